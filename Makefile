@@ -1,0 +1,50 @@
+# Fairlead. `make help` lists what there is.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: help setup demo test check faults bench picture pins clean
+
+help: ## list these targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+setup: $(READY) ## make .venv with everything, in pinned versions
+
+$(READY): requirements.txt pyproject.toml tools/setup.sh
+	@PYTHON=$(PYTHON) VENV=$(VENV) tools/setup.sh
+	@touch $@
+
+demo: setup ## process sample documents of several customers and show who waited
+	@$(BIN)/fairlead demo
+
+test: setup check ## all tests
+	$(BIN)/python -m pytest -m 'not faults'
+
+check: setup ## formatting, lint, types and the arrows between packages
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+faults: setup ## longer tests that kill processes and fill disks
+	$(BIN)/python -m pytest -m faults
+
+bench: setup ## the speed of submission and claim, small and large
+	$(BIN)/python -m bench
+
+picture: setup ## run the demo and draw docs/demo.svg from its result
+	$(BIN)/fairlead demo --picture docs/demo.svg
+
+pins: setup ## renew requirements.txt from requirements.in
+	$(PYTHON) -m venv $(VENV)-pins && $(VENV)-pins/bin/pip install --quiet uv
+	$(VENV)-pins/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --no-emit-find-links --no-header --no-config --upgrade \
+	  requirements.in -o requirements.txt
+	rm -rf $(VENV)-pins
+
+clean: ## remove what the other targets made
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis demo-data

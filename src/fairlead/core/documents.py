@@ -1,0 +1,175 @@
+"""The things that flow through the house: documents, customers, claims, outcomes, events."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from fairlead.core.classic import Counter
+from fairlead.core.states import State
+
+
+class NewDocument(NamedTuple):
+    """A document whose bytes are safely on disk and which asks to be accepted."""
+
+    id: str
+    name: str
+    size: int
+    sha256: str
+    urgent: bool = False
+
+
+class Submission(NamedTuple):
+    """Documents of one customer that are accepted or refused together.
+
+    With an idempotency key, `fingerprint` tells one body from another.
+    """
+
+    customer: str
+    documents: tuple[NewDocument, ...]
+    strict: bool = False
+    key: str | None = None
+    fingerprint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A document as the store knows it. Times are seconds since 1970."""
+
+    id: str
+    customer: str
+    name: str
+    size: int
+    sha256: str
+    kind: str | None
+    state: State
+    priority: int
+    count: int
+    policy: str
+    urgent: bool
+    submitted_at: float
+    started_at: float | None = None
+    finished_at: float | None = None
+    attempts: int = 0
+    retry_at: float | None = None
+    error: str | None = None
+    detail: str | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    text_key: str | None = None
+    text_sha256: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CustomerSettings:
+    """What an operator may set for one customer. None: the installation's own setting."""
+
+    processing_cap: int | None = None
+    pending_cap: int | None = None
+    reset_interval: float | None = None
+    thresholds: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Customer:
+    """A customer with its record and its true numbers of documents."""
+
+    name: str
+    created_at: float
+    counter: Counter | None
+    paused: bool
+    settings: CustomerSettings
+    waiting: int
+    processing: int
+    last_started_at: float | None
+    oldest_waiting_at: float | None
+
+    @property
+    def pending(self) -> int:
+        """Documents submitted and not yet at an end."""
+        return self.waiting + self.processing
+
+
+class Claim(NamedTuple):
+    """One attempt at a document, held by one worker until its lease ends.
+
+    The fence is the number of the attempt: finishing with an old one changes nothing.
+    """
+
+    id: str
+    fence: int
+    worker: str
+    customer: str
+    name: str
+    size: int
+    sha256: str
+    priority: int
+    submitted_at: float
+    started_at: float
+    attempts: int
+
+
+class Done(NamedTuple):
+    """The document was read; its text is on disk under `text_key`."""
+
+    kind: str
+    facts: Mapping[str, Any]
+    text_key: str
+    text_sha256: str
+
+
+class Failed(NamedTuple):
+    """The document cannot be read; trying again would not help."""
+
+    code: str
+    detail: str
+    kind: str | None = None
+
+
+class Broken(NamedTuple):
+    """The attempt broke (a crash, a limit): try again while attempts are left."""
+
+    code: str
+    detail: str
+
+
+Outcome = Done | Failed | Broken
+
+
+class Saved(StrEnum):
+    """What became of an outcome."""
+
+    SAVED = "saved"
+    STALE = "stale"
+
+
+class EventKind(StrEnum):
+    """One name for each thing that can happen."""
+
+    SUBMITTED = "submitted"
+    CLAIMED = "claimed"
+    DONE = "done"
+    FAILED = "failed"
+    RETRIED = "retried"
+    RELEASED = "released"
+    RESCUED = "rescued"
+    CANCELLED = "cancelled"
+    AGAIN = "again"
+    CUSTOMER_ADDED = "customer-added"
+    CUSTOMER_SET = "customer-set"
+    CUSTOMER_PAUSED = "customer-paused"
+    CUSTOMER_RESUMED = "customer-resumed"
+    CUSTOMER_RESET = "customer-reset"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One line of the append-only record."""
+
+    seq: int
+    at: float
+    kind: EventKind
+    customer: str
+    document: str | None
+    data: Mapping[str, Any]

@@ -1,0 +1,31 @@
+"""The retry decision: after a failed attempt, try again and when, or give up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fairlead.errors import InvalidSetting
+
+
+@dataclass(frozen=True, slots=True)
+class RetryRule:
+    """At most `max_attempts`; the delay doubles from `first_delay` up to `longest_delay`."""
+
+    max_attempts: int = 3
+    first_delay: float = 2.0
+    longest_delay: float = 300.0
+
+    def __post_init__(self) -> None:
+        if self.max_attempts < 1:
+            raise InvalidSetting(f"max_attempts must be 1 or more; got {self.max_attempts!r}")
+        if not 0 <= self.first_delay <= self.longest_delay:
+            raise InvalidSetting(
+                "retry_delay must be 0 seconds or more and at most "
+                f"{self.longest_delay:g}; got {self.first_delay!r}"
+            )
+
+    def delay(self, attempts: int) -> float | None:
+        """Seconds until the next try after this many attempts; None: no further try."""
+        if attempts >= self.max_attempts:
+            return None
+        return float(min(self.longest_delay, self.first_delay * 2 ** (attempts - 1)))

@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# Makes the virtual environment with all pinned versions. Safe to run again.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+python=${PYTHON:-python3}
+venv=${VENV:-.venv}
+
+if ! command -v "$python" >/dev/null; then
+  echo "setup: '$python' was not found; install Python 3.11 or newer, or name one: make setup PYTHON=python3.12" >&2
+  exit 1
+fi
+if ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
+  echo "setup: Python 3.11 or newer is needed, '$python' is $("$python" --version); name another: make setup PYTHON=python3.12" >&2
+  exit 1
+fi
+
+# Debian keeps the venv module in a package of its own.
+if ! "$python" -c 'import venv, ensurepip' 2>/dev/null; then
+  if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    echo "setup: installing python3-venv" >&2
+    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq python3-venv >/dev/null
+  else
+    echo "setup: Python's venv module is missing; install it: sudo apt-get install python3-venv" >&2
+    exit 1
+  fi
+fi
+
+[ -x "$venv/bin/python" ] && "$venv/bin/python" -c '' 2>/dev/null || "$python" -m venv --clear "$venv"
+echo "setup: installing pinned versions into $venv" >&2
+"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
+"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --no-index -e .
