@@ -87,7 +87,7 @@ class FifoPolicy:
 
     label = "fifo/1"
 
-    def check(self, counter: Counter | None, *, now: float) -> Check:
+    def check(self, counter: Counter | None, *, now: float) -> Check:  # noqa: ARG002 (Policy)
         """Count 0 and priority 1, whatever came before."""
         return Check(0, 1, Counter(0, now), 1.0)
 
