@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Literal, NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import Literal, Protocol, cast
 
 from fairlead.core.levels import DEFAULT_THRESHOLDS, check_thresholds, priority
 from fairlead.errors import InvalidSetting
@@ -17,7 +18,8 @@ DEFAULT_RESET_INTERVAL = 1500.0
 Reset = Literal["idle", "window"]
 
 
-class Counter(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Counter:
     """A customer's record: its count, and the time from which the reset interval runs.
 
     With `reset="idle"` that is the last check; with `"window"` the first one after a reset.
@@ -27,7 +29,8 @@ class Counter(NamedTuple):
     updated_at: float
 
 
-class Check(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Check:
     """What one submission gets. Documents go in order of (rank, arrival), lowest first."""
 
     count: int
@@ -94,7 +97,7 @@ class FifoPolicy:
 
 def check_interval(seconds: float) -> float:
     """The reset interval as a float; refuses what is not a length of time."""
-    if not (isinstance(seconds, int | float) and math.isfinite(seconds) and seconds >= 0):
+    if not (math.isfinite(seconds) and seconds >= 0):
         raise InvalidSetting(
             f"reset_interval must be a number of seconds of 0 or more; got {seconds!r}"
         )
@@ -103,6 +106,6 @@ def check_interval(seconds: float) -> float:
 
 def check_reset(reset: str) -> Reset:
     """The reset mode; refuses any other word."""
-    if reset == "idle" or reset == "window":
-        return reset
+    if reset in ("idle", "window"):
+        return cast("Reset", reset)
     raise InvalidSetting(f'reset must be "idle" or "window"; got {reset!r}')

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from fairlead.core.classic import Counter
+from fairlead.core.classic import Counter, check_interval
+from fairlead.core.levels import check_thresholds
 from fairlead.core.states import State
+from fairlead.errors import InvalidSetting
 
 
 class NewDocument(NamedTuple):
@@ -70,6 +72,19 @@ class CustomerSettings:
     reset_interval: float | None = None
     thresholds: tuple[int, ...] | None = None
 
+    def __post_init__(self) -> None:
+        _check_cap("processing_cap", self.processing_cap)
+        _check_cap("pending_cap", self.pending_cap)
+        if self.reset_interval is not None:
+            check_interval(self.reset_interval)
+        if self.thresholds is not None:
+            check_thresholds(self.thresholds)
+
+
+def _check_cap(name: str, cap: int | None) -> None:
+    if cap is not None and cap < 1:
+        raise InvalidSetting(f"{name} must be a whole number from 1, or none; got {cap!r}")
+
 
 @dataclass(frozen=True, slots=True)
 class Customer:
@@ -89,6 +104,22 @@ class Customer:
     def pending(self) -> int:
         """Documents submitted and not yet at an end."""
         return self.waiting + self.processing
+
+
+class Totals(NamedTuple):
+    """How much there is, over all customers."""
+
+    waiting: int
+    processing: int
+    customers: int
+
+
+class Place(NamedTuple):
+    """What goes before a waiting document, as things stand."""
+
+    own_documents: int
+    other_documents: int
+    other_customers: int
 
 
 class Claim(NamedTuple):

@@ -1,0 +1,119 @@
+"""Opening the SQLite file: pragmas, migrations, and SQLite's errors in our words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import apsw
+
+from fairlead.errors import (
+    DamagedData,
+    DataError,
+    DiskFull,
+    NewerData,
+    ReadOnlyData,
+    StoreBusy,
+)
+from fairlead.stores.sqlite.queries import migrations
+
+APPLICATION_ID = 0x4661_6972  # "Fair"
+BUSY_MILLISECONDS = 30_000
+
+# Pages of 4 KiB. A longer log means fewer checkpoints, each of which waits for the disk twice.
+_PRAGMAS = """
+PRAGMA synchronous = FULL;
+PRAGMA cache_size = -65536;
+PRAGMA mmap_size = 1073741824;
+PRAGMA wal_autocheckpoint = 8000;
+PRAGMA journal_size_limit = 67108864;
+PRAGMA temp_store = MEMORY;
+"""
+
+
+def connect(path: Path) -> apsw.Connection:
+    """A connection to an existing database, ready for use."""
+    with our_words(path):
+        connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+        connection.set_busy_timeout(BUSY_MILLISECONDS)
+        connection.execute(_PRAGMAS)
+        return connection
+
+
+def prepare(path: Path) -> None:
+    """Make the database where there is none, and bring an older one up to date."""
+    with our_words(path):
+        connection = apsw.Connection(str(path))
+        try:
+            connection.set_busy_timeout(BUSY_MILLISECONDS)
+            _check_owner(connection, path)
+            if _version(connection, path) < len(migrations()):
+                connection.execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL")
+                _migrate(connection, path)
+        finally:
+            connection.close()
+
+
+def _check_owner(connection: apsw.Connection, path: Path) -> None:
+    application = connection.pragma("application_id")
+    tables = connection.execute("SELECT count(*) FROM sqlite_schema").get
+    if application != APPLICATION_ID and tables:
+        raise DamagedData(f"{path} is not a Fairlead database; choose another folder with --data")
+
+
+def _version(connection: apsw.Connection, path: Path) -> int:
+    version = int(connection.pragma("user_version"))
+    if version > len(migrations()):
+        raise NewerData(
+            f"{path} has schema version {version} and this Fairlead knows {len(migrations())}; "
+            "install the newer Fairlead that wrote it"
+        )
+    return version
+
+
+def _migrate(connection: apsw.Connection, path: Path) -> None:
+    """One transaction for all steps; the version is read inside it, as another may be first."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        for number in range(_version(connection, path), len(migrations())):
+            connection.execute(migrations()[number])
+            connection.pragma("user_version", number + 1)
+        connection.pragma("application_id", APPLICATION_ID)
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+
+
+@contextmanager
+def our_words(path: Path) -> Iterator[None]:
+    """Turns SQLite's errors into Fairlead's."""
+    try:
+        yield
+    except apsw.Error as error:
+        raise _translated(error, path) from error
+
+
+def _translated(error: apsw.Error, path: Path) -> DataError:
+    match error:
+        case apsw.FullError():
+            return DiskFull(
+                f"the disk of {path.parent} is full and nothing was written; "
+                "free some space, then try again"
+            )
+        case apsw.ReadOnlyError() | apsw.CantOpenError() | apsw.PermissionsError():
+            return ReadOnlyData(
+                f"{path} cannot be opened for writing; give this user write permission "
+                "on the folder, or choose another one with --data"
+            )
+        case apsw.BusyError() | apsw.LockedError():
+            return StoreBusy(
+                f"{path} was locked by another process for {BUSY_MILLISECONDS // 1000} s; try again"
+            )
+        case apsw.NotADBError() | apsw.CorruptError():
+            return DamagedData(
+                f"{path} is damaged or not a database ({error}); restore it from a backup"
+            )
+        case _:
+            return DataError(f"{path} cannot be used: {error}")

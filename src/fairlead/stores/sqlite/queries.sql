@@ -1,0 +1,249 @@
+-- Every statement of the store, by name.
+
+-- name: customer_for_check
+SELECT id, count, counted_at, reset_interval, thresholds, pending_cap, waiting + processing
+FROM customers WHERE name = ?;
+
+-- name: add_customer
+INSERT INTO customers (name, created_at) VALUES (?, ?) RETURNING id;
+
+-- name: save_check
+UPDATE customers SET count = ?, counted_at = ?, waiting = waiting + ? WHERE id = ?;
+
+-- name: take_seqs
+UPDATE line_state SET next_seq = next_seq + ? RETURNING next_seq;
+
+-- name: insert_document
+INSERT INTO documents (
+  seq, id, customer, name, size, sha256, state, priority, count, policy, urgent, submitted_at,
+  rank, slot_rank, slot_seq, ahead)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'waiting', ?7, ?8, ?9, ?10, ?11, ?12, ?12, ?1, ?13);
+
+-- name: add_event
+INSERT INTO events (at, kind, customer, document, data) VALUES (?, ?, ?, ?, ?);
+
+-- name: find_key
+SELECT fingerprint, first_seq, documents FROM idempotency WHERE customer = ? AND key = ?;
+
+-- name: add_key
+INSERT INTO idempotency (customer, key, fingerprint, first_seq, documents, at)
+VALUES (?, ?, ?, ?, ?, ?);
+
+-- name: refresh_customer
+-- Puts the customer where it belongs in the line, after anything of it changed.
+UPDATE customers SET
+  (head_rank, head_seq) = (
+    SELECT slot_rank, slot_seq FROM documents
+    WHERE customer = customers.id AND slot_rank IS NOT NULL
+      AND NOT customers.paused
+      AND (customers.processing_cap IS NULL OR customers.processing < customers.processing_cap)
+    ORDER BY slot_rank, slot_seq LIMIT 1),
+  waits_since = (
+    SELECT max(submitted_at, coalesce(customers.last_started_at, submitted_at)) FROM documents
+    WHERE customer = customers.id AND slot_rank IS NOT NULL
+    ORDER BY seq LIMIT 1)
+WHERE id = ?;
+
+-- name: line_state
+SELECT lane_credit FROM line_state;
+
+-- name: save_lane_credit
+UPDATE line_state SET lane_credit = ?;
+
+-- name: most_overdue
+SELECT id FROM customers
+WHERE head_rank IS NOT NULL AND waits_since < ? ORDER BY waits_since, id LIMIT 1;
+
+-- name: first_in_line
+SELECT id FROM customers WHERE head_rank IS NOT NULL ORDER BY head_rank, head_seq LIMIT 1;
+
+-- name: oldest_of_customer
+SELECT seq FROM documents
+WHERE customer = ? AND slot_rank IS NOT NULL ORDER BY seq LIMIT 1;
+
+-- name: head_of_customer
+SELECT seq, slot_rank, slot_seq FROM documents
+WHERE customer = ? AND slot_rank IS NOT NULL ORDER BY slot_rank, slot_seq LIMIT 1;
+
+-- name: ahead_of_customer
+SELECT seq, ahead, rank, slot_rank, slot_seq FROM documents
+WHERE customer = ? AND ahead IS NOT NULL ORDER BY ahead, rank, seq LIMIT 1;
+
+-- name: give_slot
+UPDATE documents SET slot_rank = ?, slot_seq = ?, ahead = coalesce(ahead, 1) WHERE seq = ?;
+
+-- name: claim_document
+UPDATE documents SET
+  state = 'processing', fence = fence + 1, attempts = attempts + 1, worker = ?, lease_until = ?,
+  started_at = ?, slot_rank = NULL, slot_seq = NULL, ahead = NULL
+WHERE seq = ?
+RETURNING id, fence, name, size, sha256, priority, submitted_at, attempts,
+  (SELECT name FROM customers WHERE id = customer);
+
+-- name: count_claim
+UPDATE customers SET waiting = waiting - 1, processing = processing + 1, last_started_at = ?
+WHERE id = ?;
+
+-- name: count_back_to_waiting
+UPDATE customers SET waiting = waiting + 1, processing = processing - 1 WHERE id = ?;
+
+-- name: count_end_of_processing
+UPDATE customers SET processing = processing - 1 WHERE id = ?;
+
+-- name: count_end_of_waiting
+UPDATE customers SET waiting = waiting - 1 WHERE id = ?;
+
+-- name: count_again
+UPDATE customers SET waiting = waiting + 1 WHERE id = ?;
+
+-- name: held_claim
+SELECT seq, customer, attempts FROM documents
+WHERE id = ? AND fence = ? AND state = 'processing';
+
+-- name: renew_claim
+UPDATE documents SET lease_until = ? WHERE id = ? AND fence = ? AND state = 'processing'
+RETURNING 1;
+
+-- name: is_held
+SELECT 1 FROM documents WHERE id = ? AND fence = ? AND state = 'processing';
+
+-- name: finish_document
+UPDATE documents SET
+  state = 'done', kind = ?, facts = ?, text_key = ?, text_sha256 = ?, finished_at = ?,
+  worker = NULL, lease_until = NULL, error = NULL, detail = NULL
+WHERE seq = ?;
+
+-- name: fail_document
+UPDATE documents SET
+  state = 'failed', kind = coalesce(?, kind), error = ?, detail = ?, finished_at = ?,
+  worker = NULL, lease_until = NULL
+WHERE seq = ?;
+
+-- name: requeue_document
+-- Back to its own place in the queue.
+UPDATE documents SET
+  state = 'waiting', started_at = NULL, worker = NULL, lease_until = NULL, retry_at = NULL,
+  attempts = attempts - ?2, slot_rank = rank, slot_seq = seq, ahead = CASE urgent WHEN 1 THEN 0 END
+WHERE seq = ?1;
+
+-- name: delay_document
+UPDATE documents SET
+  state = 'waiting', started_at = NULL, worker = NULL, lease_until = NULL, retry_at = ?,
+  error = ?, detail = ?
+WHERE seq = ?;
+
+-- name: due_retries
+SELECT seq, customer FROM documents
+WHERE retry_at IS NOT NULL AND retry_at <= ? ORDER BY retry_at LIMIT 500;
+
+-- name: expired_leases
+SELECT seq, customer, attempts, worker FROM documents
+WHERE lease_until IS NOT NULL AND lease_until < ? ORDER BY lease_until LIMIT 500;
+
+-- name: leases_of_worker
+SELECT seq, customer, attempts, worker FROM documents
+WHERE lease_until IS NOT NULL AND worker = ?;
+
+-- name: lease_holders
+SELECT DISTINCT worker FROM documents WHERE lease_until IS NOT NULL;
+
+-- name: find_document
+SELECT seq, customer, state FROM documents WHERE id = ?;
+
+-- name: cancel_document
+UPDATE documents SET
+  state = 'cancelled', finished_at = ?, worker = NULL, lease_until = NULL, retry_at = NULL,
+  slot_rank = NULL, slot_seq = NULL, ahead = NULL
+WHERE seq = ?;
+
+-- name: again_document
+UPDATE documents SET
+  state = 'waiting', attempts = 0, started_at = NULL, finished_at = NULL, retry_at = NULL,
+  error = NULL, detail = NULL, slot_rank = rank, slot_seq = seq,
+  ahead = CASE urgent WHEN 1 THEN 0 END
+WHERE seq = ?;
+
+-- name: pending_room
+SELECT pending_cap, waiting + processing, name FROM customers WHERE id = ?;
+
+-- name: customer_id
+SELECT id FROM customers WHERE name = ?;
+
+-- name: set_customer
+UPDATE customers SET processing_cap = ?, pending_cap = ?, reset_interval = ?, thresholds = ?
+WHERE id = ?;
+
+-- name: set_paused
+UPDATE customers SET paused = ? WHERE id = ?;
+
+-- name: reset_customer
+UPDATE customers SET count = NULL, counted_at = NULL WHERE id = ?;
+
+-- name: select_document
+SELECT
+  d.id, c.name, d.name, d.size, d.sha256, d.kind, d.state, d.priority, d.count, d.policy,
+  d.urgent, d.submitted_at, d.started_at, d.finished_at, d.attempts, d.retry_at, d.error,
+  d.detail, d.facts, d.text_key, d.text_sha256, d.seq
+FROM documents d JOIN customers c ON c.id = d.customer;
+
+-- name: select_customer
+SELECT
+  c.name, c.created_at, c.count, c.counted_at, c.paused, c.processing_cap, c.pending_cap,
+  c.reset_interval, c.thresholds, c.waiting, c.processing, c.last_started_at,
+  (SELECT d.submitted_at FROM documents d
+   WHERE d.customer = c.id AND d.slot_rank IS NOT NULL ORDER BY d.seq LIMIT 1)
+FROM customers c;
+
+-- name: select_events
+SELECT e.seq, e.at, e.kind, c.name, d.id, e.data
+FROM events e JOIN customers c ON c.id = e.customer LEFT JOIN documents d ON d.seq = e.document
+WHERE e.seq > ? ORDER BY e.seq LIMIT ?;
+
+-- name: last_event
+SELECT coalesce(max(seq), 0) FROM events;
+
+-- name: totals
+SELECT coalesce(sum(waiting), 0), coalesce(sum(processing), 0), count(*) FROM customers;
+
+-- name: runnable
+-- Whether a document may run now or later without anybody's help: paused ones do not count.
+SELECT
+  EXISTS (SELECT 1 FROM customers WHERE head_rank IS NOT NULL)
+  OR EXISTS (SELECT 1 FROM documents WHERE lease_until IS NOT NULL)
+  OR EXISTS (SELECT 1 FROM documents d JOIN customers c ON c.id = d.customer
+             WHERE d.retry_at IS NOT NULL AND NOT c.paused);
+
+-- name: place_of_document
+SELECT d.customer, d.slot_rank, d.slot_seq, d.urgent, d.rank, d.seq, c.head_rank IS NOT NULL
+FROM documents d JOIN customers c ON c.id = d.customer
+WHERE d.id = ?;
+
+-- name: ahead_in_line
+-- Documents of other customers that may run and hold a place before (rank, seq).
+SELECT count(*), count(DISTINCT d.customer)
+FROM customers c JOIN documents d ON d.customer = c.id
+WHERE c.head_rank IS NOT NULL AND c.id <> ?1
+  AND d.slot_rank IS NOT NULL AND (d.slot_rank, d.slot_seq) < (?2, ?3);
+
+-- name: ahead_in_customer
+-- Documents of the same customer that go before one with this key.
+SELECT count(*) FROM documents
+WHERE customer = ?1 AND slot_rank IS NOT NULL
+  AND (urgent > ?2 OR (urgent = ?2 AND (rank, seq) < (?3, ?4)));
+
+-- name: nth_slot
+SELECT slot_rank, slot_seq FROM documents
+WHERE customer = ? AND slot_rank IS NOT NULL ORDER BY slot_rank, slot_seq LIMIT 1 OFFSET ?;
+
+-- name: known_documents
+SELECT id FROM documents WHERE id IN (SELECT value FROM json_each(?));
+
+-- name: known_texts
+SELECT text_key FROM documents WHERE id IN (SELECT value FROM json_each(?));
+
+-- name: miscounted_customers
+-- Customers whose kept numbers differ from the documents: never any, and the doctor looks.
+SELECT c.name FROM customers c LEFT JOIN (
+  SELECT customer, sum(state = 'waiting') AS waiting, sum(state = 'processing') AS processing
+  FROM documents GROUP BY customer) d ON d.customer = c.id
+WHERE c.waiting <> coalesce(d.waiting, 0) OR c.processing <> coalesce(d.processing, 0);

@@ -1,0 +1,97 @@
+"""Questions to the store. They change nothing and wait for no writer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import apsw
+
+from fairlead.core.documents import Customer, Document, Event, Place, Totals
+from fairlead.core.states import State
+from fairlead.errors import UnknownCustomer, UnknownDocument
+from fairlead.stores.sqlite import rows
+from fairlead.stores.sqlite.queries import sql
+
+
+def document(connection: apsw.Connection, id_: str) -> Document:
+    """The document of this id."""
+    row = connection.execute(sql("select_document") + " WHERE d.id = ?", (id_,)).fetchone()
+    if row is None:
+        raise UnknownDocument(f"no document has the id {id_!r}; see: fairlead docs list")
+    return rows.document(row)
+
+
+def documents(
+    connection: apsw.Connection,
+    *,
+    customer: str | None,
+    state: State | None,
+    priority: int | None,
+    before: str | None,
+    limit: int,
+) -> list[Document]:
+    """Documents, newest first; `before` is the id of the last one of the page before."""
+    wanted: list[tuple[str, Any]] = [
+        ("d.customer = (SELECT id FROM customers WHERE name = ?)", customer),
+        ("d.state = ?", state),
+        ("d.priority = ?", priority),
+        ("d.seq < (SELECT seq FROM documents WHERE id = ?)", before),
+    ]
+    asked = [(term, value) for term, value in wanted if value is not None]
+    where = " WHERE " + " AND ".join(term for term, _ in asked) if asked else ""
+    query = sql("select_document") + where + " ORDER BY d.seq DESC LIMIT ?"
+    values = (*(value for _, value in asked), limit)
+    return [rows.document(row) for row in connection.execute(query, values)]
+
+
+def customer(connection: apsw.Connection, name: str) -> Customer:
+    """The customer of this name."""
+    row = connection.execute(sql("select_customer") + " WHERE c.name = ?", (name,)).fetchone()
+    if row is None:
+        raise UnknownCustomer(f"customer {name!r} is not known; see: fairlead customers list")
+    return rows.customer(row)
+
+
+def customers(connection: apsw.Connection) -> list[Customer]:
+    """All customers, by name."""
+    query = sql("select_customer") + " ORDER BY c.name"
+    return [rows.customer(row) for row in connection.execute(query)]
+
+
+def events(connection: apsw.Connection, after: int, limit: int) -> list[Event]:
+    """Events after the one of this number, oldest first."""
+    return [rows.event(row) for row in connection.execute(sql("select_events"), (after, limit))]
+
+
+def totals(connection: apsw.Connection) -> Totals:
+    """How much there is, over all customers."""
+    row = connection.execute(sql("totals")).fetchone()
+    return Totals(*row) if row else Totals(0, 0, 0)
+
+
+def place(connection: apsw.Connection, id_: str) -> Place | None:
+    """What goes before a document, as things stand; None where it is not in the queue."""
+    row = connection.execute(sql("place_of_document"), (id_,)).fetchone()
+    if row is None or row[1] is None:
+        return None
+    customer, _, _, urgent, rank, seq, _ = row
+    own: int = connection.execute(sql("ahead_in_customer"), (customer, urgent, rank, seq)).get
+    slot = connection.execute(sql("nth_slot"), (customer, own)).fetchone()
+    assert slot is not None  # noqa: S101 (the document itself holds one)
+    others = connection.execute(sql("ahead_in_line"), (customer, *slot)).fetchone()
+    assert others is not None  # noqa: S101 (an aggregate always has a row)
+    return Place(own, *others)
+
+
+def known_documents(connection: apsw.Connection, ids: Iterable[str]) -> set[str]:
+    """Those of the ids that are documents."""
+    found = connection.execute(sql("known_documents"), (json.dumps(list(ids)),))
+    return {row[0] for row in found}
+
+
+def known_texts(connection: apsw.Connection, ids: Iterable[str]) -> set[str]:
+    """The keys of the texts that belong to these documents."""
+    found = connection.execute(sql("known_texts"), (json.dumps(list(ids)),))
+    return {row[0] for row in found if row[0] is not None}

@@ -1,0 +1,69 @@
+"""Rows of the database as the things they stand for, and back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fairlead.core.classic import Counter
+from fairlead.core.documents import Customer, CustomerSettings, Document, Event, EventKind
+from fairlead.core.states import State
+
+Row = tuple[Any, ...]
+
+
+def document(row: Row) -> Document:
+    """A row of `select_document`."""
+    *fields, facts, text_key, text_sha256, _ = row
+    fields[6] = State(fields[6])
+    fields[10] = bool(fields[10])
+    return Document(*fields, json.loads(facts) if facts else {}, text_key, text_sha256)
+
+
+def customer(row: Row) -> Customer:
+    """A row of `select_customer`."""
+    name, created_at, count, counted_at, paused = row[:5]
+    processing_cap, pending_cap, reset_interval, thresholds = row[5:9]
+    waiting, processing, last_started_at, oldest_waiting_at = row[9:]
+    return Customer(
+        name=name,
+        created_at=created_at,
+        counter=counter(count, counted_at),
+        paused=bool(paused),
+        settings=CustomerSettings(
+            processing_cap, pending_cap, reset_interval, thresholds_from(thresholds)
+        ),
+        waiting=waiting,
+        processing=processing,
+        last_started_at=last_started_at,
+        oldest_waiting_at=oldest_waiting_at,
+    )
+
+
+def event(row: Row) -> Event:
+    """A row of `select_events`."""
+    seq, at, kind, customer_name, document_id, data = row
+    return Event(
+        seq, at, EventKind(kind), customer_name, document_id, json.loads(data) if data else {}
+    )
+
+
+def counter(count: int | None, counted_at: float | None) -> Counter | None:
+    """A customer's record; None where it was never checked."""
+    return None if count is None or counted_at is None else Counter(count, counted_at)
+
+
+def thresholds_from(text: str | None) -> tuple[int, ...] | None:
+    """Thresholds as they are kept."""
+    return None if text is None else tuple(json.loads(text))
+
+
+def thresholds_to(thresholds: Sequence[int] | None) -> str | None:
+    """Thresholds as text to keep."""
+    return None if thresholds is None else json.dumps(list(thresholds))
+
+
+def data_text(data: Mapping[str, Any]) -> str | None:
+    """An event's data as text to keep; nothing where there is none."""
+    return json.dumps(data, ensure_ascii=False, separators=(",", ":")) if data else None

@@ -1,0 +1,272 @@
+"""The embedded store: the truth in one SQLite file that several processes may hold open."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+import apsw
+
+from fairlead.core.documents import (
+    Claim,
+    Customer,
+    CustomerSettings,
+    Document,
+    Event,
+    Outcome,
+    Place,
+    Saved,
+    Submission,
+    Totals,
+)
+from fairlead.core.rules import Rules
+from fairlead.core.states import State
+from fairlead.stores.sqlite import acceptance, claims, decisions, reading
+from fairlead.stores.sqlite.database import connect, our_words, prepare
+from fairlead.stores.sqlite.queries import sql
+from fairlead.stores.sqlite.writer import Writer
+
+T = TypeVar("T")
+
+
+class SqliteStore:
+    """All methods may be called from any thread.
+
+    `clock` gives the time and `rules` the rules in force; both are asked inside each write, so
+    that the order of the times is the order of the commits.
+    """
+
+    def __init__(
+        self, path: Path, *, rules: Callable[[], Rules], clock: Callable[[], float]
+    ) -> None:
+        prepare(path)
+        self._path = path
+        self._rules = rules
+        self._clock = clock
+        self._writer = Writer(path)
+        self._readers: deque[apsw.Connection] = deque()
+        self._watcher = connect(path)
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._writer.close()
+        self._watcher.close()
+        while self._readers:
+            self._readers.pop().close()
+
+    # --- acceptance ---
+
+    def submit(self, submission: Submission) -> list[Document]:
+        """Check and accept the documents in one step, or refuse them all."""
+        return self._writer.run(lambda c: self._accept(c, submission))
+
+    def submit_all(self, submissions: Sequence[Submission]) -> list[list[Document]]:
+        """Accept many submissions in one transaction, or refuse them all."""
+        return self._writer.run(lambda c: [self._accept(c, each) for each in submissions])
+
+    def _accept(self, connection: apsw.Connection, submission: Submission) -> list[Document]:
+        return acceptance.accept(connection, self._rules(), submission, self._clock())
+
+    # --- work ---
+
+    def claim(self, worker: str) -> Claim | None:
+        """The next document for a free worker; None: nothing may run now."""
+        return next(iter(self.claim_for([worker])), None)
+
+    def claim_for(self, workers: Sequence[str]) -> list[Claim]:
+        """A document for each of the free workers, while there are any.
+
+        A claim need not survive a power cut: nobody would be left to work on it.
+        """
+        return self._writer.run(lambda c: self._claim_each(c, workers), durable=False)
+
+    def _claim_each(self, connection: apsw.Connection, workers: Sequence[str]) -> list[Claim]:
+        found: list[Claim] = []
+        for worker in workers:
+            claim = claims.claim(connection, self._rules(), worker, self._clock())
+            if claim is None:
+                break
+            found.append(claim)
+        return found
+
+    def renew(self, held: Sequence[Claim]) -> list[Claim]:
+        """Lengthen the leases; return the claims that are held no more."""
+        return self._writer.run(
+            lambda c: claims.renew(c, self._rules(), held, self._clock()), durable=False
+        )
+
+    def lost(self, held: Sequence[Claim]) -> list[Claim]:
+        """The claims that are held no more: cancelled, or rescued from this worker."""
+        with self._reading() as connection:
+            query = sql("is_held")
+            return [
+                claim
+                for claim in held
+                if connection.execute(query, (claim.id, claim.fence)).get is None
+            ]
+
+    def finish(self, claim: Claim, outcome: Outcome) -> Saved:
+        """Save what became of a claim; an old one changes nothing."""
+        return self.finish_all([(claim, outcome)])[0]
+
+    def finish_all(self, outcomes: Sequence[tuple[Claim, Outcome]]) -> list[Saved]:
+        """Save many outcomes in one transaction."""
+        return self._writer.run(
+            lambda c: [
+                claims.settle(c, self._rules(), claim, outcome, self._clock())
+                for claim, outcome in outcomes
+            ]
+        )
+
+    def release(self, held: Sequence[Claim]) -> list[Saved]:
+        """Give back claims on which nothing was decided; the attempts do not count."""
+        return self._writer.run(lambda c: [claims.release(c, each, self._clock()) for each in held])
+
+    def lease_holders(self) -> list[str]:
+        """The names of all workers that hold a claim."""
+        with self._reading() as connection:
+            return [row[0] for row in connection.execute(sql("lease_holders"))]
+
+    def rescue_from(self, worker: str) -> int:
+        """Take back what a worker held that is known to be gone, before its leases end."""
+        return self._writer.run(
+            lambda c: claims.rescue(
+                c,
+                self._rules(),
+                c.execute(sql("leases_of_worker"), (worker,)).fetchall(),
+                self._clock(),
+            )
+        )
+
+    # --- decisions ---
+
+    def cancel(self, id_: str) -> Document:
+        """Cancel a pending document."""
+        self._writer.run(lambda c: decisions.cancel(c, id_, self._clock()))
+        return self.document(id_)
+
+    def again(self, id_: str) -> Document:
+        """Queue a failed or cancelled document once more."""
+        self._writer.run(lambda c: decisions.again(c, id_, self._clock()))
+        return self.document(id_)
+
+    def add_customer(self, name: str) -> bool:
+        """Add a customer; False: it was there."""
+        return self._writer.run(lambda c: decisions.add(c, name, self._clock()))
+
+    def set_customer(self, name: str, settings: CustomerSettings) -> None:
+        """Replace the customer's own settings."""
+        self._writer.run(lambda c: decisions.set_customer(c, name, settings, self._clock()))
+
+    def pause(self, name: str) -> None:
+        """Let the customer's documents wait."""
+        self._writer.run(lambda c: decisions.pause(c, name, self._clock(), paused=True))
+
+    def resume(self, name: str) -> None:
+        """Let the customer's documents run again."""
+        self._writer.run(lambda c: decisions.pause(c, name, self._clock(), paused=False))
+
+    def reset(self, name: str) -> None:
+        """Forget the customer's count."""
+        self._writer.run(lambda c: decisions.reset(c, name, self._clock()))
+
+    # --- questions ---
+
+    def document(self, id_: str) -> Document:
+        """The document of this id."""
+        with self._reading() as connection:
+            return reading.document(connection, id_)
+
+    def documents(
+        self,
+        *,
+        customer: str | None = None,
+        state: State | None = None,
+        priority: int | None = None,
+        before: str | None = None,
+        limit: int = 100,
+    ) -> list[Document]:
+        """Documents, newest first; `before` is the id of the last one of the page before."""
+        with self._reading() as connection:
+            return reading.documents(
+                connection,
+                customer=customer,
+                state=state,
+                priority=priority,
+                before=before,
+                limit=limit,
+            )
+
+    def place(self, id_: str) -> Place | None:
+        """What goes before a document; None where it is not in the queue."""
+        with self._reading() as connection:
+            return reading.place(connection, id_)
+
+    def customer(self, name: str) -> Customer:
+        """The customer of this name."""
+        with self._reading() as connection:
+            return reading.customer(connection, name)
+
+    def customers(self) -> list[Customer]:
+        """All customers, by name."""
+        with self._reading() as connection:
+            return reading.customers(connection)
+
+    def events(self, after: int = 0, limit: int = 1000) -> list[Event]:
+        """Events after the one of this number, oldest first."""
+        with self._reading() as connection:
+            return reading.events(connection, after, limit)
+
+    def last_event(self) -> int:
+        """The number of the newest event."""
+        with self._reading() as connection:
+            return int(connection.execute(sql("last_event")).get)
+
+    def totals(self) -> Totals:
+        """How much there is, over all customers."""
+        with self._reading() as connection:
+            return reading.totals(connection)
+
+    def is_idle(self) -> bool:
+        """Whether nothing runs and nothing would run without somebody's help."""
+        with self._reading() as connection:
+            return not connection.execute(sql("runnable")).get
+
+    def version(self) -> int:
+        """A number that changes when anything was committed, by any process. For one thread."""
+        return int(self._watcher.pragma("data_version"))
+
+    def known_documents(self, ids: Iterable[str]) -> set[str]:
+        """Those of the ids that are documents."""
+        with self._reading() as connection:
+            return reading.known_documents(connection, ids)
+
+    def known_texts(self, ids: Iterable[str]) -> set[str]:
+        """The keys of the texts that belong to these documents."""
+        with self._reading() as connection:
+            return reading.known_texts(connection, ids)
+
+    def problems(self) -> list[str]:
+        """What is wrong with the database, for the doctor; empty when all is well."""
+        with self._reading() as connection:
+            found = [row[0] for row in connection.execute("PRAGMA quick_check(10)")]
+            wrong = [row[0] for row in connection.execute(sql("miscounted_customers"))]
+        return [line for line in found if line != "ok"] + [
+            f"the numbers kept for customer {name!r} differ from its documents" for name in wrong
+        ]
+
+    @contextmanager
+    def _reading(self) -> Iterator[apsw.Connection]:
+        """A connection that nobody else uses meanwhile."""
+        with our_words(self._path):
+            try:
+                connection = self._readers.pop()
+            except IndexError:
+                connection = connect(self._path)
+            try:
+                yield connection
+            finally:
+                self._readers.append(connection)
