@@ -1,1 +1,5 @@
-"""TODO."""
+"""Accepting a document: its bytes to disk, then the check and its row in one transaction."""
+
+from fairlead.intake.intake import Intake, Source
+
+__all__ = ["Intake", "Source"]

@@ -15,10 +15,11 @@ Row = tuple[Any, ...]
 
 def document(row: Row) -> Document:
     """A row of `select_document`."""
-    *fields, facts, text_key, text_sha256, _ = row
+    fields = list(row[:21])  # in the order of Document's fields
     fields[6] = State(fields[6])
     fields[10] = bool(fields[10])
-    return Document(*fields, json.loads(facts) if facts else {}, text_key, text_sha256)
+    fields[18] = json.loads(fields[18]) if fields[18] else {}
+    return Document(*fields)
 
 
 def customer(row: Row) -> Customer:

@@ -1,0 +1,201 @@
+"""Bytes in a local folder, written so that a crash leaves either all of a file or nothing.
+
+A file is written under `incoming/`, fsynced, renamed to its place, and then the folder is
+fsynced too. Its place is made from its key, never from a name that somebody chose. Keys begin
+with a time-sorted id; files of about the same time share a folder, so files that arrive together
+share the fsync of that folder.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from fairlead.errors import (
+    DamagedData,
+    DataError,
+    DiskFull,
+    ReadOnlyData,
+    TooLarge,
+    UnreadableSource,
+)
+from fairlead.ports import Opener, Stored
+
+_KEY = re.compile(r"[0-9a-z]{8,64}(\.[0-9a-z]{1,16}){0,2}")
+_FOLDER_LETTERS = 6  # of an id: files of about 17 minutes
+_CHUNK = 1 << 20
+_AT_ONCE = 8
+
+
+class LocalFiles:
+    """A folder of files by key. All methods may be called from any thread."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._incoming = root / "incoming"
+
+    def put_all(
+        self, sources: Sequence[tuple[str, Opener]], *, limit: int | None = None
+    ) -> list[Stored]:
+        """Store all files or, when one cannot be stored, none of them."""
+        with _our_words(self._root), self._removed_on_error([key for key, _ in sources]):
+            self._incoming.mkdir(parents=True, exist_ok=True)
+            stored = self._write_all(sources, limit)
+            self._publish(stored)
+            return stored
+
+    def path(self, key: str) -> Path:
+        """Where the file of this key lies."""
+        if not _KEY.fullmatch(key):
+            raise ValueError(f"not a key: {key!r}")
+        return self._root / key[:_FOLDER_LETTERS] / key
+
+    def read(self, key: str, sha256: str) -> bytes:
+        """The file's bytes, after a check of its SHA-256."""
+        try:
+            content = self.path(key).read_bytes()
+        except FileNotFoundError:
+            raise DamagedData(
+                f"the file {self.path(key)} is gone; restore it from a backup"
+            ) from None
+        if hashlib.sha256(content).hexdigest() != sha256:
+            raise DamagedData(
+                f"the file {self.path(key)} is not what was stored (its SHA-256 differs); "
+                "restore it from a backup"
+            )
+        return content
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """Remove files; those that are not there stay so."""
+        for key in keys:
+            self.path(key).unlink(missing_ok=True)
+
+    def older_than(self, moment: float) -> Iterator[list[str]]:
+        """Keys of files last written before `moment`, folder by folder: candidates for a sweep."""
+        for folder in sorted(self._folders()):
+            keys = [entry.name for entry in os.scandir(folder) if _is_old(entry, moment)]
+            if keys:
+                yield keys
+
+    def sweep_incoming(self, moment: float) -> int:
+        """Remove half-written files that a crash left before `moment`; return how many."""
+        if not self._incoming.is_dir():
+            return 0
+        left = [entry for entry in os.scandir(self._incoming) if _is_old(entry, moment)]
+        for entry in left:
+            Path(entry).unlink(missing_ok=True)
+        return len(left)
+
+    def _folders(self) -> Iterator[Path]:
+        if self._root.is_dir():
+            for entry in self._root.iterdir():
+                if entry.is_dir() and entry != self._incoming:
+                    yield entry
+
+    def _write_all(self, sources: Sequence[tuple[str, Opener]], limit: int | None) -> list[Stored]:
+        if len(sources) == 1:
+            return [self._write(*sources[0], limit)]
+        # The disk merges the flushes of files that are synced at the same time.
+        with ThreadPoolExecutor(min(_AT_ONCE, len(sources))) as pool:
+            return list(pool.map(lambda each: self._write(*each, limit), sources))
+
+    def _write(self, key: str, opener: Opener, limit: int | None) -> Stored:
+        digest, size = hashlib.sha256(), 0
+        with (self._incoming / self.path(key).name).open("xb") as target:
+            for chunk in _chunks(opener):
+                size += len(chunk)
+                _check_size(size, limit)
+                digest.update(chunk)
+                target.write(chunk)
+            target.flush()
+            os.fsync(target.fileno())
+        return Stored(key, size, digest.hexdigest())
+
+    def _publish(self, stored: Sequence[Stored]) -> None:
+        folders = {self.path(each.key).parent for each in stored}
+        made = [folder for folder in folders if _made(folder)]
+        for each in stored:
+            place = self.path(each.key)
+            (self._incoming / place.name).rename(place)
+        for folder in [*folders, *([self._root, self._root.parent] if made else [])]:
+            _fsync_folder(folder)
+
+    @contextmanager
+    def _removed_on_error(self, keys: Sequence[str]) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            for key in keys:
+                with suppress(OSError):
+                    (self._incoming / self.path(key).name).unlink(missing_ok=True)
+                    self.path(key).unlink(missing_ok=True)
+            raise
+
+
+def _chunks(opener: Opener) -> Iterator[bytes]:
+    try:
+        with opener() as stream:
+            while chunk := stream.read(_CHUNK):
+                yield chunk
+    except OSError as error:
+        raise UnreadableSource(f"the document cannot be read: {error}") from error
+
+
+def _check_size(size: int, limit: int | None) -> None:
+    if limit is not None and size > limit:
+        raise TooLarge(
+            f"the document has more than {limit:,} bytes; "
+            "send a smaller one or raise the setting max_document_bytes"
+        )
+
+
+def _made(folder: Path) -> bool:
+    try:
+        folder.mkdir()
+    except FileExistsError:
+        return False
+    return True
+
+
+def _fsync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _is_old(entry: os.DirEntry[str], moment: float) -> bool:
+    try:
+        return entry.is_file(follow_symlinks=False) and entry.stat().st_mtime < moment
+    except FileNotFoundError:
+        return False
+
+
+@contextmanager
+def _our_words(root: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise translated(error, root) from error
+
+
+def translated(error: OSError, folder: Path) -> DataError:
+    """The operating system's error about a folder of ours, in our words."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return DiskFull(
+            f"the disk of {folder} is full and nothing was accepted; free some space, "
+            "then try again"
+        )
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return ReadOnlyData(
+            f"{folder} cannot be written; give this user write permission on it, "
+            "or choose another folder with --data"
+        )
+    return DataError(f"{folder} cannot be used: {error.strerror or error}")

@@ -1,0 +1,138 @@
+"""Intake: the one way by which documents come in."""
+
+from __future__ import annotations
+
+import hashlib
+import stat
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext, suppress
+from io import BytesIO
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from fairlead.core.documents import Document, NewDocument, Submission
+from fairlead.errors import DataError, EmptyDocument, UnreadableSource
+from fairlead.ids import new_id
+from fairlead.intake.names import check_customer, check_name
+from fairlead.ports import Files, Opener, Store, Stored
+
+Source = str | Path | bytes | BinaryIO
+"""A document to submit: a path, its bytes, or a file open for reading bytes."""
+
+
+class _Offered(NamedTuple):
+    """A document that was looked at, but of which nothing is stored yet."""
+
+    id: str
+    name: str
+    open: Opener
+
+
+class Intake:
+    """Accepts documents: when `submit` returns, their bytes and rows are safe."""
+
+    def __init__(
+        self, store: Store, files: Files, *, limit: Callable[[], int], clock: Callable[[], float]
+    ) -> None:
+        self._store = store
+        self._files = files
+        self._limit = limit
+        self._clock = clock
+
+    def submit(
+        self,
+        customer: str,
+        sources: Sequence[tuple[Source, str | None]],
+        *,
+        urgent: bool = False,
+        strict: bool = False,
+        key: str | None = None,
+    ) -> list[Document]:
+        """Accept all sources, each with the name it is to have (None: its own), or none."""
+        check_customer(customer)
+        offered = [self._look_at(source, name) for source, name in sources]
+        stored = self._files.put_all(
+            [(each.id, each.open) for each in offered], limit=self._limit()
+        )
+        try:
+            return self._accept(customer, offered, stored, urgent=urgent, strict=strict, key=key)
+        except Exception:
+            self._remove_refused(stored)
+            raise
+
+    def _look_at(self, source: Source, name: str | None) -> _Offered:
+        opener, own_name = _opened(source)
+        return _Offered(new_id(self._clock()), check_name(name or own_name), opener)
+
+    def _accept(
+        self,
+        customer: str,
+        offered: Sequence[_Offered],
+        stored: Sequence[Stored],
+        *,
+        urgent: bool,
+        strict: bool,
+        key: str | None,
+    ) -> list[Document]:
+        documents = tuple(
+            NewDocument(each.id, each.name, file.size, file.sha256, urgent)
+            for each, file in zip(offered, stored, strict=True)
+        )
+        for document in documents:
+            _check_not_empty(document.size, document.name)
+        accepted = self._store.submit(
+            Submission(customer, documents, strict, key, _fingerprint(documents))
+        )
+        if accepted[0].id != documents[0].id:  # the key was known: these came before
+            self._files.delete(each.key for each in stored)
+        return accepted
+
+    def _remove_refused(self, stored: Sequence[Stored]) -> None:
+        """Remove the files of what was not accepted.
+
+        Only where the store says so: an error may hide that the rows are there after all. What
+        stays by mistake, the sweep of orphans removes later.
+        """
+        with suppress(DataError):
+            keys = {each.key for each in stored}
+            self._files.delete(keys - self._store.known_documents(keys))
+
+
+def _opened(source: Source) -> tuple[Opener, str]:
+    if isinstance(source, bytes):
+        return lambda: BytesIO(source), "document"
+    if isinstance(source, str | Path):
+        path = Path(source)
+        _check_readable(path)
+        return lambda: path.open("rb"), path.name
+    name = getattr(source, "name", None)
+    own_name = Path(name).name if isinstance(name, str) else "document"
+    return lambda: nullcontext(source), own_name
+
+
+def _check_readable(path: Path) -> None:
+    """Refuse early, before anything is written, what could not be accepted anyway."""
+    try:
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):
+            raise UnreadableSource(f"{path} is not a file; give the path of a file")
+        path.open("rb").close()
+    except FileNotFoundError:
+        raise UnreadableSource(f"{path} does not exist; check the path") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UnreadableSource(
+            f"{path} cannot be read ({reason}); check its path and permissions"
+        ) from None
+    _check_not_empty(found.st_size, path.name)
+
+
+def _check_not_empty(size: int, name: str) -> None:
+    if size == 0:
+        raise EmptyDocument(f"{name!r} is empty; submit a file that has content")
+
+
+def _fingerprint(documents: Sequence[NewDocument]) -> str:
+    """One body from another: names, contents, and whether they are urgent."""
+    lines = (f"{each.name}\0{each.sha256}\0{each.urgent}" for each in documents)
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()

@@ -1,0 +1,203 @@
+"""What the house expects of a store and of files, whichever they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import BinaryIO, NamedTuple, Protocol
+
+from fairlead.core.documents import (
+    Claim,
+    Customer,
+    CustomerSettings,
+    Document,
+    Event,
+    Outcome,
+    Place,
+    Saved,
+    Submission,
+    Totals,
+)
+from fairlead.core.states import State
+
+Opener = Callable[[], AbstractContextManager[BinaryIO]]
+"""Opens what is to be stored; called when its turn comes, so that few files are open at once."""
+
+
+class Stored(NamedTuple):
+    """A file that is safely on disk."""
+
+    key: str
+    size: int
+    sha256: str
+
+
+class Files(Protocol):
+    """Bytes by key."""
+
+    def put_all(
+        self, sources: Sequence[tuple[str, Opener]], *, limit: int | None = None
+    ) -> list[Stored]:
+        """Store all files or, when one cannot be stored, none of them."""
+        ...
+
+    def path(self, key: str) -> Path:
+        """Where the file of this key lies."""
+        ...
+
+    def read(self, key: str, sha256: str) -> bytes:
+        """The file's bytes, after a check of its SHA-256."""
+        ...
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """Remove files; those that are not there stay so."""
+        ...
+
+    def older_than(self, moment: float) -> Iterator[list[str]]:
+        """Keys of files last written before `moment`, in portions."""
+        ...
+
+    def sweep_incoming(self, moment: float) -> int:
+        """Remove half-written files that a crash left before `moment`; return how many."""
+        ...
+
+
+class Store(Protocol):
+    """The truth. Every store passes the same suite: tests/stores/."""
+
+    def close(self) -> None:
+        """Let go of the database."""
+        ...
+
+    def submit(self, submission: Submission) -> list[Document]:
+        """Check and accept the documents in one step, or refuse them all."""
+        ...
+
+    def submit_all(self, submissions: Sequence[Submission]) -> list[list[Document]]:
+        """Accept many submissions in one transaction, or refuse them all."""
+        ...
+
+    def claim(self, worker: str) -> Claim | None:
+        """The next document for a free worker; None: nothing may run now."""
+        ...
+
+    def claim_for(self, workers: Sequence[str]) -> list[Claim]:
+        """A document for each of the free workers, while there are any."""
+        ...
+
+    def renew(self, held: Sequence[Claim]) -> list[Claim]:
+        """Lengthen the leases; return the claims that are held no more."""
+        ...
+
+    def lost(self, held: Sequence[Claim]) -> list[Claim]:
+        """The claims that are held no more: cancelled, or rescued from this worker."""
+        ...
+
+    def finish(self, claim: Claim, outcome: Outcome) -> Saved:
+        """Save what became of a claim; an old one changes nothing."""
+        ...
+
+    def finish_all(self, outcomes: Sequence[tuple[Claim, Outcome]]) -> list[Saved]:
+        """Save many outcomes in one transaction."""
+        ...
+
+    def release(self, held: Sequence[Claim]) -> list[Saved]:
+        """Give back claims on which nothing was decided; the attempts do not count."""
+        ...
+
+    def lease_holders(self) -> list[str]:
+        """The names of all workers that hold a claim."""
+        ...
+
+    def rescue_from(self, worker: str) -> int:
+        """Take back what a worker held that is known to be gone, before its leases end."""
+        ...
+
+    def cancel(self, id_: str) -> Document:
+        """Cancel a pending document."""
+        ...
+
+    def again(self, id_: str) -> Document:
+        """Queue a failed or cancelled document once more."""
+        ...
+
+    def add_customer(self, name: str) -> bool:
+        """Add a customer; False: it was there."""
+        ...
+
+    def set_customer(self, name: str, settings: CustomerSettings) -> None:
+        """Replace the customer's own settings."""
+        ...
+
+    def pause(self, name: str) -> None:
+        """Let the customer's documents wait."""
+        ...
+
+    def resume(self, name: str) -> None:
+        """Let the customer's documents run again."""
+        ...
+
+    def reset(self, name: str) -> None:
+        """Forget the customer's count."""
+        ...
+
+    def document(self, id_: str) -> Document:
+        """The document of this id."""
+        ...
+
+    def documents(
+        self,
+        *,
+        customer: str | None = None,
+        state: State | None = None,
+        priority: int | None = None,
+        before: str | None = None,
+        limit: int = 100,
+    ) -> list[Document]:
+        """Documents, newest first; `before` is the id of the last one of the page before."""
+        ...
+
+    def place(self, id_: str) -> Place | None:
+        """What goes before a document; None where it is not in the queue."""
+        ...
+
+    def customer(self, name: str) -> Customer:
+        """The customer of this name."""
+        ...
+
+    def customers(self) -> list[Customer]:
+        """All customers, by name."""
+        ...
+
+    def events(self, after: int = 0, limit: int = 1000) -> list[Event]:
+        """Events after the one of this number, oldest first."""
+        ...
+
+    def last_event(self) -> int:
+        """The number of the newest event."""
+        ...
+
+    def totals(self) -> Totals:
+        """How much there is, over all customers."""
+        ...
+
+    def is_idle(self) -> bool:
+        """Whether nothing runs and nothing would run without somebody's help."""
+        ...
+
+    def version(self) -> int:
+        """A number that changes when anything was committed, by any process. For one thread."""
+        ...
+
+    def known_documents(self, ids: Iterable[str]) -> set[str]:
+        """Those of the ids that are documents."""
+        ...
+
+    def known_texts(self, ids: Iterable[str]) -> set[str]:
+        """The keys of the texts that belong to these documents."""
+        ...
+
+    def problems(self) -> list[str]:
+        """What is wrong with the database; empty when all is well."""
+        ...

@@ -1,0 +1,254 @@
+"""Settings: flags before environment before `fairlead.toml` before defaults.
+
+The file lies in the data folder, so that all processes on one folder follow the same rules. It is
+read again when it changes: a new value holds from the next claim on.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from fairlead.core.classic import DEFAULT_RESET_INTERVAL, Reset
+from fairlead.core.lane import OverdueLane
+from fairlead.core.levels import DEFAULT_THRESHOLDS
+from fairlead.core.retry import RetryRule
+from fairlead.core.rules import Rules
+from fairlead.errors import InvalidSetting
+
+FILE_NAME = "fairlead.toml"
+ENVIRONMENT_PREFIX = "FAIRLEAD_"
+NOT_SETTINGS = frozenset({"FAIRLEAD_DATA"})
+
+
+def _setting(default: Any, help_text: str) -> Any:
+    return field(default=default, metadata={"help": help_text})
+
+
+@dataclass(frozen=True)
+class Settings:
+    """All settings of an installation."""
+
+    policy: str = _setting("classic", "the rule that gives priorities")
+    reset_interval: float = _setting(
+        DEFAULT_RESET_INTERVAL, "seconds after which a customer's count goes back to 0"
+    )
+    reset: Reset = _setting("idle", '"idle": since the last document; "window": every interval')
+    thresholds: tuple[int, ...] = _setting(
+        DEFAULT_THRESHOLDS, "counts below which a document gets the next lower priority"
+    )
+    overdue_lane: bool = _setting(default=True, help_text="nobody waits for ever for a start")
+    overdue_after: float | None = _setting(
+        None, "seconds without a start until a customer is overdue (none: reset_interval)"
+    )
+    lane_share: int = _setting(4, "the overdue lane gets at most one part in this many")
+    workers: int = _setting(2, "worker processes of the local engine")
+    lease: float = _setting(30.0, "seconds for which a worker holds a document without a sign")
+    max_attempts: int = _setting(3, "tries before a document that breaks its worker has failed")
+    retry_delay: float = _setting(2.0, "seconds before the second try, doubled for each further")
+    time_limit: float = _setting(120.0, "seconds that reading one document may take")
+    memory_limit: int = _setting(1_500_000_000, "bytes of memory that reading one may take")
+    max_characters: int = _setting(20_000_000, "characters of text kept of one document")
+    max_document_bytes: int = _setting(1_000_000_000, "largest document that is accepted")
+    strict_customers: bool = _setting(default=False, help_text="refuse customers never added")
+    sweep_after: float = _setting(86_400.0, "seconds after which a file of no document is removed")
+
+    def __post_init__(self) -> None:
+        if self.policy != "classic":
+            raise InvalidSetting(f'policy must be "classic"; got {self.policy!r}')
+        for name in ("workers", "max_attempts", "max_characters", "max_document_bytes"):
+            _check_at_least(name, getattr(self, name), 1)
+        _check_at_least("memory_limit", self.memory_limit, 200_000_000)
+        for name in ("lease", "time_limit", "sweep_after"):
+            _check_at_least(name, getattr(self, name), 1)
+        self.rules()
+
+    def rules(self) -> Rules:
+        """The rules that these settings ask for."""
+        return Rules(
+            reset_interval=self.reset_interval,
+            thresholds=self.thresholds,
+            reset=self.reset,
+            lane=self._lane(),
+            retry=RetryRule(self.max_attempts, self.retry_delay),
+            lease=self.lease,
+        )
+
+    def _lane(self) -> OverdueLane | None:
+        after = self.reset_interval if self.overdue_after is None else self.overdue_after
+        return OverdueLane(after, self.lane_share) if self.overdue_lane else None
+
+
+def _check_at_least(name: str, value: float, least: float) -> None:
+    if not value >= least:
+        raise InvalidSetting(f"{name} must be {least:,} or more; got {value!r}")
+
+
+class Explained(NamedTuple):
+    """One setting, with where its value comes from."""
+
+    name: str
+    value: Any
+    source: str
+    help: str
+
+
+class Sources:
+    """Settings with their sources, read again when the file changes."""
+
+    def __init__(
+        self,
+        data: Path,
+        *,
+        flags: Mapping[str, Any] | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self.file = data / FILE_NAME
+        self._flags = {name: value for name, value in (flags or {}).items() if value is not None}
+        self._environment = os.environ if environment is None else environment
+        self._stamp = self._file_stamp()
+        self._settings, self._origin = self._load()
+        self._rules = self._settings.rules()
+
+    def settings(self) -> Settings:
+        """The settings in force. A file that became invalid is left aside until it is mended."""
+        stamp = self._file_stamp()
+        if stamp != self._stamp:
+            self._stamp = stamp
+            self._reload()
+        return self._settings
+
+    def rules(self) -> Rules:
+        """The rules in force."""
+        self.settings()
+        return self._rules
+
+    def explain(self) -> list[Explained]:
+        """Every setting with its value and where that comes from."""
+        settings = self.settings()
+        return [
+            Explained(
+                each.name,
+                getattr(settings, each.name),
+                self._origin.get(each.name, "default"),
+                each.metadata["help"],
+            )
+            for each in fields(Settings)
+        ]
+
+    def _reload(self) -> None:
+        try:
+            self._settings, self._origin = self._load()
+            self._rules = self._settings.rules()
+        except InvalidSetting:
+            return
+
+    def _load(self) -> tuple[Settings, dict[str, str]]:
+        values: dict[str, Any] = {}
+        origin: dict[str, str] = {}
+        layers = (
+            (str(self.file), self._from_file()),
+            ("environment", self._from_environment()),
+            ("flag", self._flags),
+        )
+        for source, found in layers:
+            values |= found
+            origin |= dict.fromkeys(found, source)
+        return Settings(**{name: _converted(name, value) for name, value in values.items()}), origin
+
+    def _from_file(self) -> dict[str, Any]:
+        try:
+            with self.file.open("rb") as stream:
+                found = tomllib.load(stream)
+        except FileNotFoundError:
+            return {}
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+            raise InvalidSetting(f"{self.file} cannot be read as TOML: {error}") from None
+        for name in found:
+            _check_known(name, str(self.file))
+        return found
+
+    def _from_environment(self) -> dict[str, str]:
+        found = {
+            variable.removeprefix(ENVIRONMENT_PREFIX).lower(): value
+            for variable, value in self._environment.items()
+            if variable.startswith(ENVIRONMENT_PREFIX) and variable not in NOT_SETTINGS
+        }
+        for name in found:
+            _check_known(name, f"environment variable {ENVIRONMENT_PREFIX}{name.upper()}")
+        return found
+
+    def _file_stamp(self) -> tuple[int, int] | None:
+        try:
+            found = self.file.stat()
+        except OSError:
+            return None
+        return found.st_mtime_ns, found.st_size
+
+
+def _check_known(name: str, where: str) -> None:
+    if name not in _CONVERTERS:
+        raise InvalidSetting(
+            f"{where} sets {name!r}, which is no setting; see: fairlead config show"
+        )
+
+
+def _converted(name: str, value: Any) -> Any:
+    convert, expected = _CONVERTERS[name]
+    try:
+        return convert(value)
+    except (TypeError, ValueError):
+        raise InvalidSetting(f"{name} must be {expected}; got {value!r}") from None
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool):
+        raise TypeError
+    return float(value)
+
+
+def _whole(value: Any) -> int:
+    if isinstance(value, str):
+        return int(value)
+    if type(value) is not int:
+        raise TypeError
+    return value
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    return value
+
+
+def _truth(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    words = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+    if isinstance(value, str) and value.lower() in words:
+        return words[value.lower()]
+    raise TypeError
+
+
+def _wholes(value: Any) -> tuple[int, ...]:
+    return tuple(_whole(each) for each in (value.split(",") if isinstance(value, str) else value))
+
+
+def _number_or_none(value: Any) -> float | None:
+    return None if value in (None, "none") else _number(value)
+
+
+_CONVERTERS: dict[str, tuple[Callable[[Any], Any], str]] = {
+    each.name: {
+        "float": (_number, "a number"),
+        "int": (_whole, "a whole number"),
+        "bool": (_truth, "true or false"),
+        "tuple[int, ...]": (_wholes, "whole numbers, such as -2, -4, -6"),
+        "float | None": (_number_or_none, 'a number, or "none"'),
+    }.get(str(each.type), (_text, "a text"))
+    for each in fields(Settings)
+}
