@@ -37,7 +37,9 @@ class Settings:
     reset_interval: float = _setting(
         DEFAULT_RESET_INTERVAL, "seconds after which a customer's count goes back to 0"
     )
-    reset: Reset = _setting("idle", '"idle": since the last document; "window": every interval')
+    reset: Reset = _setting(  # noqa: RUF009 (as all others; ruff takes a Literal for a call)
+        "idle", '"idle": since the last document; "window": every interval'
+    )
     thresholds: tuple[int, ...] = _setting(
         DEFAULT_THRESHOLDS, "counts below which a document gets the next lower priority"
     )

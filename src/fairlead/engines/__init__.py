@@ -1,1 +1,5 @@
-"""TODO."""
+"""Who runs the work."""
+
+from fairlead.engines.local import LocalEngine
+
+__all__ = ["LocalEngine"]

@@ -100,10 +100,11 @@ class LocalFiles:
 
     def _write_all(self, sources: Sequence[tuple[str, Opener]], limit: int | None) -> list[Stored]:
         if len(sources) == 1:
-            return [self._write(*sources[0], limit)]
+            key, opener = sources[0]
+            return [self._write(key, opener, limit)]
         # The disk merges the flushes of files that are synced at the same time.
         with ThreadPoolExecutor(min(_AT_ONCE, len(sources))) as pool:
-            return list(pool.map(lambda each: self._write(*each, limit), sources))
+            return list(pool.map(lambda each: self._write(each[0], each[1], limit), sources))
 
     def _write(self, key: str, opener: Opener, limit: int | None) -> Stored:
         digest, size = hashlib.sha256(), 0

@@ -1,0 +1,152 @@
+"""Explanations: why a document has its priority, and what it waits for.
+
+A reason is a code with parameters, so that screens may show it in any language; `words` says it
+in English.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from fairlead.core.classic import ClassicPolicy
+from fairlead.core.documents import Customer, Document, Place
+from fairlead.core.lane import OverdueLane, waits_since
+from fairlead.core.levels import lowest_bound_passed, priority
+from fairlead.core.states import State
+
+
+class Reason(NamedTuple):
+    """One reason: a stable code, and the numbers and names that belong to it."""
+
+    code: str
+    params: Mapping[str, Any] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Everything there is to say about one document's place."""
+
+    document: Document
+    reasons: tuple[Reason, ...]
+    place: Place | None
+
+
+_WORDS = {
+    "count-below": "count {count} is below {bound}: priority {priority}",
+    "count-not-below": "count {count} is not below {bound}: priority {priority}",
+    "placed-earlier": "count {count} gave priority {priority} by the rules of that time",
+    "resets-unless": "resets in {seconds} s unless another document comes",
+    "resets": "resets in {seconds} s",
+    "reset-due": "the next document starts again at count 0",
+    "urgent": "urgent: it goes before the other documents of its customer",
+    "paused": "customer {customer} is paused: it starts when the customer is resumed",
+    "processing-cap": "customer {customer} has {processing} documents processing, its cap",
+    "overdue": "its customer has waited {seconds} s for a start and is overdue: it may go first",
+    "retry": "attempt {attempts} broke ({error}): the next one comes in {seconds} s",
+    "ahead": (
+        "{own_documents} documents of the same customer and {other_documents} of "
+        "{other_customers} others go first"
+    ),
+    "next": "nothing goes before it: it starts when a worker is free",
+    "processing": "it is being processed, attempt {attempts}",
+    "done": "it is done",
+    "failed": "it has failed ({error}): {detail}",
+    "cancelled": "it was cancelled",
+}
+
+
+def words(reason: Reason) -> str:
+    """The reason as a sentence in English."""
+    shown = {name: _number(value) for name, value in reason.params.items()}
+    return _WORDS[reason.code].format(**shown)
+
+
+def why_priority(document: Document, thresholds: Sequence[int]) -> Reason:
+    """Why the document got its priority."""
+    count, level = document.count, document.priority
+    if priority(count, thresholds) != level:
+        return Reason("placed-earlier", {"count": count, "priority": level})
+    bound = lowest_bound_passed(count, thresholds)
+    code = "count-not-below" if bound is None else "count-below"
+    shown = thresholds[0] if bound is None else bound
+    return Reason(code, {"count": count, "bound": shown, "priority": level})
+
+
+def why_reset(policy: ClassicPolicy, customer: Customer, now: float) -> Reason:
+    """When the customer's count goes back to zero."""
+    counter = customer.counter
+    if counter is None or policy.is_reset(counter, now=now):
+        return Reason("reset-due")
+    left = counter.updated_at + policy.reset_interval - now
+    code = "resets-unless" if policy.reset == "idle" else "resets"
+    return Reason(code, {"seconds": round(left)})
+
+
+def explain(
+    document: Document,
+    customer: Customer,
+    place: Place | None,
+    *,
+    policy: ClassicPolicy,
+    lane: OverdueLane | None,
+    now: float,
+) -> Explanation:
+    """All reasons for a document: its priority, then its wait, then what would change it."""
+    reasons = [why_priority(document, policy.thresholds)]
+    if document.urgent:
+        reasons.append(Reason("urgent"))
+    if document.state is State.WAITING:
+        reasons += _why_waiting(document, customer, place, lane, now)
+    else:
+        reasons.append(_what_became(document))
+    reasons.append(why_reset(policy, customer, now))
+    return Explanation(document, tuple(reasons), place)
+
+
+def _why_waiting(
+    document: Document,
+    customer: Customer,
+    place: Place | None,
+    lane: OverdueLane | None,
+    now: float,
+) -> list[Reason]:
+    if customer.paused:
+        return [Reason("paused", {"customer": customer.name})]
+    if document.retry_at is not None:
+        left = max(0, round(document.retry_at - now))
+        params = {"attempts": document.attempts, "error": document.error, "seconds": left}
+        return [Reason("retry", params)]
+    reasons = []
+    cap = customer.settings.processing_cap
+    if cap is not None and customer.processing >= cap:
+        params = {"customer": customer.name, "processing": customer.processing}
+        reasons.append(Reason("processing-cap", params))
+    waited = _wait(customer, now)
+    if lane is not None and waited is not None and waited > lane.after:
+        reasons.append(Reason("overdue", {"seconds": round(waited)}))
+    if place is not None:
+        reasons.append(Reason("ahead", place._asdict()) if any(place) else Reason("next"))
+    return reasons
+
+
+def _wait(customer: Customer, now: float) -> float | None:
+    """How long the customer has been waiting for a start."""
+    if customer.oldest_waiting_at is None:
+        return None
+    return now - waits_since(customer.last_started_at, customer.oldest_waiting_at)
+
+
+def _what_became(document: Document) -> Reason:
+    params: dict[str, Any] = {}
+    if document.state is State.PROCESSING:
+        params = {"attempts": document.attempts}
+    if document.state is State.FAILED:
+        params = {"error": document.error, "detail": document.detail}
+    return Reason(document.state.value, params)
+
+
+def _number(value: Any) -> str:
+    """Numbers with thousands apart and a real minus sign; anything else as it is."""
+    return f"{value:,}".replace("-", "−") if isinstance(value, int | float) else str(value)

@@ -1,0 +1,258 @@
+"""The local engine: worker processes on this machine, and one process that speaks for them.
+
+The engine claims a document for each free worker, hands it over, and passes results on to the
+finisher. It sleeps until a worker answers, a deadline comes, or something was committed.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from enum import IntEnum
+
+from fairlead.core.documents import Claim
+from fairlead.engines.seat import Seat
+from fairlead.errors import FairleadError
+from fairlead.ports import Files, Store
+from fairlead.work.finisher import Finisher
+from fairlead.work.liveness import is_known_dead
+from fairlead.work.results import failure
+from fairlead.work.sandbox import ChildDied, Job, Limits
+
+POLL_SECONDS = 0.02
+"""How often an engine with a free worker looks whether something was committed."""
+WATCH_SECONDS = 0.25
+"""How often it looks whether a document at work was cancelled."""
+LOOK_AGAIN_SECONDS = 1.0
+"""How often it looks for due retries, ended leases and dead workers."""
+MOST_DEATHS_AT_START = 5
+
+
+class Stop(IntEnum):
+    """How far the engine has been asked to stop."""
+
+    NO = 0
+    DRAIN = 1
+    NOW = 2
+
+
+class Every:
+    """True once in so many seconds, and at the first time."""
+
+    def __init__(self) -> None:
+        self._next = 0.0
+
+    def __call__(self, seconds: float) -> bool:
+        """Whether the time has come."""
+        now = time.monotonic()
+        is_due = now >= self._next
+        if is_due:
+            self._next = now + seconds
+        return is_due
+
+
+class LocalEngine:
+    """Runs documents with a number of worker processes until it is stopped, or idle."""
+
+    def __init__(
+        self,
+        store: Store,
+        files: Files,
+        texts: Files,
+        *,
+        workers: int,
+        limits: Callable[[], Limits],
+        lease: Callable[[], float],
+        on_tick: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._store = store
+        self._files = files
+        self._workers = workers
+        self._limits = limits
+        self._lease = lease
+        self._on_tick = on_tick
+        self._selector = selectors.DefaultSelector()
+        self._bell, self._button = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._selector.register(self._bell, selectors.EVENT_READ)
+        self._finisher = Finisher(store, texts, self._wake)
+        self._seats: list[Seat] = []
+        self._stop = Stop.NO
+        self._version_without_work: int | None = None
+        self._is_time_to_look = Every()
+        self._is_time_to_watch = Every()
+        self._is_time_to_renew = Every()
+        self._deaths = 0
+
+    def run(self, *, until_idle: bool = False) -> None:
+        """Work until stopped or, if asked, until nothing is left that could run. Only once."""
+        try:
+            self._fill_seats()
+            while not self._is_over(until_idle=until_idle):
+                self._turn()
+        finally:
+            self._close()
+        self._raise_if_unsaved()
+
+    def stop(self) -> None:
+        """Once: finish what runs and claim no more. Twice: stop now. May be called anywhere."""
+        self._stop = Stop(min(self._stop + 1, Stop.NOW))
+        self._wake()
+
+    @property
+    def stopping(self) -> Stop:
+        """How far it has been asked to stop."""
+        return self._stop
+
+    def worker_pids(self) -> list[int]:
+        """The process ids of the workers."""
+        return [seat.pid for seat in self._seats]
+
+    def _is_over(self, *, until_idle: bool) -> bool:
+        if self._stop is Stop.NOW:
+            return True
+        if any(seat.claim for seat in self._seats):
+            return False
+        if self._stop is Stop.DRAIN:
+            return True
+        return until_idle and not self._finisher.held() and self._store.is_idle()
+
+    def _turn(self) -> None:
+        if self._stop is Stop.NO:
+            self._claim()
+        for key, _ in self._selector.select(self._patience()):
+            if isinstance(key.data, Seat):
+                self._hear(key.data)
+            else:
+                self._hush()
+        self._raise_if_unsaved()
+        self._end_overlong()
+        self._keep_leases()
+        self._on_tick()
+
+    # --- claims ---
+
+    def _claim(self) -> None:
+        """Fill the free seats, if anything may have changed since nothing was left."""
+        free = [seat for seat in self._seats if seat.is_free]
+        if not free:
+            return
+        version = self._store.version()
+        if self._is_time_to_look(LOOK_AGAIN_SECONDS):
+            self._rescue_from_the_dead()
+        elif version == self._version_without_work:
+            return
+        claims = self._store.claim_for([seat.name for seat in free])
+        for seat, claim in zip(free, claims, strict=False):
+            self._start(seat, claim)
+        self._version_without_work = version if len(claims) < len(free) else None
+
+    def _rescue_from_the_dead(self) -> None:
+        for worker in self._store.lease_holders():
+            if is_known_dead(worker):
+                self._store.rescue_from(worker)
+
+    def _start(self, seat: Seat, claim: Claim) -> None:
+        try:
+            seat.start(claim, Job(self._files.path(claim.id), claim.sha256))
+        except ChildDied:
+            self._store.release([claim])  # it was only claimed
+            self._reseat(seat)
+
+    # --- workers ---
+
+    def _fill_seats(self) -> None:
+        for number in range(1, self._workers + 1):
+            seat = Seat(number, self._limits())
+            self._seats.append(seat)
+            self._listen(seat)
+
+    def _hear(self, seat: Seat) -> None:
+        """A worker has something to say: it is ready, it is done, or it died."""
+        try:
+            result = seat.receive()
+        except ChildDied as death:
+            self._survive(death)
+            self._reseat(seat)
+            return
+        if seat.claim is not None and result is not None:
+            self._deaths = 0
+            self._finisher.add(seat.claim, result)
+            self._selector.unregister(seat)
+            seat.rest(self._limits())
+            self._listen(seat)
+
+    def _end_overlong(self) -> None:
+        now = time.monotonic()
+        for seat in self._seats:
+            if seat.claim is not None and seat.deadline <= now:
+                detail = f"Reading it took longer than {self._limits().seconds:g} s."
+                self._finisher.add(seat.claim, failure("time-limit", detail))
+                self._reseat(seat)
+
+    def _reseat(self, seat: Seat) -> None:
+        """Replace a child that is dead, too slow, or at work on what is no longer wanted."""
+        self._selector.unregister(seat)
+        seat.replace(self._limits())
+        self._listen(seat)
+
+    def _survive(self, death: ChildDied) -> None:
+        """A child that dies idle is replaced; one after another means that none can start."""
+        self._deaths += 1
+        if self._deaths >= MOST_DEATHS_AT_START:
+            raise FairleadError(
+                f"worker processes end before they have read anything ({death.how}); "
+                "check the installation with: fairlead doctor"
+            )
+
+    # --- leases ---
+
+    def _keep_leases(self) -> None:
+        """Renew all that is at hand, and let go of what was cancelled or taken away."""
+        at_work = {seat.claim: seat for seat in self._seats if seat.claim is not None}
+        lost: list[Claim] = []
+        if self._is_time_to_renew(self._lease() / 3):
+            lost = self._store.renew([*at_work, *self._finisher.held()])
+        elif at_work and self._is_time_to_watch(WATCH_SECONDS):
+            lost = self._store.lost(list(at_work))
+        for claim in lost:
+            if claim in at_work:
+                self._reseat(at_work[claim])
+
+    # --- waiting and ending ---
+
+    def _listen(self, seat: Seat) -> None:
+        self._selector.register(seat, selectors.EVENT_READ, seat)
+
+    def _patience(self) -> float:
+        """How long to sleep when nobody has anything to say."""
+        if any(seat.claim is None for seat in self._seats):
+            return POLL_SECONDS
+        soonest = min(seat.deadline for seat in self._seats) - time.monotonic()
+        return max(0.0, min(WATCH_SECONDS, soonest))
+
+    def _wake(self) -> None:
+        with suppress(BlockingIOError):  # a full pipe wakes as well
+            os.write(self._button, b"!")
+
+    def _hush(self) -> None:
+        with suppress(BlockingIOError):
+            os.read(self._bell, 4096)
+
+    def _raise_if_unsaved(self) -> None:
+        if self._finisher.error is not None:
+            raise self._finisher.error
+
+    def _close(self) -> None:
+        """End the children, give back what they were at, and save what they had done."""
+        unfinished = [seat.claim for seat in self._seats if seat.claim is not None]
+        for seat in self._seats:
+            seat.close()
+        with suppress(FairleadError):  # else the leases end by themselves
+            self._store.release(unfinished)
+        self._finisher.close()
+        self._selector.close()
+        os.close(self._bell)
+        os.close(self._button)

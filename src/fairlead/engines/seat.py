@@ -1,0 +1,82 @@
+"""A seat: the place of one worker, with the child process in it and the document it reads."""
+
+from __future__ import annotations
+
+import time
+
+from fairlead.core.documents import Broken, Claim, Failed
+from fairlead.work.liveness import worker_name
+from fairlead.work.results import Extraction, failure, parse_answer
+from fairlead.work.sandbox import ChildDied, Job, Limits, Sandbox
+
+RECYCLE_AFTER = 200
+"""Documents after which a child is replaced, so that what a library leaks stays small."""
+
+
+class Seat:
+    """One worker. It is free, or it reads the document of its claim until a deadline."""
+
+    def __init__(self, number: int, limits: Limits) -> None:
+        self.name = worker_name(number)
+        self.claim: Claim | None = None
+        self.deadline = float("inf")
+        self._limits = limits
+        self._sandbox = self._started()
+
+    @property
+    def is_free(self) -> bool:
+        """Ready for a document."""
+        return self.claim is None and self._sandbox.ready
+
+    @property
+    def pid(self) -> int:
+        """The process id of its child."""
+        return self._sandbox.pid
+
+    def fileno(self) -> int:
+        """Readable when `receive` has something to do."""
+        return self._sandbox.fileno()
+
+    def start(self, claim: Claim, job: Job) -> None:
+        """Begin with a document; raises ChildDied when there is nobody to do it."""
+        self._sandbox.send(job)
+        self.claim = claim
+        self.deadline = time.monotonic() + self._limits.seconds
+
+    def receive(self) -> Extraction | Failed | Broken | None:
+        """The result of the document at hand, when there is one. A dead child is one too."""
+        try:
+            answer = self._sandbox.receive()
+        except ChildDied as death:
+            if self.claim is None:
+                raise
+            return failure(death.code, f"The process that read it ended ({death.how}).")
+        return None if answer is None else parse_answer(answer.raw)
+
+    def rest(self, limits: Limits) -> None:
+        """Let go of the document; where the child is spent, put in a new one."""
+        is_spent = not self._sandbox.ready or self._sandbox.jobs_done >= RECYCLE_AFTER
+        if is_spent or limits != self._limits:
+            self.replace(limits)
+        self._forget()
+
+    def replace(self, limits: Limits) -> None:
+        """End the child at once, whatever it does, and put in a new one."""
+        self.close()
+        self._forget()
+        self._limits = limits
+        self._sandbox = self._started()
+
+    def close(self) -> None:
+        """End the child at once."""
+        self._sandbox.kill()
+        self._sandbox.close()
+
+    def _forget(self) -> None:
+        self.claim = None
+        self.deadline = float("inf")
+
+    def _started(self) -> Sandbox:
+        sandbox = Sandbox(self._limits)
+        sandbox.start()
+        return sandbox

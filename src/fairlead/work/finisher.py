@@ -1,0 +1,110 @@
+"""The finisher: texts to disk and outcomes to the store, many at a time, beside the work.
+
+A worker takes its next document while the result of the last one is being made safe. What
+gathers meanwhile goes together: one fsync of the folder, one commit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from io import BytesIO
+from threading import Condition, Thread
+
+from fairlead.core.documents import Broken, Claim, Done, Failed, Outcome, Saved
+from fairlead.errors import DataError
+from fairlead.ports import Files, Store
+from fairlead.work.results import Extraction
+
+Result = Extraction | Failed | Broken
+MOST_TOGETHER = 64
+
+
+class Finisher:
+    """Saves results in a thread of its own. `on_saved` is called there after each group."""
+
+    def __init__(self, store: Store, texts: Files, on_saved: Callable[[], None]) -> None:
+        self.error: Exception | None = None
+        self._store = store
+        self._texts = texts
+        self._on_saved = on_saved
+        self._queue: list[tuple[Claim, Result]] = []
+        self._held: list[Claim] = []
+        self._is_closing = False
+        self._changed = Condition()
+        self._thread = Thread(target=self._work, name="fairlead-finisher", daemon=True)
+        self._thread.start()
+
+    def add(self, claim: Claim, result: Result) -> None:
+        """Take over a claim with its result."""
+        with self._changed:
+            self._queue.append((claim, result))
+            self._changed.notify_all()
+
+    def held(self) -> list[Claim]:
+        """Claims whose result is not saved yet; their leases still need renewing."""
+        with self._changed:
+            return [claim for claim, _ in self._queue] + self._held
+
+    def close(self) -> None:
+        """Save what was taken over, then end."""
+        with self._changed:
+            self._is_closing = True
+            self._changed.notify_all()
+        self._thread.join()
+
+    def _work(self) -> None:
+        while group := self._next_group():
+            try:
+                self._save(group)
+            except Exception as error:  # the engine raises it; the leases end by themselves
+                self.error = error
+                return
+            finally:
+                with self._changed:
+                    self._held = []
+                self._on_saved()
+
+    def _next_group(self) -> list[tuple[Claim, Result]]:
+        """What has gathered; empty when closed."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._queue or self._is_closing)
+            group, self._queue = self._queue[:MOST_TOGETHER], self._queue[MOST_TOGETHER:]
+            self._held = [claim for claim, _ in group]
+            return group
+
+    def _save(self, group: Sequence[tuple[Claim, Result]]) -> None:
+        outcomes = self._with_texts(group)
+        saved = self._store.finish_all(outcomes)
+        stale = [
+            outcome.text_key
+            for (_, outcome), how in zip(outcomes, saved, strict=True)
+            if how is Saved.STALE and isinstance(outcome, Done)
+        ]
+        with suppress(DataError, OSError):  # the sweep of orphans finds them too
+            self._texts.delete(stale)
+
+    def _with_texts(self, group: Sequence[tuple[Claim, Result]]) -> list[tuple[Claim, Outcome]]:
+        """Make the texts safe, and put their keys in place of them."""
+        encoded = {
+            _text_key(claim): result.text.encode()
+            for claim, result in group
+            if isinstance(result, Extraction)
+        }
+        if encoded:
+            self._texts.put_all([(key, partial(BytesIO, text)) for key, text in encoded.items()])
+        return [(claim, _outcome(claim, result, encoded)) for claim, result in group]
+
+
+def _text_key(claim: Claim) -> str:
+    """Each attempt has its own: a late worker cannot touch the text of a newer one."""
+    return f"{claim.id}.{claim.fence}.txt"
+
+
+def _outcome(claim: Claim, result: Result, encoded: dict[str, bytes]) -> Outcome:
+    if not isinstance(result, Extraction):
+        return result
+    key = _text_key(claim)
+    return Done(result.kind, result.facts, key, hashlib.sha256(encoded[key]).hexdigest())
