@@ -25,15 +25,18 @@ def extract(path: Path, *, max_characters: int) -> Extracted:
     source = Source(path)
     if not source.size:
         raise CannotRead("empty", "The document has no content.")
-    reader = recognise(source)
+    kind = None
     try:
+        reader = recognise(source)
+        kind = reader.kind
         return reader.read(source, max_characters)
     except CannotRead as error:
-        error.kind = error.kind or reader.kind
+        error.kind = error.kind or kind
         raise
     except (MemoryError, MissingExtra):
         raise
     except Exception as error:
         # Libraries fail on broken documents in more ways than their manuals list.
-        detail = f"The document looks like {reader.kind} but is damaged and could not be read."
-        raise CannotRead("damaged", detail, kind=reader.kind) from error
+        seems = f" looks like {kind} but" if kind else ""
+        detail = f"The document{seems} is damaged and could not be read."
+        raise CannotRead("damaged", detail, kind=kind) from error

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import zipfile
+import zlib
 from collections.abc import Iterator
 from importlib.metadata import version
 
 from docx.opc.package import OpcPackage
-from docx.opc.part import Part
+from docx.opc.part import Part, XmlPart
 from docx.package import Package
 from lxml import etree
 
@@ -36,7 +37,7 @@ def recognises(source: Source) -> bool:
     try:
         with source.archive() as archive, archive.open(_TYPES) as file:
             types = file.read(MAX_RATIO * _CHUNK)
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError):
+    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError):
         return "word/document.xml" in source.members
     return any(name in types for name in _MAIN_TYPES)
 
@@ -117,6 +118,9 @@ def _related(main: Part, role: str) -> Iterator[etree._Element]:
 
 
 def _root(part: Part) -> etree._Element:
+    if isinstance(part, XmlPart):
+        element: etree._Element = part.element
+        return element
     parser = etree.XMLParser(resolve_entities=False, no_network=True)
     return etree.fromstring(part.blob, parser)
 

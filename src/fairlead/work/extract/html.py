@@ -22,7 +22,6 @@ _FRAGMENT = re.compile(
 _DECLARED = re.compile(
     rb"<(?:meta\b[^>]*?charset|\?xml\b[^>]*?encoding)\s*=\s*[\"']?\s*([\w.:-]+)", re.IGNORECASE
 )
-_PROLOG = re.compile(r"\s*<\?xml[^>]*\?>")
 
 _SKIPPED = frozenset(["script", "style", "template", "iframe", "object", "noframes"])
 # fmt: off
@@ -87,7 +86,7 @@ def _parse(markup: str) -> etree._Element | None:
         no_network=True,
         huge_tree=True,  # a deep page is no reason to lose text; memory and time are bounded
     )
-    parser.feed(_PROLOG.sub("", clean(markup), count=1).encode())
+    parser.feed(clean(markup).encode())
     try:
         return parser.close()
     except etree.XMLSyntaxError:

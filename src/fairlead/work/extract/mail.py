@@ -14,6 +14,7 @@ from fairlead.work.extract.decode import decode
 from fairlead.work.extract.html import add_markup
 
 _MAX_NAMES = 100
+_MAX_PARSED = 20_000  # parsing a list of addresses takes time that grows with its square
 _MAX_NAME_CHARACTERS = 120
 _SHOWN = ("Subject", "From", "To", "Cc", "Date")
 _HEADER = re.compile(rb"([!-9;-~]+):")
@@ -69,12 +70,14 @@ def _header_names(block: bytes) -> frozenset[bytes]:
 
 
 def _value(message: EmailMessage, name: str) -> str:
+    raw = next((str(v) for k, v in message.raw_items() if k.lower() == name.lower()), "")
+    if len(raw) > _MAX_PARSED:
+        return clean_line(raw)
     try:
         return clean_line(str(message.get(name, "")))
     except Exception:
         # The standard library's parser of structured headers gives up on some malformed ones.
-        raw = next((v for k, v in message.raw_items() if k.lower() == name.lower()), "")
-        return clean_line(str(raw))
+        return clean_line(raw)
 
 
 def _leaves(message: EmailMessage) -> Iterator[EmailMessage]:

@@ -74,6 +74,8 @@ def _texts(document: Any, pages: int) -> Iterator[str | None]:
 
 def _page_text(document: Any, index: int) -> str:
     with closing(document[index]) as page, closing(page.get_textpage()) as text_page:
+        # A hyphen at the end of a line comes as a control character without the line break:
+        # dropping it, as every draft does, joins the word again.
         text: str = text_page.get_text_bounded()
         return text
 
