@@ -1,1 +1,1 @@
-"""TODO."""
+"""Claim, lease, extract in a sandbox, finish, rescue."""

@@ -1,0 +1,156 @@
+"""What a child answered, checked: its bytes are as untrusted as the document it read."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import unicodedata
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple, NoReturn
+
+from fairlead.core.documents import Broken, Failed
+
+MAX_FACTS_BYTES = 65_536
+MAX_DEPTH = 5
+MAX_KEYS = 64
+MAX_DETAIL = 500
+_MAX_INTEGER = 2**53
+_KIND = re.compile(r"[a-z0-9-]{1,32}")
+
+# Which end each code means: Failed is final, Broken is worth another attempt.
+FINAL = frozenset(["unsupported", "damaged", "encrypted", "too-large", "empty", "corrupt"])
+AGAIN = frozenset(["memory-limit", "time-limit", "crashed", "bad-answer"])
+
+_ANSWER_KEYS = frozenset(["kind", "text", "facts"])
+_ERROR_KEYS = frozenset(["error", "detail", "kind"])
+
+# Short of this, no answer can grow to much in memory.
+_HARMLESS_BYTES = 1_000_000
+_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
+
+
+class Extraction(NamedTuple):
+    """A document that was read: a text that encodes to UTF-8, and bounded facts."""
+
+    kind: str
+    text: str
+    facts: Mapping[str, Any]
+
+
+class _BadAnswer(Exception):
+    """The answer is not one."""
+
+
+def parse_answer(raw: bytes) -> Extraction | Failed | Broken:
+    """The outcome that an answer stands for; anything but a proper one is Broken. Never raises."""
+    try:
+        answer = _load(raw)
+        return _failure(answer) if "error" in answer else _extraction(answer)
+    except _BadAnswer as error:
+        return Broken("bad-answer", f"The reading process gave an improper answer: {error}.")
+
+
+def failure(code: str, detail: str, kind: str | None = None) -> Failed | Broken:
+    """The outcome of a known code, final or worth another attempt.
+
+    Raises:
+        KeyError: the code is none of the known ones.
+    """
+    if code in FINAL:
+        return Failed(code, plain(detail), kind)
+    if code in AGAIN:
+        return Broken(code, plain(detail))
+    raise KeyError(code)
+
+
+def plain(detail: str) -> str:
+    """A sentence fit to be shown: one line, no control characters, at most 500 characters."""
+    line = " ".join(detail[: 4 * MAX_DETAIL].split())
+    return "".join(c for c in line if unicodedata.category(c)[0] != "C")[:MAX_DETAIL]
+
+
+def _load(raw: bytes) -> dict[str, Any]:
+    _require(_is_frugal(raw), "it has too much structure")
+    try:
+        answer = json.loads(raw.decode("utf-8"), parse_constant=_refuse_constant)
+    except (ValueError, RecursionError):
+        raise _BadAnswer("it is not JSON") from None
+    _require(isinstance(answer, dict), "it is not an object")
+    return dict(answer)
+
+
+def _is_frugal(raw: bytes) -> bool:
+    """Whether the answer is long only by its strings: millions of small values fill a memory."""
+    return len(raw) <= _HARMLESS_BYTES or len(_STRING.sub(b'""', raw)) <= MAX_FACTS_BYTES
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _extraction(answer: dict[str, Any]) -> Extraction:
+    _require(answer.keys() == _ANSWER_KEYS, "it has other fields than kind, text and facts")
+    kind, text, facts = answer["kind"], answer["text"], answer["facts"]
+    _require(_is_kind(kind), "its kind is no short token")
+    _require(isinstance(text, str) and _is_clean(text), "its text is not clean text")
+    _require(isinstance(facts, dict), "its facts are no object")
+    _check_value(facts, depth=1)
+    size = len(json.dumps(facts, ensure_ascii=False).encode())
+    _require(size <= MAX_FACTS_BYTES, "its facts are too long")
+    return Extraction(kind, text, facts)
+
+
+def _failure(answer: dict[str, Any]) -> Failed | Broken:
+    _require(answer.keys() == _ERROR_KEYS, "it has other fields than error, detail and kind")
+    code, detail, kind = answer["error"], answer["detail"], answer["kind"]
+    _require(isinstance(code, str) and code in FINAL | AGAIN, "its error is no known code")
+    _require(isinstance(detail, str) and bool(plain(detail)), "its detail is no sentence")
+    _require(kind is None or _is_kind(kind), "its kind is no short token")
+    return failure(code, detail, kind)
+
+
+def _is_kind(value: object) -> bool:
+    return isinstance(value, str) and _KIND.fullmatch(value) is not None
+
+
+def _is_clean(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return "\x00" not in text
+
+
+def _check_value(value: object, *, depth: int) -> None:
+    """Refuse what a store could not keep, or what is nested or spread too far."""
+    check = _CHECKS.get(type(value))
+    _require(check is not None and check(value), "a fact has an improper value")
+    _require(depth <= MAX_DEPTH, "its facts are nested too deeply")
+    for inner in _inner(value):
+        # A plain value in the deepest object is no further level.
+        _check_value(inner, depth=depth + isinstance(inner, dict | list))
+
+
+def _inner(value: object) -> Iterator[object]:
+    if isinstance(value, dict):
+        yield from value
+        yield from value.values()
+    elif isinstance(value, list):
+        yield from value
+
+
+_CHECKS: dict[type, Callable[[Any], bool]] = {
+    dict: lambda value: len(value) <= MAX_KEYS,
+    list: lambda value: len(value) <= MAX_FACTS_BYTES,
+    str: _is_clean,
+    int: lambda value: abs(value) <= _MAX_INTEGER,
+    float: math.isfinite,
+    bool: lambda _: True,
+    type(None): lambda _: True,
+}
+
+
+def _require(condition: bool, otherwise: str) -> None:  # noqa: FBT001 - reads like assert
+    if not condition:
+        raise _BadAnswer(otherwise)
