@@ -293,4 +293,9 @@ def _add_row(table: Table, name: str, waits: Waits, fifo: Waits | None) -> None:
     numbers: Sequence[float] = (waits.mean, waits.p50, waits.p95, waits.max)
     numbers = (*numbers, fifo.mean, fifo.p95, fifo.max) if fifo else numbers
     # As Text, a name with square brackets is no markup.
-    table.add_row(Text(printable(name)), str(waits.documents), *(f"{n:.1f}" for n in numbers))
+    table.add_row(Text(printable(name)), str(waits.documents), *map(_brief, numbers))
+
+
+def _brief(seconds: float) -> str:
+    """Seconds in as few signs as still tell something, so that nine columns fit a terminal."""
+    return f"{seconds:.1f}" if abs(seconds) < 1000 else f"{seconds:.0f}"
