@@ -1,0 +1,301 @@
+"""`fairlead simulate`: what a policy would do with a trace of your own."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import secrets
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from fairlead.core.classic import (
+    DEFAULT_RESET_INTERVAL,
+    ClassicPolicy,
+    FifoPolicy,
+    Policy,
+    check_reset,
+)
+from fairlead.core.lane import OverdueLane
+from fairlead.core.levels import DEFAULT_THRESHOLDS
+from fairlead.errors import InvalidSetting, UsageError
+from fairlead.sim.report import LISTED, Report, printable, render
+from fairlead.sim.simulate import Run, simulate
+from fairlead.sim.summary import Summary, Waits, summarise
+from fairlead.sim.trace import Arrival, read_trace, write_outcome
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+class Options(NamedTuple):
+    """The settings that the command line gave."""
+
+    workers: int
+    reset_interval: float
+    reset: str
+    thresholds: str
+    overdue_lane: bool
+    overdue_after: float | None
+
+
+class Plan(NamedTuple):
+    """A policy with its lane, and the settings that the reader of a result should know."""
+
+    policy: Policy
+    lane: OverdueLane | None
+    settings: dict[str, object]
+
+
+def _classic(options: Options) -> Plan:
+    policy = ClassicPolicy(
+        options.reset_interval, _thresholds(options.thresholds), check_reset(options.reset)
+    )
+    after = policy.reset_interval if options.overdue_after is None else options.overdue_after
+    lane = OverdueLane(after=after) if options.overdue_lane else None
+    settings: dict[str, object] = {
+        "reset_interval": policy.reset_interval,
+        "reset": policy.reset,
+        "thresholds": list(policy.thresholds),
+        "overdue_after": None if lane is None else lane.after,
+    }
+    return Plan(policy, lane, settings)
+
+
+def _fifo(_options: Options) -> Plan:
+    # The lane would change the order that the name promises, so it never goes with fifo.
+    return Plan(FifoPolicy(), None, {})
+
+
+POLICIES: dict[str, Callable[[Options], Plan]] = {"classic": _classic, "fifo": _fifo}
+
+
+class Result(NamedTuple):
+    """A simulation, and beside it the same trace first come, first served."""
+
+    arrivals: list[Arrival]
+    runs: list[Run]
+    settings: dict[str, object]
+    summary: Summary
+    fifo: Summary | None
+
+
+@click.command("simulate", short_help="What a policy would do with a trace of your own.")
+@click.argument("trace", type=click.Path(path_type=str))
+@click.option("--policy", type=click.Choice(list(POLICIES)), default="classic", show_default=True)
+@click.option("--workers", type=click.IntRange(min=1), default=1, show_default=True)
+@click.option(
+    "--reset-interval",
+    type=float,
+    default=DEFAULT_RESET_INTERVAL,
+    show_default=True,
+    metavar="SECONDS",
+    help="After more than this the count starts over.",
+)
+@click.option(
+    "--reset",
+    type=click.Choice(["idle", "window"]),
+    default="idle",
+    show_default=True,
+    help="Whether the interval runs from the last check or from the first after a reset.",
+)
+@click.option(
+    "--thresholds",
+    default=",".join(map(str, DEFAULT_THRESHOLDS)),
+    show_default=True,
+    metavar="N,N,…",
+    help="Below each of these counts the priority is one later.",
+)
+@click.option("--overdue-lane/--no-overdue-lane", default=True, help="On by default.")
+@click.option(
+    "--overdue-after",
+    type=float,
+    metavar="SECONDS",
+    help="A customer that waits longer for a start is overdue.  [default: the reset interval]",
+)
+@click.option(
+    "--output", metavar="OUT.csv", help="Write each document's start and end; - is stdout."
+)
+@click.option("--report", metavar="OUT.html", help="Write a page with the summary and pictures.")
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
+def simulate_command(
+    *,
+    trace: str,
+    policy: str,
+    output: str | None,
+    report: str | None,
+    as_json: bool,
+    **settings: Any,
+) -> None:
+    """Show how long the documents of TRACE.csv would have waited.
+
+    TRACE.csv has the columns at, customer, seconds and optionally weight, estimate; - is stdin.
+    """
+    _check_targets(output, report, as_json=as_json)
+    options = Options(**settings)
+    plan = POLICIES[policy](options)
+    result = _run(_read(trace), plan, options.workers)
+    if report is not None:
+        write_whole(Path(report), _report(result))
+    if output is not None and output != "-":
+        write_whole(Path(output), _outcome(result))
+    _print(result, to_csv=output == "-", as_json=as_json)
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file so that at no moment a half of it is there under its name.
+
+    Raises:
+        click.FileError: The file cannot be written; what was there before is still there.
+    """
+    try:
+        # A link stays a link, and what is no plain file, such as a pipe, is never replaced.
+        target = path.resolve()
+        if target.exists() and not target.is_file():
+            target.write_text(text, encoding="utf-8", newline="")
+        else:
+            _replace(target, text)
+    except (OSError, ValueError, RuntimeError) as error:
+        raise click.FileError(
+            str(path), hint=getattr(error, "strerror", None) or str(error)
+        ) from None
+
+
+def _replace(target: Path, text: str) -> None:
+    draft = target.with_name(f".fairlead-{secrets.token_hex(8)}.tmp")
+    try:
+        with draft.open("x", encoding="utf-8", newline="") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(target)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _check_targets(output: str | None, report: str | None, *, as_json: bool) -> None:
+    if report == "-":
+        raise UsageError("--report needs the name of a file; got -")
+    if output == "-" and as_json:
+        raise UsageError("--output - and --json both write to stdout; give one of them")
+    if output is not None and output == report:
+        raise UsageError(f"--output and --report need two files; got {output!r} for both")
+
+
+def _read(trace: str) -> list[Arrival]:
+    return read_trace(sys.stdin.buffer if trace == "-" else trace)
+
+
+def _thresholds(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise InvalidSetting(
+            f"thresholds must be whole numbers with commas between, such as -2,-4,-6; got {text!r}"
+        ) from None
+
+
+def _run(arrivals: list[Arrival], plan: Plan, workers: int) -> Result:
+    runs = simulate(arrivals, plan.policy, workers, plan.lane)
+    fifo = None
+    if not isinstance(plan.policy, FifoPolicy):
+        fifo = summarise(arrivals, simulate(arrivals, FifoPolicy(), workers, None))
+    settings = {"policy": plan.policy.label, "workers": workers, **plan.settings}
+    return Result(arrivals, runs, settings, summarise(arrivals, runs), fifo)
+
+
+def _report(result: Result) -> str:
+    settings = {name.replace("_", " "): _shown(value) for name, value in result.settings.items()}
+    return render(Report(settings, result.arrivals, result.runs, result.summary, result.fifo))
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    if isinstance(value, float):
+        return f"{value:g} s"
+    return "off" if value is None else str(value)
+
+
+def _outcome(result: Result) -> str:
+    text = io.StringIO(newline="")
+    write_outcome(text, result.arrivals, result.runs)
+    return text.getvalue()
+
+
+def _print(result: Result, *, to_csv: bool, as_json: bool) -> None:
+    if to_csv:
+        # As bytes: a CSV is UTF-8 whatever the terminal speaks.
+        sys.stdout.buffer.write(_outcome(result).encode())
+    elif as_json:
+        click.echo(json.dumps(_as_json(result), indent=2))
+    else:
+        _print_table(result)
+
+
+def _as_json(result: Result) -> dict[str, object]:
+    fifo = result.fifo
+    customers = [
+        {"customer": name, **_waits_json(waits, fifo and fifo.customers[name])}
+        for name, waits in result.summary.customers.items()
+    ]
+    return {
+        "settings": result.settings,
+        "started_by_lane": result.summary.lane,
+        "all": _waits_json(result.summary.whole, fifo and fifo.whole),
+        "customers": customers,
+    }
+
+
+def _waits_json(waits: Waits, fifo: Waits | None) -> dict[str, object]:
+    shown: dict[str, object] = {"documents": waits.documents, "wait": _seconds(waits)}
+    return shown | ({"fifo": _seconds(fifo)} if fifo else {})
+
+
+def _seconds(waits: Waits) -> dict[str, float]:
+    return {"mean": waits.mean, "p50": waits.p50, "p95": waits.p95, "max": waits.max}
+
+
+def _print_table(result: Result) -> None:
+    from rich.console import Console  # noqa: PLC0415 (slow to import, and needed here alone)
+
+    console = Console(file=sys.stdout, highlight=False)
+    console.print(_table(result))
+    others = len(result.summary.customers) - LISTED
+    if others > 0:
+        console.print(f"and {others} others")
+
+
+def _table(result: Result) -> Table:
+    from rich.table import Table  # noqa: PLC0415 (see _print_table)
+
+    table = Table(title="Seconds from submission to start", box=None, pad_edge=False)
+    table.add_column("customer", overflow="fold")
+    names = ["docu-\nments", "\nmean", "\np50", "\np95", "\nmax"]
+    names += ["fifo\nmean", "fifo\np95", "fifo\nmax"] if result.fifo else []
+    for name in names:
+        table.add_column(name, justify="right", no_wrap=True)
+    fifo = result.fifo
+    for customer, waits in list(result.summary.customers.items())[:LISTED]:
+        _add_row(table, customer, waits, fifo and fifo.customers[customer])
+    table.add_section()
+    _add_row(table, "all", result.summary.whole, fifo and fifo.whole)
+    return table
+
+
+def _add_row(table: Table, name: str, waits: Waits, fifo: Waits | None) -> None:
+    from rich.text import Text  # noqa: PLC0415 (see _print_table)
+
+    numbers: Sequence[float] = (waits.mean, waits.p50, waits.p95, waits.max)
+    numbers = (*numbers, fifo.mean, fifo.p95, fifo.max) if fifo else numbers
+    # As Text, a name with square brackets is no markup.
+    table.add_row(Text(printable(name)), str(waits.documents), *map(_brief, numbers))
+
+
+def _brief(seconds: float) -> str:
+    """Seconds in as few signs as still tell something, so that nine columns fit a terminal."""
+    return f"{seconds:.1f}" if abs(seconds) < 1000 else f"{seconds:.0f}"
