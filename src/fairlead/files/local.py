@@ -125,7 +125,7 @@ class LocalFiles:
             place = self.path(each.key)
             (self._incoming / place.name).rename(place)
         for folder in [*folders, *([self._root, self._root.parent] if made else [])]:
-            _fsync_folder(folder)
+            fsync_folder(folder)
 
     @contextmanager
     def _removed_on_error(self, keys: Sequence[str]) -> Iterator[None]:
@@ -164,7 +164,8 @@ def _made(folder: Path) -> bool:
     return True
 
 
-def _fsync_folder(folder: Path) -> None:
+def fsync_folder(folder: Path) -> None:
+    """Make the names in a folder safe: a file is there after a crash only when its name is."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

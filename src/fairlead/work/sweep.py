@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from threading import Event, Thread
 
 from fairlead.errors import DataError
@@ -44,8 +45,6 @@ class Sweeper:
 
     def _work(self) -> None:
         while not self._closing.is_set():
-            try:
+            with suppress(DataError, OSError):  # the next hour comes
                 self._sweep_once()
-            except (DataError, OSError):
-                pass  # the next hour comes
             self._closing.wait(EVERY_SECONDS)

@@ -1,0 +1,307 @@
+"""`Fairlead`: the whole embedded installation as one object. Here the parts are wired together."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from fairlead.core.classic import ClassicPolicy
+from fairlead.core.documents import Customer, Document, Event, Totals
+from fairlead.core.explain import Explanation, explain
+from fairlead.core.states import State
+from fairlead.datafolder import DataFolder
+from fairlead.engines.local import LocalEngine
+from fairlead.errors import NotReady
+from fairlead.files.local import LocalFiles
+from fairlead.intake import Intake, Source
+from fairlead.intake.names import check_customer
+from fairlead.ports import Files, Store
+from fairlead.settings import Explained, Settings, Sources
+from fairlead.stores.sqlite import SqliteStore
+from fairlead.work.sandbox import Limits
+from fairlead.work.sweep import Sweeper, sweep
+
+
+class Fairlead:
+    """An embedded installation in a data folder, which several processes may hold open.
+
+    All methods may be called from any thread. `settings` overrides single settings by name;
+    `clock` gives the time in seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        data: str | Path,
+        *,
+        settings: Mapping[str, Any] | None = None,
+        clock: Callable[[], float] | None = None,
+        must_exist: bool = False,
+    ) -> None:
+        self.folder = DataFolder(Path(data))
+        if must_exist:
+            self.folder.check_exists()
+        self._clock = clock or time.time
+        self._sources = Sources(self.folder.path, flags=settings)
+        self.folder.make()
+        self.store: Store = SqliteStore(
+            self.folder.database, rules=self._sources.rules, clock=self._clock
+        )
+        self._files: Files = LocalFiles(self.folder.files)
+        self._texts: Files = LocalFiles(self.folder.texts)
+        self._intake = Intake(
+            self.store,
+            self._files,
+            limit=lambda: self.settings.max_document_bytes,
+            clock=self._clock,
+        )
+
+    def __enter__(self) -> Fairlead:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the data folder. What was accepted is safe."""
+        self.store.close()
+
+    # --- documents ---
+
+    def submit(
+        self,
+        customer: str,
+        source: Source,
+        *,
+        name: str | None = None,
+        urgent: bool = False,
+        idempotency_key: str | None = None,
+        strict: bool | None = None,
+    ) -> Document:
+        """Accept one document: a path, bytes, or a file open for reading bytes.
+
+        When this returns, the document is safe. With `strict`, the customer must be known.
+        """
+        return self._submit(
+            customer, [(source, name)], urgent=urgent, key=idempotency_key, strict=strict
+        )[0]
+
+    def submit_many(
+        self,
+        customer: str,
+        sources: Iterable[Source | tuple[Source, str]],
+        *,
+        urgent: bool = False,
+        idempotency_key: str | None = None,
+        strict: bool | None = None,
+    ) -> list[Document]:
+        """Accept documents of one customer together, or none. A pair is a source and its name."""
+        pairs = [each if isinstance(each, tuple) else (each, None) for each in sources]
+        return self._submit(customer, pairs, urgent=urgent, key=idempotency_key, strict=strict)
+
+    def _submit(
+        self,
+        customer: str,
+        sources: Sequence[tuple[Source, str | None]],
+        *,
+        urgent: bool,
+        key: str | None,
+        strict: bool | None,
+    ) -> list[Document]:
+        if not sources:
+            return []
+        is_strict = self.settings.strict_customers if strict is None else strict
+        return self._intake.submit(customer, sources, urgent=urgent, strict=is_strict, key=key)
+
+    def document(self, id_: str) -> Document:
+        """The document of this id."""
+        return self.store.document(id_)
+
+    def documents(
+        self,
+        *,
+        customer: str | None = None,
+        state: State | str | None = None,
+        priority: int | None = None,
+        before: str | None = None,
+        limit: int = 100,
+    ) -> list[Document]:
+        """Documents, newest first; `before` is the id of the last one of the page before."""
+        return self.store.documents(
+            customer=customer,
+            state=None if state is None else State(state),
+            priority=priority,
+            before=before,
+            limit=limit,
+        )
+
+    def text(self, id_: str) -> str:
+        """The text of a document that is done."""
+        document = self.document(id_)
+        if document.text_key is None or document.text_sha256 is None:
+            raise NotReady(_why_no_text(document))
+        return self._texts.read(document.text_key, document.text_sha256).decode()
+
+    def text_path(self, document: Document) -> Path | None:
+        """Where the text of a document lies, once it is done."""
+        return None if document.text_key is None else self._texts.path(document.text_key)
+
+    def content(self, id_: str) -> bytes:
+        """The document as it was submitted."""
+        return self._files.read(id_, self.document(id_).sha256)
+
+    def why(self, id_: str) -> Explanation:
+        """Why the document has its priority, and what it waits for."""
+        document = self.document(id_)
+        customer = self.customer(document.customer)
+        return explain(
+            document,
+            customer,
+            self.store.place(id_),
+            policy=self.policy_of(customer),
+            lane=self._sources.rules().lane,
+            now=self._clock(),
+        )
+
+    def cancel(self, id_: str) -> Document:
+        """Cancel a pending document; its worker, if it has one, is stopped."""
+        return self.store.cancel(id_)
+
+    def retry(self, id_: str) -> Document:
+        """Queue a failed or cancelled document once more, at its own place."""
+        return self.store.again(id_)
+
+    # --- customers ---
+
+    def customer(self, name: str) -> Customer:
+        """The customer of this name."""
+        return self.store.customer(name)
+
+    def customers(self) -> list[Customer]:
+        """All customers, by name."""
+        return self.store.customers()
+
+    def add_customer(self, name: str) -> Customer:
+        """Make a customer known before it submits anything."""
+        self.store.add_customer(check_customer(name))
+        return self.customer(name)
+
+    def set_customer(self, name: str, **changes: Any) -> Customer:
+        """Change settings of a customer: caps, interval, thresholds. None: as for everybody."""
+        settings = replace(self.customer(name).settings, **changes)
+        self.store.set_customer(name, settings)
+        return self.customer(name)
+
+    def pause(self, name: str) -> Customer:
+        """Let the customer's documents wait; new ones are accepted all the same."""
+        self.store.pause(name)
+        return self.customer(name)
+
+    def resume(self, name: str) -> Customer:
+        """Let the customer's documents run again."""
+        self.store.resume(name)
+        return self.customer(name)
+
+    def reset(self, name: str) -> Customer:
+        """Forget the customer's count: its next document is checked as its first."""
+        self.store.reset(name)
+        return self.customer(name)
+
+    def policy_of(self, customer: Customer) -> ClassicPolicy:
+        """The rule as it holds for this customer."""
+        return self._sources.rules().policy(
+            customer.settings.reset_interval, customer.settings.thresholds
+        )
+
+    def next_priority(self, customer: Customer) -> int:
+        """The priority that the customer's next document would get now."""
+        return self.policy_of(customer).check(customer.counter, now=self._clock()).priority
+
+    # --- the whole ---
+
+    @property
+    def settings(self) -> Settings:
+        """The settings in force."""
+        return self._sources.settings()
+
+    def explain_settings(self) -> list[Explained]:
+        """Every setting, with where its value comes from."""
+        return self._sources.explain()
+
+    def now(self) -> float:
+        """The time by the installation's clock."""
+        return self._clock()
+
+    def totals(self) -> Totals:
+        """How many documents wait and are processed, of how many customers."""
+        return self.store.totals()
+
+    def events(self, after: int = 0, limit: int = 1000) -> list[Event]:
+        """What happened after the event of this number, oldest first."""
+        return self.store.events(after, limit)
+
+    def sweep(self) -> int:
+        """Remove files that belong to no document and are old; return how many."""
+        before = time.time() - self.settings.sweep_after  # files have the machine's times
+        return sweep(self.store, self._files, self._texts, before=before)
+
+    # --- work ---
+
+    def engine(
+        self, workers: int | None = None, *, on_tick: Callable[[], None] = lambda: None
+    ) -> LocalEngine:
+        """A local engine for this installation, to be run once."""
+        return LocalEngine(
+            self.store,
+            self._files,
+            self._texts,
+            workers=self.settings.workers if workers is None else workers,
+            limits=self._limits,
+            lease=lambda: self.settings.lease,
+            on_tick=on_tick,
+        )
+
+    def sweeper(self) -> Sweeper:
+        """A thread that sweeps now and every hour, until it is closed."""
+        return Sweeper(self.sweep)
+
+    def run_until_idle(
+        self, workers: int | None = None, *, on_tick: Callable[[], None] = lambda: None
+    ) -> None:
+        """Process documents until none is left that could run.
+
+        Documents of paused customers stay; those that other processes hold are waited for.
+        """
+        self.engine(workers, on_tick=on_tick).run(until_idle=True)
+
+    def wait(self, ids: Iterable[str], *, on_tick: Callable[[], None] = lambda: None) -> None:
+        """Return when none of the documents is pending any more. Somebody else does the work."""
+        pending = list(ids)
+        version, patience = None, threading.Event()
+        while pending:
+            if (newest := self.store.version()) != version:
+                version = newest
+                pending = [each for each in pending if self.document(each).state.is_pending]
+            on_tick()
+            if pending:
+                patience.wait(0.05)
+
+    def _limits(self) -> Limits:
+        settings = self.settings
+        return Limits(settings.time_limit, settings.memory_limit, settings.max_characters)
+
+
+def _why_no_text(document: Document) -> str:
+    if document.state.is_pending:
+        return f"document {document.id} is {document.state}; its text comes when it is done"
+    reason = f" ({document.error}): {document.detail}" if document.error else ""
+    return f"document {document.id} is {document.state}{reason}; it has no text"

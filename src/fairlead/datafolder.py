@@ -1,0 +1,93 @@
+"""The data folder: everything of an embedded installation in one place.
+
+fairlead.db     the store
+fairlead.toml   settings, if any
+files/          the documents' bytes
+texts/          what was read out of them
+server.lock     held by the one server that works on the folder
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from fairlead.errors import DataError, DataInUse, NoDataFolder
+from fairlead.files.local import fsync_folder, translated
+
+
+class DataFolder:
+    """Paths inside a data folder, and the lock of its server."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.database = path / "fairlead.db"
+        self.files = path / "files"
+        self.texts = path / "texts"
+        self._lock = path / "server.lock"
+
+    def make(self) -> None:
+        """Make the folder where there is none."""
+        try:
+            if not self.path.is_dir():
+                self.path.mkdir(parents=True, mode=0o700)
+                fsync_folder(self.path.parent)
+        except FileExistsError:
+            raise DataError(
+                f"{self.path} is a file; choose a folder with --data or FAIRLEAD_DATA"
+            ) from None
+        except OSError as error:
+            raise translated(error, self.path) from error
+
+    def check_exists(self) -> None:
+        """Refuse a folder that holds no Fairlead data."""
+        if not self.database.exists():
+            raise NoDataFolder(
+                f"there is no Fairlead data in {self.path}; name the folder with --data or "
+                "FAIRLEAD_DATA, or submit a first document: fairlead docs submit"
+            )
+
+    @contextmanager
+    def as_server(self) -> Iterator[None]:
+        """Be the one server of this folder. The lock ends with the process, however it ends."""
+        try:
+            lock = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise translated(error, self.path) from error
+        try:
+            self._take(lock)
+            yield
+        finally:
+            os.close(lock)
+
+    def server_pid(self) -> int | None:
+        """The process id of the server that works on this folder, if there is one."""
+        try:
+            lock = os.open(self._lock, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return None
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return _pid_in(lock)
+        finally:
+            os.close(lock)
+        return None
+
+    def _take(self, lock: int) -> None:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise DataInUse(
+                f"process {_pid_in(lock)} already serves {self.path}; stop it first, give it more "
+                "--workers, or choose another folder with --data"
+            ) from None
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, str(os.getpid()).encode(), 0)
+
+
+def _pid_in(lock: int) -> int:
+    return int(os.pread(lock, 20, 0) or b"0")
