@@ -283,15 +283,20 @@ class Fairlead:
         """
         self.engine(workers, on_tick=on_tick).run(until_idle=True)
 
-    def wait(self, ids: Iterable[str], *, on_tick: Callable[[], None] = lambda: None) -> None:
-        """Return when none of the documents is pending any more. Somebody else does the work."""
+    def wait(
+        self, ids: Iterable[str], *, on_progress: Callable[[int], None] = lambda _left: None
+    ) -> None:
+        """Return when none of the documents is pending any more; somebody else does the work.
+
+        `on_progress` is told how many are left.
+        """
         pending = list(ids)
         version, patience = None, threading.Event()
         while pending:
             if (newest := self.store.version()) != version:
                 version = newest
                 pending = [each for each in pending if self.document(each).state.is_pending]
-            on_tick()
+            on_progress(len(pending))
             if pending:
                 patience.wait(0.05)
 

@@ -103,19 +103,19 @@ def _opened(source: Source) -> tuple[Opener, str]:
         return lambda: BytesIO(source), "document"
     if isinstance(source, str | Path):
         path = Path(source)
-        _check_readable(path)
+        check_file(path)
         return lambda: path.open("rb"), path.name
     name = getattr(source, "name", None)
     own_name = Path(name).name if isinstance(name, str) else "document"
     return lambda: nullcontext(source), own_name
 
 
-def _check_readable(path: Path) -> None:
-    """Refuse early, before anything is written, what could not be accepted anyway."""
+def check_file(path: Path) -> None:
+    """Refuse early, before anything is written, a file that could not be accepted anyway."""
     try:
         found = path.stat()
         if not stat.S_ISREG(found.st_mode):
-            raise UnreadableSource(f"{path} is not a file; give the path of a file")
+            raise UnreadableSource(f"{path} is not a file; give the path of a file")  # noqa: TRY301
         path.open("rb").close()
     except FileNotFoundError:
         raise UnreadableSource(f"{path} does not exist; check the path") from None
@@ -125,6 +125,7 @@ def _check_readable(path: Path) -> None:
             f"{path} cannot be read ({reason}); check its path and permissions"
         ) from None
     _check_not_empty(found.st_size, path.name)
+    check_name(path.name)
 
 
 def _check_not_empty(size: int, name: str) -> None:

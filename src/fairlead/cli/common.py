@@ -1,0 +1,161 @@
+"""What all commands share: the data folder, errors in one sentence, JSON, tables."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from fairlead.app import Fairlead
+from fairlead.core.documents import Customer, Document
+from fairlead.core.explain import why_reset
+from fairlead.errors import FairleadError, UsageError
+
+DEFAULT_DATA = "fairlead-data"
+
+C = TypeVar("C", bound=Callable[..., Any])
+
+
+class Sentence(click.ClickException):
+    """An error of ours, shown as one sentence."""
+
+    def __init__(self, error: FairleadError) -> None:
+        super().__init__(str(error))
+        self.exit_code = 2 if isinstance(error, UsageError) else 1
+
+    def show(self, file: Any = None) -> None:
+        """Write the sentence to stderr."""
+        click.echo(f"fairlead: {self.format_message()}", file=file or sys.stderr)
+
+
+class FriendlyGroup(click.Group):
+    """Turns the errors of Fairlead into a sentence and an exit code."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command."""
+        try:
+            return super().invoke(ctx)
+        except FairleadError as error:
+            raise Sentence(error) from error
+
+
+data_option = click.option(
+    "--data",
+    type=click.Path(path_type=Path),
+    envvar="FAIRLEAD_DATA",
+    default=DEFAULT_DATA,
+    show_default=True,
+    metavar="DIR",
+    help="The data folder; also FAIRLEAD_DATA.",
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+def existing(data: Path) -> Fairlead:
+    """The installation in a folder that must have one."""
+    return Fairlead(data, must_exist=True)
+
+
+def print_json(value: Any) -> None:
+    """One JSON value to stdout."""
+    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, empty: str) -> None:
+    """Rows with aligned columns to stdout; on a terminal as wide as it is, else uncut."""
+    if not rows:
+        click.echo(empty, err=True)
+        return
+    from rich.console import Console  # noqa: PLC0415 (slow to import, and needed here alone)
+    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    console = Console(file=sys.stdout, highlight=False)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column, overflow="fold", no_wrap=not console.is_terminal)
+    for row in rows:
+        table.add_row(*(Text(safe(cell)) for cell in row))
+    if not console.is_terminal:
+        console.width = 10_000
+    console.print(table)
+
+
+def safe(text: str) -> str:
+    """Text that cannot steer a terminal."""
+    return "".join(letter if letter.isprintable() else "�" for letter in text)
+
+
+def moment(seconds: float | None) -> str | None:
+    """A time as others write it, in UTC."""
+    if seconds is None:
+        return None
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
+
+
+def duration(seconds: float | None) -> str:
+    """A length of time, short."""
+    if seconds is None:
+        return ""
+    for size, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds:.1f} s"
+
+
+def document_json(document: Document) -> dict[str, Any]:
+    """A document as every JSON of ours shows it."""
+    return {
+        "id": document.id,
+        "customer": document.customer,
+        "name": document.name,
+        "size": document.size,
+        "sha256": document.sha256,
+        "kind": document.kind,
+        "state": document.state.value,
+        "priority": document.priority,
+        "count": document.count,
+        "policy": document.policy,
+        "urgent": document.urgent,
+        "submitted_at": moment(document.submitted_at),
+        "started_at": moment(document.started_at),
+        "finished_at": moment(document.finished_at),
+        "attempts": document.attempts,
+        "error": document.error,
+        "detail": document.detail,
+        "facts": dict(document.facts),
+    }
+
+
+def customer_json(fairlead: Fairlead, customer: Customer) -> dict[str, Any]:
+    """A customer as every JSON of ours shows it."""
+    own = customer.settings
+    reset = why_reset(fairlead.policy_of(customer), customer, fairlead.now())
+    return {
+        "name": customer.name,
+        "pending": customer.pending,
+        "waiting": customer.waiting,
+        "processing": customer.processing,
+        "count": customer.counter.count if customer.counter else None,
+        "next_priority": fairlead.next_priority(customer),
+        "resets_in": reset.params.get("seconds"),
+        "oldest_wait": wait_of(fairlead, customer),
+        "paused": customer.paused,
+        "processing_cap": own.processing_cap,
+        "pending_cap": own.pending_cap,
+        "reset_interval": own.reset_interval,
+        "thresholds": own.thresholds,
+        "created_at": moment(customer.created_at),
+    }
+
+
+def wait_of(fairlead: Fairlead, customer: Customer) -> float | None:
+    """How long the customer's oldest waiting document has waited."""
+    if customer.oldest_waiting_at is None:
+        return None
+    return max(0.0, fairlead.now() - customer.oldest_waiting_at)

@@ -1,0 +1,50 @@
+"""`fairlead config`: which settings hold, and why."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fairlead.cli.common import data_option, json_option, print_json, print_table
+from fairlead.settings import Sources
+
+
+@click.group("config")
+def config_group() -> None:
+    """See which settings hold, and where they come from."""
+
+
+@config_group.command("show")
+@data_option
+@json_option
+@click.pass_context
+def show_command(ctx: click.Context, *, data: Path, as_json: bool) -> None:
+    """Show every setting with its value and where that comes from.
+
+    Flags go before FAIRLEAD_… in the environment, before fairlead.toml in the data folder.
+    """
+    source = ctx.get_parameter_source("data")
+    origin = {"COMMANDLINE": "flag", "ENVIRONMENT": "environment"}
+    rows = [
+        ("data", str(data), origin.get(source.name if source else "", "default"), "the data folder")
+    ]
+    rows += [
+        (each.name, _shown(each.value), each.source, each.help) for each in Sources(data).explain()
+    ]
+    if as_json:
+        names = ("name", "value", "source", "help")
+        print_json({"settings": [dict(zip(names, row, strict=True)) for row in rows]})
+        return
+    print_table(["setting", "value", "from", "what it is"], rows, empty="")
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, tuple):
+        return ", ".join(map(str, value))
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return f"{value:g}"
+    return "none" if value is None else str(value)

@@ -1,0 +1,163 @@
+"""`fairlead customers`: who sends, how much waits, and what each may do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fairlead.app import Fairlead
+from fairlead.cli.common import (
+    customer_json,
+    data_option,
+    duration,
+    existing,
+    json_option,
+    print_json,
+    print_table,
+    safe,
+)
+from fairlead.core.documents import Customer
+from fairlead.errors import UsageError
+
+
+@click.group("customers")
+def customers_group() -> None:
+    """See who sends and waits; set caps, pause, resume, reset."""
+
+
+@customers_group.command("add")
+@click.argument("name")
+@data_option
+@json_option
+def add_command(*, name: str, data: Path, as_json: bool) -> None:
+    """Make a customer known before it submits anything."""
+    with Fairlead(data) as fairlead:
+        _print_customer(fairlead, fairlead.add_customer(name), as_json=as_json)
+
+
+@customers_group.command("list")
+@data_option
+@json_option
+def list_command(*, data: Path, as_json: bool) -> None:
+    """List customers with their pending documents and next priority."""
+    with existing(data) as fairlead:
+        shown = [customer_json(fairlead, each) for each in fairlead.customers()]
+    if as_json:
+        print_json({"customers": shown})
+        return
+    columns = [
+        *("customer", "pending", "waiting", "processing", "count", "next priority"),
+        *("resets in", "oldest wait", "paused"),
+    ]
+    print_table(columns, [_row(each) for each in shown], empty="no customers")
+
+
+@customers_group.command("show")
+@click.argument("name")
+@data_option
+@json_option
+def show_command(*, name: str, data: Path, as_json: bool) -> None:
+    """Show all about one customer."""
+    with existing(data) as fairlead:
+        _print_customer(fairlead, fairlead.customer(name), as_json=as_json)
+
+
+def _cap(text: str) -> int | None:
+    return None if text == "none" else int(text)
+
+
+def _seconds(text: str) -> float | None:
+    return None if text == "none" else float(text)
+
+
+def _whole_numbers(text: str) -> tuple[int, ...] | None:
+    return None if text == "none" else tuple(int(part) for part in text.split(","))
+
+
+_CHANGES: dict[str, tuple[Callable[[str], Any], str]] = {
+    "processing_cap": (_cap, "a whole number or none"),
+    "pending_cap": (_cap, "a whole number or none"),
+    "reset_interval": (_seconds, "a number of seconds or none"),
+    "thresholds": (_whole_numbers, "falling whole numbers such as -2,-4,-6, or none"),
+}
+
+
+@customers_group.command("set")
+@click.argument("name")
+@data_option
+@click.option("--processing-cap", metavar="N|none", help="Most documents processing at once.")
+@click.option("--pending-cap", metavar="N|none", help="Most documents pending; more are refused.")
+@click.option("--reset-interval", metavar="S|none", help="A reset interval of its own.")
+@click.option("--thresholds", metavar="N,N,…|none", help="Thresholds of its own.")
+@json_option
+def set_command(*, name: str, data: Path, as_json: bool, **given: str | None) -> None:
+    """Change a customer's settings; `none` goes back to what holds for everybody."""
+    changes = {field: _parsed(field, text) for field, text in given.items() if text is not None}
+    if not changes:
+        raise UsageError("nothing to set; give --processing-cap, --pending-cap or another option")
+    with existing(data) as fairlead:
+        _print_customer(fairlead, fairlead.set_customer(name, **changes), as_json=as_json)
+
+
+@customers_group.command("pause")
+@click.argument("name")
+@data_option
+@json_option
+def pause_command(*, name: str, data: Path, as_json: bool) -> None:
+    """Let a customer's documents wait; new ones are accepted all the same."""
+    with existing(data) as fairlead:
+        _print_customer(fairlead, fairlead.pause(name), as_json=as_json)
+
+
+@customers_group.command("resume")
+@click.argument("name")
+@data_option
+@json_option
+def resume_command(*, name: str, data: Path, as_json: bool) -> None:
+    """Let a paused customer's documents run again."""
+    with existing(data) as fairlead:
+        _print_customer(fairlead, fairlead.resume(name), as_json=as_json)
+
+
+@customers_group.command("reset")
+@click.argument("name")
+@data_option
+@json_option
+def reset_command(*, name: str, data: Path, as_json: bool) -> None:
+    """Forget a customer's count: its next document is checked as its first."""
+    with existing(data) as fairlead:
+        _print_customer(fairlead, fairlead.reset(name), as_json=as_json)
+
+
+def _parsed(field: str, text: str) -> Any:
+    convert, expected = _CHANGES[field]
+    try:
+        return convert(text)
+    except ValueError:
+        option = field.replace("_", "-")
+        raise UsageError(f"--{option} must be {expected}; got {text!r}") from None
+
+
+def _print_customer(fairlead: Fairlead, customer: Customer, *, as_json: bool) -> None:
+    shown = customer_json(fairlead, customer)
+    if as_json:
+        print_json(shown)
+        return
+    for name, value in shown.items():
+        if value not in (None, False):
+            click.echo(f"{name + ':':<16}{safe(str(value))}")
+
+
+def _row(shown: dict[str, Any]) -> list[str]:
+    return [
+        shown["name"],
+        *(str(shown[name]) for name in ("pending", "waiting", "processing")),
+        "" if shown["count"] is None else str(shown["count"]).replace("-", "−"),
+        str(shown["next_priority"]),
+        duration(shown["resets_in"]),
+        duration(shown["oldest_wait"]),
+        "paused" if shown["paused"] else "",
+    ]

@@ -1,0 +1,158 @@
+"""`fairlead docs`: submit documents, look at them, read their texts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from fairlead.cli.common import (
+    data_option,
+    document_json,
+    duration,
+    existing,
+    json_option,
+    print_json,
+    print_table,
+    safe,
+)
+from fairlead.cli.submit import submit_command
+from fairlead.core.documents import Document
+from fairlead.core.explain import words
+from fairlead.core.states import State
+
+
+@click.group("docs")
+def docs_group() -> None:
+    """Submit documents, look at them, read their texts."""
+
+
+docs_group.add_command(submit_command)
+
+
+@docs_group.command("list")
+@data_option
+@click.option("--customer", help="Only of this customer.")
+@click.option(
+    "--state", type=click.Choice([each.value for each in State]), help="Only in this one."
+)
+@click.option("--priority", type=click.IntRange(min=1), help="Only with this priority.")
+@click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True)
+@click.option("--cursor", metavar="ID", help="Go on after the document that ended the last page.")
+@json_option
+def list_command(
+    *,
+    data: Path,
+    customer: str | None,
+    state: str | None,
+    priority: int | None,
+    limit: int,
+    cursor: str | None,
+    as_json: bool,
+) -> None:
+    """List documents, newest first."""
+    with existing(data) as fairlead:
+        found = fairlead.documents(
+            customer=customer, state=state, priority=priority, before=cursor, limit=limit + 1
+        )
+        now = fairlead.now()
+    shown, has_more = found[:limit], len(found) > limit
+    following = shown[-1].id if has_more else None
+    if as_json:
+        print_json({"documents": [document_json(each) for each in shown], "next": following})
+        return
+    columns = ["id", "customer", "name", "state", "priority", "count", "waited", "error"]
+    print_table(columns, [_row(each, now) for each in shown], empty="no documents")
+    if following:
+        click.echo(f"more: fairlead docs list --cursor {following}", err=True)
+
+
+@docs_group.command("show")
+@click.argument("id_", metavar="ID")
+@data_option
+@json_option
+def show_command(*, id_: str, data: Path, as_json: bool) -> None:
+    """Show all about one document."""
+    with existing(data) as fairlead:
+        document = fairlead.document(id_)
+        path = fairlead.text_path(document)
+    shown = document_json(document) | {"text": str(path) if path else None}
+    if as_json:
+        print_json(shown)
+        return
+    for name, value in shown.items():
+        if value not in (None, {}, False):
+            click.echo(f"{name + ':':<14}{safe(str(value))}")
+
+
+@docs_group.command("why")
+@click.argument("id_", metavar="ID")
+@data_option
+@json_option
+def why_command(*, id_: str, data: Path, as_json: bool) -> None:
+    """Say why a document has its priority, and what it waits for."""
+    with existing(data) as fairlead:
+        found = fairlead.why(id_)
+    if as_json:
+        reasons = [
+            {"code": each.code, "params": dict(each.params), "words": words(each)}
+            for each in found.reasons
+        ]
+        place = None if found.place is None else found.place._asdict()
+        print_json({"id": id_, "reasons": reasons, "ahead": place})
+        return
+    for reason in found.reasons:
+        click.echo(safe(words(reason)))
+
+
+@docs_group.command("text")
+@click.argument("id_", metavar="ID")
+@data_option
+def text_command(*, id_: str, data: Path) -> None:
+    """Print the text of a document that is done."""
+    with existing(data) as fairlead:
+        text = fairlead.text(id_)
+    click.echo(text, nl=not text.endswith("\n"))
+
+
+@docs_group.command("cancel")
+@click.argument("ids", metavar="ID...", nargs=-1, required=True)
+@data_option
+@json_option
+def cancel_command(*, ids: tuple[str, ...], data: Path, as_json: bool) -> None:
+    """Cancel pending documents."""
+    with existing(data) as fairlead:
+        _print_states([fairlead.cancel(each) for each in ids], as_json=as_json)
+
+
+@docs_group.command("retry")
+@click.argument("ids", metavar="ID...", nargs=-1, required=True)
+@data_option
+@json_option
+def retry_command(*, ids: tuple[str, ...], data: Path, as_json: bool) -> None:
+    """Queue failed or cancelled documents once more."""
+    with existing(data) as fairlead:
+        _print_states([fairlead.retry(each) for each in ids], as_json=as_json)
+
+
+def _print_states(documents: list[Document], *, as_json: bool) -> None:
+    if as_json:
+        print_json({"documents": [document_json(each) for each in documents]})
+        return
+    for each in documents:
+        click.echo(f"{each.id}  {each.state}")
+
+
+def _row(document: Document, now: float) -> list[str]:
+    # A wait ends with the start; of a document that never started, with its end.
+    until = document.started_at or document.finished_at or now
+    return [
+        document.id,
+        document.customer,
+        document.name,
+        document.state.value,
+        str(document.priority),
+        str(document.count).replace("-", "−"),
+        duration(max(0.0, until - document.submitted_at)),
+        document.error or "",
+    ]

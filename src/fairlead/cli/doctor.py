@@ -1,0 +1,96 @@
+"""`fairlead doctor`: is everything in order?"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple
+
+import apsw
+import click
+
+from fairlead.app import Fairlead
+from fairlead.cli.common import data_option, existing, json_option, print_json
+from fairlead.errors import FairleadError
+from fairlead.work.liveness import is_known_dead
+
+LITTLE_ROOM = 500_000_000
+LIBRARIES = ("pypdfium2", "docx", "lxml", "charset_normalizer")
+
+
+class Finding(NamedTuple):
+    """One thing that was looked at: ok, warning or problem."""
+
+    level: str
+    what: str
+
+
+@click.command("doctor")
+@data_option
+@json_option
+def doctor_command(*, data: Path, as_json: bool) -> None:
+    """Look whether everything is in order; exit code 1 when it is not."""
+    findings = [*_installation(), *_data(data)]
+    if as_json:
+        print_json({"findings": [each._asdict() for each in findings]})
+    else:
+        for each in findings:
+            click.echo(f"{each.level:<8} {each.what}")
+    if any(each.level == "problem" for each in findings):
+        sys.exit(1)
+
+
+def _installation() -> Iterator[Finding]:
+    yield Finding("ok", f"Python {sys.version.split()[0]}, SQLite {apsw.sqlite_lib_version()}")
+    missing = [name for name in LIBRARIES if find_spec(name) is None]
+    if missing:
+        hint = "install them: pip install 'fairlead[documents]'"
+        yield Finding("problem", f"libraries to read documents are missing: {missing}; {hint}")
+    else:
+        yield Finding("ok", "libraries to read documents are installed")
+
+
+def _data(data: Path) -> Iterator[Finding]:
+    try:
+        with existing(data) as fairlead:
+            yield from _store(fairlead)
+            yield from _work(fairlead)
+            yield from _room(fairlead)
+    except FairleadError as error:
+        yield Finding("problem", str(error))
+
+
+def _store(fairlead: Fairlead) -> Iterator[Finding]:
+    problems = fairlead.store.problems()
+    yield from (Finding("problem", each) for each in problems)
+    if not problems:
+        totals = fairlead.totals()
+        yield Finding(
+            "ok",
+            f"store sound: {totals.customers:,} customers, {totals.waiting:,} documents waiting, "
+            f"{totals.processing:,} processing",
+        )
+
+
+def _work(fairlead: Fairlead) -> Iterator[Finding]:
+    server, totals = fairlead.folder.server_pid(), fairlead.totals()
+    if server is not None:
+        yield Finding("ok", f"process {server} works on this folder")
+    elif totals.waiting:
+        yield Finding("warning", "documents wait and no worker runs; start one: fairlead worker")
+    else:
+        yield Finding("ok", "no worker runs, and nothing waits")
+    dead = [each for each in fairlead.store.lease_holders() if is_known_dead(each)]
+    if dead:
+        yield Finding(
+            "warning", f"{len(dead)} workers died at work; the next worker takes their documents"
+        )
+
+
+def _room(fairlead: Fairlead) -> Iterator[Finding]:
+    free = shutil.disk_usage(fairlead.folder.path).free
+    level = "ok" if free >= LITTLE_ROOM else "warning"
+    yield Finding(level, f"{free / 1e9:.1f} GB free on the disk of {fairlead.folder.path}")

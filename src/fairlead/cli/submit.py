@@ -1,0 +1,185 @@
+"""`fairlead docs submit`: files and folders in, ids out."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from fairlead.app import Fairlead
+from fairlead.cli.common import data_option, document_json, json_option, print_json, safe
+from fairlead.core.documents import Document
+from fairlead.core.states import State
+from fairlead.errors import FairleadError, UnreadableSource, UsageError
+from fairlead.intake.intake import check_file
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+BATCH = 100
+
+
+@click.command("submit")
+@click.argument(
+    "paths", type=click.Path(path_type=Path), metavar="PATH...", nargs=-1, required=True
+)
+@data_option
+@click.option("--customer", required=True, help="Whose documents these are.")
+@click.option("--name", help="The document's name, if not its file's; for one file.")
+@click.option("--urgent", is_flag=True, help="Before the other documents of this customer.")
+@click.option("--strict", is_flag=True, default=None, help="Refuse a customer never added.")
+@click.option("--skip-bad", is_flag=True, help="Submit the rest when a file cannot be submitted.")
+@click.option("--idempotency-key", metavar="KEY", help="Sent again, the same documents come back.")
+@click.option("--wait", is_flag=True, help="Wait until the texts are there.")
+@json_option
+def submit_command(
+    *,
+    paths: tuple[Path, ...],
+    data: Path,
+    customer: str,
+    name: str | None,
+    urgent: bool,
+    strict: bool | None,
+    skip_bad: bool,
+    idempotency_key: str | None,
+    wait: bool,
+    as_json: bool,
+) -> None:
+    """Submit files, and all files of folders but the hidden ones."""
+    files = _checked(list(_files(paths)), skip_bad=skip_bad)
+    if name is not None and len(files) != 1:
+        raise UsageError(f"--name names one file; {len(files)} were given")
+    with Fairlead(data) as fairlead:
+        documents = _submit(
+            fairlead,
+            [(each, name or each.name) for each in files],
+            _Manner(customer, urgent, strict, idempotency_key),
+        )
+        if wait:
+            documents = _wait(fairlead, documents)
+        _print(fairlead, documents, as_json=as_json)
+    if any(each.state is State.FAILED for each in documents):
+        sys.exit(1)
+
+
+class _Manner:
+    """How the documents are submitted."""
+
+    def __init__(self, customer: str, urgent: bool, strict: bool | None, key: str | None) -> None:  # noqa: FBT001 (made in one place)
+        self.customer = customer
+        self.urgent = urgent
+        self.strict = strict
+        self.key = key
+
+
+def _files(paths: Sequence[Path]) -> Iterator[Path]:
+    for path in paths:
+        if path.is_dir():
+            yield from _files_in(path)
+        else:
+            yield path
+
+
+def _files_in(folder: Path) -> Iterator[Path]:
+    def refuse(error: OSError) -> None:
+        raise UnreadableSource(
+            f"folder {error.filename} cannot be read ({error.strerror}); check its permissions"
+        )
+
+    for parent, folders, names in os.walk(folder, onerror=refuse):
+        folders[:] = sorted(each for each in folders if not each.startswith("."))
+        yield from (Path(parent, each) for each in sorted(names) if not each.startswith("."))
+
+
+def _checked(files: list[Path], *, skip_bad: bool) -> list[Path]:
+    """The files that can be submitted. Without `skip_bad`, one that cannot refuses them all."""
+    good = []
+    for file in files:
+        try:
+            check_file(file)
+        except FairleadError as error:
+            if not skip_bad:
+                raise
+            click.echo(f"skipped: {safe(str(error))}", err=True)
+        else:
+            good.append(file)
+    if not good:
+        raise UsageError("no file to submit was found; name files, or folders that have some")
+    return good
+
+
+def _submit(fairlead: Fairlead, files: list[tuple[Path, str]], manner: _Manner) -> list[Document]:
+    """Submit in batches, each as a whole; with a key, all in one."""
+    size = len(files) if manner.key else BATCH
+    accepted: list[Document] = []
+    with _bar() if len(files) > 1 else nullcontext() as bar:
+        task = bar.add_task("submitted", total=len(files)) if bar else None
+        try:
+            for start in range(0, len(files), size):
+                accepted += fairlead.submit_many(
+                    manner.customer,
+                    files[start : start + size],
+                    urgent=manner.urgent,
+                    strict=manner.strict,
+                    idempotency_key=manner.key,
+                )
+                if bar is not None and task is not None:
+                    bar.update(task, completed=len(accepted))
+        except (FairleadError, KeyboardInterrupt):
+            if accepted:
+                click.echo(
+                    f"{len(accepted)} of {len(files)} documents were accepted before this; "
+                    "they stay",
+                    err=True,
+                )
+            raise
+    return accepted
+
+
+def _wait(fairlead: Fairlead, documents: list[Document]) -> list[Document]:
+    if fairlead.folder.server_pid() is None:
+        click.echo(
+            "no worker runs on this data folder; start one in another terminal: "
+            f"fairlead worker --data {fairlead.folder.path}",
+            err=True,
+        )
+    ids = [each.id for each in documents]
+    with _bar() as bar:
+        task = bar.add_task("read", total=len(ids))
+        fairlead.wait(ids, on_progress=lambda left: bar.update(task, completed=len(ids) - left))
+    return [fairlead.document(each) for each in ids]
+
+
+def _bar() -> AbstractContextManager[Progress]:
+    """A progress bar on stderr; it shows nothing where stderr is no terminal."""
+    from rich.console import Console  # noqa: PLC0415 (slow to import, and needed here alone)
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn  # noqa: PLC0415
+
+    console = Console(stderr=True)
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
+
+
+def _print(fairlead: Fairlead, documents: list[Document], *, as_json: bool) -> None:
+    if as_json:
+        shown = [
+            document_json(each) | {"text": str(path) if path else None}
+            for each in documents
+            for path in [fairlead.text_path(each)]
+        ]
+        print_json({"documents": shown})
+        return
+    for each in documents:
+        what = fairlead.text_path(each) or each.detail or f"priority {each.priority}"
+        click.echo(f"{each.id}  {each.state:<10} {safe(each.name)}  {safe(str(what))}")

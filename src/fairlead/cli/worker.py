@@ -1,0 +1,89 @@
+"""`fairlead worker`: process documents until told to stop."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from pathlib import Path
+from types import FrameType
+
+import click
+
+from fairlead.app import Fairlead
+from fairlead.cli.common import data_option, duration, safe
+from fairlead.core.documents import Document, EventKind
+from fairlead.engines.local import LocalEngine, Stop
+
+
+@click.command("worker")
+@data_option
+@click.option("--workers", type=click.IntRange(min=1), help="Worker processes.  [default: 2]")
+@click.option("--until-idle", is_flag=True, help="End when nothing is left to do.")
+@click.option("--quiet", is_flag=True, help="No line for each document.")
+def worker_command(*, data: Path, workers: int | None, until_idle: bool, quiet: bool) -> None:
+    """Process documents, each worker the next one in line when it is free.
+
+    SIGTERM or Ctrl-C: finish what runs, then end. A second one: stop at once; what was running
+    goes back to its place in line.
+    """
+    with Fairlead(data, settings={"workers": workers}) as fairlead, fairlead.folder.as_server():
+        journal = Journal(fairlead)
+        engine = fairlead.engine(on_tick=(lambda: None) if quiet else journal.write)
+        _obey_signals(engine)
+        click.echo(
+            f"fairlead: {fairlead.settings.workers} workers on {data}; Ctrl-C ends", err=True
+        )
+        sweeper = fairlead.sweeper()
+        try:
+            engine.run(until_idle=until_idle)
+            if not quiet:
+                journal.write()
+        finally:
+            sweeper.close()
+    if engine.stopping is Stop.NOW:
+        sys.exit(1)
+
+
+def _obey_signals(engine: LocalEngine) -> None:
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        engine.stop()
+        if engine.stopping is Stop.DRAIN:
+            message = "fairlead: finishing what runs; once more to stop at once\n"
+            # Not through a buffer that the interrupted code may be in the middle of.
+            sys.stderr.flush()
+            _write_raw(message)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
+
+
+def _write_raw(message: str) -> None:
+    import os  # noqa: PLC0415
+
+    os.write(2, message.encode())
+
+
+class Journal:
+    """Writes a line to stderr for each document that has come to an end."""
+
+    def __init__(self, fairlead: Fairlead) -> None:
+        self._fairlead = fairlead
+        self._seen = fairlead.store.last_event()
+
+    def write(self) -> None:
+        """Write what is new."""
+        for event in self._fairlead.events(self._seen):
+            self._seen = event.seq
+            if event.document and event.kind in (EventKind.DONE, EventKind.FAILED):
+                click.echo(_line(self._fairlead.document(event.document)), err=True)
+
+
+def _line(document: Document) -> str:
+    started = document.started_at or document.submitted_at
+    waited = duration(started - document.submitted_at)
+    took = duration((document.finished_at or started) - started)
+    error = f"  {document.error}: {document.detail}" if document.error else ""
+    return safe(
+        f"{document.state:<7} {document.customer}  {document.name}  "
+        f"priority {document.priority}  waited {waited}  took {took}{error}"
+    )
