@@ -13,7 +13,7 @@ from lxml import etree
 from fairlead.cli.simulate import simulate_command, write_whole
 from fairlead.core.classic import ClassicPolicy, FifoPolicy
 from fairlead.core.lane import OverdueLane
-from fairlead.errors import FairleadError, InvalidSetting, InvalidTrace, UsageError
+from fairlead.errors import InvalidSetting, InvalidTrace, UsageError
 from fairlead.sim import Report, read_trace, render, simulate, summarise
 
 HOSTILE = "</td><script>alert(1)</script>&\"'[red]\x1b[31m\u202e"
@@ -228,7 +228,3 @@ def test_the_report_of_fifo_compares_nothing(trace: Path) -> None:
     page = render(Report({"policy": "fifo/1"}, arrivals, runs, summarise(arrivals, runs)))
     assert "fifo mean" not in page
     assert "under fifo" not in page
-
-
-def test_every_error_on_purpose_is_ours() -> None:
-    assert issubclass(InvalidTrace, FairleadError)
