@@ -1,6 +1,6 @@
 """The report of a simulation: one HTML file that needs nothing else, neither script nor network.
 
-Customers' names come from the trace and are hostile text: they are spelt out by `printable` and escaped.
+Customers' names come from the trace and are hostile text: spelt out by `printable`, then escaped.
 """
 
 from __future__ import annotations
