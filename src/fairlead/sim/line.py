@@ -2,7 +2,7 @@
 
 Customers form a heap by the key of their best waiting document, and documents queue within their
 customer. Entries of both heaps are left in place when they are overtaken and dropped when they
-come to the top, so every operation costs O(log n) on average.
+come to the top, so every operation costs O(log n), spread over all of them.
 """
 
 from __future__ import annotations

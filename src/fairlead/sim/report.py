@@ -1,6 +1,6 @@
 """The report of a simulation: one HTML file that needs nothing else, neither script nor network.
 
-Customers' names come from the trace and are hostile text: they pass through `_safe` alone.
+Customers' names come from the trace and are hostile text: spelt out by `printable`, then escaped.
 """
 
 from __future__ import annotations
@@ -137,8 +137,8 @@ def _pending_svg(series: _Series) -> str:
     return (
         f'<svg viewBox="0 0 {_WIDTH} {foot + 6}" role="img" aria-label="Pending documents">\n'
         f'{areas}\n<line class="axis" x1="0" y1="{_HEIGHT}" x2="{_WIDTH}" y2="{_HEIGHT}"/>\n'
-        f'<text x="2" y="12">{top}</text>\n<text x="2" y="{foot}">{series.times[0]:g} s</text>\n'
-        f'<text x="{_WIDTH - 2}" y="{foot}" text-anchor="end">{series.times[-1]:g} s</text>\n'
+        f'<text x="2" y="12">{top}</text>\n<text x="2" y="{foot}">{series.times[0]:.12g} s</text>\n'
+        f'<text x="{_WIDTH - 2}" y="{foot}" text-anchor="end">{series.times[-1]:.12g} s</text>\n'
         "</svg>"
     )
 
@@ -172,14 +172,19 @@ def _waits_svg(report: Report) -> str:
 
 def _bars(number: int, name: str, waits: Waits, fifo: Waits | None, scale: float) -> str:
     top = number * _BAR
-    label = name if len(name) <= 26 else name[:25] + "…"
+    # Shortened after it is spelt out, which may make it longer, and before it is escaped.
+    label = _shortened(printable(name))
     other = _bar("other", top + 12, fifo.p95 * scale) if fifo else ""
     end = _LEFT + max(waits.p95, fifo.p95 if fifo else 0.0) * scale + 6
     return (
-        f'<text x="{_LEFT - 8}" y="{top + 15}" text-anchor="end">{_safe(label)}</text>'
+        f'<text x="{_LEFT - 8}" y="{top + 15}" text-anchor="end">{escape(label)}</text>'
         f"{_bar('own', top + 3, waits.p95 * scale)}{other}"
         f'<text x="{end:.1f}" y="{top + 15}">{waits.p95:,.1f}</text>'
     )
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= 26 else text[:25] + "…"
 
 
 def _bar(kind: str, top: int, width: float) -> str:
