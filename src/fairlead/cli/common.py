@@ -26,7 +26,12 @@ class Sentence(click.ClickException):
 
     def __init__(self, error: FairleadError) -> None:
         super().__init__(str(error))
-        self.exit_code = 2 if isinstance(error, UsageError) else 1
+        self._is_usage = isinstance(error, UsageError)
+
+    @property
+    def exit_code(self) -> int:  # type: ignore[override] # Click reads it from the instance
+        """2: the call was wrong; 1: it failed."""
+        return 2 if self._is_usage else 1
 
     def show(self, file: Any = None) -> None:
         """Write the sentence to stderr."""
@@ -125,6 +130,7 @@ def document_json(document: Document) -> dict[str, Any]:
         "submitted_at": moment(document.submitted_at),
         "started_at": moment(document.started_at),
         "finished_at": moment(document.finished_at),
+        "seconds": document.seconds,
         "attempts": document.attempts,
         "error": document.error,
         "detail": document.detail,

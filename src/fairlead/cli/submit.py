@@ -5,21 +5,18 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from fairlead.app import Fairlead
 from fairlead.cli.common import data_option, document_json, json_option, print_json, safe
+from fairlead.cli.progress import progress_bar
 from fairlead.core.documents import Document
 from fairlead.core.states import State
 from fairlead.errors import FairleadError, UnreadableSource, UsageError
 from fairlead.intake.intake import check_file
-
-if TYPE_CHECKING:
-    from rich.progress import Progress
 
 BATCH = 100
 
@@ -117,7 +114,7 @@ def _submit(fairlead: Fairlead, files: list[tuple[Path, str]], manner: _Manner) 
     """Submit in batches, each as a whole; with a key, all in one."""
     size = len(files) if manner.key else BATCH
     accepted: list[Document] = []
-    with _bar() if len(files) > 1 else nullcontext() as bar:
+    with progress_bar() if len(files) > 1 else nullcontext() as bar:
         task = bar.add_task("submitted", total=len(files)) if bar else None
         try:
             for start in range(0, len(files), size):
@@ -149,26 +146,10 @@ def _wait(fairlead: Fairlead, documents: list[Document]) -> list[Document]:
             err=True,
         )
     ids = [each.id for each in documents]
-    with _bar() as bar:
+    with progress_bar() as bar:
         task = bar.add_task("read", total=len(ids))
         fairlead.wait(ids, on_progress=lambda left: bar.update(task, completed=len(ids) - left))
     return [fairlead.document(each) for each in ids]
-
-
-def _bar() -> AbstractContextManager[Progress]:
-    """A progress bar on stderr; it shows nothing where stderr is no terminal."""
-    from rich.console import Console  # noqa: PLC0415 (slow to import, and needed here alone)
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn  # noqa: PLC0415
-
-    console = Console(stderr=True)
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    )
 
 
 def _print(fairlead: Fairlead, documents: list[Document], *, as_json: bool) -> None:

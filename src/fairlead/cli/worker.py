@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from pathlib import Path
@@ -48,19 +49,11 @@ def _obey_signals(engine: LocalEngine) -> None:
     def stop(_number: int, _frame: FrameType | None) -> None:
         engine.stop()
         if engine.stopping is Stop.DRAIN:
-            message = "fairlead: finishing what runs; once more to stop at once\n"
-            # Not through a buffer that the interrupted code may be in the middle of.
-            sys.stderr.flush()
-            _write_raw(message)
+            # Not through a buffer: the code that was interrupted may be in the middle of it.
+            os.write(2, b"fairlead: finishing what runs; once more to stop at once\n")
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
-
-
-def _write_raw(message: str) -> None:
-    import os  # noqa: PLC0415
-
-    os.write(2, message.encode())
 
 
 class Journal:
@@ -81,7 +74,7 @@ class Journal:
 def _line(document: Document) -> str:
     started = document.started_at or document.submitted_at
     waited = duration(started - document.submitted_at)
-    took = duration((document.finished_at or started) - started)
+    took = duration(document.seconds)
     error = f"  {document.error}: {document.detail}" if document.error else ""
     return safe(
         f"{document.state:<7} {document.customer}  {document.name}  "

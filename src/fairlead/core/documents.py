@@ -38,7 +38,10 @@ class Submission(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A document as the store knows it. Times are seconds since 1970."""
+    """A document as the store knows it. Times are seconds since 1970.
+
+    `seconds` is how long the work on it took, in the attempt that ended it.
+    """
 
     id: str
     customer: str
@@ -61,6 +64,7 @@ class Document:
     facts: Mapping[str, Any] = field(default_factory=dict)
     text_key: str | None = None
     text_sha256: str | None = None
+    seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +152,7 @@ class Done(NamedTuple):
     facts: Mapping[str, Any]
     text_key: str
     text_sha256: str
+    seconds: float | None = None
 
 
 class Failed(NamedTuple):
@@ -156,6 +161,7 @@ class Failed(NamedTuple):
     code: str
     detail: str
     kind: str | None = None
+    seconds: float | None = None
 
 
 class Broken(NamedTuple):
@@ -163,6 +169,7 @@ class Broken(NamedTuple):
 
     code: str
     detail: str
+    seconds: float | None = None
 
 
 Outcome = Done | Failed | Broken

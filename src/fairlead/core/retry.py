@@ -28,4 +28,5 @@ class RetryRule:
         """Seconds until the next try after this many attempts; None: no further try."""
         if attempts >= self.max_attempts:
             return None
-        return float(min(self.longest_delay, self.first_delay * 2 ** (attempts - 1)))
+        doublings = min(attempts - 1, 64)  # past any longest delay, and short of an overflow
+        return min(self.longest_delay, self.first_delay * 2.0**doublings)

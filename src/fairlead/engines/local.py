@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from enum import IntEnum
 
-from fairlead.core.documents import Claim
+from fairlead.core.documents import Broken, Claim
 from fairlead.engines.seat import Seat
 from fairlead.errors import FairleadError
 from fairlead.ports import Files, Store
@@ -179,9 +179,9 @@ class LocalEngine:
             return
         if seat.claim is not None and result is not None:
             self._deaths = 0
-            self._finisher.add(seat.claim, result)
+            self._finisher.add(seat.claim, result, seat.seconds())
             self._selector.unregister(seat)
-            seat.rest(self._limits())
+            seat.rest(self._limits(), is_suspect=isinstance(result, Broken))
             self._listen(seat)
 
     def _end_overlong(self) -> None:
@@ -189,7 +189,7 @@ class LocalEngine:
         for seat in self._seats:
             if seat.claim is not None and seat.deadline <= now:
                 detail = f"Reading it took longer than {self._limits().seconds:g} s."
-                self._finisher.add(seat.claim, failure("time-limit", detail))
+                self._finisher.add(seat.claim, failure("time-limit", detail), seat.seconds())
                 self._reseat(seat)
 
     def _reseat(self, seat: Seat) -> None:

@@ -20,6 +20,7 @@ class Seat:
         self.name = worker_name(number)
         self.claim: Claim | None = None
         self.deadline = float("inf")
+        self._began = 0.0
         self._limits = limits
         self._sandbox = self._started()
 
@@ -41,7 +42,12 @@ class Seat:
         """Begin with a document; raises ChildDied when there is nobody to do it."""
         self._sandbox.send(job)
         self.claim = claim
-        self.deadline = time.monotonic() + self._limits.seconds
+        self._began = time.monotonic()
+        self.deadline = self._began + self._limits.seconds
+
+    def seconds(self) -> float:
+        """How long the document at hand has been worked on."""
+        return time.monotonic() - self._began
 
     def receive(self) -> Extraction | Failed | Broken | None:
         """The result of the document at hand, when there is one. A dead child is one too."""
@@ -53,10 +59,10 @@ class Seat:
             return failure(death.code, f"The process that read it ended ({death.how}).")
         return None if answer is None else parse_answer(answer.raw)
 
-    def rest(self, limits: Limits) -> None:
-        """Let go of the document; where the child is spent, put in a new one."""
+    def rest(self, limits: Limits, *, is_suspect: bool) -> None:
+        """Let go of the document; a child that is spent or suspect makes way for a new one."""
         is_spent = not self._sandbox.ready or self._sandbox.jobs_done >= RECYCLE_AFTER
-        if is_spent or limits != self._limits:
+        if is_spent or is_suspect or limits != self._limits:
             self.replace(limits)
         self._forget()
 

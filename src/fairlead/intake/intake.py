@@ -115,7 +115,7 @@ def check_file(path: Path) -> None:
     try:
         found = path.stat()
         if not stat.S_ISREG(found.st_mode):
-            raise UnreadableSource(f"{path} is not a file; give the path of a file")  # noqa: TRY301
+            raise UnreadableSource(f"{path} is not a file; give the path of a file")
         path.open("rb").close()
     except FileNotFoundError:
         raise UnreadableSource(f"{path} does not exist; check the path") from None

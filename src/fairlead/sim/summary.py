@@ -39,8 +39,8 @@ def summarise(arrivals: Sequence[Arrival], runs: Sequence[Run]) -> Summary:
     # sorted() keeps the order of first appearance among customers with equally many documents.
     busiest = sorted(waits.items(), key=lambda item: -len(item[1]))
     return Summary(
-        whole=_waits(wait for several in waits.values() for wait in several),
-        customers={customer: _waits(several) for customer, several in busiest},
+        whole=waits_of(wait for several in waits.values() for wait in several),
+        customers={customer: waits_of(several) for customer, several in busiest},
         lane=sum(run.lane for run in runs),
     )
 
@@ -57,7 +57,8 @@ def percentile(ordered: Sequence[float], percent: float) -> float:
     return ordered[math.ceil(percent * len(ordered) / 100) - 1]
 
 
-def _waits(several: Iterable[float]) -> Waits:
+def waits_of(several: Iterable[float]) -> Waits:
+    """The waits of at least one document."""
     ordered = sorted(several)
     return Waits(
         documents=len(ordered),

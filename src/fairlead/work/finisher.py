@@ -12,6 +12,7 @@ from contextlib import suppress
 from functools import partial
 from io import BytesIO
 from threading import Condition, Thread
+from typing import NamedTuple
 
 from fairlead.core.documents import Broken, Claim, Done, Failed, Outcome, Saved
 from fairlead.errors import DataError
@@ -22,6 +23,14 @@ Result = Extraction | Failed | Broken
 MOST_TOGETHER = 64
 
 
+class Settled(NamedTuple):
+    """A claim, what came of it, and the seconds of work on it."""
+
+    claim: Claim
+    result: Result
+    seconds: float
+
+
 class Finisher:
     """Saves results in a thread of its own. `on_saved` is called there after each group."""
 
@@ -30,23 +39,23 @@ class Finisher:
         self._store = store
         self._texts = texts
         self._on_saved = on_saved
-        self._queue: list[tuple[Claim, Result]] = []
+        self._queue: list[Settled] = []
         self._held: list[Claim] = []
         self._is_closing = False
         self._changed = Condition()
         self._thread = Thread(target=self._work, name="fairlead-finisher", daemon=True)
         self._thread.start()
 
-    def add(self, claim: Claim, result: Result) -> None:
-        """Take over a claim with its result."""
+    def add(self, claim: Claim, result: Result, seconds: float) -> None:
+        """Take over a claim with its result and how long the work took."""
         with self._changed:
-            self._queue.append((claim, result))
+            self._queue.append(Settled(claim, result, seconds))
             self._changed.notify_all()
 
     def held(self) -> list[Claim]:
         """Claims whose result is not saved yet; their leases still need renewing."""
         with self._changed:
-            return [claim for claim, _ in self._queue] + self._held
+            return [each.claim for each in self._queue] + self._held
 
     def close(self) -> None:
         """Save what was taken over, then end."""
@@ -67,15 +76,15 @@ class Finisher:
                     self._held = []
                 self._on_saved()
 
-    def _next_group(self) -> list[tuple[Claim, Result]]:
+    def _next_group(self) -> list[Settled]:
         """What has gathered; empty when closed."""
         with self._changed:
             self._changed.wait_for(lambda: self._queue or self._is_closing)
             group, self._queue = self._queue[:MOST_TOGETHER], self._queue[MOST_TOGETHER:]
-            self._held = [claim for claim, _ in group]
+            self._held = [each.claim for each in group]
             return group
 
-    def _save(self, group: Sequence[tuple[Claim, Result]]) -> None:
+    def _save(self, group: Sequence[Settled]) -> None:
         outcomes = self._with_texts(group)
         saved = self._store.finish_all(outcomes)
         stale = [
@@ -86,16 +95,16 @@ class Finisher:
         with suppress(DataError, OSError):  # the sweep of orphans finds them too
             self._texts.delete(stale)
 
-    def _with_texts(self, group: Sequence[tuple[Claim, Result]]) -> list[tuple[Claim, Outcome]]:
+    def _with_texts(self, group: Sequence[Settled]) -> list[tuple[Claim, Outcome]]:
         """Make the texts safe, and put their keys in place of them."""
         encoded = {
-            _text_key(claim): result.text.encode()
-            for claim, result in group
-            if isinstance(result, Extraction)
+            _text_key(each.claim): each.result.text.encode()
+            for each in group
+            if isinstance(each.result, Extraction)
         }
         if encoded:
             self._texts.put_all([(key, partial(BytesIO, text)) for key, text in encoded.items()])
-        return [(claim, _outcome(claim, result, encoded)) for claim, result in group]
+        return [(each.claim, _outcome(each, encoded)) for each in group]
 
 
 def _text_key(claim: Claim) -> str:
@@ -103,8 +112,10 @@ def _text_key(claim: Claim) -> str:
     return f"{claim.id}.{claim.fence}.txt"
 
 
-def _outcome(claim: Claim, result: Result, encoded: dict[str, bytes]) -> Outcome:
+def _outcome(settled: Settled, encoded: dict[str, bytes]) -> Outcome:
+    claim, result, seconds = settled
     if not isinstance(result, Extraction):
-        return result
+        return result._replace(seconds=seconds)
     key = _text_key(claim)
-    return Done(result.kind, result.facts, key, hashlib.sha256(encoded[key]).hexdigest())
+    sha256 = hashlib.sha256(encoded[key]).hexdigest()
+    return Done(result.kind, result.facts, key, sha256, seconds)

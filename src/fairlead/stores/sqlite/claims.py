@@ -76,10 +76,10 @@ def settle(
     match outcome:
         case Done():
             _finish(connection, document, customer, outcome, now)
-        case Failed(code, detail, kind):
-            _fail(connection, document, customer, (code, detail, kind), now)
-        case Broken(code, detail):
-            _try_again(connection, rules, (document, customer, attempts), code, detail, now)
+        case Failed():
+            _fail(connection, document, customer, outcome, now)
+        case Broken():
+            _try_again(connection, rules, (document, customer, attempts), outcome, now)
     connection.execute(sql("refresh_customer"), (customer,))
     return Saved.SAVED
 
@@ -119,7 +119,7 @@ def rescue(
         number += 1
         if rules.retry.delay(attempts) is None:
             detail = f"its worker died {attempts} times while reading it"
-            _fail(connection, document, customer, (WORKER_LOST, detail, None), now)
+            _fail(connection, document, customer, Failed(WORKER_LOST, detail), now)
             connection.execute(sql("refresh_customer"), (customer,))
         else:
             _requeue(connection, document, customer, attempts_back=0)
@@ -182,37 +182,38 @@ def _finish(
 ) -> None:
     facts = json.dumps(done.facts, ensure_ascii=False) if done.facts else None
     connection.execute(
-        sql("finish_document"), (done.kind, facts, done.text_key, done.text_sha256, now, document)
+        sql("finish_document"),
+        (done.kind, facts, done.text_key, done.text_sha256, done.seconds, now, document),
     )
     connection.execute(sql("count_end_of_processing"), (customer,))
-    add_event(connection, now, EventKind.DONE, customer, document)
+    add_event(connection, now, EventKind.DONE, customer, document, seconds=done.seconds)
 
 
 def _fail(
     connection: apsw.Connection,
     document: int,
     customer: int,
-    reason: tuple[str, str, str | None],
+    failed: Failed,
     now: float,
 ) -> None:
-    code, detail, kind = reason
-    connection.execute(sql("fail_document"), (kind, code, detail, now, document))
+    code, detail, kind, seconds = failed
+    connection.execute(sql("fail_document"), (kind, code, detail, seconds, now, document))
     connection.execute(sql("count_end_of_processing"), (customer,))
-    add_event(connection, now, EventKind.FAILED, customer, document, error=code)
+    add_event(connection, now, EventKind.FAILED, customer, document, error=code, seconds=seconds)
 
 
 def _try_again(
     connection: apsw.Connection,
     rules: Rules,
     held: tuple[int, int, int],
-    code: str,
-    detail: str,
+    broken: Broken,
     now: float,
 ) -> None:
     document, customer, attempts = held
+    code, detail, seconds = broken
     delay = rules.retry.delay(attempts)
     if delay is None:
-        _fail(connection, document, customer, (code, detail, None), now)
+        _fail(connection, document, customer, Failed(code, detail, seconds=seconds), now)
         return
     connection.execute(sql("delay_document"), (now + delay, code, detail, document))
     connection.execute(sql("count_back_to_waiting"), (customer,))

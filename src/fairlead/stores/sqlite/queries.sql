@@ -111,14 +111,14 @@ SELECT 1 FROM documents WHERE id = ? AND fence = ? AND state = 'processing';
 
 -- name: finish_document
 UPDATE documents SET
-  state = 'done', kind = ?, facts = ?, text_key = ?, text_sha256 = ?, finished_at = ?,
+  state = 'done', kind = ?, facts = ?, text_key = ?, text_sha256 = ?, seconds = ?, finished_at = ?,
   worker = NULL, lease_until = NULL, error = NULL, detail = NULL
 WHERE seq = ?;
 
 -- name: fail_document
 UPDATE documents SET
-  state = 'failed', kind = coalesce(?, kind), error = ?, detail = ?, finished_at = ?,
-  worker = NULL, lease_until = NULL
+  state = 'failed', kind = coalesce(?, kind), error = ?, detail = ?, seconds = ?,
+  finished_at = ?, worker = NULL, lease_until = NULL
 WHERE seq = ?;
 
 -- name: requeue_document
@@ -161,7 +161,7 @@ WHERE seq = ?;
 -- name: again_document
 UPDATE documents SET
   state = 'waiting', attempts = 0, started_at = NULL, finished_at = NULL, retry_at = NULL,
-  error = NULL, detail = NULL, slot_rank = rank, slot_seq = seq,
+  seconds = NULL, error = NULL, detail = NULL, slot_rank = rank, slot_seq = seq,
   ahead = CASE urgent WHEN 1 THEN 0 END
 WHERE seq = ?;
 
@@ -185,7 +185,7 @@ UPDATE customers SET count = NULL, counted_at = NULL WHERE id = ?;
 SELECT
   d.id, c.name, d.name, d.size, d.sha256, d.kind, d.state, d.priority, d.count, d.policy,
   d.urgent, d.submitted_at, d.started_at, d.finished_at, d.attempts, d.retry_at, d.error,
-  d.detail, d.facts, d.text_key, d.text_sha256, d.seq
+  d.detail, d.facts, d.text_key, d.text_sha256, d.seconds, d.seq
 FROM documents d JOIN customers c ON c.id = d.customer;
 
 -- name: select_customer

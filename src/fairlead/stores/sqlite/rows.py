@@ -15,7 +15,7 @@ Row = tuple[Any, ...]
 
 def document(row: Row) -> Document:
     """A row of `select_document`."""
-    fields = list(row[:21])  # in the order of Document's fields
+    fields = list(row[:22])  # in the order of Document's fields
     fields[6] = State(fields[6])
     fields[10] = bool(fields[10])
     fields[18] = json.loads(fields[18]) if fields[18] else {}

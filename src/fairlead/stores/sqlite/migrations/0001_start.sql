@@ -59,7 +59,8 @@ CREATE TABLE documents (
   detail TEXT,
   facts TEXT,
   text_key TEXT,
-  text_sha256 TEXT
+  text_sha256 TEXT,
+  seconds REAL                          -- of work, in the attempt that ended it
 ) STRICT;
 
 CREATE INDEX documents_of_customer ON documents (customer);

@@ -1,0 +1,88 @@
+"""`fairlead demo`: see on sample documents what fair priorities do."""
+
+from __future__ import annotations
+
+import shlex
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from fairlead.app import Fairlead
+from fairlead.cli.progress import progress_bar
+
+if TYPE_CHECKING:
+    from fairlead.demo.play import Play, Scene
+
+
+@click.command("demo")
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="An empty folder to work in.  [default: a new one under demo-data]",
+)
+@click.option("--workers", type=click.IntRange(1, 64), default=2, show_default=True)
+@click.option(
+    "--documents",
+    type=click.IntRange(10, 5000),
+    default=400,
+    show_default=True,
+    help="How many the large customer sends.",
+)
+@click.option("--picture", type=click.Path(path_type=Path), hidden=True)
+def demo_command(*, data: Path | None, workers: int, documents: int, picture: Path | None) -> None:
+    """Process sample documents of one large and several small customers.
+
+    It takes less than a minute, and shows what each customer waited beside what first come,
+    first served would have cost it.
+    """
+    folder = data or Path("demo-data", f"{datetime.now():%Y-%m-%d-%H%M%S}")  # noqa: DTZ005 (a name)
+    if folder.exists() and any(folder.iterdir()):
+        raise click.UsageError(f"{folder} is not empty; the demo needs a folder of its own")
+    scenes = _make_scenes(documents)
+    with Fairlead(folder, settings={"workers": workers}) as fairlead:
+        _perform(fairlead, scenes, picture)
+
+
+def _make_scenes(documents: int) -> list[Scene]:
+    from fairlead.demo.play import SMALL_DOCUMENTS, make_scenes  # noqa: PLC0415 (an extra)
+
+    with progress_bar() as bar:
+        task = bar.add_task(
+            "making sample documents (PDF, DOCX, HTML, e-mail, text)",
+            total=documents + sum(SMALL_DOCUMENTS),
+        )
+        return make_scenes(documents, lambda: bar.advance(task))
+
+
+def _perform(fairlead: Fairlead, scenes: list[Scene], picture: Path | None) -> None:
+    from fairlead.demo.play import Play  # noqa: PLC0415 (an extra)
+    from fairlead.demo.screen import LiveScreen  # noqa: PLC0415 (rich is slow to import)
+
+    play = Play(fairlead, scenes)
+
+    def tick() -> None:
+        play.advance()
+        screen.tick()
+
+    with LiveScreen(play) as screen:
+        fairlead.run_until_idle(on_tick=tick)
+    _report(fairlead, play, picture)
+
+
+def _report(fairlead: Fairlead, play: Play, picture: Path | None) -> None:
+    from rich.console import Console  # noqa: PLC0415 (slow to import)
+
+    from fairlead.demo.screen import draw_picture, verdict_table  # noqa: PLC0415
+
+    table = verdict_table(play.verdicts())
+    Console(highlight=False).print(table)
+    failed = play.failed()
+    click.echo(f"\n{play.documents_in_all - len(failed)} documents read, {len(failed)} failed.")
+    click.echo(f"The texts are in  {fairlead.folder.texts}")
+    click.echo(
+        f"Look around with  fairlead docs list --data {shlex.quote(str(fairlead.folder.path))}"
+    )
+    if picture is not None:
+        draw_picture(table, picture)
