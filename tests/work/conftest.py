@@ -13,7 +13,7 @@ import pytest
 from reportlab.pdfgen.canvas import Canvas
 
 from fairlead.work.extract import CannotRead, Extracted, extract
-from fairlead.work.sandbox import Answer, Job, Limits, Sandbox
+from fairlead.work.sandbox import Answer, Job, Sandbox
 
 PATIENCE = 60.0
 
@@ -54,13 +54,13 @@ def start() -> Iterator[Callable[..., Reading]]:
     """Starts children; they end with the test."""
     started: list[Reading] = []
 
-    def make(limits: Limits | None = None) -> Reading:
-        sandbox = Sandbox(limits)
+    def run(sandbox: Sandbox | None = None) -> Reading:
+        sandbox = sandbox or Sandbox()
         sandbox.start()
         started.append(Reading(sandbox))
         return started[-1]
 
-    yield make
+    yield run
     for reading in started:
         reading.close()
 

@@ -17,7 +17,9 @@ def memory_shortage() -> Iterator[None]:
     try:
         yield
     except etree.XMLSyntaxError as error:
-        if getattr(error, "code", None) == etree.ErrorTypes.ERR_NO_MEMORY:
+        # Its own code is that of the first trifle; the lack of memory stands further down.
+        entries = list(error.error_log)  # type: ignore[call-overload] # the stubs lack __iter__
+        if any(entry.type == etree.ErrorTypes.ERR_NO_MEMORY for entry in entries):
             raise MemoryError from error
         raise
 
