@@ -121,7 +121,7 @@ class TestDocx:
         packed = repacked(word, lambda _, content: content, compression=zipfile.ZIP_LZMA)
         assert (refuse(packed).code, refuse(packed).kind) == ("damaged", "docx")
 
-    def test_entities_are_not_expanded(self, refuse: Refuse, word: bytes) -> None:
+    def test_entities_are_not_expanded(self, read: Read, word: bytes) -> None:
         start = b"<!DOCTYPE x [<!ENTITY f SYSTEM 'file:///etc/passwd'>]>"
 
         def change(name: str, content: bytes) -> bytes:
@@ -130,11 +130,8 @@ class TestDocx:
             body = content.replace(b"before the table", b"&f;")
             return start + body.partition(b"?>")[2]
 
-        try:
-            text = refuse(repacked(word, change)).detail
-        except pytest.fail.Exception:
-            text = ""
-        assert "root:" not in text
+        with suppress(CannotRead):
+            assert "root:" not in read(repacked(word, change)).text
 
     def test_a_part_that_is_no_xml_is_damaged(self, refuse: Refuse, word: bytes) -> None:
         broken = repacked(word, lambda n, c: b"<w:doc" if n == "word/document.xml" else c)
