@@ -78,6 +78,7 @@ def _usable(declared: str | None) -> str | None:
         return None
     try:
         name = codecs.lookup(declared.strip()).name
+        b"a".decode(name, "replace")  # Python also has codecs that do not make text, like zlib
     except (LookupError, ValueError):
         return None
     return None if name.startswith(("utf-16", "utf-32")) else _READ_AS.get(name, name)
@@ -91,8 +92,8 @@ def _decode(data: bytes, encoding: str, errors: str, *, cut: bool) -> str:
 def _strictly(data: bytes, encoding: str, *, cut: bool) -> str | None:
     try:
         return _decode(data, encoding, "strict", cut=cut)
-    except (LookupError, ValueError, TypeError, AssertionError):
-        # LookupError and the last two: a codec from bytes to bytes, or one that cannot be cut.
+    except (LookupError, ValueError, TypeError):
+        # Not only ValueError: some codecs cannot decode piece by piece.
         return None
 
 

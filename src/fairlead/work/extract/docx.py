@@ -14,6 +14,7 @@ from lxml import etree
 
 from fairlead.work.extract.base import CannotRead, Draft, Extracted, Rank, Reader, Source
 from fairlead.work.extract.lines import Lines
+from fairlead.work.extract.trees import memory_shortage
 
 MAX_UNPACKED = 200_000_000
 MAX_RATIO = 200
@@ -46,14 +47,19 @@ def read(source: Source, max_characters: int) -> Extracted:
     """Headers, paragraphs and tables in order, then footers, footnotes and endnotes."""
     _check_sizes(source)
     draft = Draft("docx", f"python-docx {version('python-docx')}", max_characters)
-    package = Package.open(str(source.path))
-    _add_properties(package, draft)
+    with memory_shortage():
+        package = Package.open(str(source.path))
+        _add_properties(package, draft)
+        _add_text(package, draft)
+    return draft.finish()
+
+
+def _add_text(package: OpcPackage, draft: Draft) -> None:
     lines = Lines(draft.add)
     for root in _roots(package.main_document_part):
         lines.block(2)
         if not _add(root, lines):
             break
-    return draft.finish()
 
 
 def _check_sizes(source: Source) -> None:

@@ -10,6 +10,7 @@ from lxml import etree
 from fairlead.work.extract.base import Draft, Extracted, Rank, Reader, Source, clean
 from fairlead.work.extract.decode import decode, opening
 from fairlead.work.extract.lines import Lines
+from fairlead.work.extract.trees import is_whole, memory_shortage
 
 # What may stand before the first tag.
 _PREAMBLE = re.compile(r"\s*+(?:(?:<\?.*?\?>|<!--.*?-->)\s*+)*+", re.DOTALL)
@@ -69,7 +70,12 @@ def read(source: Source, max_characters: int) -> Extracted:
 
 def add_markup(markup: str, draft: Draft, *, titled: bool) -> None:
     """Add the visible text of markup to a draft, and with `titled` its title as a fact."""
-    root = _parse(markup)
+    parser = _parser()
+    with memory_shortage():
+        # A page without any element has no tree, whatever the stubs say.
+        root: etree._Element | None = etree.fromstring(clean(markup).encode(), parser)
+    if not is_whole(parser):
+        draft.warn("some text is missing: the page is nested too deeply")
     if root is None:
         return
     title = root.find(".//title")
@@ -78,19 +84,14 @@ def add_markup(markup: str, draft: Draft, *, titled: bool) -> None:
     _Walk(Lines(draft.add)).run(root)
 
 
-def _parse(markup: str) -> etree._Element | None:
-    parser = etree.HTMLParser(
+def _parser() -> etree.HTMLParser:
+    return etree.HTMLParser(
         encoding="utf-8",
         remove_comments=True,
         remove_pis=True,
         no_network=True,
-        huge_tree=True,  # a deep page is no reason to lose text; memory and time are bounded
+        huge_tree=True,  # a long page is no reason to lose text; memory and time are bounded
     )
-    parser.feed(clean(markup).encode())
-    try:
-        return parser.close()
-    except etree.XMLSyntaxError:
-        return None  # there is no element at all
 
 
 class _Walk:

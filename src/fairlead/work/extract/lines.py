@@ -43,14 +43,16 @@ class Lines:
 
     def row(self) -> None:
         """A row of a table begins."""
-        self.end_row()
+        self._breaks = max(self._breaks, 1)
+        self._tabs = 0
         self._row_begins = True
 
     def end_row(self) -> None:
         """A row of a table ends."""
-        self._row_begins = False
+        # Paragraphs in the last cell must not part this row from the next one.
+        self._breaks = max(self._breaks, 1) if self._row_begins else 1
         self._tabs = 0
-        self._breaks = max(self._breaks, 1)
+        self._row_begins = False
 
     def cell(self) -> None:
         """The second or a later cell of a row begins."""

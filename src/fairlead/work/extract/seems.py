@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 from fairlead.work.extract.base import CannotRead, Source
 
+_ZIP = b"PK\x03\x04"
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 
 _SIGNATURES: tuple[tuple[bytes, str], ...] = (
@@ -63,6 +64,8 @@ def refusal(source: Source) -> CannotRead | None:
         return CannotRead("encrypted", "The document is protected by a password; send it without.")
     if b"%PDF-".startswith(source.head):
         return CannotRead("damaged", f"The document ends after {source.size} byte(s), too early.")
+    if source.head.startswith(_ZIP) and not source.members:
+        return CannotRead("damaged", "The document is damaged: its end is missing or unreadable.")
     name = next((name for guess in _GUESSES for name in guess(source)), None)
     if name is None:
         return None
@@ -74,11 +77,11 @@ def _by_signature(source: Source) -> Iterator[str]:
 
 
 def _by_members(source: Source) -> Iterator[str]:
-    if source.head.startswith(b"PK\x03\x04"):
+    if source.head.startswith(_ZIP):
         yield from (name for member, name in _MEMBERS if member in source.members)
         mark = b"mimetypeapplication/vnd.oasis.opendocument."
         yield from (name for kind, name in _OPEN_DOCUMENT if mark + kind.encode() in source.head)
-    if source.head.startswith((b"PK\x03\x04", b"PK\x05\x06", b"PK\x07\x08")):
+    if source.head.startswith((_ZIP, b"PK\x05\x06", b"PK\x07\x08")):
         yield "a zip archive"
 
 

@@ -1,0 +1,140 @@
+"""Documents made on the spot, and a child to read them."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import selectors
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import docx
+import pytest
+from reportlab.pdfgen.canvas import Canvas
+
+from fairlead.work.extract import CannotRead, Extracted, extract
+from fairlead.work.sandbox import Answer, Job, Sandbox
+
+PATIENCE = 60.0
+
+Read = Callable[[bytes], Extracted]
+Refuse = Callable[[bytes], CannotRead]
+
+
+class Reading:
+    """A sandbox with the waiting that an engine does."""
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        self.sandbox = sandbox
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(sandbox, selectors.EVENT_READ)
+
+    def until_ready(self) -> Sandbox:
+        while not self.sandbox.ready:
+            assert self._selector.select(PATIENCE), "the child did not become ready"
+            assert self.sandbox.receive() is None
+        return self.sandbox
+
+    def answer(self) -> Answer:
+        while True:
+            assert self._selector.select(PATIENCE), "the child did not answer"
+            found = self.sandbox.receive()
+            if found is not None:
+                return found
+
+    def close(self) -> None:
+        self._selector.close()
+        if self.sandbox.busy:
+            self.sandbox.kill()
+        self.sandbox.close()
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., Reading]]:
+    """Starts children; they end with the test."""
+    started: list[Reading] = []
+
+    def run(sandbox: Sandbox | None = None) -> Reading:
+        sandbox = sandbox or Sandbox()
+        sandbox.start()
+        started.append(Reading(sandbox))
+        return started[-1]
+
+    yield run
+    for reading in started:
+        reading.close()
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Callable[[bytes], Job]:
+    """Bytes on disk, as a job."""
+
+    def make(data: bytes) -> Job:
+        sha256 = hashlib.sha256(data).hexdigest()
+        path = tmp_path / sha256
+        path.write_bytes(data)
+        return Job(path, sha256)
+
+    return make
+
+
+@pytest.fixture
+def read(tmp_path: Path) -> Read:
+    """Extracts from bytes whose name says nothing."""
+
+    def run(data: bytes, max_characters: int = 100_000) -> Extracted:
+        path = tmp_path / "document"
+        path.write_bytes(data)
+        found = extract(path, max_characters=max_characters)
+        found.text.encode("utf-8")
+        assert "\x00" not in found.text
+        return found
+
+    return run
+
+
+@pytest.fixture
+def refuse(read: Read) -> Refuse:
+    """The reason why bytes cannot be read."""
+
+    def run(data: bytes) -> CannotRead:
+        with pytest.raises(CannotRead) as caught:
+            read(data)
+        assert caught.value.detail.endswith(".")
+        return caught.value
+
+    return run
+
+
+@pytest.fixture
+def pdf() -> Callable[..., bytes]:
+    def make(*pages: str, title: str = "", author: str = "") -> bytes:
+        buffer = io.BytesIO()
+        canvas = Canvas(buffer)
+        canvas.setTitle(title)
+        canvas.setAuthor(author)
+        for text in pages:
+            canvas.drawString(72, 700, text)
+            canvas.showPage()
+        canvas.save()
+        return buffer.getvalue()
+
+    return make
+
+
+@pytest.fixture
+def word() -> bytes:
+    """A Word document with a header, paragraphs around a table, and properties."""
+    document = docx.Document()
+    document.core_properties.title = "The offer"
+    document.core_properties.author = "Ada"
+    document.sections[0].header.paragraphs[0].text = "Letterhead"
+    document.add_paragraph("before the table")
+    table = document.add_table(rows=2, cols=3)
+    for row, names in zip(table.rows, (("a", "b", "c"), ("d", "", "f")), strict=True):
+        for cell, name in zip(row.cells, names, strict=True):
+            cell.text = name
+    document.add_paragraph("after\tit")
+    buffer = io.BytesIO()
+    document.save(buffer)
+    return buffer.getvalue()

@@ -1,0 +1,305 @@
+"""A real child process: it answers, it is bounded, and its end is never a riddle."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairlead.core.documents import Broken, Failed
+from fairlead.errors import MissingExtra
+from fairlead.work.results import Extraction, parse_answer
+from fairlead.work.sandbox import ChildDied, Job, Limits, Sandbox
+
+PATIENCE_MS = 60_000
+MakeJob = Callable[[bytes], Job]
+
+
+class Scripted(Sandbox):
+    """A child whose `extract` does what a test wants."""
+
+    def __init__(self, script: str, limits: Limits | None = None) -> None:
+        super().__init__(limits)
+        self._script = script
+
+    def _command(self) -> list[str]:
+        start = "import os, sys\nfrom fairlead.work import child\nhonest = child.extract\n"
+        end = f"\nsys.exit(child.main({self.limits.memory}, {os.getpid()}))"
+        return [sys.executable, "-I", "-B", "-c", start + self._script + end]
+
+
+def doing(statement: str) -> str:
+    return (
+        "def extract(path, *, max_characters):\n"
+        f"    {statement}\n"
+        "    return honest(path, max_characters=max_characters)\n"
+        "child.extract = extract"
+    )
+
+
+@pytest.fixture
+def scripted(start: Any) -> Callable[..., Any]:
+    return lambda script, limits=None: start(Scripted(script, limits))
+
+
+def ends(pidfd: int) -> bool:
+    """Whether the process ends in time. Closes the descriptor."""
+    poll = select.poll()
+    poll.register(pidfd, select.POLLIN)
+    try:
+        return bool(poll.poll(PATIENCE_MS))
+    finally:
+        os.close(pidfd)
+
+
+def test_two_jobs_in_a_row(start: Any, job: MakeJob) -> None:
+    reading = start()
+    assert not reading.sandbox.ready
+    sandbox = reading.until_ready()
+    for number, text in enumerate(("first", "second"), start=1):
+        sandbox.send(job(text.encode()))
+        found = parse_answer(reading.answer().raw)
+        assert isinstance(found, Extraction)
+        assert (found.kind, found.text) == ("text", text)
+        assert sandbox.jobs_done == number
+
+
+def test_a_failure_leaves_the_child_usable(start: Any, job: MakeJob) -> None:
+    reading = start()
+    sandbox = reading.until_ready()
+    sandbox.send(job(b"%PDF-1.4 nothing"))
+    found = parse_answer(reading.answer().raw)
+    assert isinstance(found, Failed)
+    assert (found.code, found.kind) == ("damaged", "pdf")
+    sandbox.send(job(b"and on"))
+    assert isinstance(parse_answer(reading.answer().raw), Extraction)
+
+
+def test_a_long_answer_arrives_whole(start: Any, job: MakeJob) -> None:
+    text = "wörter und wörter " * 300_000
+    reading = start()
+    reading.until_ready().send(job(text.encode()))
+    found = parse_answer(reading.answer().raw)
+    assert isinstance(found, Extraction)
+    assert found.text == text.strip()
+
+
+def test_other_bytes_than_accepted_are_corrupt(start: Any, job: MakeJob, tmp_path: Path) -> None:
+    reading = start()
+    sandbox = reading.until_ready()
+    changed = job(b"as it was")._replace(sha256=hashlib.sha256(b"as it is").hexdigest())
+    missing = Job(tmp_path / "nowhere", changed.sha256)
+    for one in (changed, missing):
+        sandbox.send(one)
+        found = parse_answer(reading.answer().raw)
+        assert isinstance(found, Failed)
+        assert found.code == "corrupt"
+
+
+def test_what_a_library_prints_does_not_reach_the_protocol(scripted: Any, job: MakeJob) -> None:
+    reading = scripted(doing("print('noise', flush=True); os.write(1, b'noise'); os.read(0, 9)"))
+    reading.until_ready().send(job(b"words"))
+    found = parse_answer(reading.answer().raw)
+    assert isinstance(found, Extraction)
+    assert found.text == "words"
+
+
+def test_an_unforeseen_error_is_damage_without_its_traceback(scripted: Any, job: MakeJob) -> None:
+    reading = scripted(doing("raise OSError('/secret/path')"))
+    reading.until_ready().send(job(b"words"))
+    found = parse_answer(reading.answer().raw)
+    assert isinstance(found, Failed)
+    assert found.code == "damaged"
+    assert "secret" not in found.detail
+
+
+def test_too_much_memory_is_answered_and_ends_the_child(scripted: Any, job: MakeJob) -> None:
+    reading = scripted(doing("bytearray(10**10)"), Limits(memory=500_000_000))
+    reading.until_ready().send(job(b"words"))
+    found = parse_answer(reading.answer().raw)
+    assert isinstance(found, Broken)
+    assert found.code == "memory-limit"
+    with pytest.raises(ChildDied, match="exit code 1"):
+        reading.answer()
+
+
+@pytest.mark.parametrize("piece", [b"<a>x</a>", b"<i title='abc'>"])
+def test_a_page_that_fills_the_memory_is_not_called_damaged(
+    start: Any, job: MakeJob, piece: bytes
+) -> None:
+    reading = start(Sandbox(Limits(memory=250_000_000)))
+    reading.until_ready().send(job(b"<html><p>" + (piece + b"<p>y</p></i>") * 1_500_000))
+    try:
+        found = parse_answer(reading.answer().raw)
+    except ChildDied as died:
+        found = Broken(died.code, died.how)
+    assert isinstance(found, Broken)
+    assert found.code in ("memory-limit", "crashed")
+
+
+def test_too_much_processor_time_is_the_time_limit(scripted: Any, job: MakeJob) -> None:
+    reading = scripted(doing("while True: pass"), Limits(seconds=0.5))
+    reading.until_ready().send(job(b"words"))
+    with pytest.raises(ChildDied) as caught:
+        reading.answer()
+    assert (caught.value.how, caught.value.code) == ("SIGXCPU", "time-limit")
+
+
+def test_processor_time_is_counted_for_each_job(scripted: Any, job: MakeJob) -> None:
+    burn = "end = sum(os.times()[:2]) + 0.7\n    while sum(os.times()[:2]) < end: pass"
+    reading = scripted(doing(burn), Limits(seconds=1.0))
+    sandbox = reading.until_ready()
+    for number in range(4):
+        sandbox.send(job(b"words %d" % number))
+        assert isinstance(parse_answer(reading.answer().raw), Extraction)
+
+
+def test_a_killed_child_names_its_signal(start: Any, job: MakeJob) -> None:
+    reading = start()
+    sandbox = reading.until_ready()
+    os.kill(sandbox.pid, signal.SIGKILL)
+    with pytest.raises(ChildDied) as caught:
+        reading.answer()
+    assert (caught.value.how, caught.value.code) == ("SIGKILL", "crashed")
+
+
+def test_a_crash_within_a_job_names_its_signal(scripted: Any, job: MakeJob) -> None:
+    reading = scripted(doing("os.abort()"))
+    reading.until_ready().send(job(b"words"))
+    with pytest.raises(ChildDied, match="SIGABRT"):
+        reading.answer()
+    assert not reading.sandbox.ready
+
+
+def test_sending_to_a_dead_child_says_so(start: Any, job: MakeJob) -> None:
+    sandbox = start().until_ready()
+    pidfd = os.pidfd_open(sandbox.pid)
+    sandbox.kill()
+    assert ends(pidfd)
+    with pytest.raises(ChildDied, match="SIGKILL"):
+        sandbox.send(job(b"words"))
+
+
+def test_a_job_needs_a_child_that_is_ready_and_free(start: Any, job: MakeJob) -> None:
+    reading = start()
+    with pytest.raises(RuntimeError):
+        reading.sandbox.send(job(b"words"))
+    reading.until_ready().send(job(b"words"))
+    with pytest.raises(RuntimeError):
+        reading.sandbox.send(job(b"words"))
+    with pytest.raises(RuntimeError):
+        reading.sandbox.start()
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ("child.answer = lambda job: (2**31).to_bytes(4, 'big')", "longer than allowed"),
+        ("child.answer = lambda job: child.pack({}) * 2", "more than one answer"),
+    ],
+)
+def test_a_child_that_breaks_the_protocol_is_killed(
+    scripted: Any, job: MakeJob, script: str, words: str
+) -> None:
+    reading = scripted(script)
+    sandbox = reading.until_ready()
+    sandbox.send(job(b"words"))
+    with pytest.raises(ChildDied, match=words) as caught:
+        reading.answer()
+    assert caught.value.code == "bad-answer"
+    assert sandbox._child.returncode is not None
+
+
+def test_a_child_that_speaks_unasked_is_killed(scripted: Any) -> None:
+    reading = scripted(
+        "child.next_job = lambda pipes: child.write_all(pipes.answers, child.pack({}))"
+    )
+    with pytest.raises(ChildDied, match=r"without a job|more than one answer"):
+        reading.until_ready() and reading.answer()
+
+
+def test_the_child_writes_no_files_and_dumps_no_core(
+    scripted: Any, job: MakeJob, tmp_path: Path
+) -> None:
+    target = tmp_path / "written"
+    reading = scripted(doing(f"os.write(os.open({str(target)!r}, os.O_CREAT | os.O_WRONLY), b'x')"))
+    sandbox = reading.until_ready()
+    limits = Path(f"/proc/{sandbox.pid}/limits").read_text()
+    assert "Max core file size        0 " in limits
+    assert "Max file size             0 " in limits
+    sandbox.send(job(b"words"))
+    assert isinstance(parse_answer(reading.answer().raw), Failed)
+    assert not target.exists() or not target.read_bytes()
+
+
+def test_the_child_sees_little_of_its_parent(start: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAIRLEAD_SECRET", "x")
+    sandbox = start().until_ready()
+    names = {
+        entry.partition(b"=")[0]
+        for entry in Path(f"/proc/{sandbox.pid}/environ").read_bytes().split(b"\0")
+    }
+    assert names - {b""} == {b"PATH", b"LANG", b"HOME"}
+    assert os.readlink(f"/proc/{sandbox.pid}/cwd") == "/"  # noqa: PTH115 - of another process
+    assert len(os.listdir(f"/proc/{sandbox.pid}/fd")) <= 5  # noqa: PTH208
+
+
+def test_signals_meant_for_the_parent_do_not_end_the_child(start: Any, job: MakeJob) -> None:
+    reading = start()
+    sandbox = reading.until_ready()
+    os.kill(sandbox.pid, signal.SIGTERM)
+    os.kill(sandbox.pid, signal.SIGINT)
+    sandbox.send(job(b"words"))
+    assert isinstance(parse_answer(reading.answer().raw), Extraction)
+
+
+def test_closing_ends_an_idle_child_by_asking_and_a_stuck_one_by_force(
+    start: Any, scripted: Any, job: MakeJob
+) -> None:
+    idle = start().until_ready()
+    idle.close()
+    assert idle._child.returncode == 0
+    stuck = scripted(doing("while True: pass")).until_ready()
+    stuck.send(job(b"words"))
+    stuck.close()
+    assert stuck._child.returncode == -signal.SIGKILL
+
+
+def test_a_missing_library_is_told_by_the_child(scripted: Any) -> None:
+    reading = scripted("sys.modules['docx'] = None")
+    with pytest.raises(MissingExtra, match=r"fairlead\[documents\]"):
+        reading.until_ready()
+
+
+PARENT = """
+import selectors, sys
+from fairlead.work.sandbox import Sandbox
+with Sandbox() as sandbox, selectors.DefaultSelector() as selector:
+    selector.register(sandbox, selectors.EVENT_READ)
+    while not sandbox.ready:
+        selector.select()
+        sandbox.receive()
+    print(sandbox.pid, flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_the_parents_death_is_the_childs() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", PARENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as parent:
+        assert parent.stdout is not None
+        pid = int(parent.stdout.readline())
+        pidfd = os.pidfd_open(pid)
+        # A stopped child cannot notice that its input ended: only the kernel's kill reaches it.
+        os.kill(pid, signal.SIGSTOP)
+        parent.kill()
+        assert ends(pidfd)
