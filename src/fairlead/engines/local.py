@@ -80,7 +80,8 @@ class LocalEngine:
         self._finisher = Finisher(store, texts, self._wake)
         self._seats: list[Seat] = []
         self._stop = Stop.NO
-        self._version_without_work: int | None = None
+        self._ran_dry = False
+        self._version = -1
         self._is_time_to_look = Every()
         self._is_time_to_watch = Every()
         self._is_time_to_renew = Every()
@@ -137,17 +138,22 @@ class LocalEngine:
     def _claim(self) -> None:
         """Fill the free seats, if anything may have changed since nothing was left."""
         free = [seat for seat in self._seats if seat.is_free]
-        if not free:
-            return
-        version = self._store.version()
-        if self._is_time_to_look(LOOK_AGAIN_SECONDS):
-            self._rescue_from_the_dead()
-        elif version == self._version_without_work:
+        if not free or not self._may_find_work():
             return
         claims = self._store.claim_for([seat.name for seat in free])
         for seat, claim in zip(free, claims, strict=False):
             self._start(seat, claim)
-        self._version_without_work = version if len(claims) < len(free) else None
+        self._ran_dry = len(claims) < len(free)
+
+    def _may_find_work(self) -> bool:
+        """After a claim in vain: only when something was committed since, or time has passed."""
+        if self._is_time_to_look(LOOK_AGAIN_SECONDS):
+            self._rescue_from_the_dead()
+            return True
+        if not self._ran_dry:
+            return True
+        before, self._version = self._version, self._store.version()
+        return self._version != before
 
     def _rescue_from_the_dead(self) -> None:
         for worker in self._store.lease_holders():

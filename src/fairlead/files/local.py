@@ -31,6 +31,7 @@ _KEY = re.compile(r"[0-9a-z]{8,64}(\.[0-9a-z]{1,16}){0,2}")
 _FOLDER_LETTERS = 6  # of an id: files of about 17 minutes
 _CHUNK = 1 << 20
 _AT_ONCE = 8
+_WORTH_A_POOL = 6
 
 
 class LocalFiles:
@@ -99,9 +100,8 @@ class LocalFiles:
                     yield entry
 
     def _write_all(self, sources: Sequence[tuple[str, Opener]], limit: int | None) -> list[Stored]:
-        if len(sources) == 1:
-            key, opener = sources[0]
-            return [self._write(key, opener, limit)]
+        if len(sources) < _WORTH_A_POOL:
+            return [self._write(key, opener, limit) for key, opener in sources]
         # The disk merges the flushes of files that are synced at the same time.
         with ThreadPoolExecutor(min(_AT_ONCE, len(sources))) as pool:
             return list(pool.map(lambda each: self._write(each[0], each[1], limit), sources))
