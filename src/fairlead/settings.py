@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fairlead.core.classic import DEFAULT_RESET_INTERVAL, Reset
+from fairlead.core.classic import DEFAULT_RESET_INTERVAL, Reset, check_interval
 from fairlead.core.lane import OverdueLane
 from fairlead.core.levels import DEFAULT_THRESHOLDS
 from fairlead.core.retry import RetryRule
@@ -60,6 +60,7 @@ class Settings:
     sweep_after: float = _setting(86_400.0, "seconds after which a file of no document is removed")
 
     def __post_init__(self) -> None:
+        check_interval(self.reset_interval)
         if self.policy != "classic":
             raise InvalidSetting(f'policy must be "classic"; got {self.policy!r}')
         for name in ("workers", "max_attempts", "max_characters", "max_document_bytes"):

@@ -107,6 +107,8 @@ def duration(seconds: float | None) -> str:
     """A length of time, short."""
     if seconds is None:
         return ""
+    if seconds < 1:
+        return f"{1000 * seconds:.0f} ms"
     for size, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
         if seconds >= 2 * size:
             return f"{seconds / size:.1f} {unit}"

@@ -17,6 +17,7 @@ from fairlead.core.documents import Document
 from fairlead.core.states import State
 from fairlead.errors import FairleadError, UnreadableSource, UsageError
 from fairlead.intake.intake import check_file
+from fairlead.intake.names import check_customer, check_name
 
 BATCH = 100
 
@@ -48,10 +49,13 @@ def submit_command(
     as_json: bool,
 ) -> None:
     """Submit files, and all files of folders but the hidden ones."""
+    check_customer(customer)
     files = _checked(list(_files(paths)), skip_bad=skip_bad)
     if name is not None and len(files) != 1:
         raise UsageError(f"--name names one file; {len(files)} were given")
-    with Fairlead(data) as fairlead:
+    if name is not None:
+        check_name(name)
+    with Fairlead(data, must_exist=bool(strict)) as fairlead:
         documents = _submit(
             fairlead,
             [(each, name or each.name) for each in files],
