@@ -77,7 +77,7 @@ def test_the_kind_follows_from_the_content(read: Read, kind: str, data: bytes) -
         ("unsupported", "cannot be read", random.Random(7).randbytes(5_000)),
         ("unsupported", "cannot be read", bytes(1_000)),
         ("unsupported", "cannot be read", b"\xff\xfe" + b"\x00\xd8" * 50),
-        ("damaged", "too early", b"%"),
+        ("damaged", "breaks off", b"%"),
         ("damaged", "its end is missing", archive(a=b"x" * 100)[:60]),
     ],
 )

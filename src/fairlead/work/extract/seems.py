@@ -63,7 +63,7 @@ def refusal(source: Source) -> CannotRead | None:
     if source.head.startswith(_OLE) and source.has_ole_stream("EncryptedPackage"):
         return CannotRead("encrypted", "The document is protected by a password; send it without.")
     if b"%PDF-".startswith(source.head):
-        return CannotRead("damaged", f"The document ends after {source.size} byte(s), too early.")
+        return CannotRead("damaged", "The document breaks off right after its beginning.")
     if source.head.startswith(_ZIP) and not source.members:
         return CannotRead("damaged", "The document is damaged: its end is missing or unreadable.")
     name = next((name for guess in _GUESSES for name in guess(source)), None)

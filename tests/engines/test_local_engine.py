@@ -1,0 +1,263 @@
+"""The local engine with real worker processes, some of which are killed or stopped on the way."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from fairlead import Fairlead
+from fairlead.core.documents import Document, EventKind
+from fairlead.core.states import State
+from fairlead.demo.samples import samples
+from fairlead.engines.local import LocalEngine
+from fairlead.engines.seat import Seat
+from fairlead.work.finisher import Finisher
+from fairlead.work.results import Extraction
+
+
+@pytest.fixture
+def fairlead(tmp_path: Path) -> Iterator[Fairlead]:
+    with Fairlead(tmp_path / "data", settings={"retry_delay": 0.01}) as installation:
+        yield installation
+
+
+def letters(number: int) -> list[tuple[bytes, str]]:
+    return [(f"letter {each}".encode(), f"{each}.txt") for each in range(number)]
+
+
+def long_document() -> tuple[bytes, str]:
+    """A PDF of hundreds of pages: whoever reads it is in the middle of it for a while."""
+    sample = next(samples(1, seed=3, pages=(500, 500)))
+    return sample.content, sample.name
+
+
+def busy_seats(engine: LocalEngine) -> list[Seat]:
+    return [seat for seat in engine._seats if seat.claim is not None]
+
+
+def run(fairlead: Fairlead, on_tick: Callable[[LocalEngine], None], workers: int = 2) -> None:
+    engine = fairlead.engine(workers, on_tick=lambda: on_tick(engine))
+    engine.run(until_idle=True)
+
+
+def events_of(fairlead: Fairlead, document: Document) -> list[EventKind]:
+    return [event.kind for event in fairlead.events(limit=100_000) if event.document == document.id]
+
+
+def test_every_document_is_read_and_its_text_kept(fairlead: Fairlead) -> None:
+    made = list(samples(10, seed=1))
+    documents = fairlead.submit_many("acme", [(each.content, each.name) for each in made])
+    fairlead.run_until_idle(workers=2)
+    for document, sample in zip(documents, made, strict=True):
+        assert fairlead.document(document.id).state == "done"
+        assert sample.reference in fairlead.text(document.id)
+        assert fairlead.content(document.id) == sample.content
+
+
+def test_twenty_workers_killed_in_mid_work_lose_and_double_nothing(fairlead: Fairlead) -> None:
+    documents = fairlead.submit_many("acme", letters(1980))
+    large, name = long_document()
+    documents += [fairlead.submit("globex", large, name=f"{n}-{name}") for n in range(20)]
+    victims = {each.id for each in documents[-20:]}
+
+    def kill_readers_of_victims(engine: LocalEngine) -> None:
+        for seat in busy_seats(engine):
+            if seat.claim and seat.claim.id in victims:
+                victims.remove(seat.claim.id)
+                os.kill(seat.pid, signal.SIGKILL)
+
+    run(fairlead, kill_readers_of_victims)
+    ends = Counter(
+        event.document
+        for event in fairlead.events(limit=100_000)
+        if event.kind in (EventKind.DONE, EventKind.FAILED, EventKind.CANCELLED)
+    )
+    assert ends == {each.id: 1 for each in documents}
+    found = [fairlead.document(each.id) for each in documents]
+    assert {each.state for each in found} == {State.DONE}
+    assert [each.attempts for each in found] == [1] * 1980 + [2] * 20
+    texts = [path for path in fairlead.folder.texts.rglob("*.txt") if path.is_file()]
+    assert len(texts) == len(documents)
+
+
+def test_a_document_that_kills_its_worker_ends_as_failed(fairlead: Fairlead) -> None:
+    content, name = long_document()
+    poison = fairlead.submit("acme", content, name=name)
+    harmless = fairlead.submit("globex", b"harmless", name="h.txt")
+
+    def kill_its_reader(engine: LocalEngine) -> None:
+        for seat in busy_seats(engine):
+            if seat.claim and seat.claim.id == poison.id:
+                os.kill(seat.pid, signal.SIGKILL)
+
+    run(fairlead, kill_its_reader)
+    ended = fairlead.document(poison.id)
+    assert (ended.state, ended.error, ended.attempts) == (State.FAILED, "crashed", 3)
+    assert fairlead.document(harmless.id).state is State.DONE
+
+
+def test_a_worker_that_dies_idle_is_replaced(fairlead: Fairlead) -> None:
+    killed: list[int] = []
+
+    def kill_one_once(engine: LocalEngine) -> None:
+        if not killed and any(seat.is_free for seat in engine._seats):
+            free = next(seat for seat in engine._seats if seat.is_free)
+            killed.append(free.pid)
+            os.kill(free.pid, signal.SIGKILL)
+            fairlead.submit_many("acme", letters(50))
+
+    fairlead.submit("acme", b"first", name="first.txt")
+    run(fairlead, kill_one_once)
+    assert killed
+    assert {each.state for each in fairlead.documents()} == {State.DONE}
+
+
+def test_the_lease_is_renewed_while_the_work_goes_on(tmp_path: Path) -> None:
+    with Fairlead(tmp_path / "data", settings={"lease": 1.0}) as fairlead:
+        document = fairlead.submit("acme", b"slow", name="slow.txt")
+        stopped: list[int] = []
+
+        def hold_for_three_leases(engine: LocalEngine) -> None:
+            for seat in busy_seats(engine):
+                if not stopped:
+                    os.kill(seat.pid, signal.SIGSTOP)
+                    stopped.append(seat.pid)
+                if seat.seconds() > 3:
+                    os.kill(seat.pid, signal.SIGCONT)
+                else:
+                    assert fairlead.store.claim("thief") is None
+
+        # Stopped before its job is sent, so that it cannot be done too soon.
+        def stop_first(engine: LocalEngine) -> None:
+            for seat in engine._seats:
+                if seat.is_free and not stopped:
+                    os.kill(seat.pid, signal.SIGSTOP)
+                    stopped.append(seat.pid)
+            hold_for_three_leases(engine)
+
+        run(fairlead, stop_first, workers=1)
+        ended = fairlead.document(document.id)
+        assert (ended.state, ended.attempts) == (State.DONE, 1)
+
+
+def test_a_document_over_its_time_ends_as_failed(tmp_path: Path) -> None:
+    settings = {"time_limit": 1.0, "max_attempts": 1}
+    with Fairlead(tmp_path / "data", settings=settings) as fairlead:
+        content, name = long_document()
+        document = fairlead.submit("acme", content, name=name)
+
+        def stop_its_reader(engine: LocalEngine) -> None:
+            for seat in busy_seats(engine):
+                os.kill(seat.pid, signal.SIGSTOP)
+
+        run(fairlead, stop_its_reader)
+        ended = fairlead.document(document.id)
+        assert (ended.state, ended.error) == (State.FAILED, "time-limit")
+
+
+def test_cancelling_stops_the_worker(fairlead: Fairlead) -> None:
+    content, name = long_document()
+    document = fairlead.submit("acme", content, name=name)
+    pids: list[int] = []
+
+    def cancel_at_work(engine: LocalEngine) -> None:
+        for seat in busy_seats(engine):
+            os.kill(seat.pid, signal.SIGSTOP)  # it would never end by itself
+            pids.append(seat.pid)
+            fairlead.cancel(document.id)
+
+    run(fairlead, cancel_at_work)
+    assert fairlead.document(document.id).state is State.CANCELLED
+    assert pids
+    assert not Path(f"/proc/{pids[0]}").exists()
+
+
+def test_no_worker_idles_while_a_document_waits(fairlead: Fairlead) -> None:
+    fairlead.submit_many("acme", letters(60))
+    fairlead.submit_many("globex", letters(60))
+    engine = fairlead.engine(2)
+    claim, looked = engine._claim, []
+
+    def claim_and_look() -> None:
+        claim()
+        if any(seat.is_free for seat in engine._seats):
+            looked.append(fairlead.totals().waiting)
+
+    engine._claim = claim_and_look  # type: ignore[method-assign]
+    engine.run(until_idle=True)
+    assert looked
+    assert set(looked) == {0}
+
+
+def test_a_capped_customer_never_has_more_at_work(fairlead: Fairlead) -> None:
+    fairlead.add_customer("acme")
+    fairlead.set_customer("acme", processing_cap=1)
+    fairlead.submit_many("acme", letters(20))
+    at_work: list[int] = []
+
+    def look(_engine: LocalEngine) -> None:
+        at_work.append(fairlead.customer("acme").processing)
+
+    run(fairlead, look)
+    assert max(at_work) == 1
+    assert {each.state for each in fairlead.documents()} == {State.DONE}
+
+
+def test_paused_documents_stay_and_do_not_keep_the_engine(fairlead: Fairlead) -> None:
+    document = fairlead.submit("acme", b"later", name="later.txt")
+    fairlead.pause("acme")
+    fairlead.submit("globex", b"now", name="now.txt")
+    fairlead.run_until_idle(workers=1)
+    assert fairlead.document(document.id).state is State.WAITING
+    fairlead.resume("acme")
+    fairlead.run_until_idle(workers=1)
+    assert fairlead.document(document.id).state is State.DONE
+
+
+DIES_AT_FIRST_START = """
+import os, signal, sys
+from fairlead import Fairlead
+from fairlead.engines.seat import Seat
+from fairlead.work.finisher import Finisher
+from fairlead.work.results import Extraction
+
+Seat.start = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+with Fairlead(sys.argv[1], settings={"lease": 3600.0}) as fairlead:
+    fairlead.run_until_idle(workers=1)
+"""
+
+
+def test_documents_of_an_engine_that_was_killed_are_rescued_at_once(tmp_path: Path) -> None:
+    """The lease is an hour: without a look at who still lives, this would not end."""
+    with Fairlead(tmp_path / "data", settings={"lease": 3600.0}) as fairlead:
+        documents = fairlead.submit_many("acme", letters(20))
+        died = subprocess.run(
+            [sys.executable, "-c", DIES_AT_FIRST_START, tmp_path / "data"], check=False
+        )
+        assert died.returncode == -signal.SIGKILL
+        assert fairlead.totals().processing == 1
+        fairlead.run_until_idle(workers=2)
+        assert {fairlead.document(each.id).state for each in documents} == {State.DONE}
+
+
+def test_results_do_not_leave_a_trace_of_a_stale_worker(fairlead: Fairlead) -> None:
+    """A claim that was taken away while its result was on the way: nothing of it is kept."""
+    document = fairlead.submit("acme", b"mine", name="mine.txt")
+    old = fairlead.store.claim("slow")
+    assert old is not None
+    fairlead.store.rescue_from("slow")
+    fairlead.run_until_idle(workers=1)
+    finisher = Finisher(fairlead.store, fairlead._texts, lambda: None)
+    finisher.add(old, Extraction("text", "stale", {}), 0.1)
+    finisher.close()
+    assert finisher.error is None
+    assert fairlead.text(document.id) == "mine"
+    assert [path.name for path in fairlead.folder.texts.rglob("*.txt")] == [f"{document.id}.2.txt"]
+    assert events_of(fairlead, document).count(EventKind.DONE) == 1
