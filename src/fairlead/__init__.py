@@ -1,17 +1,23 @@
 """Fairlead: fair priorities for the documents of many customers."""
 
-from fairlead.app import Fairlead
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from fairlead.core.classic import Check, ClassicPolicy, Counter
-from fairlead.core.documents import Customer, Document
 from fairlead.errors import FairleadError
 
-__all__ = [
-    "Check",
-    "ClassicPolicy",
-    "Counter",
-    "Customer",
-    "Document",
-    "Fairlead",
-    "FairleadError",
-]
+if TYPE_CHECKING:
+    from fairlead.app import Fairlead
+
+__all__ = ["Check", "ClassicPolicy", "Counter", "Fairlead", "FairleadError"]
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    """`Fairlead` brings in the whole house: loaded when asked for, as worker processes never do."""
+    if name == "Fairlead":
+        from fairlead.app import Fairlead  # noqa: PLC0415
+
+        return Fairlead
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

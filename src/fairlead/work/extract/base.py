@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import IntEnum
-from functools import cached_property
+from functools import cache, cached_property
+from importlib.metadata import version
 from pathlib import Path
 from typing import TypeAlias
 
@@ -24,6 +25,12 @@ NO_TEXT = "no text was found: the document may be a scan"
 _UNWANTED = re.compile("[\x00-\x08\x0b\x0e-\x1f\x7f\ufffe\uffff\ud800-\udfff]")
 _OTHER_NEWLINE = re.compile("\r\n?")
 _COUNTED_AT_ONCE = 1_000_000
+
+
+@cache  # looking up a version takes longer than reading a letter
+def library(name: str) -> str:
+    """A library's name and version, as facts name the extractor."""
+    return f"{name} {version(name)}"
 
 
 class CannotRead(Exception):

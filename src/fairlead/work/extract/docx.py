@@ -5,14 +5,13 @@ from __future__ import annotations
 import zipfile
 import zlib
 from collections.abc import Iterator
-from importlib.metadata import version
 
 from docx.opc.package import OpcPackage
 from docx.opc.part import Part, XmlPart
 from docx.package import Package
 from lxml import etree
 
-from fairlead.work.extract.base import CannotRead, Draft, Extracted, Rank, Reader, Source
+from fairlead.work.extract.base import CannotRead, Draft, Extracted, Rank, Reader, Source, library
 from fairlead.work.extract.lines import Lines
 from fairlead.work.extract.trees import memory_shortage
 
@@ -46,7 +45,7 @@ def recognises(source: Source) -> bool:
 def read(source: Source, max_characters: int) -> Extracted:
     """Headers, paragraphs and tables in order, then footers, footnotes and endnotes."""
     _check_sizes(source)
-    draft = Draft("docx", f"python-docx {version('python-docx')}", max_characters)
+    draft = Draft("docx", library("python-docx"), max_characters)
     with memory_shortage():
         package = Package.open(str(source.path))
         _add_properties(package, draft)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from importlib.metadata import version
 
 from lxml import etree
 
-from fairlead.work.extract.base import Draft, Extracted, Rank, Reader, Source, clean
+from fairlead.work.extract.base import Draft, Extracted, Rank, Reader, Source, clean, library
 from fairlead.work.extract.decode import decode, opening
 from fairlead.work.extract.lines import Lines
 from fairlead.work.extract.trees import is_whole, memory_shortage
@@ -61,7 +60,7 @@ def read(source: Source, max_characters: int) -> Extracted:
     data = source.read(source.size)
     declared = _DECLARED.search(data, 0, 4096)
     decoded = decode(data, declared=declared[1].decode("ascii", "replace") if declared else None)
-    draft = Draft("html", f"lxml {version('lxml')}", max_characters)
+    draft = Draft("html", library("lxml"), max_characters)
     if decoded.guessed:
         draft.warn(f"the encoding was guessed: {decoded.encoding}")
     add_markup(decoded.text, draft, titled=True)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import closing
-from importlib.metadata import version
 from typing import Any
 
 import pypdfium2
 import pypdfium2.raw
 
-from fairlead.work.extract.base import CannotRead, Draft, Extracted, Rank, Reader, Source
+from fairlead.work.extract.base import CannotRead, Draft, Extracted, Rank, Reader, Source, library
 
 _SIGNATURE = re.compile(rb"%PDF-\d")
 _OBJECT = re.compile(rb"\b\d+ \d+ obj\b")
@@ -29,7 +28,7 @@ def recognises(source: Source) -> bool:
 
 def read(source: Source, max_characters: int) -> Extracted:
     """The pages' text, with a form feed between two pages."""
-    draft = Draft("pdf", f"pypdfium2 {version('pypdfium2')}", max_characters)
+    draft = Draft("pdf", library("pypdfium2"), max_characters)
     with closing(_open(source)) as document:
         pages = len(document)
         if not pages:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
 
-from fairlead.work.extract.base import Draft, Extracted, Rank, Reader, Source
+from fairlead.work.extract.base import Draft, Extracted, Rank, Reader, Source, library
 from fairlead.work.extract.decode import decode, opening
 
 _LONGEST_CHARACTER = 4
@@ -19,7 +18,7 @@ def read(source: Source, max_characters: int) -> Extracted:
     """The text itself."""
     limit = (max_characters + 2) * _LONGEST_CHARACTER
     decoded = decode(source.read(limit), cut=source.size > limit)
-    draft = Draft("text", f"charset-normalizer {version('charset-normalizer')}", max_characters)
+    draft = Draft("text", library("charset-normalizer"), max_characters)
     draft.add(decoded.text)
     draft.fact("encoding", decoded.encoding)
     if decoded.guessed:
