@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from fairlead.work.extract.base import Draft, Extracted, Rank, Reader, Source, library
 from fairlead.work.extract.decode import decode, opening
 
