@@ -167,7 +167,7 @@ class Sources:
         try:
             with self.file.open("rb") as stream:
                 found = tomllib.load(stream)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return {}
         except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
             raise InvalidSetting(f"{self.file} cannot be read as TOML: {error}") from None

@@ -1,0 +1,364 @@
+"""The command line as its users meet it: results on stdout, one sentence on stderr, exit codes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from fairlead import Fairlead
+from fairlead.cli import main
+from fairlead.stores.sqlite.queries import migrations
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "data"
+    monkeypatch.setenv("FAIRLEAD_DATA", str(folder))
+    monkeypatch.chdir(tmp_path)
+    return folder
+
+
+@pytest.fixture
+def run(data: Path) -> Run:
+    def invoke(*words: str | Path) -> Result:
+        return CliRunner().invoke(main, [str(word) for word in words])
+
+    return invoke
+
+
+@pytest.fixture
+def letter(tmp_path: Path) -> Path:
+    path = tmp_path / "letter.txt"
+    path.write_text("Dear all")
+    return path
+
+
+def as_json(result: Result) -> Any:
+    assert result.exit_code == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def submitted(run: Run, *words: str | Path) -> list[dict[str, Any]]:
+    found = as_json(run("docs", "submit", "--customer", "acme", "--json", *words))["documents"]
+    assert isinstance(found, list)
+    return found
+
+
+def refused(result: Result, code: int, *words: str) -> None:
+    """One sentence on stderr that holds these words, nothing on stdout."""
+    assert result.exit_code == code
+    assert result.stdout == ""
+    lines = result.stderr.strip().splitlines()
+    assert len(lines) == 1, result.stderr
+    assert lines[0].startswith("fairlead: ")
+    for word in words:
+        assert word in lines[0]
+
+
+def test_a_document_from_submission_to_text(run: Run, letter: Path) -> None:
+    (document,) = submitted(run, letter)
+    assert document["state"] == "waiting"
+    assert (document["priority"], document["count"]) == (1, 0)
+    assert run("worker", "--until-idle", "--quiet").exit_code == 0
+    shown = as_json(run("docs", "show", document["id"], "--json"))
+    assert (shown["state"], shown["kind"], shown["error"]) == ("done", "text", None)
+    assert Path(shown["text"]).read_text() == "Dear all"
+    assert run("docs", "text", document["id"]).stdout == "Dear all\n"
+
+
+def test_the_document_in_json_has_the_names_of_the_contract(run: Run, letter: Path) -> None:
+    (document,) = submitted(run, letter)
+    names = (
+        "id customer name size sha256 kind state priority count policy submitted_at started_at "
+        "finished_at attempts error"
+    )
+    assert set(names.split()) <= set(document)
+    assert document["submitted_at"].endswith("Z")
+
+
+def test_folders_are_walked_in_order_without_hidden_files(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "inbox"
+    (folder / "sub").mkdir(parents=True)
+    (folder / ".git").mkdir()
+    for name in ("b.txt", "a.txt", ".hidden", "sub/c.txt", ".git/config"):
+        (folder / name).write_text(name)
+    assert [each["name"] for each in submitted(run, folder)] == ["a.txt", "b.txt", "c.txt"]
+
+
+def test_waiting_for_the_texts_says_when_nobody_works(run: Run, letter: Path, data: Path) -> None:
+    with Fairlead(data) as fairlead:
+        first = fairlead.submit("acme", letter, idempotency_key="k")
+        fairlead.run_until_idle(workers=1)
+    result = run("docs", "submit", "--customer", "acme", letter, "--idempotency-key", "k", "--wait")
+    assert result.exit_code == 0
+    assert "no worker runs" in result.stderr
+    assert first.id in result.stdout
+    assert ".txt" in result.stdout
+
+
+def test_a_failed_document_fails_the_wait(run: Run, tmp_path: Path, data: Path) -> None:
+    program = tmp_path / "program"
+    program.write_bytes(b"\x7fELF" + bytes(200))
+    with Fairlead(data) as fairlead:
+        fairlead.submit("acme", program, idempotency_key="k")
+        fairlead.run_until_idle(workers=1)
+    words = ("docs", "submit", "--customer", "acme", program, "--idempotency-key", "k", "--wait")
+    assert run(*words).exit_code == 1
+    (listed,) = as_json(run("docs", "list", "--json"))["documents"]
+    assert (listed["state"], listed["error"]) == ("failed", "unsupported")
+
+
+def test_listing_pages_and_filters(run: Run, letter: Path, data: Path) -> None:
+    with Fairlead(data) as fairlead:
+        ids = [each.id for each in fairlead.submit_many("acme", [letter] * 5)]
+        other = fairlead.submit("globex", letter)
+    first = as_json(run("docs", "list", "--json", "--limit", "4"))
+    second = as_json(run("docs", "list", "--json", "--limit", "4", "--cursor", first["next"]))
+    listed = [each["id"] for each in first["documents"] + second["documents"]]
+    assert listed == [other.id, *reversed(ids)]
+    assert second["next"] is None
+    mine = as_json(run("docs", "list", "--json", "--customer", "globex"))["documents"]
+    assert [each["id"] for each in mine] == [other.id]
+    second_level = as_json(run("docs", "list", "--json", "--priority", "2"))["documents"]
+    assert [each["count"] for each in second_level] == [-4, -3]
+
+
+def test_why_speaks_in_words_and_in_codes(run: Run, letter: Path, data: Path) -> None:
+    with Fairlead(data) as fairlead:
+        document = fairlead.submit_many("acme", [letter] * 6)[-1]
+    lines = run("docs", "why", document.id).stdout.splitlines()
+    assert lines[0] == "count −5 is below −4: priority 3"
+    assert lines[1] == "5 documents of the same customer and 0 of 0 others go first"
+    assert lines[2].startswith("resets in 1,")
+    assert lines[2].endswith(" s unless another document comes")
+    codes = [each["code"] for each in as_json(run("docs", "why", document.id, "--json"))["reasons"]]
+    assert codes == ["count-below", "ahead", "resets-unless"]
+
+
+def test_cancel_and_retry(run: Run, letter: Path) -> None:
+    (document,) = submitted(run, letter)
+    assert "cancelled" in run("docs", "cancel", document["id"]).stdout
+    assert "cancelled" in run("docs", "cancel", document["id"]).stdout  # again: no change
+    assert "waiting" in run("docs", "retry", document["id"]).stdout
+    run("worker", "--until-idle", "--quiet")
+    refused(run("docs", "retry", document["id"]), 1, "done", "cannot")
+
+
+def test_customers_from_add_to_reset(run: Run, letter: Path) -> None:
+    run("customers", "add", "acme")
+    submitted(run, letter, letter)
+    shown = as_json(run("customers", "show", "acme", "--json"))
+    assert (shown["pending"], shown["waiting"], shown["count"]) == (2, 2, -1)
+    assert as_json(run("customers", "pause", "acme", "--json"))["paused"] is True
+    assert as_json(run("customers", "resume", "acme", "--json"))["paused"] is False
+    changed = run(
+        "customers", "set", "acme", "--pending-cap", "2", "--thresholds", "-1,-2", "--json"
+    )
+    assert as_json(changed)["thresholds"] == [-1, -2]
+    refused(run("docs", "submit", "--customer", "acme", letter), 1, "may have 2")
+    assert (
+        as_json(run("customers", "set", "acme", "--pending-cap", "none", "--json"))["pending_cap"]
+        is None
+    )
+    assert as_json(run("customers", "reset", "acme", "--json"))["count"] is None
+    listed = as_json(run("customers", "list", "--json"))["customers"]
+    assert [each["name"] for each in listed] == ["acme"]
+    assert "acme" in run("customers", "list").stdout
+
+
+def test_config_show_says_where_each_value_comes_from(
+    run: Run, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data.mkdir()
+    (data / "fairlead.toml").write_text("lease = 60\nreset_interval = 900")
+    monkeypatch.setenv("FAIRLEAD_RESET_INTERVAL", "600")
+    shown = as_json(run("config", "show", "--json"))["settings"]
+    found = {each["name"]: (each["value"], each["source"]) for each in shown}
+    assert found["reset_interval"] == ("600", "environment")
+    assert found["lease"] == ("60", str(data / "fairlead.toml"))
+    assert found["workers"] == ("2", "default")
+    assert found["data"] == (str(data), "environment")
+
+
+def test_the_doctor_finds_a_sound_installation_sound(run: Run, letter: Path) -> None:
+    submitted(run, letter)
+    result = run("doctor", "--json")
+    levels = [each["level"] for each in as_json(result)["findings"]]
+    assert "problem" not in levels
+    assert "no worker runs" in run("doctor").stdout
+
+
+def test_the_doctor_finds_wrong_numbers(run: Run, letter: Path, data: Path) -> None:
+    import apsw  # noqa: PLC0415
+
+    submitted(run, letter)
+    connection = apsw.Connection(str(data / "fairlead.db"))
+    connection.execute("UPDATE customers SET waiting = 7")
+    connection.close()
+    result = run("doctor")
+    assert result.exit_code == 1
+    assert "differ" in result.stdout
+
+
+def test_hostile_names_do_not_reach_the_terminal(run: Run, data: Path) -> None:
+    with Fairlead(data) as fairlead:
+        document = fairlead.submit("ac[bold]me", b"x", name="\u202eevil[red].txt")
+    for words in (("docs", "list"), ("docs", "show", document.id), ("customers", "list")):
+        assert "\u202e" not in run(*words).stdout
+    assert "ac[bold]me" in run("customers", "list").stdout
+
+
+# --- bad input: one sentence, an exit code, and nothing half-written ---
+
+
+def test_an_empty_file(run: Run, tmp_path: Path, data: Path) -> None:
+    (tmp_path / "empty.pdf").touch()
+    refused(run("docs", "submit", "--customer", "acme", "empty.pdf"), 1, "empty.pdf", "is empty")
+    assert not data.exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "word"),
+    [("../letter.txt", "path"), ("a\x07b", "control"), ("x" * 5000, "5,000"), ("..", "path")],
+)
+def test_bad_names(run: Run, letter: Path, data: Path, name: str, word: str) -> None:
+    result = run("docs", "submit", "--customer", "acme", letter, "--name", name)
+    refused(result, 2, word)
+    assert "\x07" not in result.stderr
+    assert not data.exists()
+
+
+@pytest.mark.parametrize("customer", ["", " ", "a\nb", "x" * 201])
+def test_bad_customers(run: Run, letter: Path, data: Path, customer: str) -> None:
+    refused(run("docs", "submit", "--customer", customer, letter), 2, "customer's name")
+    assert not data.exists()
+
+
+def test_a_missing_path_refuses_all(run: Run, letter: Path, data: Path) -> None:
+    refused(run("docs", "submit", "--customer", "acme", letter, "gone.pdf"), 1, "gone.pdf", "exist")
+    assert not data.exists()
+
+
+def test_bad_files_are_skipped_when_asked(run: Run, letter: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty.pdf").touch()
+    words = ("docs", "submit", "--customer", "acme", letter, "empty.pdf", "--skip-bad")
+    result = run(*words)
+    assert result.exit_code == 0
+    assert "skipped" in result.stderr
+    assert len(result.stdout.splitlines()) == 1
+
+
+def test_a_folder_without_permission(
+    run: Run, tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "closed"
+    folder.mkdir()
+
+    def refuse(path: str) -> None:  # permissions do not hold root back
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr("os.scandir", refuse)
+    refused(run("docs", "submit", "--customer", "acme", folder), 1, "closed", "permissions")
+    assert not data.exists()
+
+
+def test_an_unknown_customer_where_strict_is_set(run: Run, letter: Path, data: Path) -> None:
+    words = ("docs", "submit", "--customer", "acme", "--strict", letter)
+    refused(run(*words), 1, "no Fairlead data")
+    run("customers", "add", "globex")
+    refused(run(*words), 1, "acme", "customers add")
+    assert not (data / "files").exists() or not [*(data / "files").rglob("0*/0*")]
+    run("customers", "add", "acme")
+    assert run(*words).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "word"),
+    [
+        ("RESET_INTERVAL", "-1", "reset_interval must be"),
+        ("RESET_INTERVAL", "soon", "reset_interval must be"),
+        ("THRESHOLDS", "-2,-2", "must fall"),
+        ("THRESHOLDS", "-4,-2", "must fall"),
+        ("RESET", "never", '"idle" or "window"'),
+        ("POLICY", "lottery", "policy must be"),
+        ("WORKERS", "0", "workers must be"),
+        ("LANE_SHARE", "1", "lane_share must be"),
+        ("MAX_ATTEMPTS", "0", "max_attempts must be"),
+        ("COLOUR", "blue", "no setting"),
+    ],
+)
+def test_bad_settings(
+    run: Run,
+    letter: Path,
+    data: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    value: str,
+    word: str,
+) -> None:
+    monkeypatch.setenv(f"FAIRLEAD_{name}", value)
+    refused(run("docs", "submit", "--customer", "acme", letter), 2, word)
+    assert not data.exists()
+
+
+def test_bad_settings_of_a_customer(run: Run) -> None:
+    run("customers", "add", "acme")
+    refused(run("customers", "set", "acme", "--reset-interval", "-1"), 2, "reset_interval")
+    refused(run("customers", "set", "acme", "--thresholds", "-2,-2"), 2, "must fall")
+    refused(run("customers", "set", "acme", "--thresholds", "a"), 2, "--thresholds")
+    refused(run("customers", "set", "acme", "--pending-cap", "0"), 2, "pending_cap")
+    refused(run("customers", "set", "acme"), 2, "nothing to set")
+    refused(run("customers", "set", "nobody", "--pending-cap", "1"), 1, "nobody")
+
+
+def test_a_settings_file_that_is_no_toml(run: Run, letter: Path, data: Path) -> None:
+    data.mkdir()
+    (data / "fairlead.toml").write_text("lease == 1")
+    refused(run("docs", "submit", "--customer", "acme", letter), 2, "fairlead.toml")
+
+
+def test_a_data_folder_of_a_newer_version(run: Run, letter: Path, data: Path) -> None:
+    import apsw  # noqa: PLC0415
+
+    submitted(run, letter)
+    connection = apsw.Connection(str(data / "fairlead.db"))
+    connection.pragma("user_version", len(migrations()) + 1)
+    connection.close()
+    refused(run("docs", "list"), 1, "newer")
+    refused(run("worker", "--until-idle"), 1, "newer")
+
+
+def test_a_file_in_place_of_the_data_folder(run: Run, letter: Path, data: Path) -> None:
+    data.write_text("I am a file")
+    refused(run("docs", "submit", "--customer", "acme", letter), 1, str(data))
+    assert data.read_text() == "I am a file"
+
+
+def test_no_data_yet(run: Run, data: Path) -> None:
+    for words in (("docs", "list"), ("customers", "list"), ("docs", "text", "x")):
+        refused(run(*words), 1, "no Fairlead data")
+    assert not data.exists()
+
+
+def test_unknown_ids(run: Run, letter: Path) -> None:
+    (document,) = submitted(run, letter)
+    for command in ("show", "why", "text", "cancel", "retry"):
+        refused(run("docs", command, "nonsense"), 1, "nonsense")
+    refused(run("docs", "text", document["id"]), 1, "waiting")
+    refused(run("customers", "show", "nobody"), 1, "nobody")
+
+
+def test_two_servers_on_one_data_folder(run: Run, data: Path, letter: Path) -> None:
+    submitted(run, letter)
+    with Fairlead(data) as fairlead, fairlead.folder.as_server():
+        result = run("worker", "--until-idle")
+        refused(result, 1, "already serves", "--workers")
+        assert fairlead.totals().waiting == 1
+    assert run("worker", "--until-idle", "--quiet").exit_code == 0
