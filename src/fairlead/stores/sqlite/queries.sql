@@ -176,7 +176,7 @@ UPDATE customers SET processing_cap = ?, pending_cap = ?, reset_interval = ?, th
 WHERE id = ?;
 
 -- name: set_paused
-UPDATE customers SET paused = ? WHERE id = ?;
+UPDATE customers SET paused = ?1 WHERE id = ?2 AND paused <> ?1 RETURNING 1;
 
 -- name: reset_customer
 UPDATE customers SET count = NULL, counted_at = NULL WHERE id = ?;
