@@ -101,8 +101,8 @@ def test_a_database_is_looked_at_under_the_lock_of_its_folder(
             order.append("look")
             super().__init__(*args, **others)
 
-    monkeypatch.setattr(database.fcntl, "flock", lambda *_: order.append("lock"))
-    monkeypatch.setattr(database.apsw, "Connection", Noted)
+    monkeypatch.setattr("fcntl.flock", lambda *_: order.append("lock"))
+    monkeypatch.setattr("apsw.Connection", Noted)
     prepare(tmp_path / "fairlead.db")
     assert order == ["lock", "look"]
 
@@ -119,7 +119,7 @@ def test_a_migration_that_does_not_fit_on_the_disk_says_so(
             self.pragma("max_page_count", 10)
 
     monkeypatch.setattr(database, "migrations", too_much)
-    monkeypatch.setattr(database.apsw, "Connection", Small)
+    monkeypatch.setattr("apsw.Connection", Small)
     with pytest.raises(DiskFull):
         prepare(tmp_path / "fairlead.db")
     monkeypatch.undo()
