@@ -25,7 +25,9 @@ def worker(data: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
         yield process
     finally:
         process.kill()
-        process.communicate()
+        process.wait()
+        assert process.stderr is not None
+        process.stderr.close()
 
 
 def until(fairlead: Fairlead, condition: Callable[[], bool]) -> None:

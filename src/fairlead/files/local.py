@@ -40,12 +40,15 @@ class LocalFiles:
     def __init__(self, root: Path) -> None:
         self._root = root
         self._incoming = root / "incoming"
+        self._synced: set[Path] = set()
 
     def put_all(
         self, sources: Sequence[tuple[str, Opener]], *, limit: int | None = None
     ) -> list[Stored]:
         """Store all files or, when one cannot be stored, none of them."""
-        with _our_words(self._root), self._removed_on_error([key for key, _ in sources]):
+        if not sources:
+            return []
+        with _our_words(self._root), self._removed_on_error([self.path(key) for key, _ in sources]):
             self._incoming.mkdir(parents=True, exist_ok=True)
             stored = self._write_all(sources, limit)
             self._publish(stored)
@@ -81,6 +84,7 @@ class LocalFiles:
         """Keys of files last written before `moment`, folder by folder: candidates for a sweep."""
         for folder in sorted(self._folders()):
             keys = [entry.name for entry in os.scandir(folder) if _is_old(entry, moment)]
+            keys = [key for key in keys if self._is_ours(folder / key)]
             if keys:
                 yield keys
 
@@ -92,6 +96,10 @@ class LocalFiles:
         for entry in left:
             Path(entry).unlink(missing_ok=True)
         return len(left)
+
+    def _is_ours(self, path: Path) -> bool:
+        """Whether the file lies where its key belongs; whatever else is there stays alone."""
+        return _KEY.fullmatch(path.name) is not None and self.path(path.name) == path
 
     def _folders(self) -> Iterator[Path]:
         if self._root.is_dir():
@@ -108,7 +116,8 @@ class LocalFiles:
 
     def _write(self, key: str, opener: Opener, limit: int | None) -> Stored:
         digest, size = hashlib.sha256(), 0
-        with (self._incoming / self.path(key).name).open("xb") as target:
+        # What a crash left under this key is overwritten: a key stands for one try.
+        with (self._incoming / self.path(key).name).open("wb") as target:
             for chunk in _chunks(opener):
                 size += len(chunk)
                 _check_size(size, limit)
@@ -120,22 +129,31 @@ class LocalFiles:
 
     def _publish(self, stored: Sequence[Stored]) -> None:
         folders = {self.path(each.key).parent for each in stored}
-        made = [folder for folder in folders if _made(folder)]
+        for folder in folders:
+            folder.mkdir(exist_ok=True)
         for each in stored:
             place = self.path(each.key)
             (self._incoming / place.name).rename(place)
-        for folder in [*folders, *([self._root, self._root.parent] if made else [])]:
+        for folder in folders:
             fsync_folder(folder)
+        self._sync_names_of(folders)
+
+    def _sync_names_of(self, folders: set[Path]) -> None:
+        """Make the folders' own names safe, also of those that another process has just made."""
+        if not folders <= self._synced:
+            fsync_folder(self._root)
+            fsync_folder(self._root.parent)
+            self._synced = folders  # the next files go to the same ones or to newer ones
 
     @contextmanager
-    def _removed_on_error(self, keys: Sequence[str]) -> Iterator[None]:
+    def _removed_on_error(self, places: Sequence[Path]) -> Iterator[None]:
         try:
             yield
         except BaseException:
-            for key in keys:
+            for place in places:
                 with suppress(OSError):
-                    (self._incoming / self.path(key).name).unlink(missing_ok=True)
-                    self.path(key).unlink(missing_ok=True)
+                    (self._incoming / place.name).unlink(missing_ok=True)
+                    place.unlink(missing_ok=True)
             raise
 
 
@@ -154,14 +172,6 @@ def _check_size(size: int, limit: int | None) -> None:
             f"the document has more than {limit:,} bytes; "
             "send a smaller one or raise the setting max_document_bytes"
         )
-
-
-def _made(folder: Path) -> bool:
-    try:
-        folder.mkdir()
-    except FileExistsError:
-        return False
-    return True
 
 
 def fsync_folder(folder: Path) -> None:

@@ -50,6 +50,8 @@ class Intake:
     ) -> list[Document]:
         """Accept all sources, each with the name it is to have (None: its own), or none."""
         check_customer(customer)
+        if not sources:
+            return []
         offered = [self._look_at(source, name) for source, name in sources]
         stored = self._files.put_all(
             [(each.id, each.open) for each in offered], limit=self._limit()
@@ -62,7 +64,8 @@ class Intake:
 
     def _look_at(self, source: Source, name: str | None) -> _Offered:
         opener, own_name = _opened(source)
-        return _Offered(new_id(self._clock()), check_name(name or own_name), opener)
+        wanted = own_name if name is None else name
+        return _Offered(new_id(self._clock()), check_name(wanted), opener)
 
     def _accept(
         self,

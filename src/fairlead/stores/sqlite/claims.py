@@ -161,8 +161,8 @@ def _first_in_line(connection: apsw.Connection) -> tuple[int, int, bool] | None:
 def _next_of_customer(connection: apsw.Connection, customer: int) -> int:
     """The customer's next document: urgent ones first, then by the policy's order.
 
-    Whoever goes, the customer's best place is used up. A document that jumps the queue leaves
-    its own place to the one it displaced: so the customer as a whole neither gains nor loses.
+    Whoever goes, the customer's best place is used up. A document that jumps the queue swaps
+    places with the one it displaced: so the customer as a whole neither gains nor loses.
     """
     head = connection.execute(sql("head_of_customer"), (customer,)).fetchone()
     assert head is not None  # noqa: S101 (a customer in the line has a waiting document)
@@ -173,6 +173,7 @@ def _next_of_customer(connection: apsw.Connection, customer: int) -> int:
     jumping, ahead, rank, its_slot_rank, its_slot_seq = jumper
     if ahead == 0 or (rank, jumping) < (slot_rank, slot_seq):
         connection.execute(sql("give_slot"), (its_slot_rank, its_slot_seq, document))
+        connection.execute(sql("give_slot"), (slot_rank, slot_seq, jumping))
         return int(jumping)
     return int(document)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -43,7 +45,7 @@ def connect(path: Path) -> apsw.Connection:
 
 def prepare(path: Path) -> None:
     """Make the database where there is none, and bring an older one up to date."""
-    with our_words(path):
+    with our_words(path), _one_at_a_time(path.parent):
         connection = apsw.Connection(str(path))
         try:
             connection.set_busy_timeout(BUSY_MILLISECONDS)
@@ -53,6 +55,25 @@ def prepare(path: Path) -> None:
                 _migrate(connection, path)
         finally:
             connection.close()
+
+
+@contextmanager
+def _one_at_a_time(folder: Path) -> Iterator[None]:
+    """Lets processes that open one new folder make its database one after the other.
+
+    SQLite does not wait for a lock while it changes to WAL, and what it says about owner and
+    tables may come from before and after the commit of another process.
+    """
+    try:
+        lock = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:  # SQLite will say what is wrong with the folder
+        yield
+        return
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
 
 
 def _check_owner(connection: apsw.Connection, path: Path) -> None:
@@ -82,7 +103,8 @@ def _migrate(connection: apsw.Connection, path: Path) -> None:
         connection.pragma("application_id", APPLICATION_ID)
         connection.execute("COMMIT")
     except BaseException:
-        connection.execute("ROLLBACK")
+        if connection.in_transaction:  # a full disk has already rolled it back
+            connection.execute("ROLLBACK")
         raise
 
 

@@ -70,7 +70,8 @@ def set_customer(
 def pause(connection: apsw.Connection, name: str, now: float, *, paused: bool) -> None:
     """Pause or resume: a paused customer's documents wait, and are accepted all the same."""
     customer = find_customer(connection, name)
-    connection.execute(sql("set_paused"), (int(paused), customer))
+    if connection.execute(sql("set_paused"), (int(paused), customer)).get is None:
+        return  # it was so before: nothing to tell
     kind = EventKind.CUSTOMER_PAUSED if paused else EventKind.CUSTOMER_RESUMED
     _changed(connection, customer, kind, now)
 

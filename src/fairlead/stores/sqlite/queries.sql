@@ -17,8 +17,8 @@ UPDATE line_state SET next_seq = next_seq + ? RETURNING next_seq;
 -- name: insert_document
 INSERT INTO documents (
   seq, id, customer, name, size, sha256, state, priority, count, policy, urgent, submitted_at,
-  rank, slot_rank, slot_seq, ahead)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'waiting', ?7, ?8, ?9, ?10, ?11, ?12, ?12, ?1, ?13);
+  rank, slot_rank, slot_seq, queued, ahead)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'waiting', ?7, ?8, ?9, ?10, ?11, ?12, ?12, ?1, 1, ?13);
 
 -- name: add_event
 INSERT INTO events (at, kind, customer, document, data) VALUES (?, ?, ?, ?, ?);
@@ -35,15 +35,15 @@ VALUES (?, ?, ?, ?, ?, ?);
 UPDATE customers SET
   (head_rank, head_seq) = (
     SELECT slot_rank, slot_seq FROM documents INDEXED BY queue
-    WHERE customer = customers.id AND slot_rank IS NOT NULL
+    WHERE customer = customers.id AND queued = 1
       AND NOT customers.paused
       AND (customers.processing_cap IS NULL OR customers.processing < customers.processing_cap)
     ORDER BY slot_rank, slot_seq LIMIT 1),
   waits_since = (
     SELECT max(submitted_at, coalesce(customers.last_started_at, submitted_at))
     FROM documents INDEXED BY arrivals
-    WHERE customer = customers.id AND slot_rank IS NOT NULL
-    ORDER BY seq LIMIT 1)
+    WHERE customer = customers.id AND queued = 1
+    ORDER BY slot_seq LIMIT 1)
 WHERE id = ?;
 
 -- name: line_state
@@ -60,12 +60,13 @@ WHERE head_rank IS NOT NULL AND waits_since < ? ORDER BY waits_since, id LIMIT 1
 SELECT id FROM customers WHERE head_rank IS NOT NULL ORDER BY head_rank, head_seq LIMIT 1;
 
 -- name: oldest_of_customer
+-- The holder of the oldest place: the oldest document, unless an urgent one used up its place.
 SELECT seq FROM documents INDEXED BY arrivals
-WHERE customer = ? AND slot_rank IS NOT NULL ORDER BY seq LIMIT 1;
+WHERE customer = ? AND queued = 1 ORDER BY slot_seq LIMIT 1;
 
 -- name: head_of_customer
 SELECT seq, slot_rank, slot_seq FROM documents INDEXED BY queue
-WHERE customer = ? AND slot_rank IS NOT NULL ORDER BY slot_rank, slot_seq LIMIT 1;
+WHERE customer = ? AND queued = 1 ORDER BY slot_rank, slot_seq LIMIT 1;
 
 -- name: ahead_of_customer
 SELECT seq, ahead, rank, slot_rank, slot_seq FROM documents INDEXED BY ahead
@@ -77,7 +78,7 @@ UPDATE documents SET slot_rank = ?, slot_seq = ?, ahead = coalesce(ahead, 1) WHE
 -- name: claim_document
 UPDATE documents SET
   state = 'processing', fence = fence + 1, attempts = attempts + 1, worker = ?, lease_until = ?,
-  started_at = ?, slot_rank = NULL, slot_seq = NULL, ahead = NULL
+  started_at = ?, queued = 0, ahead = NULL
 WHERE seq = ?
 RETURNING id, fence, name, size, sha256, priority, submitted_at, attempts,
   (SELECT name FROM customers WHERE id = customer);
@@ -122,10 +123,11 @@ UPDATE documents SET
 WHERE seq = ?;
 
 -- name: requeue_document
--- Back to its own place in the queue.
+-- Back to its place in the queue.
 UPDATE documents SET
   state = 'waiting', started_at = NULL, worker = NULL, lease_until = NULL, retry_at = NULL,
-  attempts = attempts - ?2, slot_rank = rank, slot_seq = seq, ahead = CASE urgent WHEN 1 THEN 0 END
+  attempts = attempts - ?2, queued = 1,
+  ahead = CASE WHEN urgent THEN 0 WHEN slot_seq <> seq THEN 1 END
 WHERE seq = ?1;
 
 -- name: delay_document
@@ -155,14 +157,14 @@ SELECT seq, customer, state FROM documents WHERE id = ?;
 -- name: cancel_document
 UPDATE documents SET
   state = 'cancelled', finished_at = ?, worker = NULL, lease_until = NULL, retry_at = NULL,
-  slot_rank = NULL, slot_seq = NULL, ahead = NULL
+  queued = 0, ahead = NULL
 WHERE seq = ?;
 
 -- name: again_document
 UPDATE documents SET
   state = 'waiting', attempts = 0, started_at = NULL, finished_at = NULL, retry_at = NULL,
-  seconds = NULL, error = NULL, detail = NULL, slot_rank = rank, slot_seq = seq,
-  ahead = CASE urgent WHEN 1 THEN 0 END
+  seconds = NULL, error = NULL, detail = NULL, queued = 1,
+  ahead = CASE WHEN urgent THEN 0 WHEN slot_seq <> seq THEN 1 END
 WHERE seq = ?;
 
 -- name: pending_room
@@ -176,7 +178,7 @@ UPDATE customers SET processing_cap = ?, pending_cap = ?, reset_interval = ?, th
 WHERE id = ?;
 
 -- name: set_paused
-UPDATE customers SET paused = ? WHERE id = ?;
+UPDATE customers SET paused = ?1 WHERE id = ?2 AND paused <> ?1 RETURNING 1;
 
 -- name: reset_customer
 UPDATE customers SET count = NULL, counted_at = NULL WHERE id = ?;
@@ -193,7 +195,7 @@ SELECT
   c.name, c.created_at, c.count, c.counted_at, c.paused, c.processing_cap, c.pending_cap,
   c.reset_interval, c.thresholds, c.waiting, c.processing, c.last_started_at,
   (SELECT d.submitted_at FROM documents d INDEXED BY arrivals
-   WHERE d.customer = c.id AND d.slot_rank IS NOT NULL ORDER BY d.seq LIMIT 1)
+   WHERE d.customer = c.id AND d.queued = 1 ORDER BY d.slot_seq LIMIT 1)
 FROM customers c;
 
 -- name: select_events
@@ -216,26 +218,24 @@ SELECT
              WHERE d.retry_at IS NOT NULL AND NOT c.paused);
 
 -- name: place_of_document
-SELECT d.customer, d.slot_rank, d.slot_seq, d.urgent, d.rank, d.seq, c.head_rank IS NOT NULL
-FROM documents d JOIN customers c ON c.id = d.customer
-WHERE d.id = ?;
+SELECT customer, urgent, rank, seq FROM documents WHERE id = ? AND queued = 1;
 
 -- name: ahead_in_line
 -- Documents of other customers that may run and hold a place before (rank, seq).
 SELECT count(*), count(DISTINCT d.customer)
 FROM customers c JOIN documents d ON d.customer = c.id
 WHERE c.head_rank IS NOT NULL AND c.id <> ?1
-  AND d.slot_rank IS NOT NULL AND (d.slot_rank, d.slot_seq) < (?2, ?3);
+  AND d.queued = 1 AND (d.slot_rank, d.slot_seq) < (?2, ?3);
 
 -- name: ahead_in_customer
 -- Documents of the same customer that go before one with this key.
 SELECT count(*) FROM documents
-WHERE customer = ?1 AND slot_rank IS NOT NULL
+WHERE customer = ?1 AND queued = 1
   AND (urgent > ?2 OR (urgent = ?2 AND (rank, seq) < (?3, ?4)));
 
 -- name: nth_slot
 SELECT slot_rank, slot_seq FROM documents
-WHERE customer = ? AND slot_rank IS NOT NULL ORDER BY slot_rank, slot_seq LIMIT 1 OFFSET ?;
+WHERE customer = ? AND queued = 1 ORDER BY slot_rank, slot_seq LIMIT 1 OFFSET ?;
 
 -- name: known_documents
 SELECT id FROM documents WHERE id IN (SELECT value FROM json_each(?));

@@ -74,9 +74,9 @@ def totals(connection: apsw.Connection) -> Totals:
 def place(connection: apsw.Connection, id_: str) -> Place | None:
     """What goes before a document, as things stand; None where it is not in the queue."""
     row = connection.execute(sql("place_of_document"), (id_,)).fetchone()
-    if row is None or row[1] is None:
+    if row is None:
         return None
-    customer, _, _, urgent, rank, seq, _ = row
+    customer, urgent, rank, seq = row
     own: int = connection.execute(sql("ahead_in_customer"), (customer, urgent, rank, seq)).get
     slot = connection.execute(sql("nth_slot"), (customer, own)).fetchone()
     assert slot is not None  # noqa: S101 (the document itself holds one)

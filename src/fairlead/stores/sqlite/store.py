@@ -260,13 +260,16 @@ class SqliteStore:
 
     @contextmanager
     def _reading(self) -> Iterator[apsw.Connection]:
-        """A connection that nobody else uses meanwhile."""
+        """A connection that nobody else uses meanwhile, and that sees one moment throughout."""
         with our_words(self._path):
             try:
                 connection = self._readers.pop()
             except IndexError:
                 connection = connect(self._path)
             try:
+                connection.execute("BEGIN")
                 yield connection
             finally:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
                 self._readers.append(connection)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 from typing import Any, Generic, TypeVar
@@ -73,6 +74,11 @@ class Writer:
         self._queue.append(write)
         with self._lock:
             while not write.is_settled:
+                if not self._queue:
+                    raise StoreBusy(
+                        "the write was interrupted together with another one; "
+                        "look whether it was done, then try again"
+                    )
                 self._settle_next_batch()
         with our_words(self._path):
             return write.outcome()
@@ -112,7 +118,8 @@ class Writer:
             self._is_durable = durable
 
     def _undo(self, batch: list[_Write[Any]], error: Exception) -> None:
-        if self._connection.in_transaction:
-            self._connection.execute("ROLLBACK")
-        for write in batch:
+        for write in batch:  # first of all: nobody may take an undone write for a done one
             write.error = write.error or error
+        with suppress(apsw.ConnectionClosedError):
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")

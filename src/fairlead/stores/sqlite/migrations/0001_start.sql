@@ -50,10 +50,12 @@ CREATE TABLE documents (
   lease_until REAL,
   retry_at REAL,                        -- waiting, but not before then
   rank REAL NOT NULL,                   -- the policy's sort key is (rank, seq)
-  -- The place it holds in its customer's queue; NULL: not in the queue. It differs from its own
-  -- key only where an urgent document of the same customer went first and swapped places.
-  slot_rank REAL,
-  slot_seq INTEGER,
+  -- The place it holds among the documents of its customer. It differs from its own key only where
+  -- urgent documents went first and swapped places: the places of a customer are always the keys
+  -- of its documents, so no swap, retry or cancellation wins it a place.
+  slot_rank REAL NOT NULL,
+  slot_seq INTEGER NOT NULL,
+  queued INTEGER NOT NULL,              -- 1: may be claimed; 0: delayed, claimed or at its end
   ahead INTEGER,                        -- 0: urgent; 1: lost its place to an urgent one
   error TEXT,
   detail TEXT,
@@ -64,8 +66,8 @@ CREATE TABLE documents (
 ) STRICT;
 
 CREATE INDEX documents_of_customer ON documents (customer);
-CREATE INDEX queue ON documents (customer, slot_rank, slot_seq) WHERE slot_rank IS NOT NULL;
-CREATE INDEX arrivals ON documents (customer, seq) WHERE slot_rank IS NOT NULL;
+CREATE INDEX queue ON documents (customer, slot_rank, slot_seq) WHERE queued = 1;
+CREATE INDEX arrivals ON documents (customer, slot_seq) WHERE queued = 1;
 CREATE INDEX ahead ON documents (customer, ahead, rank, seq) WHERE ahead IS NOT NULL;
 CREATE INDEX leases ON documents (lease_until) WHERE lease_until IS NOT NULL;
 CREATE INDEX retries ON documents (retry_at) WHERE retry_at IS NOT NULL;

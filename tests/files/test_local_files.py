@@ -1,0 +1,292 @@
+"""Bytes in a local folder: all of a file or nothing, safe on disk, and checked when read."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from contextlib import AbstractContextManager
+from io import BytesIO
+from pathlib import Path
+from typing import BinaryIO
+
+import pytest
+from storekit import Clock, RulesInForce, fast_folder, new_document, sqlite_store
+
+from fairlead.core.documents import Done, Submission
+from fairlead.errors import DamagedData, DiskFull, ReadOnlyData, TooLarge, UnreadableSource
+from fairlead.files import LocalFiles
+from fairlead.ids import new_id
+from fairlead.ports import Opener
+from fairlead.work.sweep import sweep
+
+CONTENT = b"a letter\n" * 300_000  # more than one portion
+
+
+def key(number: int = 0, now: float = 1_000_000.0) -> str:
+    return new_id(now, bytes([number] * 9 + [1]))
+
+
+def source(content: bytes = CONTENT) -> Opener:
+    return lambda: BytesIO(content)
+
+
+def broken_source() -> AbstractContextManager[BinaryIO]:
+    raise OSError(5, "the disk of the sender is broken")
+
+
+def left_in(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> LocalFiles:
+    return LocalFiles(tmp_path / "files")
+
+
+# --- all or nothing ---
+
+
+@pytest.mark.parametrize("number", [1, 2, 20])
+def test_what_was_stored_can_be_read(files: LocalFiles, number: int) -> None:
+    wanted = {key(each): f"content {each}".encode() for each in range(number)}
+    stored = files.put_all([(each, source(content)) for each, content in wanted.items()])
+    assert [each.key for each in stored] == list(wanted)
+    for each in stored:
+        assert files.read(each.key, each.sha256) == wanted[each.key]
+        assert each.size == len(wanted[each.key])
+        assert each.sha256 == hashlib.sha256(wanted[each.key]).hexdigest()
+
+
+def test_storing_nothing_is_nothing(files: LocalFiles) -> None:
+    assert files.put_all([]) == []
+
+
+def test_a_large_file_is_stored_whole(files: LocalFiles) -> None:
+    (stored,) = files.put_all([(key(), source())])
+    assert files.read(stored.key, stored.sha256) == CONTENT
+
+
+@pytest.mark.parametrize("place", [0, 1, 9])
+def test_one_source_that_fails_leaves_no_file(
+    files: LocalFiles, tmp_path: Path, place: int
+) -> None:
+    sources = [(key(each), source()) for each in range(10)]
+    sources[place] = (key(place), broken_source)
+    with pytest.raises(UnreadableSource):
+        files.put_all(sources)
+    assert left_in(tmp_path) == []
+
+
+def test_a_source_that_breaks_off_leaves_no_file(files: LocalFiles, tmp_path: Path) -> None:
+    class BreaksOff(BytesIO):
+        def read(self, size: int | None = -1, /) -> bytes:
+            if self.tell():
+                raise OSError(5, "the line is dead")
+            return super().read(10)
+
+    with pytest.raises(UnreadableSource):
+        files.put_all([(key(), lambda: BreaksOff(CONTENT))])
+    assert left_in(tmp_path) == []
+
+
+def test_a_file_over_the_limit_leaves_nothing(files: LocalFiles, tmp_path: Path) -> None:
+    with pytest.raises(TooLarge):
+        files.put_all([(key(1), source(b"123")), (key(2), source(b"1234"))], limit=3)
+    assert left_in(tmp_path) == []
+
+
+def test_the_limit_itself_is_allowed(files: LocalFiles) -> None:
+    assert files.put_all([(key(), source(b"123"))], limit=3)[0].size == 3
+
+
+@pytest.mark.parametrize("number", [1, 3])
+def test_an_error_while_files_get_their_names_leaves_nothing(
+    files: LocalFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    def full(_: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("fairlead.files.local.fsync_folder", full)
+    with pytest.raises(DiskFull):
+        files.put_all([(key(each), source()) for each in range(number)])
+    assert left_in(tmp_path) == []
+
+
+def test_a_folder_that_cannot_be_written_is_told_in_our_words(
+    files: LocalFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def forbidden(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "mkdir", forbidden)
+    with pytest.raises(ReadOnlyData):
+        files.put_all([(key(), source())])
+
+
+# --- what is read is what was written ---
+
+
+def test_a_changed_byte_is_noticed(files: LocalFiles) -> None:
+    (stored,) = files.put_all([(key(), source())])
+    path = files.path(stored.key)
+    changed = bytearray(path.read_bytes())
+    changed[1000] ^= 1
+    path.write_bytes(changed)
+    with pytest.raises(DamagedData):
+        files.read(stored.key, stored.sha256)
+
+
+def test_a_missing_file_is_noticed(files: LocalFiles) -> None:
+    with pytest.raises(DamagedData):
+        files.read(key(), "0" * 64)
+
+
+def test_deleting_twice_is_deleting_once(files: LocalFiles, tmp_path: Path) -> None:
+    files.put_all([(key(), source())])
+    files.delete([key()])
+    files.delete([key()])
+    assert left_in(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("../../etc/passwd", "/etc/passwd", "", ".", "..", "abcdefgh/../x", "ABCDEFGHIJ"),
+        *("a\0bcdefgh", "abcdefgh\n", "abcdefgh.", "abcdefgh.a.b.c", "é" * 26),
+    ],
+)
+def test_a_name_never_becomes_a_path(files: LocalFiles, tmp_path: Path, name: str) -> None:
+    with pytest.raises(ValueError, match="not a key"):
+        files.path(name)
+    with pytest.raises(ValueError, match="not a key"):
+        files.put_all([(key(), source()), (name, source())])
+    assert left_in(tmp_path) == []
+
+
+# --- safe on disk before it is told ---
+
+
+class Synced:
+    """What was fsynced, in order."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.paths: list[Path] = []
+        self._fsync = os.fsync
+        monkeypatch.setattr(os, "fsync", self.note)
+
+    def note(self, descriptor: int) -> None:
+        self.paths.append(Path(f"/proc/self/fd/{descriptor}").readlink())
+        self._fsync(descriptor)
+
+
+def test_file_and_folders_are_synced_before_they_are_told(
+    files: LocalFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced = Synced(monkeypatch)
+    files.put_all([(key(), source())])
+    root = tmp_path / "files"
+    assert synced.paths == [
+        *(root / "incoming" / key(), files.path(key()).parent, root, tmp_path),
+    ]
+
+
+def test_every_file_of_many_is_synced_and_their_folder_once(
+    files: LocalFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files.put_all([(key(99), source())])
+    synced = Synced(monkeypatch)
+    files.put_all([(key(each), source()) for each in range(10)])
+    written = [path for path in synced.paths if path.parent.name == "incoming"]
+    assert sorted(path.name for path in written) == sorted(key(each) for each in range(10))
+    assert synced.paths[10:] == [files.path(key()).parent]
+
+
+def test_a_folder_that_another_process_made_is_synced_too(
+    files: LocalFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one may not have got so far, or may have died before."""
+    files.path(key()).parent.mkdir(parents=True)
+    synced = Synced(monkeypatch)
+    files.put_all([(key(), source())])
+    assert tmp_path / "files" in synced.paths
+    assert tmp_path in synced.paths
+
+
+# --- what a crash leaves ---
+
+
+class Crash(BaseException):
+    """The machine stops: nothing of the program runs any more."""
+
+
+def crash_before_rename(
+    files: LocalFiles, monkeypatch: pytest.MonkeyPatch, keys: list[str]
+) -> None:
+    def crash(*_: object, **__: object) -> None:
+        raise Crash
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", crash)
+        patch.setattr(Path, "unlink", crash)
+        with pytest.raises(Crash):
+            files.put_all([(each, source()) for each in keys])
+
+
+def test_a_crash_before_the_rename_leaves_only_incoming_files(
+    files: LocalFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crash_before_rename(files, monkeypatch, [key(1), key(2)])
+    assert {path.parent.name for path in left_in(tmp_path)} == {"incoming"}
+    newest = max(path.stat().st_mtime for path in left_in(tmp_path))
+    assert files.sweep_incoming(newest - 10) == 0
+    assert files.sweep_incoming(newest + 10) == 2
+    assert left_in(tmp_path) == []
+
+
+def test_what_a_crash_left_does_not_hinder_the_next_try(
+    files: LocalFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crash_before_rename(files, monkeypatch, [key(1)])
+    (stored,) = files.put_all([(key(1), source(b"once more"))])
+    assert files.read(stored.key, stored.sha256) == b"once more"
+
+
+def test_sweeping_an_empty_house_is_nothing(files: LocalFiles) -> None:
+    assert files.sweep_incoming(1e12) == 0
+    assert list(files.older_than(1e12)) == []
+
+
+def test_the_sweep_removes_orphans_and_never_a_documents_file(tmp_path: Path) -> None:
+    files, texts = LocalFiles(tmp_path / "files"), LocalFiles(tmp_path / "texts")
+    document, orphan, young = (key(each, 1_000_000.0 + each * 5000) for each in (1, 2, 3))
+    text, stale = f"{document}.1.txt", f"{document}.2.txt"
+    files.put_all([(each, source()) for each in (document, orphan, young)])
+    texts.put_all([(each, source()) for each in (text, stale)])
+    for path in left_in(tmp_path):
+        os.utime(path, (1000, 2000 if young in path.name else 1000))
+    with fast_folder() as folder:
+        store = sqlite_store(folder, RulesInForce(), Clock())
+        store.submit(Submission("acme", (new_document()._replace(id=document),)))
+        claim = store.claim("worker")
+        assert claim is not None
+        store.finish(claim, Done("text", {}, text, "0" * 64))
+        assert sweep(store, files, texts, before=1500) == 2
+        assert {path.name for path in left_in(tmp_path)} == {document, young, text}
+        assert sweep(store, files, texts, before=1500) == 0
+        store.close()
+
+
+def test_the_sweep_leaves_strangers_alone(files: LocalFiles) -> None:
+    """What somebody else put into the folder is not ours to remove, nor a reason to stop."""
+    files.put_all([(key(), source())])
+    folder = files.path(key()).parent
+    (folder / "Notes.txt").write_text("mine")
+    (folder / key(7, now=5_000_000.0)).write_text("in the wrong folder")
+    (folder.parent / "notes").write_text("mine")
+    assert list(files.older_than(1e12)) == [[key()]]
+
+
+def test_files_are_not_for_everybody_to_write(files: LocalFiles) -> None:
+    files.put_all([(key(), source())])
+    assert not files.path(key()).stat().st_mode & stat.S_IWOTH

@@ -1,0 +1,181 @@
+"""Runs as a program in a mount namespace of its own: a small real disk that gets full.
+
+Usage: python smalldisk.py SCENARIO FOLDER. Ends with 0 when all is as promised.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from storekit import DONE, Clock, RulesInForce, submit
+
+from fairlead.errors import DiskFull, ReadOnlyData
+from fairlead.files import LocalFiles
+from fairlead.intake import Intake
+from fairlead.stores.sqlite import SqliteStore
+
+SIZE = "6m"
+BALLAST = 2_000_000
+PAGES = b"a page\n" * 3_000
+
+
+class Disk:
+    """An installation on a small disk, of which a part can be freed."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.ballast = folder / "ballast"
+
+    def mount(self, *options: str) -> None:
+        command = ["mount", "-t", "tmpfs", "-o", ",".join([f"size={SIZE}", *options])]
+        subprocess.run([*command, "tmpfs", str(self.folder)], check=True)
+
+    def fill_a_part(self) -> None:
+        self.ballast.write_bytes(b"\1" * BALLAST)
+
+    def free_some_space(self) -> None:
+        self.ballast.unlink()
+
+    @contextmanager
+    def house(self) -> Iterator[tuple[Intake, SqliteStore, LocalFiles]]:
+        clock = Clock()
+        files = LocalFiles(self.folder / "files")
+        store = SqliteStore(self.folder / "fairlead.db", rules=RulesInForce(), clock=clock)
+        try:
+            yield Intake(store, files, limit=lambda: 10**9, clock=clock), store, files
+        finally:
+            store.close()
+
+    def kept(self) -> list[str]:
+        return sorted(path.name for path in (self.folder / "files").rglob("*") if path.is_file())
+
+
+def until_full(action: Callable[[], object]) -> int:
+    """How often the action worked before the disk was full."""
+    for number in range(100_000):
+        try:
+            action()
+        except DiskFull:
+            return number
+    raise AssertionError("the disk never got full")
+
+
+def check_intact(disk: Disk, store: SqliteStore, files: LocalFiles, accepted: int) -> None:
+    documents = store.documents(limit=100_000)
+    assert store.problems() == []
+    assert len(documents) == accepted, (len(documents), accepted)
+    assert sorted(each.count for each in documents) == [*range(1 - accepted, 1)]
+    assert disk.kept() == sorted(each.id for each in documents)
+    for each in documents:
+        assert files.read(each.id, each.sha256) == PAGES
+
+
+def files_fill_the_disk(disk: Disk) -> None:
+    disk.mount()
+    disk.fill_a_part()
+    with disk.house() as (intake, store, files):
+
+        def take(times: int = 1) -> None:
+            intake.submit("acme", [(PAGES, None)] * times)
+
+        accepted = until_full(take)
+        assert accepted > 20
+        check_intact(disk, store, files, accepted)
+        assert until_full(lambda: take(30)) == 0
+        check_intact(disk, store, files, accepted)
+        disk.free_some_space()
+        take()
+        check_intact(disk, store, files, accepted + 1)
+        claim = store.claim("worker")
+        assert claim is not None
+        assert store.finish(claim, DONE) == "saved"
+    with disk.house() as (_, store, files):
+        check_intact(disk, store, files, accepted + 1)
+
+
+def rows_fill_the_disk(disk: Disk) -> None:
+    disk.mount()
+    disk.fill_a_part()
+    with disk.house() as (_, store, _):
+        accepted = until_full(lambda: submit(store, "acme", 10)) * 10
+        assert accepted > 100
+        check_rows(store, accepted)
+        disk.free_some_space()
+        submit(store, "acme", 10)
+        check_rows(store, accepted + 10)
+    with disk.house() as (_, store, _):
+        check_rows(store, accepted + 10)
+
+
+def check_rows(store: SqliteStore, accepted: int) -> None:
+    counts = sorted(each.count for each in store.documents(limit=100_000))
+    assert counts == [*range(1 - accepted, 1)]
+    assert store.customer("acme").waiting == accepted
+    assert store.last_event() == accepted + 1
+    assert store.problems() == []
+
+
+def no_room_for_a_database(disk: Disk) -> None:
+    disk.mount()
+    theirs = disk.folder / "theirs"
+    with theirs.open("wb", buffering=0) as file, suppress(OSError):
+        while file.write(bytes(4096)):
+            """Until it is full to the last page."""
+    assert until_full(lambda: submit_to(disk)) == 0
+    theirs.unlink()
+    submit_to(disk)
+
+
+def disk_is_read_only(disk: Disk) -> None:
+    disk.mount()
+    with disk.house() as (intake, _, _):
+        intake.submit("acme", [(PAGES, None)])
+    disk.mount("remount", "ro")
+    must_be_read_only(lambda: submit_to(disk))
+    must_be_read_only(lambda: LocalFiles(disk.folder / "files").put_all([("0" * 26, unwanted)]))
+    disk.mount("remount", "rw")
+    with disk.house() as (intake, store, files):
+        intake.submit("acme", [(PAGES, None)])
+        check_intact(disk, store, files, 2)
+
+
+def unwanted() -> AbstractContextManager[BinaryIO]:
+    raise AssertionError("a source was opened although nothing can be written")
+
+
+def new_disk_is_read_only(disk: Disk) -> None:
+    disk.mount("ro")
+    must_be_read_only(lambda: submit_to(disk))
+
+
+def submit_to(disk: Disk) -> None:
+    with disk.house() as (_, store, _):
+        submit(store, "acme")
+
+
+def must_be_read_only(action: Callable[[], object]) -> None:
+    try:
+        action()
+    except ReadOnlyData:
+        return
+    raise AssertionError("a folder that cannot be written was written")
+
+
+SCENARIOS = {
+    each.__name__: each
+    for each in (
+        files_fill_the_disk,
+        rows_fill_the_disk,
+        no_room_for_a_database,
+        disk_is_read_only,
+        new_disk_is_read_only,
+    )
+}
+
+if __name__ == "__main__":
+    SCENARIOS[sys.argv[1]](Disk(Path(sys.argv[2])))

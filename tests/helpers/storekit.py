@@ -1,0 +1,138 @@
+"""What the tests of the stores share: a clock and rules in the test's hand, and short words."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from fairlead.core.documents import Broken, Claim, Document, Done, Failed, NewDocument, Submission
+from fairlead.core.rules import Rules
+from fairlead.ports import Store
+from fairlead.stores.sqlite import SqliteStore
+
+LEASE = 30.0
+DONE = Done("text/plain", {"pages": 1}, "text-of-it", "0" * 64)
+DAMAGED = Failed("damaged", "the file ends in the middle")
+CRASHED = Broken("crashed", "the reader crashed")
+
+_numbers = count(1)
+
+
+class Clock:
+    """A clock that stands still until it is told to go on."""
+
+    def __init__(self, now: float = 1_000_000.0) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
+
+    def advance(self, seconds: float) -> None:
+        self.now += seconds
+
+
+class RulesInForce:
+    """The rules of an installation, which a test may change at any moment."""
+
+    def __init__(self, rules: Rules | None = None) -> None:
+        self.rules = rules or Rules(lease=LEASE)
+
+    def __call__(self) -> Rules:
+        return self.rules
+
+    def change(self, **changes: Any) -> None:
+        self.rules = replace(self.rules, **changes)
+
+
+class House(NamedTuple):
+    """A store with its clock and its rules."""
+
+    store: Store
+    clock: Clock
+    rules: RulesInForce
+
+
+StoreFactory = Callable[[Path, RulesInForce, Clock], Store]
+
+
+def sqlite_store(folder: Path, rules: RulesInForce, clock: Clock) -> Store:
+    return SqliteStore(folder / "fairlead.db", rules=rules, clock=clock)
+
+
+STORES: dict[str, StoreFactory] = {"sqlite": sqlite_store}
+"""Every store that has to keep the contract."""
+
+
+@contextmanager
+def house(factory: StoreFactory, rules: Rules | None = None) -> Iterator[House]:
+    """A fresh store in a folder of its own, for tests that need many of them."""
+    clock, in_force = Clock(), RulesInForce(rules)
+    with fast_folder() as folder:
+        store = factory(folder, in_force, clock)
+        try:
+            yield House(store, clock, in_force)
+        finally:
+            store.close()
+
+
+@contextmanager
+def fast_folder() -> Iterator[Path]:
+    """A folder in memory where there is one: these tests ask for order, not for durability."""
+    memory = Path("/dev/shm")
+    folder = Path(tempfile.mkdtemp(dir=memory if memory.is_dir() else None))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder)
+
+
+def new_document(*, urgent: bool = False) -> NewDocument:
+    number = next(_numbers)
+    return NewDocument(f"{number:026d}", f"{number}.txt", 10, f"{number:064x}", urgent)
+
+
+def submission(
+    customer: str, number: int = 1, *, urgent: bool = False, **others: Any
+) -> Submission:
+    documents = tuple(new_document(urgent=urgent) for _ in range(number))
+    return Submission(customer, documents, **others)
+
+
+def submit(
+    store: Store, customer: str, number: int = 1, *, urgent: bool = False, **others: Any
+) -> list[Document]:
+    """Submit so many documents together."""
+    return store.submit(submission(customer, number, urgent=urgent, **others))
+
+
+def submit_one(store: Store, customer: str, *, urgent: bool = False, **others: Any) -> Document:
+    return submit(store, customer, urgent=urgent, **others)[0]
+
+
+def must_claim(store: Store, worker: str = "worker") -> Claim:
+    claim = store.claim(worker)
+    assert claim is not None, "a document should have been there to claim"
+    return claim
+
+
+def work_off(store: Store) -> list[Claim]:
+    """One worker claims and finishes until nothing is left; its claims in order."""
+    claims = []
+    while claim := store.claim("only"):
+        store.finish(claim, DONE)
+        claims.append(claim)
+    return claims
+
+
+def ids(things: list[Document] | list[Claim]) -> list[str]:
+    return [thing.id for thing in things]
+
+
+def customers_of(claims: list[Claim]) -> list[str]:
+    return [claim.customer for claim in claims]

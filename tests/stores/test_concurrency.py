@@ -1,0 +1,211 @@
+"""Many at once: exact counts, shared commits, and errors that stay with their caller."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+from storekit import (
+    Clock,
+    RulesInForce,
+    StoreFactory,
+    sqlite_store,
+    submission,
+    submit,
+    submit_one,
+)
+
+from fairlead.core.documents import CustomerSettings
+from fairlead.errors import DataError, PendingCapReached, StoreBusy
+from fairlead.ports import Store
+from fairlead.stores.sqlite.writer import Writer
+
+AT_ONCE, EACH = 8, 125
+EXACT = [-number for number in range(AT_ONCE * EACH)]
+
+SUBMIT_IN_A_PROCESS = f"""
+import sys
+from pathlib import Path
+from storekit import STORES, Clock, RulesInForce, new_document
+from fairlead.core.documents import Submission
+store = STORES[sys.argv[1]](Path(sys.argv[2]), RulesInForce(), Clock())
+print("ready", flush=True)
+sys.stdin.readline()
+for number in range({EACH}):
+    new = new_document()._replace(id=f"{{sys.argv[3]}}-{{number}}")
+    print(store.submit(Submission("acme", (new,)))[0].count)
+"""
+
+
+def test_threads_get_exact_counts(store: Store) -> None:
+    def submit_some(_: int) -> list[int]:
+        return [submit_one(store, "acme").count for _ in range(EACH)]
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        counts = [count for each in pool.map(submit_some, range(AT_ONCE)) for count in each]
+    assert sorted(counts, reverse=True) == EXACT
+    assert sorted((each.count for each in store.documents(limit=2000)), reverse=True) == EXACT
+    assert store.customer("acme").waiting == AT_ONCE * EACH
+
+
+@pytest.mark.parametrize("kind", ["sqlite"])
+def test_processes_get_exact_counts(kind: str, tmp_path: Path) -> None:
+    helpers = Path(__file__).parents[1] / "helpers"
+    children = [
+        subprocess.Popen(
+            [sys.executable, "-c", SUBMIT_IN_A_PROCESS, kind, str(tmp_path), f"child {number}"],
+            env={"PYTHONPATH": str(helpers)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for number in range(AT_ONCE)
+    ]
+    for child in children:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "ready\n"  # all have opened the new store at once
+    for child in children:
+        assert child.stdin is not None
+        child.stdin.write("go\n")
+        child.stdin.flush()
+    counts = [int(line) for child in children for line in child.communicate()[0].split()]
+    assert [child.returncode for child in children] == [0] * AT_ONCE
+    assert sorted(counts, reverse=True) == EXACT
+
+
+def test_workers_at_once_get_each_document_once(
+    store: Store, store_factory: StoreFactory, tmp_path: Path
+) -> None:
+    submit(store, "acme", 50)
+    submit(store, "globex", 50)
+
+    def claim_some(number: int) -> list[str]:
+        own = store_factory(tmp_path, RulesInForce(), Clock())
+        try:
+            found = []
+            while claim := own.claim(f"worker {number}"):
+                found.append(claim.id)
+            return found
+        finally:
+            own.close()
+
+    with ThreadPoolExecutor(4) as pool:
+        claimed = [id_ for each in pool.map(claim_some, range(4)) for id_ in each]
+    assert sorted(claimed) == sorted(each.id for each in store.documents())
+
+
+# --- group commit, which is how the embedded store makes durable writes cheap ---
+
+
+class Gathered:
+    """Writes of many threads that are all queued before the first of them runs."""
+
+    def __init__(self, store: Any) -> None:
+        self.writer: Writer = store._writer
+        self.commits = 0
+        self.writer._connection.set_commit_hook(self._count)
+
+    def _count(self) -> bool:
+        self.commits += 1
+        return False
+
+    def run(self, actions: list[Callable[[], Any]]) -> list[Future[Any]]:
+        with ThreadPoolExecutor(len(actions)) as pool, self.writer._lock:
+            return [self._queued(pool, action) for action in actions]
+
+    def _queued(self, pool: ThreadPoolExecutor, action: Callable[[], Any]) -> Future[Any]:
+        number = len(self.writer._queue)
+        future = pool.submit(action)
+        while len(self.writer._queue) == number:
+            """Its thread is on its way to the queue, behind which the lock holds it."""
+        return future
+
+
+@pytest.fixture
+def embedded(tmp_path: Path) -> Any:
+    store = sqlite_store(tmp_path, RulesInForce(), Clock())
+    yield store
+    assert store.problems() == []
+    store.close()
+
+
+def test_writes_that_wait_together_share_one_commit(embedded: Any) -> None:
+    gathered = Gathered(embedded)
+    futures = gathered.run([lambda: submit_one(embedded, "acme").count] * 40)
+    assert sorted((each.result() for each in futures), reverse=True) == EXACT[:40]
+    assert gathered.commits == 1
+
+
+def test_one_writes_error_undoes_nothing_of_the_others(embedded: Any) -> None:
+    embedded.add_customer("capped")
+    embedded.set_customer("capped", CustomerSettings(pending_cap=1))
+    gathered = Gathered(embedded)
+    actions = [
+        lambda: submit(embedded, "acme"),
+        lambda: submit(embedded, "capped", 2),
+        lambda: submit(embedded, "acme"),
+    ]
+    first, refused, third = gathered.run(actions)
+    assert isinstance(refused.exception(), PendingCapReached)
+    assert (first.result()[0].count, third.result()[0].count) == (0, -1)
+    assert gathered.commits == 1
+    assert embedded.documents(customer="capped") == []
+
+
+def test_an_interrupted_leader_leaves_nothing_half_done(embedded: Any) -> None:
+    def interrupted() -> None:
+        def action(connection: apsw.Connection) -> None:
+            connection.execute("UPDATE customers SET waiting = 99")
+            raise KeyboardInterrupt
+
+        embedded._writer.run(action)
+
+    submit(embedded, "acme")
+    gathered = Gathered(embedded)
+    actions = [lambda: submit(embedded, "acme"), interrupted, lambda: submit(embedded, "acme")]
+    errors = [future.exception() for future in gathered.run(actions)]
+    # Whoever got the lock first was the leader and is the one who is interrupted.
+    assert sorted(type(error).__name__ for error in errors) == [
+        *("KeyboardInterrupt", "StoreBusy", "StoreBusy"),
+    ]
+    assert gathered.commits == 0
+    assert embedded.customer("acme").waiting == 1
+    assert submit_one(embedded, "acme").count == -1
+
+
+def test_a_write_that_an_interrupted_leader_took_along_does_not_wait_for_ever(
+    embedded: Any,
+) -> None:
+    """The leader was interrupted after it took the writes and before it settled them."""
+    writer: Writer = embedded._writer
+
+    class TakesAndForgets(type(writer._queue)):  # type: ignore[misc]  # a deque
+        def append(self, write: object) -> None:
+            """As if the leader had it in hand when it was interrupted."""
+
+    writer._queue = TakesAndForgets()
+    with pytest.raises(StoreBusy):
+        submit(embedded, "acme")
+
+
+def test_a_failing_commit_fails_every_write_of_its_batch(embedded: Any) -> None:
+    gathered = Gathered(embedded)
+    embedded._writer._connection.set_commit_hook(lambda: True)  # SQLite then rolls back
+    errors = [each.exception() for each in gathered.run([lambda: submit(embedded, "acme")] * 3)]
+    assert all(isinstance(error, Exception) for error in errors)
+    embedded._writer._connection.set_commit_hook(None)
+    assert embedded.documents() == []
+    assert submit_one(embedded, "acme").count == 0
+
+
+def test_a_closed_store_says_so_in_our_words(tmp_path: Path) -> None:
+    store = sqlite_store(tmp_path, RulesInForce(), Clock())
+    store.close()
+    with pytest.raises(DataError):
+        store.submit(submission("acme"))

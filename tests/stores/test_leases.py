@@ -1,0 +1,165 @@
+"""Who holds a document: leases, fences, rescue, and the end of a document that kills workers."""
+
+from __future__ import annotations
+
+from storekit import (
+    CRASHED,
+    DAMAGED,
+    DONE,
+    LEASE,
+    Clock,
+    RulesInForce,
+    must_claim,
+    submit,
+    submit_one,
+)
+
+from fairlead.core.documents import EventKind, Saved
+from fairlead.core.retry import RetryRule
+from fairlead.core.states import State
+from fairlead.ports import Store
+
+SAVED, STALE = Saved.SAVED, Saved.STALE
+
+
+def test_a_late_worker_changes_nothing(store: Store, clock: Clock) -> None:
+    submit(store, "acme")
+    old = must_claim(store, "slow")
+    clock.advance(LEASE + 1)
+    new = must_claim(store, "quick")
+    before = store.document(old.id), store.customer("acme"), store.last_event()
+    assert store.finish(old, DONE) is STALE
+    assert store.finish(old, DAMAGED) is STALE
+    assert store.finish(old, CRASHED) is STALE
+    assert store.release([old]) == [STALE]
+    assert store.renew([old]) == [old]
+    assert (store.document(old.id), store.customer("acme"), store.last_event()) == before
+    assert store.finish(new, DONE) is SAVED
+
+
+def test_an_outcome_is_saved_once(store: Store) -> None:
+    submit(store, "acme")
+    claim = must_claim(store)
+    assert store.finish(claim, DONE) is SAVED
+    assert store.finish(claim, DAMAGED) is STALE
+    assert store.document(claim.id).state is State.DONE
+
+
+def test_a_result_is_kept_whole(store: Store, clock: Clock) -> None:
+    submit(store, "acme")
+    claim = must_claim(store)
+    clock.advance(3)
+    store.finish(claim, DONE)
+    document = store.document(claim.id)
+    assert (document.kind, document.facts) == (DONE.kind, DONE.facts)
+    assert (document.text_key, document.text_sha256) == (DONE.text_key, DONE.text_sha256)
+    assert (document.started_at, document.finished_at) == (clock.now - 3, clock.now)
+    assert store.known_texts([claim.id, "no such id"]) == {DONE.text_key}
+
+
+def test_many_outcomes_are_saved_each_for_itself(store: Store, clock: Clock) -> None:
+    submit(store, "acme", 3)
+    first, second = store.claim_for(["one", "two"])
+    store.cancel(first.id)
+    assert store.finish_all([(first, DONE), (second, DONE)]) == [STALE, SAVED]
+
+
+def test_a_lease_holds_to_its_last_moment(store: Store, clock: Clock) -> None:
+    submit(store, "acme")
+    must_claim(store, "slow")
+    clock.advance(LEASE)
+    assert store.claim("quick") is None
+    clock.advance(0.001)
+    assert store.claim("quick") is not None
+
+
+def test_a_worker_past_its_lease_still_finishes_what_nobody_took(
+    store: Store, clock: Clock
+) -> None:
+    submit(store, "acme")
+    claim = must_claim(store)
+    clock.advance(LEASE * 2)
+    assert store.lost([claim]) == []
+    assert store.finish(claim, DONE) is SAVED
+
+
+def test_renewing_lengthens_the_lease(store: Store, clock: Clock) -> None:
+    submit(store, "acme")
+    claim = must_claim(store, "slow")
+    for _ in range(3):
+        clock.advance(LEASE)
+        assert store.renew([claim]) == []
+        assert store.claim("quick") is None
+    assert store.finish(claim, DONE) is SAVED
+
+
+def test_renewing_tells_which_claims_are_held_no_more(store: Store, clock: Clock) -> None:
+    submit(store, "acme", 3)
+    kept, cancelled, finished = store.claim_for(["one", "two", "three"])
+    store.cancel(cancelled.id)
+    store.finish(finished, DONE)
+    assert store.lost([kept, cancelled, finished]) == [cancelled, finished]
+    assert store.renew([kept, cancelled, finished]) == [cancelled, finished]
+
+
+def test_a_released_document_goes_back_to_its_place_and_the_attempt_does_not_count(
+    store: Store,
+) -> None:
+    documents = submit(store, "acme", 3)
+    for _ in range(5):  # more often than there are attempts
+        claim = must_claim(store)
+        assert claim.id == documents[0].id
+        assert claim.attempts == 1
+        assert store.release([claim]) == [SAVED]
+    document = store.document(claim.id)
+    assert (document.state, document.attempts, document.started_at) == (State.WAITING, 0, None)
+    assert must_claim(store).fence == 6
+
+
+def test_a_document_goes_back_to_its_place_when_its_lease_ends(store: Store, clock: Clock) -> None:
+    documents = submit(store, "acme", 3)
+    old = must_claim(store, "slow")
+    clock.advance(LEASE + 1)
+    new = must_claim(store, "quick")
+    assert new.id == old.id == documents[0].id
+    assert (new.fence, new.attempts) == (2, 2)
+    assert store.lost([old, new]) == [old]
+
+
+def test_a_rescue_takes_back_what_one_worker_held(store: Store) -> None:
+    submit(store, "acme", 3)
+    gone_one, gone_two, alive = store.claim_for(["gone", "gone", "alive"])
+    assert sorted(store.lease_holders()) == ["alive", "gone"]
+    assert store.rescue_from("gone") == 2
+    assert store.rescue_from("gone") == 0
+    assert store.lost([gone_one, gone_two, alive]) == [gone_one, gone_two]
+    assert store.lease_holders() == ["alive"]
+    assert store.customer("acme").waiting == 2
+
+
+def test_a_document_that_kills_its_workers_ends_as_failed(
+    store: Store, clock: Clock, rules: RulesInForce
+) -> None:
+    rules.change(retry=RetryRule(max_attempts=3))
+    document = submit_one(store, "acme")
+    attempts = 0
+    while store.claim("victim") is not None:
+        attempts += 1
+        clock.advance(LEASE + 1)
+        assert attempts <= 3, "the document went on killing its workers"
+    ended = store.document(document.id)
+    assert (ended.state, ended.error, ended.attempts) == (State.FAILED, "worker-lost", 3)
+    assert ended.finished_at == clock.now
+    assert store.is_idle()
+
+
+def test_a_rescue_counts_the_attempts_too(store: Store, rules: RulesInForce) -> None:
+    rules.change(retry=RetryRule(max_attempts=2))
+    document = submit_one(store, "acme")
+    must_claim(store, "gone")
+    store.rescue_from("gone")
+    must_claim(store, "gone")
+    store.rescue_from("gone")
+    assert store.document(document.id).state is State.FAILED
+    kinds = [event.kind for event in store.events() if event.document == document.id]
+    assert kinds[-3:] == [EventKind.RESCUED, EventKind.CLAIMED, EventKind.FAILED]

@@ -1,0 +1,157 @@
+"""Opening: a new database is made, an unknown one is left alone."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+from storekit import Clock, RulesInForce, sqlite_store, submit
+
+from fairlead.errors import DamagedData, DataError, DiskFull, NewerData
+from fairlead.stores.sqlite import database
+from fairlead.stores.sqlite.database import APPLICATION_ID, prepare
+from fairlead.stores.sqlite.queries import migrations
+
+HELPERS = Path(__file__).parents[1] / "helpers"
+
+
+def opened(folder: Path) -> None:
+    sqlite_store(folder, RulesInForce(), Clock()).close()
+
+
+def test_a_new_database_has_the_newest_version(tmp_path: Path) -> None:
+    opened(tmp_path)
+    connection = apsw.Connection(str(tmp_path / "fairlead.db"))
+    assert connection.pragma("user_version") == len(migrations())
+    assert connection.pragma("application_id") == APPLICATION_ID
+    assert connection.pragma("journal_mode") == "wal"
+    connection.close()
+
+
+def test_opening_again_changes_nothing(tmp_path: Path) -> None:
+    opened(tmp_path)
+    before = (tmp_path / "fairlead.db").read_bytes()
+    opened(tmp_path)
+    assert (tmp_path / "fairlead.db").read_bytes() == before
+
+
+def test_writes_wait_for_the_disk(tmp_path: Path) -> None:
+    store = sqlite_store(tmp_path, RulesInForce(), Clock())
+    levels = []
+
+    def note(_: apsw.Cursor, sql: str, __: object) -> bool:
+        if sql == "COMMIT":
+            levels.append(writer.pragma("synchronous"))
+        return True
+
+    writer = store._writer._connection  # type: ignore[attr-defined]  # of the embedded store
+    writer.exec_trace = note
+    submit(store, "acme", 2)
+    store.claim("worker")
+    submit(store, "acme")
+    store.close()
+    full, normal = 2, 1
+    assert levels == [full, normal, full]
+
+
+def test_a_newer_database_is_left_alone(tmp_path: Path) -> None:
+    opened(tmp_path)
+    connection = apsw.Connection(str(tmp_path / "fairlead.db"))
+    connection.pragma("user_version", len(migrations()) + 1)
+    connection.close()
+    with pytest.raises(NewerData):
+        opened(tmp_path)
+
+
+def test_a_foreign_database_is_left_alone(tmp_path: Path) -> None:
+    connection = apsw.Connection(str(tmp_path / "fairlead.db"))
+    connection.execute("CREATE TABLE theirs (x)")
+    connection.close()
+    before = (tmp_path / "fairlead.db").read_bytes()
+    with pytest.raises(DamagedData):
+        opened(tmp_path)
+    assert (tmp_path / "fairlead.db").read_bytes() == before
+
+
+@pytest.mark.parametrize("text", ["short", "a long letter to somebody\n" * 500])
+def test_a_text_file_is_left_alone(tmp_path: Path, text: str) -> None:
+    (tmp_path / "fairlead.db").write_text(text)
+    with pytest.raises(DamagedData):
+        opened(tmp_path)
+    assert (tmp_path / "fairlead.db").read_text() == text
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="missing"):
+        opened(tmp_path / "missing")
+
+
+def test_a_database_is_looked_at_under_the_lock_of_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise owner and tables may be seen at two moments, before and after another made it."""
+    order = []
+
+    class Noted(apsw.Connection):
+        def __init__(self, *args: Any, **others: Any) -> None:
+            order.append("look")
+            super().__init__(*args, **others)
+
+    monkeypatch.setattr("fcntl.flock", lambda *_: order.append("lock"))
+    monkeypatch.setattr("apsw.Connection", Noted)
+    prepare(tmp_path / "fairlead.db")
+    assert order == ["lock", "look"]
+
+
+def test_a_migration_that_does_not_fit_on_the_disk_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def too_much() -> tuple[str, ...]:
+        return ("CREATE TABLE big (x); INSERT INTO big VALUES (zeroblob(1000000));",)
+
+    class Small(apsw.Connection):
+        def __init__(self, *args: Any, **others: Any) -> None:
+            super().__init__(*args, **others)
+            self.pragma("max_page_count", 10)
+
+    monkeypatch.setattr(database, "migrations", too_much)
+    monkeypatch.setattr("apsw.Connection", Small)
+    with pytest.raises(DiskFull):
+        prepare(tmp_path / "fairlead.db")
+    monkeypatch.undo()
+    opened(tmp_path)
+
+
+def test_processes_that_make_one_new_folder_at_once_all_succeed(tmp_path: Path) -> None:
+    script = (
+        "import sys; from pathlib import Path; from storekit import *\n"
+        "print('ready', flush=True); sys.stdin.readline()\n"
+        "sqlite_store(Path(sys.argv[1]), RulesInForce(), Clock()).close()\n"
+    )
+    for number in range(3):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        children = [
+            subprocess.Popen(
+                [sys.executable, "-c", script, str(folder)],
+                env={"PYTHONPATH": str(HELPERS)},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            for _ in range(2)
+        ]
+        for child in children:
+            assert child.stdout is not None
+            assert child.stdout.readline() == "ready\n"
+        for child in children:
+            assert child.stdin is not None
+            child.stdin.write("go\n")
+            child.stdin.flush()
+        errors = [child.communicate()[1] for child in children]
+        assert [child.returncode for child in children] == [0, 0], errors
