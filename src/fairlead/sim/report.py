@@ -135,9 +135,10 @@ def _pending_svg(series: _Series) -> str:
     )
     foot = _HEIGHT + 16
     return (
-        f'<svg viewBox="0 0 {_WIDTH} {foot + 6}" role="img" aria-label="Pending documents">\n'
+        f'<svg viewBox="0 -18 {_WIDTH} {foot + 24}" role="img" aria-label="Pending documents">\n'
         f'{areas}\n<line class="axis" x1="0" y1="{_HEIGHT}" x2="{_WIDTH}" y2="{_HEIGHT}"/>\n'
-        f'<text x="2" y="12">{top}</text>\n<text x="2" y="{foot}">{series.times[0]:.12g} s</text>\n'
+        f'<text x="2" y="-5">{top:,} at most</text>\n'
+        f'<text x="2" y="{foot}">{series.times[0]:.12g} s</text>\n'
         f'<text x="{_WIDTH - 2}" y="{foot}" text-anchor="end">{series.times[-1]:.12g} s</text>\n'
         "</svg>"
     )
