@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from enum import IntEnum
+from threading import RLock
 
 from fairlead.core.documents import Broken, Claim
 from fairlead.engines.seat import Seat
@@ -43,14 +44,14 @@ class Every:
     """True once in so many seconds, and at the first time."""
 
     def __init__(self) -> None:
-        self._next = 0.0
+        self._last = float("-inf")
 
     def __call__(self, seconds: float) -> bool:
         """Whether the time has come."""
         now = time.monotonic()
-        is_due = now >= self._next
+        is_due = now >= self._last + seconds
         if is_due:
-            self._next = now + seconds
+            self._last = now
         return is_due
 
 
@@ -76,6 +77,7 @@ class LocalEngine:
         self._on_tick = on_tick
         self._selector = selectors.DefaultSelector()
         self._bell, self._button = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._button_lock = RLock()  # a signal may come while its own thread holds it
         self._selector.register(self._bell, selectors.EVENT_READ)
         self._finisher = Finisher(store, texts, self._wake)
         self._seats: list[Seat] = []
@@ -121,6 +123,7 @@ class LocalEngine:
         return until_idle and not self._finisher.held() and self._store.is_idle()
 
     def _turn(self) -> None:
+        self._keep_leases()  # before a claim, which takes back what ran out while we slept
         if self._stop is Stop.NO:
             self._claim()
         for key, _ in self._selector.select(self._patience()):
@@ -130,20 +133,27 @@ class LocalEngine:
                 self._hush()
         self._raise_if_unsaved()
         self._end_overlong()
-        self._keep_leases()
         self._on_tick()
 
     # --- claims ---
 
     def _claim(self) -> None:
         """Fill the free seats, if anything may have changed since nothing was left."""
-        free = [seat for seat in self._seats if seat.is_free]
-        if not free or not self._may_find_work():
+        free = self._free_seats()
+        if not free or self._finisher.is_behind() or not self._may_find_work():
             return
         claims = self._store.claim_for([seat.name for seat in free])
         for seat, claim in zip(free, claims, strict=False):
             self._start(seat, claim)
         self._ran_dry = len(claims) < len(free)
+
+    def _free_seats(self) -> list[Seat]:
+        """Those ready for a document; one under limits of before first gets a new child."""
+        limits = self._limits()
+        for seat in self._seats:
+            if seat.is_free and seat.limits != limits:
+                self._reseat(seat)
+        return [seat for seat in self._seats if seat.is_free]
 
     def _may_find_work(self) -> bool:
         """After a claim in vain: only when something was committed since, or time has passed."""
@@ -177,14 +187,16 @@ class LocalEngine:
 
     def _hear(self, seat: Seat) -> None:
         """A worker has something to say: it is ready, it is done, or it died."""
+        was_ready = seat.is_free
         try:
             result = seat.receive()
         except ChildDied as death:
-            self._survive(death)
+            if not was_ready:
+                self._survive(death)
             self._reseat(seat)
             return
+        self._deaths = 0
         if seat.claim is not None and result is not None:
-            self._deaths = 0
             self._finisher.add(seat.claim, result, seat.seconds())
             self._selector.unregister(seat)
             seat.rest(self._limits(), is_suspect=isinstance(result, Broken))
@@ -205,11 +217,11 @@ class LocalEngine:
         self._listen(seat)
 
     def _survive(self, death: ChildDied) -> None:
-        """A child that dies idle is replaced; one after another means that none can start."""
+        """A child that dies at its start is replaced; several in a row mean that none can."""
         self._deaths += 1
         if self._deaths >= MOST_DEATHS_AT_START:
             raise FairleadError(
-                f"worker processes end before they have read anything ({death.how}); "
+                f"worker processes end as soon as they start ({death.how}); "
                 "check the installation with: fairlead doctor"
             )
 
@@ -220,7 +232,8 @@ class LocalEngine:
         at_work = {seat.claim: seat for seat in self._seats if seat.claim is not None}
         lost: list[Claim] = []
         if self._is_time_to_renew(self._lease() / 3):
-            lost = self._store.renew([*at_work, *self._finisher.held()])
+            held = [*at_work, *self._finisher.held()]
+            lost = self._store.renew(held) if held else []
         elif at_work and self._is_time_to_watch(WATCH_SECONDS):
             lost = self._store.lost(list(at_work))
         for claim in lost:
@@ -240,8 +253,10 @@ class LocalEngine:
         return max(0.0, min(WATCH_SECONDS, soonest))
 
     def _wake(self) -> None:
-        with suppress(BlockingIOError):  # a full pipe wakes as well
-            os.write(self._button, b"!")
+        # A full pipe wakes as well, and an engine that has ended needs no waking.
+        with self._button_lock, suppress(BlockingIOError):
+            if self._button >= 0:
+                os.write(self._button, b"!")
 
     def _hush(self) -> None:
         with suppress(BlockingIOError):
@@ -252,13 +267,22 @@ class LocalEngine:
             raise self._finisher.error
 
     def _close(self) -> None:
-        """End the children, give back what they were at, and save what they had done."""
+        """End the children, save what they had done, and give back all the rest."""
         unfinished = [seat.claim for seat in self._seats if seat.claim is not None]
         for seat in self._seats:
             seat.close()
-        with suppress(FairleadError):  # else the leases end by themselves
-            self._store.release(unfinished)
-        self._finisher.close()
+        self._give_back([*unfinished, *self._finisher.close()])
         self._selector.close()
-        os.close(self._bell)
-        os.close(self._button)
+        self._close_bell()
+
+    def _give_back(self, claims: list[Claim]) -> None:
+        if claims:
+            with suppress(FairleadError):  # else the leases end by themselves
+                self._store.release(claims)
+
+    def _close_bell(self) -> None:
+        """For good: the number of a closed pipe is soon another file's."""
+        with self._button_lock:
+            bell, button, self._bell, self._button = self._bell, self._button, -1, -1
+            os.close(bell)
+            os.close(button)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from fairlead.core.documents import Broken, Claim, Failed
+from fairlead.errors import FairleadError
 from fairlead.work.liveness import worker_name
 from fairlead.work.results import Extraction, failure, parse_answer
 from fairlead.work.sandbox import ChildDied, Job, Limits, Sandbox
@@ -20,8 +21,8 @@ class Seat:
         self.name = worker_name(number)
         self.claim: Claim | None = None
         self.deadline = float("inf")
+        self.limits = limits
         self._began = 0.0
-        self._limits = limits
         self._sandbox = self._started()
 
     @property
@@ -40,10 +41,10 @@ class Seat:
 
     def start(self, claim: Claim, job: Job) -> None:
         """Begin with a document; raises ChildDied when there is nobody to do it."""
-        self._sandbox.send(job)
-        self.claim = claim
+        self.claim = claim  # first: whatever interrupts this, the claim is at hand to give back
         self._began = time.monotonic()
-        self.deadline = self._began + self._limits.seconds
+        self.deadline = self._began + self.limits.seconds
+        self._sandbox.send(job)
 
     def seconds(self) -> float:
         """How long the document at hand has been worked on."""
@@ -62,7 +63,7 @@ class Seat:
     def rest(self, limits: Limits, *, is_suspect: bool) -> None:
         """Let go of the document; a child that is spent or suspect makes way for a new one."""
         is_spent = not self._sandbox.ready or self._sandbox.jobs_done >= RECYCLE_AFTER
-        if is_spent or is_suspect or limits != self._limits:
+        if is_spent or is_suspect:
             self.replace(limits)
         self._forget()
 
@@ -70,7 +71,7 @@ class Seat:
         """End the child at once, whatever it does, and put in a new one."""
         self.close()
         self._forget()
-        self._limits = limits
+        self.limits = limits
         self._sandbox = self._started()
 
     def close(self) -> None:
@@ -83,6 +84,12 @@ class Seat:
         self.deadline = float("inf")
 
     def _started(self) -> Sandbox:
-        sandbox = Sandbox(self._limits)
-        sandbox.start()
+        sandbox = Sandbox(self.limits)
+        try:
+            sandbox.start()
+        except OSError as error:
+            raise FairleadError(
+                f"a worker process could not be started ({error.strerror or error}); "
+                "ask for fewer --workers, or let this user have more processes and open files"
+            ) from error
         return sandbox

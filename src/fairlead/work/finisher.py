@@ -21,6 +21,8 @@ from fairlead.work.results import Extraction
 
 Result = Extraction | Failed | Broken
 MOST_TOGETHER = 64
+MOST_CHARACTERS = 50_000_000
+"""Text that may wait to be saved before no further document is begun: it is all in memory."""
 
 
 class Settled(NamedTuple):
@@ -41,6 +43,7 @@ class Finisher:
         self._on_saved = on_saved
         self._queue: list[Settled] = []
         self._held: list[Claim] = []
+        self._characters = 0
         self._is_closing = False
         self._changed = Condition()
         self._thread = Thread(target=self._work, name="fairlead-finisher", daemon=True)
@@ -50,6 +53,7 @@ class Finisher:
         """Take over a claim with its result and how long the work took."""
         with self._changed:
             self._queue.append(Settled(claim, result, seconds))
+            self._characters += _length(result)
             self._changed.notify_all()
 
     def held(self) -> list[Claim]:
@@ -57,23 +61,30 @@ class Finisher:
         with self._changed:
             return [each.claim for each in self._queue] + self._held
 
-    def close(self) -> None:
-        """Save what was taken over, then end."""
+    def is_behind(self) -> bool:
+        """Whether so much text waits to be saved that no more should be made."""
+        with self._changed:
+            return self._characters > MOST_CHARACTERS
+
+    def close(self) -> list[Claim]:
+        """Save what was taken over, then end; return the claims whose result is not saved."""
         with self._changed:
             self._is_closing = True
             self._changed.notify_all()
         self._thread.join()
+        return self.held()
 
     def _work(self) -> None:
         while group := self._next_group():
             try:
                 self._save(group)
-            except Exception as error:  # the engine raises it; the leases end by themselves
+            except Exception as error:  # the engine raises it, and gives back what is held
                 self.error = error
                 return
-            finally:
+            else:
                 with self._changed:
                     self._held = []
+            finally:
                 self._on_saved()
 
     def _next_group(self) -> list[Settled]:
@@ -82,6 +93,7 @@ class Finisher:
             self._changed.wait_for(lambda: self._queue or self._is_closing)
             group, self._queue = self._queue[:MOST_TOGETHER], self._queue[MOST_TOGETHER:]
             self._held = [each.claim for each in group]
+            self._characters -= sum(_length(each.result) for each in group)
             return group
 
     def _save(self, group: Sequence[Settled]) -> None:
@@ -105,6 +117,10 @@ class Finisher:
         if encoded:
             self._texts.put_all([(key, partial(BytesIO, text)) for key, text in encoded.items()])
         return [(each.claim, _outcome(each, encoded)) for each in group]
+
+
+def _length(result: Result) -> int:
+    return len(result.text) if isinstance(result, Extraction) else 0
 
 
 def _text_key(claim: Claim) -> str:
