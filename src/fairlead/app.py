@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -24,7 +24,7 @@ from fairlead.ports import Files, Store
 from fairlead.settings import Explained, Settings, Sources
 from fairlead.stores.sqlite import SqliteStore
 from fairlead.work.sandbox import Limits
-from fairlead.work.sweep import Sweeper, sweep
+from fairlead.work.sweep import Sweeper, portions
 
 
 class Fairlead:
@@ -48,6 +48,7 @@ class Fairlead:
         self._clock = clock or time.time
         self._sources = Sources(self.folder.path, flags=settings)
         self.folder.make()
+        self.folder.check_whole()
         self.store: Store = SqliteStore(
             self.folder.database, rules=self._sources.rules, clock=self._clock
         )
@@ -251,8 +252,11 @@ class Fairlead:
 
     def sweep(self) -> int:
         """Remove files that belong to no document and are old; return how many."""
+        return sum(self._sweep_portions())
+
+    def _sweep_portions(self) -> Iterator[int]:
         before = time.time() - self.settings.sweep_after  # files have the machine's times
-        return sweep(self.store, self._files, self._texts, before=before)
+        return portions(self.store, self._files, self._texts, before=before)
 
     # --- work ---
 
@@ -272,7 +276,7 @@ class Fairlead:
 
     def sweeper(self) -> Sweeper:
         """A thread that sweeps now and every hour, until it is closed."""
-        return Sweeper(self.sweep)
+        return Sweeper(self._sweep_portions)
 
     def run_until_idle(
         self, workers: int | None = None, *, on_tick: Callable[[], None] = lambda: None

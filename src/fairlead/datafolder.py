@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from fairlead.errors import DataError, DataInUse, NoDataFolder
+from fairlead.errors import DamagedData, DataError, DataInUse, NoDataFolder
 from fairlead.files.local import fsync_folder, translated
 
 
@@ -44,11 +44,27 @@ class DataFolder:
 
     def check_exists(self) -> None:
         """Refuse a folder that holds no Fairlead data."""
-        if not self.database.exists():
+        if not self._has_database():
             raise NoDataFolder(
                 f"there is no Fairlead data in {self.path}; name the folder with --data or "
                 "FAIRLEAD_DATA, or submit a first document: fairlead docs submit"
             )
+
+    def check_whole(self) -> None:
+        """Refuse documents without their database: a new one would take them all for orphans."""
+        if self._has_database() or not any(self.files.glob("[!i]*/*")):  # not those in incoming/
+            return
+        if not self._has_database():  # else another process has just begun here
+            raise DamagedData(
+                f"{self.path} has documents but no {self.database.name}; restore that file from a "
+                "backup, or choose another folder with --data"
+            )
+
+    def _has_database(self) -> bool:
+        try:
+            return self.database.exists()
+        except OSError as error:
+            raise translated(error, self.path) from error
 
     @contextmanager
     def as_server(self) -> Iterator[None]:
@@ -78,15 +94,23 @@ class DataFolder:
         return None
 
     def _take(self, lock: int) -> None:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise DataInUse(
-                f"process {_pid_in(lock)} already serves {self.path}; stop it first, give it more "
-                "--workers, or choose another folder with --data"
-            ) from None
+        while not _is_locked(lock):
+            server = self.server_pid()
+            if server is not None:  # else somebody only looked whether there is a server
+                raise DataInUse(
+                    f"process {server} already serves {self.path}; stop it first, give it more "
+                    "--workers, or choose another folder with --data"
+                )
         os.ftruncate(lock, 0)
         os.pwrite(lock, str(os.getpid()).encode(), 0)
+
+
+def _is_locked(lock: int) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _pid_in(lock: int) -> int:

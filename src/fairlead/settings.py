@@ -25,6 +25,19 @@ ENVIRONMENT_PREFIX = "FAIRLEAD_"
 NOT_SETTINGS = frozenset({"FAIRLEAD_DATA"})
 
 
+# What a computer can do, and what keeps the promise: a sweep must never meet a submission.
+_BOUNDS = {
+    "workers": (1, 256),
+    "max_attempts": (1, 1000),
+    "max_characters": (1, 200_000_000),
+    "max_document_bytes": (1, 10**15),
+    "memory_limit": (200_000_000, 10**15),
+    "lease": (1, 86_400),
+    "time_limit": (1, 86_400),
+    "sweep_after": (3600, 10**9),
+}
+
+
 def _setting(default: Any, help_text: str) -> Any:
     return field(default=default, metadata={"help": help_text})
 
@@ -63,11 +76,8 @@ class Settings:
         check_interval(self.reset_interval)
         if self.policy != "classic":
             raise InvalidSetting(f'policy must be "classic"; got {self.policy!r}')
-        for name in ("workers", "max_attempts", "max_characters", "max_document_bytes"):
-            _check_at_least(name, getattr(self, name), 1)
-        _check_at_least("memory_limit", self.memory_limit, 200_000_000)
-        for name in ("lease", "time_limit", "sweep_after"):
-            _check_at_least(name, getattr(self, name), 1)
+        for name, (least, most) in _BOUNDS.items():
+            _check_between(name, getattr(self, name), least, most)
         self.rules()
 
     def rules(self) -> Rules:
@@ -86,9 +96,9 @@ class Settings:
         return OverdueLane(after, self.lane_share) if self.overdue_lane else None
 
 
-def _check_at_least(name: str, value: float, least: float) -> None:
-    if not value >= least:
-        raise InvalidSetting(f"{name} must be {least:,} or more; got {value!r}")
+def _check_between(name: str, value: float, least: int, most: int) -> None:
+    if not least <= value <= most:
+        raise InvalidSetting(f"{name} must be from {least:,} to {most:,}; got {value!r}")
 
 
 class Explained(NamedTuple):
@@ -169,8 +179,13 @@ class Sources:
                 found = tomllib.load(stream)
         except (FileNotFoundError, NotADirectoryError):
             return {}
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
-            raise InvalidSetting(f"{self.file} cannot be read as TOML: {error}") from None
+        except OSError as error:
+            raise InvalidSetting(
+                f"{self.file} cannot be read ({error.strerror}); let this user read it, "
+                "or choose another folder with --data"
+            ) from None
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise InvalidSetting(f"{self.file} cannot be read as TOML: {error}; mend it") from None
         for name in found:
             _check_known(name, str(self.file))
         return found
@@ -185,12 +200,12 @@ class Sources:
             _check_known(name, f"environment variable {ENVIRONMENT_PREFIX}{name.upper()}")
         return found
 
-    def _file_stamp(self) -> tuple[int, int] | None:
+    def _file_stamp(self) -> tuple[int, ...] | None:
         try:
             found = self.file.stat()
         except OSError:
             return None
-        return found.st_mtime_ns, found.st_size
+        return found.st_ino, found.st_mtime_ns, found.st_size
 
 
 def _check_known(name: str, where: str) -> None:

@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,9 +15,11 @@ import click
 from fairlead.app import Fairlead
 from fairlead.core.documents import Customer, Document
 from fairlead.core.explain import why_reset
-from fairlead.errors import FairleadError, UsageError
+from fairlead.errors import DataError, FairleadError, UsageError
 
 DEFAULT_DATA = "fairlead-data"
+NARROWEST = 72
+"""Columns of a table that a terminal has at least; a narrower one breaks the lines itself."""
 
 C = TypeVar("C", bound=Callable[..., Any])
 
@@ -35,18 +38,34 @@ class Sentence(click.ClickException):
 
     def show(self, file: Any = None) -> None:
         """Write the sentence to stderr."""
-        click.echo(f"fairlead: {self.format_message()}", file=file or sys.stderr)
+        click.echo(f"fairlead: {safe(self.format_message())}", file=file or sys.stderr)
 
 
 class FriendlyGroup(click.Group):
-    """Turns the errors of Fairlead into a sentence and an exit code."""
+    """Turns errors of Fairlead, and about files, into a sentence and an exit code."""
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
+        _write_what_the_encoding_has()
         try:
             return super().invoke(ctx)
         except FairleadError as error:
             raise Sentence(error) from error
+        except OSError as error:
+            if error.filename is None:  # a pipe whose reader is gone, for one: Click knows
+                raise
+            sentence = f"{error.filename}: {error.strerror}; check the path and its permissions"
+            raise Sentence(DataError(sentence)) from error
+
+
+def _write_what_the_encoding_has() -> None:
+    """A name that stdout's encoding lacks is shown with question marks, and is no error."""
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="surrogateescape" if _is_utf8() else "replace")
+
+
+def _is_utf8() -> bool:
+    return (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
 
 
 data_option = click.option(
@@ -68,7 +87,7 @@ def existing(data: Path) -> Fairlead:
 
 def print_json(value: Any) -> None:
     """One JSON value to stdout."""
-    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+    click.echo(json.dumps(value, indent=2, ensure_ascii=not _is_utf8()))
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, empty: str) -> None:
@@ -82,12 +101,11 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, empty:
 
     console = Console(file=sys.stdout, highlight=False)
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        table.add_column(column, overflow="fold", no_wrap=not console.is_terminal)
+    for column in columns:  # an id is there to be copied
+        table.add_column(column, overflow="fold", no_wrap=column == "id" or not console.is_terminal)
     for row in rows:
         table.add_row(*(Text(safe(cell)) for cell in row))
-    if not console.is_terminal:
-        console.width = 10_000
+    console.width = max(console.width, NARROWEST) if console.is_terminal else 10_000
     console.print(table)
 
 

@@ -64,7 +64,7 @@ def list_command(
     columns = ["id", "customer", "name", "state", "priority", "count", "waited", "error"]
     print_table(columns, [_row(each, now) for each in shown], empty="no documents")
     if following:
-        click.echo(f"more: fairlead docs list --cursor {following}", err=True)
+        click.echo(f"more: the same command with --cursor {following}", err=True)
 
 
 @docs_group.command("show")

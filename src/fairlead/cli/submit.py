@@ -18,6 +18,7 @@ from fairlead.core.states import State
 from fairlead.errors import FairleadError, UnreadableSource, UsageError
 from fairlead.intake.intake import check_file
 from fairlead.intake.names import check_customer, check_name
+from fairlead.settings import Sources
 
 BATCH = 100
 
@@ -50,7 +51,8 @@ def submit_command(
 ) -> None:
     """Submit files, and all files of folders but the hidden ones."""
     check_customer(customer)
-    files = _checked(list(_files(paths)), skip_bad=skip_bad)
+    limit = Sources(data).settings().max_document_bytes
+    files = _checked(list(_files(paths)), limit, skip_bad=skip_bad)
     if name is not None and len(files) != 1:
         raise UsageError(f"--name names one file; {len(files)} were given")
     if name is not None:
@@ -80,10 +82,17 @@ class _Manner:
 
 def _files(paths: Sequence[Path]) -> Iterator[Path]:
     for path in paths:
-        if path.is_dir():
+        if _is_folder(path):
             yield from _files_in(path)
         else:
             yield path
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:  # the check of files says what is wrong
+        return False
 
 
 def _files_in(folder: Path) -> Iterator[Path]:
@@ -97,15 +106,17 @@ def _files_in(folder: Path) -> Iterator[Path]:
         yield from (Path(parent, each) for each in sorted(names) if not each.startswith("."))
 
 
-def _checked(files: list[Path], *, skip_bad: bool) -> list[Path]:
+def _checked(files: list[Path], limit: int, *, skip_bad: bool) -> list[Path]:
     """The files that can be submitted. Without `skip_bad`, one that cannot refuses them all."""
     good = []
     for file in files:
         try:
-            check_file(file)
+            check_file(file, limit)
         except FairleadError as error:
-            if not skip_bad:
+            if not skip_bad and len(files) == 1:
                 raise
+            if not skip_bad:
+                raise type(error)(f"{error}, or leave such files out with --skip-bad") from None
             click.echo(f"skipped: {safe(str(error))}", err=True)
         else:
             good.append(file)

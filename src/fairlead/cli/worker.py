@@ -65,10 +65,11 @@ class Journal:
 
     def write(self) -> None:
         """Write what is new."""
-        for event in self._fairlead.events(self._seen):
-            self._seen = event.seq
-            if event.document and event.kind in (EventKind.DONE, EventKind.FAILED):
-                click.echo(_line(self._fairlead.document(event.document)), err=True)
+        while events := self._fairlead.events(self._seen):
+            for event in events:
+                self._seen = event.seq
+                if event.document and event.kind in (EventKind.DONE, EventKind.FAILED):
+                    click.echo(_line(self._fairlead.document(event.document)), err=True)
 
 
 def _line(document: Document) -> str:

@@ -212,4 +212,7 @@ def translated(error: OSError, folder: Path) -> DataError:
             f"{folder} cannot be written; give this user write permission on it, "
             "or choose another folder with --data"
         )
-    return DataError(f"{folder} cannot be used: {error.strerror or error}")
+    return DataError(
+        f"{folder} cannot be used ({error.strerror or error}); mend that, "
+        "or choose another folder with --data"
+    )

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from fairlead.core.documents import Document, NewDocument, Submission
-from fairlead.errors import DataError, EmptyDocument, UnreadableSource
+from fairlead.errors import DataError, EmptyDocument, TooLarge, UnreadableSource
 from fairlead.ids import new_id
 from fairlead.intake.names import check_customer, check_name
 from fairlead.ports import Files, Opener, Store, Stored
@@ -52,18 +52,17 @@ class Intake:
         check_customer(customer)
         if not sources:
             return []
-        offered = [self._look_at(source, name) for source, name in sources]
-        stored = self._files.put_all(
-            [(each.id, each.open) for each in offered], limit=self._limit()
-        )
+        limit = self._limit()
+        offered = [self._look_at(source, name, limit) for source, name in sources]
+        stored = self._files.put_all([(each.id, each.open) for each in offered], limit=limit)
         try:
             return self._accept(customer, offered, stored, urgent=urgent, strict=strict, key=key)
         except Exception:
             self._remove_refused(stored)
             raise
 
-    def _look_at(self, source: Source, name: str | None) -> _Offered:
-        opener, own_name = _opened(source)
+    def _look_at(self, source: Source, name: str | None, limit: int) -> _Offered:
+        opener, own_name = _opened(source, limit)
         wanted = own_name if name is None else name
         return _Offered(new_id(self._clock()), check_name(wanted), opener)
 
@@ -101,25 +100,37 @@ class Intake:
             self._files.delete(keys - self._store.known_documents(keys))
 
 
-def _opened(source: Source) -> tuple[Opener, str]:
+def _opened(source: Source, limit: int) -> tuple[Opener, str]:
     if isinstance(source, bytes):
         return lambda: BytesIO(source), "document"
     if isinstance(source, str | Path):
         path = Path(source)
-        check_file(path)
+        check_file(path, limit)
         return lambda: path.open("rb"), path.name
     name = getattr(source, "name", None)
     own_name = Path(name).name if isinstance(name, str) else "document"
     return lambda: nullcontext(source), own_name
 
 
-def check_file(path: Path) -> None:
+def check_file(path: Path, limit: int) -> None:
     """Refuse early, before anything is written, a file that could not be accepted anyway."""
+    size = _size_of_readable(path)
+    _check_not_empty(size, str(path))
+    if size > limit:
+        raise TooLarge(
+            f"{str(path)!r} has {size:,} bytes and {limit:,} are allowed; submit a smaller file, "
+            "or raise the setting max_document_bytes"
+        )
+    check_name(path.name)
+
+
+def _size_of_readable(path: Path) -> int:
     try:
         found = path.stat()
         if not stat.S_ISREG(found.st_mode):
             raise UnreadableSource(f"{path} is not a file; give the path of a file")
         path.open("rb").close()
+        return found.st_size
     except FileNotFoundError:
         raise UnreadableSource(f"{path} does not exist; check the path") from None
     except (OSError, ValueError) as error:
@@ -127,8 +138,6 @@ def check_file(path: Path) -> None:
         raise UnreadableSource(
             f"{path} cannot be read ({reason}); check its path and permissions"
         ) from None
-    _check_not_empty(found.st_size, path.name)
-    check_name(path.name)
 
 
 def _check_not_empty(size: int, name: str) -> None:

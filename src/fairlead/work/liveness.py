@@ -26,7 +26,11 @@ def is_known_dead(name: str) -> bool:
     found = _NAME.fullmatch(name)
     if found is None or found["machine"] != _machine():
         return False
-    return _started(int(found["pid"])) != int(found["started"])
+    pid = int(found["pid"])
+    started = _started(pid)
+    if started is None and _is_anothers(pid):  # who may hide it from this user
+        return False
+    return started != int(found["started"])
 
 
 @cache
@@ -39,6 +43,17 @@ def _machine() -> str:
         return f"{host}-unknown-{os.getpid()}"  # never equal to another's: leases decide
     marks = f"{host} {boot.read_text()} {space.stat().st_ino}"
     return f"{host}-{hashlib.sha256(marks.encode()).hexdigest()[:8]}"
+
+
+def _is_anothers(pid: int) -> bool:
+    """Whether there is such a process, of another user."""
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True
+    except (ProcessLookupError, OverflowError):
+        return False
+    return False
 
 
 def _started(pid: int) -> int | None:

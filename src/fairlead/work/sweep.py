@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from threading import Event, Thread
 
@@ -17,23 +17,27 @@ def sweep(store: Store, files: Files, texts: Files, *, before: float) -> int:
 
     The moment must lie well before any submission that may still be under way.
     """
-    removed = files.sweep_incoming(before) + texts.sweep_incoming(before)
+    return sum(portions(store, files, texts, before=before))
+
+
+def portions(store: Store, files: Files, texts: Files, *, before: float) -> Iterator[int]:
+    """Sweep folder by folder; between two of them one may stop."""
+    yield files.sweep_incoming(before) + texts.sweep_incoming(before)
     for keys in files.older_than(before):
         orphans = set(keys) - store.known_documents(keys)
         files.delete(orphans)
-        removed += len(orphans)
+        yield len(orphans)
     for keys in texts.older_than(before):
         orphans = set(keys) - store.known_texts({key.partition(".")[0] for key in keys})
         texts.delete(orphans)
-        removed += len(orphans)
-    return removed
+        yield len(orphans)
 
 
 class Sweeper:
     """Sweeps now and every hour, in a thread of its own."""
 
-    def __init__(self, sweep_once: Callable[[], int]) -> None:
-        self._sweep_once = sweep_once
+    def __init__(self, begin: Callable[[], Iterator[int]]) -> None:
+        self._begin = begin
         self._closing = Event()
         self._thread = Thread(target=self._work, name="fairlead-sweeper", daemon=True)
         self._thread.start()
@@ -48,3 +52,8 @@ class Sweeper:
             with suppress(DataError, OSError):  # the next hour comes
                 self._sweep_once()
             self._closing.wait(EVERY_SECONDS)
+
+    def _sweep_once(self) -> None:
+        for _ in self._begin():
+            if self._closing.is_set():
+                return
