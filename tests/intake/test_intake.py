@@ -180,6 +180,12 @@ def forbid_reading(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(Path, "open", open_)
 
 
+def test_a_file_that_is_open_as_text_is_refused(desk: Desk) -> None:
+    with pytest.raises(UnreadableSource, match="rb"):
+        desk.intake.submit("acme", [(io.StringIO("content"), None)])  # type: ignore[list-item]
+    assert desk.is_as_new()
+
+
 def test_a_file_that_vanishes_on_the_way_is_refused(
     desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,7 +14,7 @@ from fairlead.stores.sqlite.queries import statements
 
 
 def test_a_store_agrees_with_the_model(store_factory: StoreFactory) -> None:
-    check_against_model(store_factory, max_examples=150, stateful_step_count=50)
+    check_against_model(store_factory, max_examples=120, stateful_step_count=50)
 
 
 Mutation = Callable[[pytest.MonkeyPatch], None]

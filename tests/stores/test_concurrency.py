@@ -12,6 +12,7 @@ from typing import Any
 import apsw
 import pytest
 from storekit import (
+    STORES,
     Clock,
     RulesInForce,
     StoreFactory,
@@ -54,7 +55,7 @@ def test_threads_get_exact_counts(store: Store) -> None:
     assert store.customer("acme").waiting == AT_ONCE * EACH
 
 
-@pytest.mark.parametrize("kind", ["sqlite"])
+@pytest.mark.parametrize("kind", STORES)
 def test_processes_get_exact_counts(kind: str, tmp_path: Path) -> None:
     helpers = Path(__file__).parents[1] / "helpers"
     children = [
@@ -177,6 +178,23 @@ def test_an_interrupted_leader_leaves_nothing_half_done(embedded: Any) -> None:
     assert gathered.commits == 0
     assert embedded.customer("acme").waiting == 1
     assert submit_one(embedded, "acme").count == -1
+
+
+def test_an_interruption_after_the_commit_costs_the_others_nothing(
+    embedded: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = embedded._writer._commit
+
+    def commit_and_interrupt(batch: list[Any]) -> None:
+        commit(batch)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(embedded._writer, "_commit", commit_and_interrupt)
+    futures = Gathered(embedded).run([lambda: submit_one(embedded, "acme")] * 3)
+    told = [each.result().id for each in futures if each.exception() is None]
+    assert len(told) == 2
+    assert embedded.known_documents(told) == set(told)
+    assert embedded.customer("acme").waiting == 3
 
 
 def test_a_write_that_an_interrupted_leader_took_along_does_not_wait_for_ever(

@@ -107,7 +107,7 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=120)
 @given(history=steps, cap=st.sampled_from([None, 1, 2]))
 def test_nobody_else_is_affected(
     store_factory: StoreFactory, history: list[Step], cap: int | None

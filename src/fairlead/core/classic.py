@@ -97,11 +97,15 @@ class FifoPolicy:
 
 def check_interval(seconds: float) -> float:
     """The reset interval as a float; refuses what is not a length of time."""
-    if not (math.isfinite(seconds) and seconds >= 0):
+    if not _is_number(seconds) or not (math.isfinite(seconds) and seconds >= 0):
         raise InvalidSetting(
             f"reset_interval must be a number of seconds of 0 or more; got {seconds!r}"
         )
     return float(seconds)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def check_reset(reset: str) -> Reset:

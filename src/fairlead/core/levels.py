@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import pairwise
+from operator import neg
 
 from fairlead.errors import InvalidSetting
 
@@ -11,8 +13,11 @@ DEFAULT_THRESHOLDS = (-2, -4, -6, -8, -10, -12, -14, -20)
 
 
 def priority(count: int, thresholds: Sequence[int]) -> int:
-    """1 for the first documents of a burst, one more for each threshold the count fell below."""
-    return 1 + sum(count < bound for bound in thresholds)
+    """1 for the first documents of a burst, one more for each threshold the count fell below.
+
+    The thresholds fall, so those above the count stand first.
+    """
+    return 1 + bisect_left(thresholds, -count, key=neg)
 
 
 def lowest_bound_passed(count: int, thresholds: Sequence[int]) -> int | None:

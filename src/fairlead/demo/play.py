@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 from fairlead.app import Fairlead
 from fairlead.core.classic import FifoPolicy
-from fairlead.core.documents import Document
+from fairlead.core.documents import Document, Event, EventKind
 from fairlead.core.states import State
 from fairlead.demo.samples import Sample, samples
 from fairlead.sim.simulate import simulate
-from fairlead.sim.summary import Waits, summarise, waits_of
+from fairlead.sim.summary import Summary, Waits, summarise, waits_of
 from fairlead.sim.trace import Arrival
 
 LARGE = "Harbour Logistics"
@@ -79,32 +79,40 @@ def _made(made: Iterator[Sample], on_made: Callable[[], None]) -> Iterator[Sampl
 
 
 class Play:
-    """Submits each scene when its moment has come, and watches."""
+    """Submits each scene when its moment has come, and follows the record of events."""
 
     def __init__(self, fairlead: Fairlead, scenes: list[Scene]) -> None:
         self._fairlead = fairlead
-        self._scenes = scenes
         self._to_come = list(scenes)
+        self._tallies: dict[str, _Tally] = {}
+        self._seen = 0
         self.documents_in_all = sum(len(scene.samples) for scene in scenes)
         self._submit_next()
 
     def advance(self) -> None:
-        """Submit what is due."""
-        while self._to_come and self._done_of_large() >= self._to_come[0].after:
+        """Take note of what happened, and submit what is due."""
+        for event in self._fairlead.events(self._seen):
+            self._seen = event.seq
+            if event.document is not None:
+                self._tallies[event.customer].note(event)
+        while self._to_come and self._tallies[LARGE].done >= self._to_come[0].after:
             self._submit_next()
 
     def standings(self) -> list[Standing]:
         """How each customer is doing that has sent something."""
         now = self._fairlead.now()
-        return [_standing(name, own, now) for name, own in self._by_customer().items() if own]
+        return [tally.standing(name, now) for name, tally in self._tallies.items()]
 
     def verdicts(self) -> list[Verdict]:
         """What each customer waited, beside first come, first served with the same times."""
-        arrivals = [_arrival(each) for each in self._documents()]
+        documents = self._documents()
+        next_claim = _next_claims(self._fairlead.events(limit=10 * self.documents_in_all))
+        arrivals = [_arrival(each, next_claim.get(each.id)) for each in documents]
         runs = simulate(arrivals, FifoPolicy(), self._fairlead.settings.workers, None)
         fifo = summarise(arrivals, runs)
         return [
-            _verdict(name, own, fifo.customers[name]) for name, own in self._by_customer().items()
+            _verdict(name, [each for each in documents if each.customer == name], fifo)
+            for name in self._tallies
         ]
 
     def failed(self) -> list[Document]:
@@ -114,46 +122,75 @@ class Play:
     def _submit_next(self) -> None:
         scene = self._to_come.pop(0)
         sources = [(sample.content, sample.name) for sample in scene.samples]
-        self._fairlead.submit_many(scene.customer, sources)
-
-    def _done_of_large(self) -> int:
-        return len(self._scenes[0].samples) - self._fairlead.customer(LARGE).pending
+        accepted = self._fairlead.submit_many(scene.customer, sources)
+        self._tallies[scene.customer] = _Tally(accepted)
 
     def _documents(self) -> list[Document]:
-        """All so far, in order of arrival."""
+        """All, in order of arrival."""
         return self._fairlead.documents(limit=self.documents_in_all)[::-1]
 
-    def _by_customer(self) -> dict[str, list[Document]]:
-        found: dict[str, list[Document]] = {scene.customer: [] for scene in self._scenes}
-        for document in self._documents():
-            found[document.customer].append(document)
-        return found
+
+class _Tally:
+    """One customer's documents, followed by events."""
+
+    def __init__(self, accepted: list[Document]) -> None:
+        self._accepted = accepted
+        self._waiting = {each.id: each for each in accepted}
+        self._waits: dict[str, float] = {}
+        self.done = 0
+
+    def note(self, event: Event) -> None:
+        """Follow one event."""
+        document = event.document or ""
+        if event.kind is EventKind.CLAIMED and document in self._waiting:
+            self._waits[document] = event.at - self._waiting.pop(document).submitted_at
+        self.done += event.kind in (EventKind.DONE, EventKind.FAILED)
+
+    def standing(self, customer: str, now: float) -> Standing:
+        """How the customer is doing."""
+        waiting = self._waiting.values()
+        waits = waits_of([*self._waits.values(), *(now - each.submitted_at for each in waiting)])
+        return Standing(
+            customer=customer,
+            documents=len(self._accepted),
+            waiting=len(waiting),
+            processing=len(self._waits) - self.done,
+            done=self.done,
+            priority=min((each.priority for each in waiting), default=None),
+            mean_wait=waits.mean,
+            longest_wait=waits.max,
+        )
 
 
-def _standing(customer: str, own: list[Document], now: float) -> Standing:
-    waiting = [each for each in own if each.state is State.WAITING]
-    waits = waits_of((each.started_at or now) - each.submitted_at for each in own)
-    return Standing(
-        customer=customer,
-        documents=len(own),
-        waiting=len(waiting),
-        processing=sum(each.state is State.PROCESSING for each in own),
-        done=sum(not each.state.is_pending for each in own),
-        priority=min((each.priority for each in waiting), default=None),
-        mean_wait=waits.mean,
-        longest_wait=waits.max,
-    )
-
-
-def _verdict(customer: str, own: list[Document], fifo: Waits) -> Verdict:
+def _verdict(customer: str, own: list[Document], fifo: Summary) -> Verdict:
     levels = [each.priority for each in own]
     waited = waits_of(_started(each) - each.submitted_at for each in own)
-    return Verdict(customer, len(own), (min(levels), max(levels)), waited, fifo)
+    return Verdict(customer, len(own), (min(levels), max(levels)), waited, fifo.customers[customer])
 
 
-def _arrival(document: Document) -> Arrival:
-    """The document as a row of a trace: when it came, and how long its work took."""
-    return Arrival(document.submitted_at, document.customer, document.seconds or 0.0)
+def _next_claims(events: list[Event]) -> dict[str, float]:
+    """For each document, when its worker took the next one."""
+    found: dict[str, float] = {}
+    at_hand: dict[str, str] = {}
+    for event in events:
+        if event.kind is EventKind.CLAIMED and event.document is not None:
+            worker = event.data["worker"]
+            if worker in at_hand:
+                found[at_hand[worker]] = event.at
+            at_hand[worker] = event.document
+    return found
+
+
+def _arrival(document: Document, next_claim: float | None) -> Arrival:
+    """The document as a row of a trace: when it came, and how long it kept its worker.
+
+    That is until the worker took the next one, so that what lies between two documents counts
+    for both rules alike; where the worker then idled, until the document was done.
+    """
+    started = _started(document)
+    done = document.finished_at or started
+    free = done if next_claim is None else min(done, next_claim)
+    return Arrival(document.submitted_at, document.customer, free - started)
 
 
 def _started(document: Document) -> float:

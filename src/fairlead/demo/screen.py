@@ -8,6 +8,7 @@ from importlib.resources import files
 from io import StringIO
 from pathlib import Path
 
+from rich.box import SIMPLE_HEAVY
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
@@ -60,7 +61,7 @@ class LiveScreen:
 
 def live_table(standings: Sequence[Standing]) -> Table:
     """Each customer's pending documents, priority and waits, as they are now."""
-    table = Table(title="Fairlead at work", title_justify="left")
+    table = Table(title="Fairlead at work", title_justify="left", box=SIMPLE_HEAVY)
     table.add_column("customer")
     for column in ("pending", "processing", "done", "next priority", "mean wait", "longest wait"):
         table.add_column(column, justify="right")
@@ -83,6 +84,7 @@ def verdict_table(verdicts: Sequence[Verdict]) -> Table:
         title="Seconds from submission to start, beside first come, first served (FIFO)",
         title_justify="left",
         header_style="bold",
+        box=SIMPLE_HEAVY,
     )
     table.add_column("customer\n", no_wrap=True)
     table.add_column("docu-\nments", justify="right")

@@ -161,6 +161,8 @@ def _chunks(opener: Opener) -> Iterator[bytes]:
     try:
         with opener() as stream:
             while chunk := stream.read(_CHUNK):
+                if isinstance(chunk, str):
+                    raise UnreadableSource('the document is open as text; open it with mode "rb"')
                 yield chunk
     except OSError as error:
         raise UnreadableSource(f"the document cannot be read: {error}") from error

@@ -27,7 +27,6 @@ BUSY_MILLISECONDS = 30_000
 _PRAGMAS = """
 PRAGMA synchronous = FULL;
 PRAGMA cache_size = -65536;
-PRAGMA mmap_size = 1073741824;
 PRAGMA wal_autocheckpoint = 8000;
 PRAGMA journal_size_limit = 67108864;
 PRAGMA temp_store = MEMORY;

@@ -28,12 +28,14 @@ class _Write(Generic[T]):
     def __init__(self, action: Callable[[apsw.Connection], T], *, durable: bool) -> None:
         self.action = action
         self.durable = durable
+        self.has_run = False
         self.is_settled = False
         self.error: Exception | None = None
         self.result: T
 
     def run(self, connection: apsw.Connection) -> None:
         self.result = self.action(connection)
+        self.has_run = True
 
     def run_beside_others(self, connection: apsw.Connection) -> None:
         """Run in a savepoint of its own, so that its error undoes nothing of the others."""
@@ -43,7 +45,7 @@ class _Write(Generic[T]):
         except Exception as error:
             if not connection.in_transaction:  # SQLite rolled back all of it, as on a full disk
                 raise
-            self.error = error
+            self.error, self.has_run = error, True
             connection.execute("ROLLBACK TO one")
         connection.execute("RELEASE one")
 
@@ -95,7 +97,8 @@ class Writer:
         except Exception as error:  # each caller gets it
             self._undo(batch, error)
         except BaseException:
-            self._undo(batch, StoreBusy("the write was interrupted and undone; try again"))
+            if not self._is_committed(batch):
+                self._undo(batch, StoreBusy("the write was interrupted and undone; try again"))
             raise
         finally:
             for write in batch:
@@ -110,6 +113,10 @@ class Writer:
             for write in batch:
                 write.run_beside_others(self._connection)
         self._connection.execute("COMMIT")
+
+    def _is_committed(self, batch: list[_Write[Any]]) -> bool:
+        """Whether an interruption came too late to undo anything."""
+        return all(write.has_run for write in batch) and not self._connection.in_transaction
 
     def _set_durable(self, *, durable: bool) -> None:
         if durable != self._is_durable:

@@ -1,0 +1,1 @@
+"""Benchmarks: `make bench`. Ratios count; rates depend on the machine."""

@@ -1,0 +1,170 @@
+"""Measures submission and claim, with few and with very many documents pending."""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from fairlead import Fairlead
+from fairlead.core.documents import Claim, Done, NewDocument, Submission
+from fairlead.core.rules import Rules
+from fairlead.ids import new_id
+from fairlead.stores.sqlite import SqliteStore
+
+BATCH = 500
+ROUNDS = 40
+CLAIMS_A_ROUND = 50
+
+
+@click.command()
+@click.option(
+    "--documents", default=1_000_000, show_default=True, help="Pending in the large store."
+)
+@click.option("--customers", default=10_000, show_default=True)
+def main(documents: int, customers: int) -> None:
+    """Print what submission and claim cost."""
+    with tempfile.TemporaryDirectory(dir=".") as folder:
+        root = Path(folder)
+        with (
+            opened(root / "small.db") as small,
+            opened(root / "large.db") as large,
+            opened(root / "paused.db") as paused,
+        ):
+            fill(small, 1_000, 10)
+            rate = fill(large, documents, customers)
+            print(
+                f"bulk submission, {documents:,} documents of {customers:,} customers, in batches "
+                f"of {BATCH}, synchronous=FULL: {rate:,.0f} documents/s"
+            )
+            fill_behind_a_paused_head(paused, documents, customers)
+            compare_claims(
+                {
+                    "1,000 pending": small,
+                    f"{documents:,} pending": large,
+                    f"{documents:,} pending, 90 % of them a paused head's": paused,
+                }
+            )
+            compare_groups({"1,000 pending": small, f"{documents:,} pending": large})
+        measure_files(root / "files")
+        measure_engine(root / "engine")
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[SqliteStore]:
+    rules = Rules()
+    store = SqliteStore(path, rules=lambda: rules, clock=time.time)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def new_documents(number: int) -> tuple[NewDocument, ...]:
+    now = time.time()
+    return tuple(NewDocument(new_id(now), "invoice.pdf", 48_213, "0" * 64) for _ in range(number))
+
+
+def fill(store: SqliteStore, documents: int, customers: int) -> float:
+    """Submit evenly for all customers; return documents per second of submission alone."""
+    each = max(1, documents // customers)
+    at_once = max(1, BATCH // each)
+    spent = 0.0
+    for first in range(0, customers, at_once):
+        numbers = range(first, min(first + at_once, customers))
+        batch = [Submission(f"customer {n}", new_documents(each)) for n in numbers]
+        began = time.perf_counter()
+        store.submit_all(batch)
+        spent += time.perf_counter() - began
+        progress(f"filling: {first * each:,} of {documents:,}")
+    return documents / spent
+
+
+def fill_behind_a_paused_head(store: SqliteStore, documents: int, customers: int) -> None:
+    store.submit(Submission("head", new_documents(1)))  # the first in line, then paused
+    store.pause("head")
+    for _ in range(documents * 9 // 10 // BATCH):
+        store.submit(Submission("head", new_documents(BATCH)))
+    fill(store, documents // 10, customers)
+
+
+def compare_claims(stores: dict[str, SqliteStore]) -> None:
+    """Claims one by one, in turns between the stores, so that noise meets all of them alike."""
+    costs: dict[str, list[float]] = {name: [] for name in stores}
+    for _ in range(ROUNDS):
+        for name, store in stores.items():
+            costs[name].append(cost(store) / CLAIMS_A_ROUND)
+    print_ratios("CPU of a claim", costs)
+
+
+def compare_groups(stores: dict[str, SqliteStore]) -> None:
+    """Claimed and finished in groups of fifty, as the engine and its finisher do."""
+    costs: dict[str, list[float]] = {name: [] for name in stores}
+    for _ in range(5):
+        for name, store in stores.items():
+            began = time.perf_counter()
+            claims = store.claim_for(["bench"] * CLAIMS_A_ROUND)
+            store.finish_all([(claim, Done("pdf", {}, "key", "0" * 64)) for claim in claims])
+            costs[name].append((time.perf_counter() - began) / CLAIMS_A_ROUND)
+    for name, found in costs.items():
+        print(
+            f"claimed and finished by {CLAIMS_A_ROUND}, {name}: "
+            f"{1 / statistics.median(found):,.0f} documents/s"
+        )
+
+
+def one_by_one(store: SqliteStore) -> list[Claim]:
+    return [claim for _ in range(CLAIMS_A_ROUND) if (claim := store.claim("bench")) is not None]
+
+
+def cost(store: SqliteStore) -> float:
+    """CPU seconds of claims one by one; what was claimed is given back."""
+    began = time.process_time()
+    claims = one_by_one(store)
+    spent = time.process_time() - began
+    store.release(claims)
+    return spent
+
+
+def print_ratios(what: str, costs: dict[str, list[float]]) -> None:
+    medians = {name: statistics.median(found) for name, found in costs.items()}
+    base = next(iter(medians.values()))
+    for name, median in medians.items():
+        print(f"{what}, {name}: {median * 1e6:.0f} µs ({median / base:.2f} times the first)")
+
+
+def measure_files(folder: Path) -> None:
+    with Fairlead(folder) as fairlead:
+        sources = [(b"x" * 5_000, f"{number}.txt") for number in range(3_000)]
+        began = time.perf_counter()
+        for first in range(0, len(sources), BATCH):
+            fairlead.submit_many("acme", sources[first : first + BATCH])
+        rate = len(sources) / (time.perf_counter() - began)
+        print(f"bulk submission with files of 5 kB, each fsynced: {rate:,.0f} documents/s")
+
+
+def measure_engine(folder: Path) -> None:
+    with Fairlead(folder) as fairlead:
+        fairlead.submit_many("acme", [(b"letter", f"{number}.txt") for number in range(1_000)])
+        fairlead.run_until_idle(workers=2)
+        found = fairlead.documents(limit=1_000)
+        began = min(each.started_at or 0.0 for each in found)
+        ended = max(each.finished_at or 0.0 for each in found)
+        print(
+            f"short letters read by 2 workers, results durable: "
+            f"{len(found) / (ended - began):,.0f} documents/s"
+        )
+
+
+def progress(text: str) -> None:
+    if sys.stderr.isatty():
+        print(f"\r{text}", end="\x1b[K\r", file=sys.stderr)
+
+
+main()
