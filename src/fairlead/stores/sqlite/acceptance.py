@@ -97,8 +97,8 @@ def _check_cap(customer: _Checked, submission: Submission) -> None:
     cap = customer.pending_cap
     if cap is not None and customer.pending + len(submission.documents) > cap:
         raise PendingCapReached(
-            f"customer {submission.customer!r} has {customer.pending} pending documents and may "
-            f"have {cap}; submit {len(submission.documents)} more when some are done"
+            f"customer {submission.customer!r} has a cap of {cap} pending documents (pending: "
+            f"{customer.pending}, sent: {len(submission.documents)}); submit when some are done"
         )
 
 

@@ -117,6 +117,6 @@ def _check_room(connection: apsw.Connection, customer: int) -> None:
     cap, pending, name = row
     if cap is not None and pending >= cap:
         raise PendingCapReached(
-            f"customer {name!r} has {pending} pending documents and may have {cap}; "
+            f"customer {name!r} is at its cap of {cap} pending documents (pending: {pending}); "
             "retry when some are done"
         )
