@@ -135,7 +135,9 @@ def test_why_speaks_in_words_and_in_codes(run: Run, letter: Path, data: Path) ->
         document = fairlead.submit_many("acme", [letter] * 6)[-1]
     lines = run("docs", "why", document.id).stdout.splitlines()
     assert lines[0] == "count −5 is below −4: priority 3"
-    assert lines[1] == "5 documents of the same customer and 0 of 0 others go first"
+    assert lines[1] == (
+        "before it: 5 of the same customer's documents, 0 of others' (other customers: 0)"
+    )
     assert lines[2].startswith("resets in 1,")
     assert lines[2].endswith(" s unless another document comes")
     codes = [each["code"] for each in as_json(run("docs", "why", document.id, "--json"))["reasons"]]
@@ -162,7 +164,7 @@ def test_customers_from_add_to_reset(run: Run, letter: Path) -> None:
         "customers", "set", "acme", "--pending-cap", "2", "--thresholds", "-1,-2", "--json"
     )
     assert as_json(changed)["thresholds"] == [-1, -2]
-    refused(run("docs", "submit", "--customer", "acme", letter), 1, "may have 2")
+    refused(run("docs", "submit", "--customer", "acme", letter), 1, "cap of 2")
     assert (
         as_json(run("customers", "set", "acme", "--pending-cap", "none", "--json"))["pending_cap"]
         is None

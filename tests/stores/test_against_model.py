@@ -55,7 +55,7 @@ WRONG = {
         "most_overdue", "waits_since, id", "waits_since DESC, id"
     ),
     "the processing cap is ignored": changed_sql(
-        "refresh_customer", "customers.processing < customers.processing_cap", "TRUE"
+        "refresh_customer", "customers.processing + ?3 < customers.processing_cap", "TRUE"
     ),
     "a pause is ignored": changed_sql("refresh_customer", "NOT customers.paused", "TRUE"),
     "the pending cap is ignored": changed_sql("customer_for_check", "pending_cap,", "NULL,"),

@@ -42,12 +42,14 @@ _WORDS = {
     "reset-due": "the next document starts again at count 0",
     "urgent": "urgent: it goes before the other documents of its customer",
     "paused": "customer {customer} is paused: it starts when the customer is resumed",
-    "processing-cap": "customer {customer} has {processing} documents processing, its cap",
+    "processing-cap": (
+        "customer {customer} is at its cap, processing: {processing}; it goes on when one is done"
+    ),
     "overdue": "its customer has waited {seconds} s for a start and is overdue: it may go first",
     "retry": "attempt {attempts} broke ({error}): the next one comes in {seconds} s",
     "ahead": (
-        "{own_documents} documents of the same customer and {other_documents} of "
-        "{other_customers} others go first"
+        "before it: {own_documents} of the same customer's documents, {other_documents} of others' "
+        "(other customers: {other_customers})"
     ),
     "next": "nothing goes before it: it starts when a worker is free",
     "processing": "it is being processed, attempt {attempts}",
@@ -118,11 +120,11 @@ def _why_waiting(
         left = max(0, round(document.retry_at - now))
         params = {"attempts": document.attempts, "error": document.error, "seconds": left}
         return [Reason("retry", params)]
-    reasons = []
     cap = customer.settings.processing_cap
     if cap is not None and customer.processing >= cap:
         params = {"customer": customer.name, "processing": customer.processing}
-        reasons.append(Reason("processing-cap", params))
+        return [Reason("processing-cap", params)]
+    reasons = []
     waited = _wait(customer, now)
     if lane is not None and waited is not None and waited > lane.after:
         reasons.append(Reason("overdue", {"seconds": round(waited)}))

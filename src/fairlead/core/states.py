@@ -54,6 +54,17 @@ _NEXT = {
 }
 
 
+_DONE_TO_IT = {
+    Action.CLAIM: "claimed",
+    Action.FINISH: "finished",
+    Action.FAIL: "failed",
+    Action.RETRY: "tried again",
+    Action.RELEASE: "released",
+    Action.CANCEL: "cancelled",
+    Action.AGAIN: "queued again",
+}
+
+
 def allows(state: State, action: Action) -> bool:
     """Whether the action is possible in this state."""
     return (state, action) in _NEXT
@@ -64,4 +75,7 @@ def after(state: State, action: Action) -> State:
     try:
         return _NEXT[state, action]
     except KeyError:
-        raise InvalidTransition(f"a document that is {state} cannot {action}") from None
+        raise InvalidTransition(
+            f"a document that is {state} cannot be {_DONE_TO_IT[action]}; "
+            "see where it is with: fairlead docs show"
+        ) from None

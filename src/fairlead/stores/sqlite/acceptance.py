@@ -11,7 +11,7 @@ from fairlead.core.documents import Document, EventKind, NewDocument, Submission
 from fairlead.core.rules import Rules
 from fairlead.core.states import State
 from fairlead.errors import IdempotencyConflict, PendingCapReached, UnknownCustomer
-from fairlead.stores.sqlite import rows
+from fairlead.stores.sqlite import line, rows
 from fairlead.stores.sqlite.queries import sql
 from fairlead.stores.sqlite.record import add_event
 
@@ -44,7 +44,7 @@ def accept(
             sql("add_key"),
             (customer.id, submission.key, submission.fingerprint, first, len(documents), now),
         )
-    connection.execute(sql("refresh_customer"), (customer.id,))
+    line.refresh(connection, customer.id, waiting=len(documents))
     return documents
 
 
@@ -97,8 +97,8 @@ def _check_cap(customer: _Checked, submission: Submission) -> None:
     cap = customer.pending_cap
     if cap is not None and customer.pending + len(submission.documents) > cap:
         raise PendingCapReached(
-            f"customer {submission.customer!r} has {customer.pending} pending documents and may "
-            f"have {cap}; submit {len(submission.documents)} more when some are done"
+            f"customer {submission.customer!r} has a cap of {cap} pending documents (pending: "
+            f"{customer.pending}, sent: {len(submission.documents)}); submit when some are done"
         )
 
 
@@ -140,9 +140,7 @@ def _insert(
         [(now, kind, customer.id, seq, None) for seq in range(first, first + len(placed))],
     )
     if counter is not None:
-        connection.execute(
-            sql("save_check"), (counter.count, counter.updated_at, len(placed), customer.id)
-        )
+        connection.execute(sql("save_check"), (counter.count, counter.updated_at, customer.id))
     return [_document(submission.customer, policy.label, new, check, now) for new, check in placed]
 
 

@@ -17,7 +17,7 @@ from fairlead.core.documents import (
     Saved,
 )
 from fairlead.core.rules import Rules
-from fairlead.stores.sqlite import rows
+from fairlead.stores.sqlite import line, rows
 from fairlead.stores.sqlite.queries import sql
 from fairlead.stores.sqlite.record import add_event
 
@@ -37,8 +37,7 @@ def claim(connection: apsw.Connection, rules: Rules, worker: str, now: float) ->
     ).fetchone()
     assert row is not None  # noqa: S101 (chosen in this transaction)
     id_, fence, name, size, sha256, priority, submitted_at, attempts, customer_name = row
-    connection.execute(sql("count_claim"), (now, customer))
-    connection.execute(sql("refresh_customer"), (customer,))
+    line.refresh(connection, customer, waiting=-1, processing=1, started_at=now)
     details = {"lane": True} if by_lane else {}
     add_event(
         connection,
@@ -80,7 +79,6 @@ def settle(
             _fail(connection, document, customer, outcome, now)
         case Broken():
             _try_again(connection, rules, (document, customer, attempts), outcome, now)
-    connection.execute(sql("refresh_customer"), (customer,))
     return Saved.SAVED
 
 
@@ -120,7 +118,6 @@ def rescue(
         if rules.retry.delay(attempts) is None:
             detail = f"its worker died {attempts} times while reading it"
             _fail(connection, document, customer, Failed(WORKER_LOST, detail), now)
-            connection.execute(sql("refresh_customer"), (customer,))
         else:
             _requeue(connection, document, customer, attempts_back=0)
             add_event(connection, now, EventKind.RESCUED, customer, document, worker=worker)
@@ -129,9 +126,10 @@ def rescue(
 
 def queue_due_retries(connection: apsw.Connection, now: float) -> None:
     """Put documents whose time to retry has come back into the queue."""
-    for document, customer in connection.execute(sql("due_retries"), (now,)).fetchall():
+    due: list[rows.Row] = connection.execute(sql("due_retries"), (now,)).fetchall()
+    for document, customer in due:
         connection.execute(sql("requeue_document"), (document, 0))
-        connection.execute(sql("refresh_customer"), (customer,))
+        line.refresh(connection, customer)
 
 
 def _choose(connection: apsw.Connection, rules: Rules, now: float) -> tuple[int, int, bool] | None:
@@ -186,7 +184,7 @@ def _finish(
         sql("finish_document"),
         (done.kind, facts, done.text_key, done.text_sha256, done.seconds, now, document),
     )
-    connection.execute(sql("count_end_of_processing"), (customer,))
+    line.refresh(connection, customer, processing=-1)
     add_event(connection, now, EventKind.DONE, customer, document, seconds=done.seconds)
 
 
@@ -199,7 +197,7 @@ def _fail(
 ) -> None:
     code, detail, kind, seconds = failed
     connection.execute(sql("fail_document"), (kind, code, detail, seconds, now, document))
-    connection.execute(sql("count_end_of_processing"), (customer,))
+    line.refresh(connection, customer, processing=-1)
     add_event(connection, now, EventKind.FAILED, customer, document, error=code, seconds=seconds)
 
 
@@ -217,7 +215,7 @@ def _try_again(
         _fail(connection, document, customer, Failed(code, detail, seconds=seconds), now)
         return
     connection.execute(sql("delay_document"), (now + delay, code, detail, document))
-    connection.execute(sql("count_back_to_waiting"), (customer,))
+    line.refresh(connection, customer, waiting=1, processing=-1)
     add_event(connection, now, EventKind.RETRIED, customer, document, error=code, delay=delay)
 
 
@@ -225,5 +223,4 @@ def _requeue(
     connection: apsw.Connection, document: int, customer: int, *, attempts_back: int
 ) -> None:
     connection.execute(sql("requeue_document"), (document, attempts_back))
-    connection.execute(sql("count_back_to_waiting"), (customer,))
-    connection.execute(sql("refresh_customer"), (customer,))
+    line.refresh(connection, customer, waiting=1, processing=-1)

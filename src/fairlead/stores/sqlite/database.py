@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import apsw
@@ -45,6 +45,7 @@ def connect(path: Path) -> apsw.Connection:
 def prepare(path: Path) -> None:
     """Make the database where there is none, and bring an older one up to date."""
     with our_words(path), _one_at_a_time(path.parent):
+        _make_private(path)
         connection = apsw.Connection(str(path))
         try:
             connection.set_busy_timeout(BUSY_MILLISECONDS)
@@ -54,6 +55,15 @@ def prepare(path: Path) -> None:
                 _migrate(connection, path)
         finally:
             connection.close()
+
+
+def _make_private(path: Path) -> None:
+    """Let only this user read a new database; SQLite gives its other files the same mode.
+
+    One that exists is not touched: closing any descriptor of it would end this process's locks.
+    """
+    with suppress(OSError):  # SQLite will say what is wrong
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import apsw
 from fairlead.core.documents import CustomerSettings, EventKind
 from fairlead.core.states import Action, State, after
 from fairlead.errors import PendingCapReached, UnknownCustomer, UnknownDocument
-from fairlead.stores.sqlite import rows
+from fairlead.stores.sqlite import line, rows
 from fairlead.stores.sqlite.acceptance import add_customer
 from fairlead.stores.sqlite.queries import sql
 from fairlead.stores.sqlite.record import add_event
@@ -22,9 +22,8 @@ def cancel(connection: apsw.Connection, id_: str, now: float) -> None:
         return
     after(state, Action.CANCEL)
     connection.execute(sql("cancel_document"), (now, document))
-    ended = "count_end_of_waiting" if state is State.WAITING else "count_end_of_processing"
-    connection.execute(sql(ended), (customer,))
-    connection.execute(sql("refresh_customer"), (customer,))
+    was_waiting = state is State.WAITING
+    line.refresh(connection, customer, waiting=-was_waiting, processing=was_waiting - 1)
     add_event(connection, now, EventKind.CANCELLED, customer, document)
 
 
@@ -36,8 +35,7 @@ def again(connection: apsw.Connection, id_: str, now: float) -> None:
     after(state, Action.AGAIN)
     _check_room(connection, customer)
     connection.execute(sql("again_document"), (document,))
-    connection.execute(sql("count_again"), (customer,))
-    connection.execute(sql("refresh_customer"), (customer,))
+    line.refresh(connection, customer, waiting=1)
     add_event(connection, now, EventKind.AGAIN, customer, document)
 
 
@@ -94,7 +92,7 @@ def find_customer(connection: apsw.Connection, name: str) -> int:
 def _changed(
     connection: apsw.Connection, customer: int, kind: EventKind, now: float, **data: Any
 ) -> None:
-    connection.execute(sql("refresh_customer"), (customer,))
+    line.refresh(connection, customer)
     add_event(connection, now, kind, customer, **data)
 
 
@@ -117,6 +115,6 @@ def _check_room(connection: apsw.Connection, customer: int) -> None:
     cap, pending, name = row
     if cap is not None and pending >= cap:
         raise PendingCapReached(
-            f"customer {name!r} has {pending} pending documents and may have {cap}; "
+            f"customer {name!r} is at its cap of {cap} pending documents (pending: {pending}); "
             "retry when some are done"
         )

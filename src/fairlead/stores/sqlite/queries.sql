@@ -9,7 +9,7 @@ FROM customers WHERE name = ?;
 INSERT INTO customers (name, created_at) VALUES (?, ?) RETURNING id;
 
 -- name: save_check
-UPDATE customers SET count = ?, counted_at = ?, waiting = waiting + ? WHERE id = ?;
+UPDATE customers SET count = ?, counted_at = ? WHERE id = ?;
 
 -- name: take_seqs
 UPDATE line_state SET next_seq = next_seq + ? RETURNING next_seq;
@@ -31,20 +31,24 @@ INSERT INTO idempotency (customer, key, fingerprint, first_seq, documents, at)
 VALUES (?, ?, ?, ?, ?, ?);
 
 -- name: refresh_customer
--- Puts the customer where it belongs in the line, after anything of it changed.
+-- Changes the customer's numbers, and puts it where it then belongs in the line.
 UPDATE customers SET
+  waiting = waiting + ?2,
+  processing = processing + ?3,
+  last_started_at = coalesce(?4, last_started_at),
   (head_rank, head_seq) = (
     SELECT slot_rank, slot_seq FROM documents INDEXED BY queue
     WHERE customer = customers.id AND queued = 1
       AND NOT customers.paused
-      AND (customers.processing_cap IS NULL OR customers.processing < customers.processing_cap)
+      AND (customers.processing_cap IS NULL
+           OR customers.processing + ?3 < customers.processing_cap)
     ORDER BY slot_rank, slot_seq LIMIT 1),
   waits_since = (
-    SELECT max(submitted_at, coalesce(customers.last_started_at, submitted_at))
+    SELECT max(submitted_at, coalesce(?4, customers.last_started_at, submitted_at))
     FROM documents INDEXED BY arrivals
     WHERE customer = customers.id AND queued = 1
     ORDER BY slot_seq LIMIT 1)
-WHERE id = ?;
+WHERE id = ?1;
 
 -- name: line_state
 SELECT lane_credit FROM line_state;
@@ -82,22 +86,6 @@ UPDATE documents SET
 WHERE seq = ?
 RETURNING id, fence, name, size, sha256, priority, submitted_at, attempts,
   (SELECT name FROM customers WHERE id = customer);
-
--- name: count_claim
-UPDATE customers SET waiting = waiting - 1, processing = processing + 1, last_started_at = ?
-WHERE id = ?;
-
--- name: count_back_to_waiting
-UPDATE customers SET waiting = waiting + 1, processing = processing - 1 WHERE id = ?;
-
--- name: count_end_of_processing
-UPDATE customers SET processing = processing - 1 WHERE id = ?;
-
--- name: count_end_of_waiting
-UPDATE customers SET waiting = waiting - 1 WHERE id = ?;
-
--- name: count_again
-UPDATE customers SET waiting = waiting + 1 WHERE id = ?;
 
 -- name: held_claim
 SELECT seq, customer, attempts FROM documents

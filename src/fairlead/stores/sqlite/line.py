@@ -1,0 +1,23 @@
+"""The line: customers in the order of their best waiting document."""
+
+from __future__ import annotations
+
+import apsw
+
+from fairlead.stores.sqlite.queries import sql
+
+
+def refresh(
+    connection: apsw.Connection,
+    customer: int,
+    *,
+    waiting: int = 0,
+    processing: int = 0,
+    started_at: float | None = None,
+) -> None:
+    """Put the customer where it belongs, after anything of it changed.
+
+    `waiting` and `processing` are what its numbers of documents change by; `started_at` is the
+    time of a start.
+    """
+    connection.execute(sql("refresh_customer"), (customer, waiting, processing, started_at))

@@ -1,0 +1,235 @@
+"""What exists is documented, what is documented exists, and examples run."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from fairlead.cli import main
+from fairlead.core.documents import EventKind
+from fairlead.demo.samples import samples
+from fairlead.stores.sqlite.claims import WORKER_LOST
+from fairlead.work.extract import readers
+from fairlead.work.results import AGAIN, FINAL
+
+ROOT = Path(__file__).resolve().parents[2]
+REFERENCE = ROOT / "docs" / "reference"
+
+HOSTS = ("pypi", "pythonhosted", "npmjs", "crates.io", "index-url", "artifactory", "nexus")
+PLACES = re.compile(r"(?<![\w.])/(?:home|root|Users|tmp|mnt|work|workspace|builds|srv)(?:/|\b)")
+
+LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
+FENCED = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
+HEADING = re.compile(r"^#+ +(.+?)\s*$", re.MULTILINE)
+RUNNABLE = re.compile(r"^```python runnable\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+CONTRACT = """
+from fairlead import ClassicPolicy, Counter, Fairlead
+check = ClassicPolicy(reset_interval=1500).check(None, now=0.0)
+assert (check.count, check.priority) == (0, 1)
+assert check.counter == Counter(count=0, updated_at=0.0)
+with Fairlead("./data") as fl:
+    doc = fl.submit("acme", "invoice.pdf")
+    assert doc.id
+    assert (doc.count, doc.priority) == (0, 1)
+    fl.run_until_idle(workers=2)
+    assert fl.document(doc.id).state == "done"
+    assert fl.text(doc.id)
+"""
+
+
+@cache
+def pages() -> tuple[Path, ...]:
+    """Every Markdown file of the repository, without what tools have put there."""
+    places = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    return tuple(sorted(places))
+
+
+def name_of(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def read(name: str) -> str:
+    return (REFERENCE / name).read_text("utf-8")
+
+
+def rows(text: str) -> dict[str, list[str]]:
+    """Rows of the page's tables, by the name in backquotes that each begins with."""
+    found = {}
+    for line in text.splitlines():
+        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+        if cells and (named := re.match(r"`([^`]+)`", cells[0])):
+            found[named[1]] = cells[1:]
+    return found
+
+
+def commands(
+    command: click.Command = main, path: tuple[str, ...] = ("fairlead",)
+) -> Iterator[tuple[str, click.Command]]:
+    """Every command that is not hidden, by how it is typed."""
+    if not isinstance(command, click.Group):
+        yield " ".join(path), command
+        return
+    for name, inner in command.commands.items():
+        if not inner.hidden:
+            yield from commands(inner, (*path, name))
+
+
+def options(command: click.Command) -> set[str]:
+    visible = (p for p in command.params if isinstance(p, click.Option) and not p.hidden)
+    return {name for each in visible for name in (*each.opts, *each.secondary_opts)}
+
+
+def sections(text: str) -> dict[str, str]:
+    """The text under each `### `command`` heading."""
+    parts = re.split(r"^### `([^`]+)`$", text, flags=re.MULTILINE)
+    cut = [re.split(r"^#", part, flags=re.MULTILINE)[0] for part in parts[2::2]]
+    return dict(zip(parts[1::2], cut, strict=True))
+
+
+def test_every_command_has_its_section_and_no_other_has_one() -> None:
+    assert set(sections(read("command-line.md"))) == {name for name, _ in commands()}
+
+
+@pytest.mark.parametrize(
+    ("name", "command"), [pytest.param(*each, id=each[0]) for each in commands()]
+)
+def test_every_option_is_documented_and_exists(name: str, command: click.Command) -> None:
+    section = sections(read("command-line.md")).get(name, "")
+    named = [
+        option
+        for line in section.splitlines()
+        if line.startswith("| `-")
+        for option in re.findall(r"`(--[a-z-]+)", line.split("|")[1])
+    ]
+    assert sorted(named) == sorted(options(command))
+
+
+def shown_settings(tmp_path: Path) -> list[dict[str, Any]]:
+    """What `fairlead config show` prints for a folder without settings."""
+    clean = {name: None for name in os.environ if name.startswith("FAIRLEAD_")}
+    shown = CliRunner().invoke(
+        main, ["config", "show", "--json", "--data", str(tmp_path)], env=clean
+    )
+    assert shown.exit_code == 0, shown.output
+    return [each for each in json.loads(shown.stdout)["settings"] if each["name"] != "data"]
+
+
+def test_every_setting_is_documented_with_its_default(tmp_path: Path) -> None:
+    documented = rows(read("settings.md"))
+    shown = shown_settings(tmp_path)
+    assert {each["name"] for each in shown} == set(documented)
+    for each in shown:
+        default, meaning, variable = documented[each["name"]]
+        assert default == f"`{each['value']}`"
+        assert meaning
+        assert variable == f"`FAIRLEAD_{each['name'].upper()}`"
+
+
+def test_every_event_is_documented() -> None:
+    assert set(rows(read("events.md"))) == {each.value for each in EventKind}
+
+
+def test_every_failure_code_is_documented() -> None:
+    codes = read("documents.md").partition("## Failure codes")[2]
+    assert set(rows(codes)) == FINAL | AGAIN | {WORKER_LOST}
+
+
+def test_every_kind_is_documented() -> None:
+    kinds = read("documents.md").partition("## Limits")[0]
+    assert set(rows(kinds)) == {each.kind for each in readers()}
+
+
+def test_every_make_target_is_documented() -> None:
+    targets = re.findall(r"^([a-z-]+):.*## ", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
+    documented = rows((ROOT / "CONTRIBUTING.md").read_text("utf-8"))
+    assert set(documented) == {f"make {each}" for each in targets}
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors that a page's headings make."""
+    headings = HEADING.findall(FENCED.sub("", page.read_text("utf-8")))
+    return {re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in headings}
+
+
+def broken(page: Path, link: str) -> bool:
+    target, _, anchor = link.partition("#")
+    place = (page.parent / target).resolve() if target else page
+    if not place.exists() or not place.is_relative_to(ROOT):
+        return True
+    return bool(anchor) and place.suffix == ".md" and anchor not in anchors(place)
+
+
+@pytest.mark.parametrize("page", pages(), ids=name_of)
+def test_links_lead_somewhere(page: Path) -> None:
+    text = FENCED.sub("", page.read_text("utf-8"))
+    links = [first or second for first, second in LINK.findall(text)]
+    assert [each for each in links if "://" not in each and broken(page, each)] == []
+
+
+def test_every_page_is_in_the_index() -> None:
+    index = ROOT / "docs" / "README.md"
+    linked = {first or second for first, second in LINK.findall(index.read_text("utf-8"))}
+    wanted = {str(page.relative_to(index.parent)) for page in index.parent.rglob("*.md")}
+    assert wanted - {"README.md"} - linked == set()
+
+
+@pytest.mark.parametrize("page", pages(), ids=name_of)
+def test_no_page_names_a_registry_or_a_place_on_somebodys_machine(page: Path) -> None:
+    text = page.read_text("utf-8")
+    assert [host for host in HOSTS if host in text.lower()] == []
+    assert PLACES.findall(text) == []
+    assert str(ROOT) not in text
+
+
+def runnable() -> list[Any]:
+    found = [(page, RUNNABLE.findall(page.read_text("utf-8"))) for page in pages()]
+    return [pytest.param(blocks, id=name_of(page)) for page, blocks in found if blocks]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder to be in, with a document that any reader of the pages may have."""
+    monkeypatch.chdir(tmp_path)
+    for name in [each for each in os.environ if each.startswith("FAIRLEAD_")]:
+        monkeypatch.delenv(name)
+    invoice = next(each for each in samples(50, seed=1) if each.name.endswith(".pdf"))
+    Path("invoice.pdf").write_bytes(invoice.content)
+    return tmp_path
+
+
+@pytest.mark.parametrize("blocks", runnable())
+def test_examples_run_one_after_the_other_in_an_installation(
+    blocks: list[str], folder: Path
+) -> None:
+    exec(compile(CONTRACT, "contract", "exec"), {})
+    names: dict[str, Any] = {}
+    for number, block in enumerate(blocks):
+        exec(compile(block, f"block {number}", "exec"), names)
+
+
+def test_the_contract_holds(folder: Path) -> None:
+    exec(compile(CONTRACT, "contract", "exec"), {})
+
+
+def test_the_quickstart_has_examples() -> None:
+    assert len(RUNNABLE.findall((ROOT / "docs" / "quickstart.md").read_text("utf-8"))) == 2
+
+
+def test_a_copy_made_as_the_page_says_is_an_installation(folder: Path) -> None:
+    exec(compile(CONTRACT, "contract", "exec"), {})
+    (block,) = RUNNABLE.findall((ROOT / "docs" / "how-to" / "keep-data-safe.md").read_text("utf-8"))
+    exec(compile(block, "copy", "exec"), {})
+    assert CliRunner().invoke(main, ["doctor", "--data", "copy"]).exit_code == 0
+    shown = CliRunner().invoke(main, ["docs", "list", "--data", "copy"])
+    id_ = re.findall(r"^[0-9a-z]{26}", shown.stdout, re.MULTILINE)[0]
+    text = CliRunner().invoke(main, ["docs", "text", id_, "--data", "copy"])
+    assert (text.exit_code, bool(text.stdout.strip())) == (0, True)
