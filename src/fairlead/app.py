@@ -312,5 +312,6 @@ class Fairlead:
 def _why_no_text(document: Document) -> str:
     if document.state.is_pending:
         return f"document {document.id} is {document.state}; its text comes when it is done"
-    reason = f" ({document.error}): {document.detail}" if document.error else ""
+    detail = (document.detail or "").rstrip(".")
+    reason = f" ({document.error}): {detail}" if document.error else ""
     return f"document {document.id} is {document.state}{reason}; it has no text"

@@ -16,10 +16,13 @@ from fairlead import Fairlead
 from fairlead.core.documents import Document, EventKind
 from fairlead.core.states import State
 from fairlead.demo.samples import samples
-from fairlead.engines.local import LocalEngine
+from fairlead.engines.local import LocalEngine, Stop
 from fairlead.engines.seat import Seat
+from fairlead.errors import FairleadError, MissingExtra, ReadOnlyData
+from fairlead.files.local import LocalFiles
 from fairlead.work.finisher import Finisher
 from fairlead.work.results import Extraction
+from fairlead.work.sandbox import Sandbox
 
 
 @pytest.fixture
@@ -261,3 +264,127 @@ def test_results_do_not_leave_a_trace_of_a_stale_worker(fairlead: Fairlead) -> N
     assert fairlead.text(document.id) == "mine"
     assert [path.name for path in fairlead.folder.texts.rglob("*.txt")] == [f"{document.id}.2.txt"]
     assert events_of(fairlead, document).count(EventKind.DONE) == 1
+
+
+def is_alive(pid: int) -> bool:
+    return Path(f"/proc/{pid}").exists()
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), ValueError("a bug in the caller's tick")])
+def test_an_interruption_gives_back_the_claims_and_ends_the_children(
+    fairlead: Fairlead, error: BaseException
+) -> None:
+    document = fairlead.submit("acme", long_document()[0], name="long.pdf")
+    pids: list[int] = []
+
+    def interrupt(engine: LocalEngine) -> None:
+        if busy_seats(engine):
+            pids.extend(engine.worker_pids())
+            for pid in pids:
+                os.kill(pid, signal.SIGSTOP)  # none of them would end by itself
+            raise error
+
+    with pytest.raises(type(error)):
+        run(fairlead, interrupt)
+    assert len(pids) == 2
+    assert not any(is_alive(pid) for pid in pids)
+    found = fairlead.document(document.id)
+    assert (found.state, found.attempts) == (State.WAITING, 0)
+
+
+def test_results_that_cannot_be_saved_cost_no_attempt(
+    fairlead: Fairlead, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that is full three times must not make documents fail that nobody could save."""
+    document = fairlead.submit("acme", b"hello", name="hello.txt")
+
+    def refuse(*_arguments: object, **_options: object) -> None:
+        raise ReadOnlyData("the folder of texts cannot be written")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalFiles, "put_all", refuse)
+        for _ in range(4):
+            with pytest.raises(ReadOnlyData):
+                fairlead.run_until_idle(workers=1)
+            found = fairlead.document(document.id)
+            assert (found.state, found.attempts) == (State.WAITING, 0)
+    fairlead.run_until_idle(workers=1)
+    assert fairlead.text(document.id) == "hello"
+
+
+def test_a_missing_library_ends_the_engine_with_its_name_and_loses_nothing(
+    fairlead: Fairlead, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    document = fairlead.submit("acme", b"hello", name="hello.txt")
+
+    def cannot_start(self: Sandbox, raw: bytes) -> None:
+        raise MissingExtra("pypdfium2 is missing; install it")
+
+    monkeypatch.setattr(Sandbox, "_greet", cannot_start)
+    with pytest.raises(MissingExtra, match="install it"):
+        fairlead.run_until_idle(workers=2)
+    found = fairlead.document(document.id)
+    assert (found.state, found.attempts) == (State.WAITING, 0)
+
+
+def test_children_that_cannot_start_end_the_engine_with_a_sentence(
+    fairlead: Fairlead, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fairlead.submit("acme", b"hello", name="hello.txt")
+    monkeypatch.setattr(Sandbox, "_command", lambda _: [sys.executable, "-c", "exit(3)"])
+    with pytest.raises(FairleadError, match=r"exit code 3\); check the installation"):
+        fairlead.run_until_idle(workers=2)
+    monkeypatch.setattr(Sandbox, "_command", lambda _: ["/nowhere/python"])
+    with pytest.raises(FairleadError, match="could not be started"):
+        fairlead.run_until_idle(workers=2)
+    assert fairlead.totals().waiting == 1
+
+
+def test_idle_children_may_be_killed_as_often_as_somebody_likes(fairlead: Fairlead) -> None:
+    fairlead.submit("acme", b"later", name="later.txt")
+    fairlead.pause("acme")
+    keeper = fairlead.submit("globex", b"x", name="x.txt")
+    assert fairlead.store.claim("keeper") is not None  # else the engine would be idle, and end
+    killed: set[int] = set()
+
+    def kill_the_idle(engine: LocalEngine) -> None:
+        for seat in engine._seats:
+            if seat.is_free and len(killed) < 7:
+                killed.add(seat.pid)
+                os.kill(seat.pid, signal.SIGKILL)
+        if len(killed) == 7 and any(seat.is_free for seat in engine._seats):
+            fairlead.cancel(keeper.id)
+
+    run(fairlead, kill_the_idle)
+    assert len(killed) == 7
+
+
+def test_new_limits_hold_from_the_next_claim_on(tmp_path: Path) -> None:
+    with Fairlead(tmp_path) as fairlead:
+        first = fairlead.submit("acme", b"0123456789", name="1.txt")
+        second: list[Document] = []
+
+        def tighten(engine: LocalEngine) -> None:
+            if not second and fairlead.document(first.id).state is State.DONE:
+                (tmp_path / "fairlead.toml").write_text("max_characters = 4")
+                second.append(fairlead.submit("acme", b"0123456789", name="2.txt"))
+
+        run(fairlead, tighten, workers=1)
+        assert len(fairlead.text(first.id)) == 10
+        assert len(fairlead.text(second[0].id)) <= 4
+
+
+def test_to_stop_an_engine_that_has_ended_touches_nothing(
+    fairlead: Fairlead, tmp_path: Path
+) -> None:
+    """The number of its closed pipe may by now be that of any file, even of the database."""
+    engine = fairlead.engine(1)
+    button = engine._button
+    engine.run(until_idle=True)
+    with (tmp_path / "foreign").open("wb") as foreign:
+        os.dup2(foreign.fileno(), button)
+        engine.stop()
+        engine.stop()
+        os.close(button)
+    assert (tmp_path / "foreign").read_bytes() == b""
+    assert engine.stopping is Stop.NOW

@@ -1,0 +1,92 @@
+"""`Fairlead`, the embedded installation: what its methods promise beyond the parts."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from fairlead import Fairlead
+from fairlead.errors import DamagedData, NotReady, TooLarge, UnknownCustomer, UnknownDocument
+
+
+def test_the_contract_of_the_first_page(tmp_path: Path) -> None:
+    (tmp_path / "invoice.txt").write_text("42 euros")
+    with Fairlead(tmp_path / "data") as fairlead:
+        document = fairlead.submit("acme", tmp_path / "invoice.txt")
+        assert (document.name, document.count, document.priority) == ("invoice.txt", 0, 1)
+        fairlead.run_until_idle(workers=2)
+        assert fairlead.document(document.id).state == "done"
+        assert fairlead.text(document.id) == "42 euros"
+
+
+def test_a_text_that_is_not_there_is_explained(tmp_path: Path) -> None:
+    with Fairlead(tmp_path) as fairlead:
+        document = fairlead.submit("acme", b"x")
+        with pytest.raises(NotReady, match="is waiting; its text comes when it is done"):
+            fairlead.text(document.id)
+        fairlead.cancel(document.id)
+        with pytest.raises(NotReady, match="is cancelled; it has no text"):
+            fairlead.text(document.id)
+        with pytest.raises(UnknownDocument):
+            fairlead.text("nobody")
+
+
+def test_a_failed_document_says_why_it_has_no_text_in_one_sentence(tmp_path: Path) -> None:
+    with Fairlead(tmp_path) as fairlead:
+        document = fairlead.submit("acme", b"\x00\x01\x02\x03" * 100)
+        fairlead.run_until_idle(workers=1)
+        with pytest.raises(NotReady, match=r"is failed \(unsupported\): .*[^.]; it has no text"):
+            fairlead.text(document.id)
+
+
+def test_bytes_that_changed_on_disk_are_not_passed_off_as_the_document(tmp_path: Path) -> None:
+    with Fairlead(tmp_path) as fairlead:
+        changed = fairlead.submit("acme", b"the true bytes")
+        gone = fairlead.submit("acme", b"soon gone")
+        for document in (changed, gone):
+            path = fairlead.folder.files / document.id[:6] / document.id
+            path.write_bytes(b"others") if document is changed else path.unlink()
+        with pytest.raises(DamagedData, match="SHA-256 differs"):
+            fairlead.content(changed.id)
+        with pytest.raises(DamagedData, match="is gone"):
+            fairlead.content(gone.id)
+        fairlead.run_until_idle(workers=1)
+        assert {fairlead.document(each.id).error for each in (changed, gone)} == {"corrupt"}
+
+
+def test_a_file_over_the_limit_is_refused_before_it_is_copied(tmp_path: Path) -> None:
+    large = tmp_path / "large.bin"
+    large.touch()
+    os.truncate(large, 10**12)  # nobody could copy that in the time of a test
+    with Fairlead(tmp_path / "data") as fairlead:
+        with pytest.raises(TooLarge, match=r"large\.bin' has 1,000,000,000,000 bytes"):
+            fairlead.submit("acme", large)
+        assert fairlead.customers() == []
+
+
+def test_strict_is_a_setting_and_a_word_for_one_submission(tmp_path: Path) -> None:
+    with Fairlead(tmp_path, settings={"strict_customers": True}) as fairlead:
+        with pytest.raises(UnknownCustomer, match="customers add"):
+            fairlead.submit("acme", b"x")
+        assert fairlead.submit("acme", b"x", strict=False).count == 0
+        assert fairlead.submit("acme", b"x").count == -1
+        assert fairlead.submit_many("nobody", []) == []
+
+
+def test_whoever_waits_in_a_thread_is_told_while_the_work_goes_on(tmp_path: Path) -> None:
+    left: list[int] = []
+    with Fairlead(tmp_path) as fairlead:
+        documents = fairlead.submit_many("acme", [(b"x", f"{n}.txt") for n in range(20)])
+        waiting = threading.Thread(
+            target=fairlead.wait,
+            args=[[each.id for each in documents]],
+            kwargs={"on_progress": left.append},
+        )
+        waiting.start()
+        fairlead.run_until_idle(workers=2)
+        waiting.join()
+    assert left[-1] == 0
+    assert left == sorted(left, reverse=True)

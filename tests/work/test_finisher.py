@@ -1,0 +1,102 @@
+"""The finisher: what is saved, what is held, and what becomes of it when saving fails."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from threading import Event
+
+import pytest
+
+from fairlead import Fairlead
+from fairlead.core.documents import Claim, Failed
+from fairlead.core.states import State
+from fairlead.errors import DiskFull
+from fairlead.files.local import LocalFiles
+from fairlead.ports import Opener, Stored
+from fairlead.work import finisher as module
+from fairlead.work.finisher import Finisher
+from fairlead.work.results import Extraction
+
+
+class FullDisk(LocalFiles):
+    """A folder without room for anything."""
+
+    def put_all(
+        self, sources: Sequence[tuple[str, Opener]], *, limit: int | None = None
+    ) -> list[Stored]:
+        raise DiskFull("full")
+
+
+class SlowDisk(LocalFiles):
+    """A folder that takes its first file only when it is let."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.was_asked, self.may_go = Event(), Event()
+
+    def put_all(
+        self, sources: Sequence[tuple[str, Opener]], *, limit: int | None = None
+    ) -> list[Stored]:
+        self.was_asked.set()
+        self.may_go.wait()
+        return super().put_all(sources, limit=limit)
+
+
+@pytest.fixture
+def fairlead(tmp_path: Path) -> Iterator[Fairlead]:
+    with Fairlead(tmp_path) as installation:
+        yield installation
+
+
+def claims(fairlead: Fairlead, number: int) -> list[Claim]:
+    fairlead.submit_many("acme", [(b"x", f"{n}.txt") for n in range(number)])
+    return fairlead.store.claim_for([f"w{n}" for n in range(number)])
+
+
+def test_all_that_was_taken_over_is_saved_before_it_ends(fairlead: Fairlead) -> None:
+    saved: list[int] = []
+    finisher = Finisher(fairlead.store, fairlead._texts, lambda: saved.append(1))
+    read, unread = claims(fairlead, 2)
+    finisher.add(read, Extraction("text", "héllo", {"lines": 1}), 1.5)
+    finisher.add(unread, Failed("damaged", "It is damaged."), 0.5)
+    assert finisher.close() == []
+    assert finisher.error is None
+    assert saved
+    assert fairlead.text(read.id) == "héllo"
+    assert fairlead.document(read.id).seconds == 1.5
+    failed = fairlead.document(unread.id)
+    assert (failed.state, failed.error, failed.seconds) == (State.FAILED, "damaged", 0.5)
+
+
+def test_what_cannot_be_saved_is_handed_back_with_the_error(fairlead: Fairlead) -> None:
+    texts = FullDisk(fairlead.folder.texts)
+    woken = Event()
+    finisher = Finisher(fairlead.store, texts, woken.set)
+    first, second = claims(fairlead, 2)
+    finisher.add(first, Extraction("text", "a", {}), 0.1)
+    woken.wait()
+    finisher.add(second, Extraction("text", "b", {}), 0.1)
+    assert set(finisher.close()) == {first, second}
+    assert isinstance(finisher.error, DiskFull)
+    assert fairlead.totals().processing == 2
+
+
+def test_leases_of_results_on_the_way_are_still_to_be_renewed(
+    fairlead: Fairlead, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = SlowDisk(fairlead.folder.texts)
+    monkeypatch.setattr(module, "MOST_CHARACTERS", 10)
+    finisher = Finisher(fairlead.store, texts, lambda: None)
+    first, second, third = claims(fairlead, 3)
+    finisher.add(first, Extraction("text", "long enough, but at work", {}), 0.1)
+    texts.was_asked.wait()
+    finisher.add(second, Extraction("text", "0123456789", {}), 0.1)
+    assert not finisher.is_behind()
+    finisher.add(third, Extraction("text", "!", {}), 0.1)
+    assert finisher.is_behind()
+    assert set(finisher.held()) == {first, second, third}
+    texts.may_go.set()
+    assert finisher.close() == []
+    assert not finisher.is_behind()
+    assert fairlead.totals().processing == 0
