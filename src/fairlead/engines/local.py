@@ -126,6 +126,7 @@ class LocalEngine:
         self._keep_leases()  # before a claim, which takes back what ran out while we slept
         if self._stop is Stop.NO:
             self._claim()
+        self._finisher.hurry(hurried=self._ran_dry or self._stop is not Stop.NO)
         for key, _ in self._selector.select(self._patience()):
             if isinstance(key.data, Seat):
                 self._hear(key.data)
@@ -198,9 +199,10 @@ class LocalEngine:
         self._deaths = 0
         if seat.claim is not None and result is not None:
             self._finisher.add(seat.claim, result, seat.seconds())
-            self._selector.unregister(seat)
-            seat.rest(self._limits(), is_suspect=isinstance(result, Broken))
-            self._listen(seat)
+            if isinstance(result, Broken) or seat.is_spent:
+                self._reseat(seat)
+            else:
+                seat.rest()
 
     def _end_overlong(self) -> None:
         now = time.monotonic()

@@ -60,17 +60,20 @@ class Seat:
             return failure(death.code, f"The process that read it ended ({death.how}).")
         return None if answer is None else parse_answer(answer.raw)
 
-    def rest(self, limits: Limits, *, is_suspect: bool) -> None:
-        """Let go of the document; a child that is spent or suspect makes way for a new one."""
-        is_spent = not self._sandbox.ready or self._sandbox.jobs_done >= RECYCLE_AFTER
-        if is_spent or is_suspect:
-            self.replace(limits)
-        self._forget()
+    @property
+    def is_spent(self) -> bool:
+        """Whether its child is dead, or has read enough."""
+        return not self._sandbox.ready or self._sandbox.jobs_done >= RECYCLE_AFTER
+
+    def rest(self) -> None:
+        """Let go of the document."""
+        self.claim = None
+        self.deadline = float("inf")
 
     def replace(self, limits: Limits) -> None:
         """End the child at once, whatever it does, and put in a new one."""
         self.close()
-        self._forget()
+        self.rest()
         self.limits = limits
         self._sandbox = self._started()
 
@@ -78,10 +81,6 @@ class Seat:
         """End the child at once."""
         self._sandbox.kill()
         self._sandbox.close()
-
-    def _forget(self) -> None:
-        self.claim = None
-        self.deadline = float("inf")
 
     def _started(self) -> Sandbox:
         sandbox = Sandbox(self.limits)

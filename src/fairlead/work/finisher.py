@@ -1,7 +1,9 @@
 """The finisher: texts to disk and outcomes to the store, many at a time, beside the work.
 
-A worker takes its next document while the result of the last one is being made safe. What
-gathers meanwhile goes together: one fsync of the folder, one commit.
+A worker takes its next document while the result of the last one is being made safe. Results
+gather for a moment and go together: one fsync of the folder, one commit. While that commit waits
+for the disk nobody can claim, so there should be few of them; but as soon as a worker has nothing
+to do, results are saved at once, as one of them may be what it waits for.
 """
 
 from __future__ import annotations
@@ -21,6 +23,8 @@ from fairlead.work.results import Extraction
 
 Result = Extraction | Failed | Broken
 MOST_TOGETHER = 64
+LINGER_SECONDS = 0.02
+"""How long results gather while all workers are busy."""
 MOST_CHARACTERS = 50_000_000
 """Text that may wait to be saved before no further document is begun: it is all in memory."""
 
@@ -45,6 +49,7 @@ class Finisher:
         self._held: list[Claim] = []
         self._characters = 0
         self._is_closing = False
+        self._is_hurried = True
         self._changed = Condition()
         self._thread = Thread(target=self._work, name="fairlead-finisher", daemon=True)
         self._thread.start()
@@ -55,6 +60,13 @@ class Finisher:
             self._queue.append(Settled(claim, result, seconds))
             self._characters += _length(result)
             self._changed.notify_all()
+
+    def hurry(self, *, hurried: bool) -> None:
+        """Whether to save results at once, or to let them gather."""
+        if hurried != self._is_hurried:
+            with self._changed:
+                self._is_hurried = hurried
+                self._changed.notify_all()
 
     def held(self) -> list[Claim]:
         """Claims whose result is not saved yet; their leases still need renewing."""
@@ -91,10 +103,14 @@ class Finisher:
         """What has gathered; empty when closed."""
         with self._changed:
             self._changed.wait_for(lambda: self._queue or self._is_closing)
+            self._changed.wait_for(self._is_time_to_save, LINGER_SECONDS)
             group, self._queue = self._queue[:MOST_TOGETHER], self._queue[MOST_TOGETHER:]
             self._held = [each.claim for each in group]
             self._characters -= sum(_length(each.result) for each in group)
             return group
+
+    def _is_time_to_save(self) -> bool:
+        return self._is_hurried or self._is_closing or len(self._queue) >= MOST_TOGETHER
 
     def _save(self, group: Sequence[Settled]) -> None:
         outcomes = self._with_texts(group)
