@@ -7,13 +7,13 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from fairlead import Fairlead
-from fairlead.core.documents import Document, EventKind
+from fairlead.core.documents import Claim, Document, EventKind
 from fairlead.core.states import State
 from fairlead.demo.samples import samples
 from fairlead.engines.local import LocalEngine, Stop
@@ -290,6 +290,21 @@ def test_an_interruption_gives_back_the_claims_and_ends_the_children(
     assert not any(is_alive(pid) for pid in pids)
     found = fairlead.document(document.id)
     assert (found.state, found.attempts) == (State.WAITING, 0)
+
+
+def test_a_claim_whose_answer_was_interrupted_is_given_back(fairlead: Fairlead) -> None:
+    """A Ctrl-C while the claim waits for somebody else's commit: it is claimed all the same."""
+    documents = fairlead.submit_many("acme", letters(3))
+    claim_for = fairlead.store.claim_for
+
+    def claim_and_be_interrupted(workers: Sequence[str]) -> list[Claim]:
+        assert claim_for(workers)
+        raise KeyboardInterrupt
+
+    fairlead.store.claim_for = claim_and_be_interrupted  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        fairlead.run_until_idle(workers=2)
+    assert {fairlead.document(each.id).state for each in documents} == {State.WAITING}
 
 
 def test_results_that_cannot_be_saved_cost_no_attempt(

@@ -74,10 +74,16 @@ def _perform(fairlead: Fairlead, scenes: list[Scene], picture: Path | None) -> N
 def _report(fairlead: Fairlead, play: Play, picture: Path | None) -> None:
     from rich.console import Console  # noqa: PLC0415 (slow to import)
 
-    from fairlead.demo.screen import draw_picture, verdict_table  # noqa: PLC0415
+    from fairlead.demo.screen import (  # noqa: PLC0415
+        PICTURE_COLUMNS,
+        draw_picture,
+        verdict_table,
+    )
 
     table = verdict_table(play.verdicts())
-    Console(highlight=False).print(table)
+    console = Console(highlight=False)
+    console.width = max(console.width, PICTURE_COLUMNS)  # a narrower terminal breaks the lines
+    console.print(table)
     failed = play.failed()
     click.echo(f"\n{play.documents_in_all - len(failed)} documents read, {len(failed)} failed.")
     click.echo(f"The texts are in  {fairlead.folder.texts}")

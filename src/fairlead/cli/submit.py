@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
@@ -63,10 +64,13 @@ def submit_command(
             [(each, name or each.name) for each in files],
             _Manner(customer, urgent, strict, idempotency_key),
         )
-        if wait:
-            documents = _wait(fairlead, documents)
-        _print(fairlead, documents, as_json=as_json)
-    if any(each.state is State.FAILED for each in documents):
+        try:
+            if wait:
+                _wait(fairlead, documents)
+        finally:  # whoever stops waiting still learns the ids
+            now = [fairlead.document(each.id) for each in documents] if wait else documents
+            _print(fairlead, now, as_json=as_json)
+    if any(each.state is State.FAILED for each in now):
         sys.exit(1)
 
 
@@ -153,18 +157,17 @@ def _submit(fairlead: Fairlead, files: list[tuple[Path, str]], manner: _Manner) 
     return accepted
 
 
-def _wait(fairlead: Fairlead, documents: list[Document]) -> list[Document]:
+def _wait(fairlead: Fairlead, documents: list[Document]) -> None:
     if fairlead.folder.server_pid() is None:
         click.echo(
             "no worker runs on this data folder; start one in another terminal: "
-            f"fairlead worker --data {fairlead.folder.path}",
+            f"fairlead worker --data {shlex.quote(str(fairlead.folder.path))}",
             err=True,
         )
     ids = [each.id for each in documents]
     with progress_bar() as bar:
         task = bar.add_task("read", total=len(ids))
         fairlead.wait(ids, on_progress=lambda left: bar.update(task, completed=len(ids) - left))
-    return [fairlead.document(each) for each in ids]
 
 
 def _print(fairlead: Fairlead, documents: list[Document], *, as_json: bool) -> None:

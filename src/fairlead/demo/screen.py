@@ -17,6 +17,8 @@ from rich.text import Text
 from fairlead.demo.play import Play, Standing, Verdict
 
 REFRESH_SECONDS = 0.2
+PICTURE_COLUMNS = 84
+"""Enough for the verdict, with every figure whole."""
 
 
 class LiveScreen:
@@ -61,10 +63,10 @@ class LiveScreen:
 
 def live_table(standings: Sequence[Standing]) -> Table:
     """Each customer's pending documents, priority and waits, as they are now."""
-    table = Table(title="Fairlead at work", title_justify="left", box=SIMPLE_HEAVY)
-    table.add_column("customer")
-    for column in ("pending", "processing", "done", "next priority", "mean wait", "longest wait"):
-        table.add_column(column, justify="right")
+    table = Table(title="Fairlead at work", title_justify="left", box=SIMPLE_HEAVY, padding=(0, 0))
+    table.add_column("customer\n", no_wrap=True)
+    for column in ("pend-\ning", "pro-\ncessing", "\ndone", "next\nprio.", "mean\nwait", "longest"):
+        table.add_column(column, justify="right", no_wrap=True)
     for each in standings:
         table.add_row(
             Text(each.customer),
@@ -106,7 +108,7 @@ def verdict_table(verdicts: Sequence[Verdict]) -> Table:
 
 def draw_picture(table: Table, target: Path) -> None:
     """The table as an SVG that needs nothing from outside."""
-    console = Console(record=True, width=84, file=StringIO(), highlight=False)
+    console = Console(record=True, width=PICTURE_COLUMNS, file=StringIO(), highlight=False)
     console.print(table)
     template = files(__package__).joinpath("picture.svg").read_text("utf-8")
     target.write_text(console.export_svg(title="make demo", code_format=template), "utf-8")

@@ -82,6 +82,7 @@ class LocalEngine:
         self._finisher = Finisher(store, texts, self._wake)
         self._seats: list[Seat] = []
         self._stop = Stop.NO
+        self._is_claiming = False
         self._ran_dry = False
         self._version = -1
         self._is_time_to_look = Every()
@@ -143,9 +144,11 @@ class LocalEngine:
         free = self._free_seats()
         if not free or self._finisher.is_behind() or not self._may_find_work():
             return
+        self._is_claiming = True
         claims = self._store.claim_for([seat.name for seat in free])
         for seat, claim in zip(free, claims, strict=False):
             self._start(seat, claim)
+        self._is_claiming = False
         self._ran_dry = len(claims) < len(free)
 
     def _free_seats(self) -> list[Seat]:
@@ -273,14 +276,18 @@ class LocalEngine:
         unfinished = [seat.claim for seat in self._seats if seat.claim is not None]
         for seat in self._seats:
             seat.close()
-        self._give_back([*unfinished, *self._finisher.close()])
+        unsaved = self._finisher.close()
+        with suppress(FairleadError):  # else the leases end by themselves
+            self._give_back([*unfinished, *unsaved])
         self._selector.close()
         self._close_bell()
 
     def _give_back(self, claims: list[Claim]) -> None:
         if claims:
-            with suppress(FairleadError):  # else the leases end by themselves
-                self._store.release(claims)
+            self._store.release(claims)
+        if self._is_claiming:  # interrupted there: what was claimed never came to a seat
+            for seat in self._seats:
+                self._store.rescue_from(seat.name)
 
     def _close_bell(self) -> None:
         """For good: the number of a closed pipe is soon another file's."""
