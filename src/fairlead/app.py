@@ -137,6 +137,10 @@ class Fairlead:
         limit: int = 100,
     ) -> list[Document]:
         """Documents, newest first; `before` is the id of the last one of the page before."""
+        if customer is not None:
+            self.customer(customer)  # an unknown one is an error, not an empty list
+        if before is not None:
+            self.document(before)
         return self.store.documents(
             customer=customer,
             state=None if state is None else State(state),

@@ -187,7 +187,7 @@ class Store(Protocol):
         ...
 
     def version(self) -> int:
-        """A number that changes when anything was committed, by any process. For one thread."""
+        """A number that changes when anything was committed, by any process."""
         ...
 
     def known_documents(self, ids: Iterable[str]) -> set[str]:

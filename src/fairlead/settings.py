@@ -6,6 +6,7 @@ read again when it changes: a new value holds from the next claim on.
 
 from __future__ import annotations
 
+import logging
 import os
 import tomllib
 from collections.abc import Callable, Mapping
@@ -19,6 +20,8 @@ from fairlead.core.levels import DEFAULT_THRESHOLDS
 from fairlead.core.retry import RetryRule
 from fairlead.core.rules import Rules
 from fairlead.errors import InvalidSetting
+
+_log = logging.getLogger(__name__)
 
 FILE_NAME = "fairlead.toml"
 ENVIRONMENT_PREFIX = "FAIRLEAD_"
@@ -157,8 +160,8 @@ class Sources:
         try:
             self._settings, self._origin = self._load()
             self._rules = self._settings.rules()
-        except InvalidSetting:
-            return
+        except InvalidSetting as error:
+            _log.warning("fairlead: %s; until then the settings of before hold", error)
 
     def _load(self) -> tuple[Settings, dict[str, str]]:
         values: dict[str, Any] = {}

@@ -183,9 +183,9 @@ def test_config_show_says_where_each_value_comes_from(
     monkeypatch.setenv("FAIRLEAD_RESET_INTERVAL", "600")
     shown = as_json(run("config", "show", "--json"))["settings"]
     found = {each["name"]: (each["value"], each["source"]) for each in shown}
-    assert found["reset_interval"] == ("600", "environment")
-    assert found["lease"] == ("60", str(data / "fairlead.toml"))
-    assert found["workers"] == ("2", "default")
+    assert found["reset_interval"] == (600, "environment")
+    assert found["lease"] == (60, str(data / "fairlead.toml"))
+    assert found["workers"] == (2, "default")
     assert found["data"] == (str(data), "environment")
 
 
@@ -364,3 +364,22 @@ def test_two_servers_on_one_data_folder(run: Run, data: Path, letter: Path) -> N
         refused(result, 1, "already serves", "--workers")
         assert fairlead.totals().waiting == 1
     assert run("worker", "--until-idle", "--quiet").exit_code == 0
+
+
+def test_unknown_filters_are_no_empty_lists(run: Run, letter: Path) -> None:
+    submitted(run, letter)
+    refused(run("docs", "list", "--customer", "nobody"), 1, "nobody")
+    refused(run("docs", "list", "--cursor", "nonsense"), 1, "nonsense")
+
+
+def test_zeros_are_shown(run: Run, letter: Path) -> None:
+    (document,) = submitted(run, letter)
+    lines = run("docs", "show", document["id"]).stdout.splitlines()
+    assert [line.split() for line in lines if line.startswith("count")] == [["count:", "0"]]
+
+
+def test_the_data_folder_may_be_named_before_the_command(run: Run, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    run("customers", "add", "acme", "--data", other)
+    assert as_json(run("--data", other, "customers", "list", "--json"))["customers"]
+    assert run("--data", tmp_path / "none", "customers", "list", "--data", other).exit_code == 0

@@ -5,6 +5,8 @@ Results go to stdout, progress and errors to stderr. Exit codes: 0 ok, 1 failed,
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 import fairlead
@@ -23,7 +25,8 @@ from fairlead.cli.worker import worker_command
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(fairlead.__version__, prog_name="fairlead")
-def main() -> None:
+@click.option("--data", type=click.Path(path_type=Path), hidden=True)
+def main(data: Path | None) -> None:
     """Processes documents for many customers, with fair priorities.
 
     Try it first: fairlead demo

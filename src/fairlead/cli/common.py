@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from fairlead.app import Fairlead
 from fairlead.core.documents import Customer, Document
@@ -68,9 +69,17 @@ def _is_utf8() -> bool:
     return (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
 
 
+def _given_before_the_command(ctx: click.Context, param: click.Parameter, value: Path) -> Path:
+    """`fairlead --data DIR docs list` is taken as well; after the command it goes first."""
+    early: Path | None = ctx.find_root().params.get("data")
+    is_flag = ctx.get_parameter_source(param.name or "") is ParameterSource.COMMANDLINE
+    return value if is_flag or early is None else early
+
+
 data_option = click.option(
     "--data",
     type=click.Path(path_type=Path),
+    callback=_given_before_the_command,
     envvar="FAIRLEAD_DATA",
     default=DEFAULT_DATA,
     show_default=True,
@@ -107,6 +116,15 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, empty:
         table.add_row(*(Text(safe(cell)) for cell in row))
     console.width = max(console.width, NARROWEST) if console.is_terminal else 10_000
     console.print(table)
+
+
+def print_fields(fields: Mapping[str, Any]) -> None:
+    """One line for each field that has a value."""
+    for name, value in fields.items():
+        if value is None or value is False or value in ({}, ""):
+            continue
+        shown = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+        click.echo(f"{name + ':':<16}{safe(shown)}")
 
 
 def safe(text: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from fairlead.cli.common import data_option, json_option, print_json, print_table
-from fairlead.settings import Sources
+from fairlead.settings import Explained, Sources
 
 
 @click.group("config")
@@ -27,16 +27,14 @@ def show_command(ctx: click.Context, *, data: Path, as_json: bool) -> None:
     """
     source = ctx.get_parameter_source("data")
     origin = {"COMMANDLINE": "flag", "ENVIRONMENT": "environment"}
-    rows = [
-        ("data", str(data), origin.get(source.name if source else "", "default"), "the data folder")
-    ]
-    rows += [
-        (each.name, _shown(each.value), each.source, each.help) for each in Sources(data).explain()
-    ]
+    folder = Explained(
+        "data", str(data), origin.get(source.name if source else "", "default"), "the data folder"
+    )
+    settings = [folder, *Sources(data).explain()]
     if as_json:
-        names = ("name", "value", "source", "help")
-        print_json({"settings": [dict(zip(names, row, strict=True)) for row in rows]})
+        print_json({"settings": [each._asdict() for each in settings]})
         return
+    rows = [(each.name, _shown(each.value), each.source, each.help) for each in settings]
     print_table(["setting", "value", "from", "what it is"], rows, empty="")
 
 

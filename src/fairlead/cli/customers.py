@@ -15,9 +15,9 @@ from fairlead.cli.common import (
     duration,
     existing,
     json_option,
+    print_fields,
     print_json,
     print_table,
-    safe,
 )
 from fairlead.core.documents import Customer
 from fairlead.errors import UsageError
@@ -102,34 +102,27 @@ def set_command(*, name: str, data: Path, as_json: bool, **given: str | None) ->
         _print_customer(fairlead, fairlead.set_customer(name, **changes), as_json=as_json)
 
 
-@customers_group.command("pause")
-@click.argument("name")
-@data_option
-@json_option
-def pause_command(*, name: str, data: Path, as_json: bool) -> None:
-    """Let a customer's documents wait; new ones are accepted all the same."""
-    with existing(data) as fairlead:
-        _print_customer(fairlead, fairlead.pause(name), as_json=as_json)
+def _add_decision(name: str, decide: Callable[[Fairlead, str], Customer], help_text: str) -> None:
+    """A command that takes a customer's name and nothing else."""
+
+    @customers_group.command(name, help=help_text)
+    @click.argument("name")
+    @data_option
+    @json_option
+    def command(*, name: str, data: Path, as_json: bool) -> None:
+        with existing(data) as fairlead:
+            _print_customer(fairlead, decide(fairlead, name), as_json=as_json)
 
 
-@customers_group.command("resume")
-@click.argument("name")
-@data_option
-@json_option
-def resume_command(*, name: str, data: Path, as_json: bool) -> None:
-    """Let a paused customer's documents run again."""
-    with existing(data) as fairlead:
-        _print_customer(fairlead, fairlead.resume(name), as_json=as_json)
-
-
-@customers_group.command("reset")
-@click.argument("name")
-@data_option
-@json_option
-def reset_command(*, name: str, data: Path, as_json: bool) -> None:
-    """Forget a customer's count: its next document is checked as its first."""
-    with existing(data) as fairlead:
-        _print_customer(fairlead, fairlead.reset(name), as_json=as_json)
+_add_decision(
+    "pause",
+    Fairlead.pause,
+    "Let a customer's documents wait; new ones are accepted all the same.",
+)
+_add_decision("resume", Fairlead.resume, "Let a paused customer's documents run again.")
+_add_decision(
+    "reset", Fairlead.reset, "Forget a customer's count: its next document is checked as its first."
+)
 
 
 def _parsed(field: str, text: str) -> Any:
@@ -145,10 +138,8 @@ def _print_customer(fairlead: Fairlead, customer: Customer, *, as_json: bool) ->
     shown = customer_json(fairlead, customer)
     if as_json:
         print_json(shown)
-        return
-    for name, value in shown.items():
-        if value not in (None, False):
-            click.echo(f"{name + ':':<16}{safe(str(value))}")
+    else:
+        print_fields(shown | {name: duration(shown[name]) for name in ("resets_in", "oldest_wait")})
 
 
 def _row(shown: dict[str, Any]) -> list[str]:

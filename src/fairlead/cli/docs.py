@@ -12,6 +12,7 @@ from fairlead.cli.common import (
     duration,
     existing,
     json_option,
+    print_fields,
     print_json,
     print_table,
     safe,
@@ -80,9 +81,7 @@ def show_command(*, id_: str, data: Path, as_json: bool) -> None:
     if as_json:
         print_json(shown)
         return
-    for name, value in shown.items():
-        if value not in (None, {}, False):
-            click.echo(f"{name + ':':<14}{safe(str(value))}")
+    print_fields(shown)
 
 
 @docs_group.command("why")

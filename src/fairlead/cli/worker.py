@@ -18,7 +18,11 @@ from fairlead.engines.local import LocalEngine, Stop
 
 @click.command("worker")
 @data_option
-@click.option("--workers", type=click.IntRange(min=1), help="Worker processes.  [default: 2]")
+@click.option(
+    "--workers",
+    type=click.IntRange(min=1),
+    help="Worker processes.  [default: the setting workers]",
+)
 @click.option("--until-idle", is_flag=True, help="End when nothing is left to do.")
 @click.option("--quiet", is_flag=True, help="No line for each document.")
 def worker_command(*, data: Path, workers: int | None, until_idle: bool, quiet: bool) -> None:

@@ -12,6 +12,8 @@ from fairlead.core.levels import check_thresholds
 from fairlead.core.states import State
 from fairlead.errors import InvalidSetting
 
+_LARGEST_CAP = 10**12
+
 
 class NewDocument(NamedTuple):
     """A document whose bytes are safely on disk and which asks to be accepted."""
@@ -86,8 +88,10 @@ class CustomerSettings:
 
 
 def _check_cap(name: str, cap: int | None) -> None:
-    if cap is not None and cap < 1:
-        raise InvalidSetting(f"{name} must be a whole number from 1, or none; got {cap!r}")
+    if cap is not None and not 1 <= cap <= _LARGEST_CAP:
+        raise InvalidSetting(
+            f"{name} must be a whole number from 1 to {_LARGEST_CAP:,}, or none; got {cap!r}"
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,9 +126,18 @@ def our_words(path: Path) -> Iterator[None]:
         raise _translated(error, path) from error
 
 
+def _is_disk_full(path: Path) -> bool:
+    """SQLite tells of a disk without a byte left as an I/O error, where it first needs one."""
+    try:
+        room = os.statvfs(path.parent)
+    except OSError:
+        return False
+    return room.f_blocks > 0 and room.f_bavail == 0
+
+
 def _translated(error: apsw.Error, path: Path) -> DataError:
     match error:
-        case apsw.FullError():
+        case _ if isinstance(error, apsw.FullError) or _is_disk_full(path):
             return DiskFull(
                 f"the disk of {path.parent} is full and nothing was written; "
                 "free some space, then try again"

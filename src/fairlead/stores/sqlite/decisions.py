@@ -8,10 +8,11 @@ import apsw
 
 from fairlead.core.documents import CustomerSettings, EventKind
 from fairlead.core.states import Action, State, after
-from fairlead.errors import PendingCapReached, UnknownCustomer, UnknownDocument
+from fairlead.errors import PendingCapReached, UnknownDocument
 from fairlead.stores.sqlite import line, rows
 from fairlead.stores.sqlite.acceptance import add_customer
 from fairlead.stores.sqlite.queries import sql
+from fairlead.stores.sqlite.reading import unknown_customer
 from fairlead.stores.sqlite.record import add_event
 
 
@@ -85,7 +86,7 @@ def find_customer(connection: apsw.Connection, name: str) -> int:
     """The number of a customer's row."""
     customer: int | None = connection.execute(sql("customer_id"), (name,)).get
     if customer is None:
-        raise UnknownCustomer(f"customer {name!r} is not known; see: fairlead customers list")
+        raise unknown_customer(name)
     return customer
 
 

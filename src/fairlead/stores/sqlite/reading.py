@@ -50,8 +50,13 @@ def customer(connection: apsw.Connection, name: str) -> Customer:
     """The customer of this name."""
     row = connection.execute(sql("select_customer") + " WHERE c.name = ?", (name,)).fetchone()
     if row is None:
-        raise UnknownCustomer(f"customer {name!r} is not known; see: fairlead customers list")
+        raise unknown_customer(name)
     return rows.customer(row)
+
+
+def unknown_customer(name: str) -> UnknownCustomer:
+    """The error for a name that no customer has."""
+    return UnknownCustomer(f"customer {name!r} is not known; see: fairlead customers list")
 
 
 def customers(connection: apsw.Connection) -> list[Customer]:

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Lock
 from typing import TypeVar
 
 import apsw
@@ -49,6 +50,7 @@ class SqliteStore:
         self._writer = Writer(path)
         self._readers: deque[apsw.Connection] = deque()
         self._watcher = connect(path)
+        self._watching = Lock()
 
     def close(self) -> None:
         """Close all connections."""
@@ -236,8 +238,9 @@ class SqliteStore:
             return not connection.execute(sql("runnable")).get
 
     def version(self) -> int:
-        """A number that changes when anything was committed, by any process. For one thread."""
-        return int(self._watcher.pragma("data_version"))
+        """A number that changes when anything was committed, by any process."""
+        with self._watching:
+            return int(self._watcher.pragma("data_version"))
 
     def known_documents(self, ids: Iterable[str]) -> set[str]:
         """Those of the ids that are documents."""
