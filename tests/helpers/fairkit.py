@@ -49,6 +49,12 @@ class Point(NamedTuple):
     value: Fraction
     pace: Fraction
 
+    def meets(self, tag: Fraction) -> Fraction | None:
+        """When the clock would reach the tag if nothing else happened."""
+        if self.value >= tag:
+            return self.at
+        return self.at + (tag - self.value) / self.pace if self.pace else None
+
 
 @dataclass
 class Accepted:
@@ -84,20 +90,14 @@ class History:
 
     def reaches(self, document: Accepted) -> Fraction | None:
         """When the virtual clock reached the document's tag; None: it started before that."""
-        for point in self.points[document.point :]:
+        following = [*self.points[document.point + 1 :], None]
+        for point, after in zip(self.points[document.point :], following, strict=True):
+            time = point.meets(document.tag)
             if point.at > document.started:
                 return None
-            if point.value >= document.tag:
-                return point.at
-            if point.pace:
-                time = point.at + (document.tag - point.value) / point.pace
-                following = self.next_time(point)
-                if following is None or time <= following:
-                    return time if time <= document.started else None
+            if time is not None and (after is None or time <= after.at):
+                return time if time <= document.started else None
         return None
-
-    def next_time(self, point: Point) -> Fraction | None:
-        return next((later.at for later in self.points if later.at > point.at), None)
 
     def unfinished(self, at: Fraction) -> Fraction:
         """Q: the seconds of work that all documents accepted by `at` still need then."""
