@@ -87,7 +87,7 @@ class FairRule:
         if now <= clock.at:
             return clock
         if not backlog > 0:
-            return replace(clock, at=now)
+            return Clock(clock.value, now)
         return Clock(clock.value + self.theta * workers * (now - clock.at) / backlog, now)
 
     def when_idle(self, clock: Clock, highest_finish: float) -> Clock:
@@ -96,11 +96,11 @@ class FairRule:
         `highest_finish` is that of the accounts of which no document waits. One that is paused
         with documents waiting is left out: its tags lie ahead for work that was never done.
         """
-        return replace(clock, value=max(clock.value, highest_finish))
+        return Clock(max(clock.value, highest_finish), clock.at)
 
     def claimed(self, clock: Clock, tag: float) -> Clock:
         """The clock after a claim outside the overdue lane; a lane claim does not move it."""
-        return replace(clock, value=max(clock.value, tag))
+        return Clock(max(clock.value, tag), clock.at)
 
     def submit(
         self,
