@@ -187,18 +187,35 @@ def test_g2_is_broken_when_weights_stand_for_customers() -> None:
     assert g2_bound(history, late[0].weight, 4) == Fraction("24.04")
 
 
-def crowd(customers: int, share: int) -> History:
-    """Many overdue customers behind one whose documents are a little shorter."""
-    sunk = [row(0, f"x{n}", 10, "1/1000") for n in range(customers) for _ in range(2)]
-    rows = sunk + [row(0, "o", 9, "100")] * (7 * customers)
-    return watched(rows, World(unit=Fraction(1), after=Fraction(0), share=share))
+def crowd(customers: int, sunk: int, short: int, world: World) -> History:
+    """Customers whose second document of `sunk` seconds is tagged far behind o's many."""
+    rows = [row(0, f"x{n}", sunk, "1/1000") for n in range(customers) for _ in range(2)]
+    rows += [row(0, "o", short, "100")] * ((world.share + 3) * customers)
+    return watched(rows, world)
 
 
 def test_g2_is_broken_by_credit_that_the_cap_cuts_off() -> None:
-    """A lane claim of 10 s needs 10 s of others; two claims of 9 s, of which 8 s are cut off."""
-    history = crowd(7, share=2)
-    assert any(wait.seconds > g2_bound(history, wait.customers, 2) for wait in waits(history))
-    assert all(wait.seconds <= g2_bound(history, wait.customers, 3) for wait in waits(history))
+    """A lane claim of 50 s needs 150 s of others: four claims of 49 s, of which 46 s are cut off.
+
+    So with m = 4 a turn of the lane takes 246 s of work, not 200.
+    """
+    history = crowd(8, 50, 49, World(unit=Fraction(1), after=Fraction(0)))
+    late = [wait for wait in waits(history) if wait.seconds > g2_bound(history, wait.customers, 4)]
+    worst = max(late, key=lambda wait: wait.seconds)
+    assert worst.seconds == 1722
+    assert worst.customers == 8
+    assert g2_bound(history, 8, 4) == 1700
+    assert all(wait.seconds <= g2_bound(history, wait.customers, 5) for wait in waits(history))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 10), st.integers(1, 12), st.integers(1, 12), with_lane)
+def test_g2_with_one_more_holds_in_a_crowd(
+    customers: int, sunk: int, short: int, world: World
+) -> None:
+    history = crowd(customers, sunk, short, world)
+    for wait in waits(history):
+        assert wait.seconds <= g2_bound(history, wait.customers, world.share + 1)
 
 
 def largest_gap(history: History, first: str, second: str) -> Fraction:
