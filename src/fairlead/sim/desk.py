@@ -108,7 +108,7 @@ class FairDesk:
         self._accounts: dict[str, _Account] = {}
         self._tickets: list[_Ticket] = []
         # Those whose finish tag changed since nobody waited: no other lies ahead of the clock.
-        self._moved: dict[int, _Account] = {}
+        self._moved: set[_Account] = set()
 
     def accept(self, arrival: Arrival, now: float) -> Placement:
         """Put a document in the line, with the tag that the rule gives it."""
@@ -159,7 +159,7 @@ class FairDesk:
 
     def _keep(self, account: _Account, tags: Tags) -> None:
         account.tags = tags
-        self._moved[id(account)] = account
+        self._moved.add(account)
 
     def _enter(self, account: _Account, weight: float) -> None:
         if account.waiting:
@@ -179,6 +179,6 @@ class FairDesk:
     def _rest(self) -> None:
         """Bring the clock to the highest finish tag when nobody waits."""
         if not self._line and self._moved:
-            finishes = (each.tags.finish for each in self._moved.values() if each.tags)
+            finishes = (each.tags.finish for each in self._moved if each.tags)
             self.clock = self._rule.when_idle(self.clock, max(finishes))
             self._moved.clear()
