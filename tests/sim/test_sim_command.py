@@ -85,6 +85,28 @@ def test_settings_reach_the_policy(trace: Path) -> None:
     assert off["settings"]["overdue_after"] is None
 
 
+def test_fair_shows_its_settings_and_counts_in_units(trace: Path) -> None:
+    told = json.loads(call(trace, "--json", "--policy", "fair", "--unit", 5).stdout)
+    assert told["settings"] == {
+        "policy": "fair/1",
+        "workers": 1,
+        "unit": 5.0,
+        "reset_interval": 1500.0,
+        "thresholds": [-2, -4, -6, -8, -10, -12, -14, -20],
+        "overdue_after": 1500.0,
+    }
+    lines = call(trace, "--policy", "fair", "--unit", 5, "--output", "-").stdout.splitlines()
+    # By hand: documents of 10 s are two units each, and at 10 the two others go first, for 5 s.
+    assert lines[1:4] == ["0,big,0,1,0.0,10.0", "0,big,-2,1,15.0,25.0", "0,big,-4,2,25.0,35.0"]
+
+
+def test_fair_reads_weights_and_estimates() -> None:
+    rows = ["0,a,6,2,12", "0,a,6,2,12", "0,a,6,2,12", "100,a,6,2,"]
+    text = "at,customer,seconds,weight,estimate\n" + "\n".join(rows) + "\n"
+    shown = call("-", "--policy", "fair", "--output", "-", text=text).stdout.splitlines()
+    assert [line.split(",")[2] for line in shown[1:]] == ["0", "-1", "-2", "0"]
+
+
 def test_the_outcome_goes_to_a_file_or_to_stdout_alone(trace: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.csv"
     shown = call(trace, "--output", out)
@@ -113,6 +135,8 @@ def test_a_broken_trace_leaves_no_file_behind(tmp_path: Path) -> None:
         (["--reset-interval", "nan"], "reset_interval must be"),
         (["--reset-interval", "-1"], "reset_interval must be"),
         (["--overdue-after", "-1"], "overdue_after must be"),
+        (["--policy", "fair", "--unit", "0"], "unit must be"),
+        (["--policy", "fair", "--reset-interval", "-1"], "reset_interval must be"),
     ],
 )
 def test_a_setting_that_cannot_be_is_refused(trace: Path, flags: list[str], told: str) -> None:

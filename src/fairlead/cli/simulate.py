@@ -20,6 +20,7 @@ from fairlead.core.classic import (
     Policy,
     check_reset,
 )
+from fairlead.core.fair import DEFAULT_UNIT, FairRule
 from fairlead.core.lane import OverdueLane
 from fairlead.core.levels import DEFAULT_THRESHOLDS
 from fairlead.errors import InvalidSetting, UsageError
@@ -41,12 +42,13 @@ class Options(NamedTuple):
     thresholds: str
     overdue_lane: bool
     overdue_after: float | None
+    unit: float
 
 
 class Plan(NamedTuple):
     """A policy with its lane, and the settings that the reader of a result should know."""
 
-    policy: Policy
+    policy: Policy | FairRule
     lane: OverdueLane | None
     settings: dict[str, object]
 
@@ -55,8 +57,7 @@ def _classic(options: Options) -> Plan:
     policy = ClassicPolicy(
         options.reset_interval, _thresholds(options.thresholds), check_reset(options.reset)
     )
-    after = policy.reset_interval if options.overdue_after is None else options.overdue_after
-    lane = OverdueLane(after=after) if options.overdue_lane else None
+    lane = _lane(options, unit=1.0)
     settings: dict[str, object] = {
         "reset_interval": policy.reset_interval,
         "reset": policy.reset,
@@ -66,12 +67,38 @@ def _classic(options: Options) -> Plan:
     return Plan(policy, lane, settings)
 
 
+def _fair(options: Options) -> Plan:
+    rule = FairRule(
+        unit=options.unit,
+        reset_interval=options.reset_interval,
+        thresholds=_thresholds(options.thresholds),
+    )
+    lane = _lane(options, unit=rule.unit)
+    settings: dict[str, object] = {
+        "unit": rule.unit,
+        "reset_interval": rule.reset_interval,
+        "thresholds": list(rule.thresholds),
+        "overdue_after": None if lane is None else lane.after,
+    }
+    return Plan(rule, lane, settings)
+
+
+def _lane(options: Options, unit: float) -> OverdueLane | None:
+    given = options.overdue_after
+    after = options.reset_interval if given is None else given
+    return OverdueLane(after=after, unit=unit) if options.overdue_lane else None
+
+
 def _fifo(_options: Options) -> Plan:
     # The lane would change the order that the name promises, so it never goes with fifo.
     return Plan(FifoPolicy(), None, {})
 
 
-POLICIES: dict[str, Callable[[Options], Plan]] = {"classic": _classic, "fifo": _fifo}
+POLICIES: dict[str, Callable[[Options], Plan]] = {
+    "classic": _classic,
+    "fair": _fair,
+    "fifo": _fifo,
+}
 
 
 class Result(NamedTuple):
@@ -118,6 +145,14 @@ class Result(NamedTuple):
     help="A customer that waits longer for a start is overdue.  [default: the reset interval]",
 )
 @click.option(
+    "--unit",
+    type=float,
+    default=DEFAULT_UNIT,
+    show_default=True,
+    metavar="SECONDS",
+    help="With fair: the work of a standard document, which is one step of the count.",
+)
+@click.option(
     "--output", metavar="OUT.csv", help="Write each document's start and end; - is stdout."
 )
 @click.option("--report", metavar="OUT.html", help="Write a page with the summary and pictures.")
@@ -134,6 +169,7 @@ def simulate_command(
     """Show how long the documents of TRACE.csv would have waited.
 
     TRACE.csv has the columns at, customer, seconds and optionally weight, estimate; - is stdin.
+    Weights and estimates matter to fair alone.
     """
     _check_targets(output, report, as_json=as_json)
     options = Options(**settings)

@@ -2,6 +2,8 @@
 
 Credit is counted in the work of the others: their claims earn their cost, a lane claim spends
 `share - 1` times its own. So no rounding creeps in, and of all work the lane gets at most 1/share.
+Only a document that costs more than one unit goes beyond that, by what it costs above the unit;
+until the others have earned this back, the lane is shut.
 """
 
 from __future__ import annotations
@@ -13,7 +15,11 @@ from fairlead.errors import InvalidSetting
 
 @dataclass(frozen=True, slots=True)
 class OverdueLane:
-    """The lane's rule. `after` is how long a customer waits for a start before it is overdue."""
+    """The lane's rule. `after` is how long a customer waits for a start before it is overdue.
+
+    `unit` is the cost of a standard document and the most credit that can be saved: 1 where all
+    documents cost the same, and the fair rule's own unit, in seconds of work, beside that rule.
+    """
 
     after: float = 1500.0
     share: int = 4
@@ -24,6 +30,8 @@ class OverdueLane:
             raise InvalidSetting(f"lane_share must be a whole number from 2; got {self.share!r}")
         if not self.after >= 0:
             raise InvalidSetting(f"overdue_after must be 0 seconds or more; got {self.after!r}")
+        if not self.unit > 0:
+            raise InvalidSetting(f"unit must be a number above 0; got {self.unit!r}")
 
     def overdue_before(self, now: float) -> float:
         """A customer whose wait began before this moment is overdue."""

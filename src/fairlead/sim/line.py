@@ -47,25 +47,28 @@ class Line:
 
     def __init__(self, lane: OverdueLane | None = None) -> None:
         self.lane = lane
-        self.credit = 0.0
+        self.credit: float = 0  # whole, so that exact costs keep it exact
         self._customers: dict[str, _Customer] = {}
         self._numbered: list[_Customer] = []
         self._best: list[tuple[float, int, int]] = []
         self._longest: list[tuple[float, int]] = []
+        self._costs: list[float] = []
         self._started: list[bool] = []
         self._waiting = 0
 
     def __len__(self) -> int:
         return self._waiting
 
-    def add(self, customer: str, rank: float, now: float) -> int:
+    def add(self, customer: str, rank: float, now: float, cost: float = 1.0) -> int:
         """Accept a document; its number in order of arrival, from 0.
 
-        `now` never goes back from one call to the next, neither here nor in `take`.
+        The cost is what the lane reckons with. `now` never goes back from one call to the next,
+        neither here nor in `take`.
         """
         arrival = len(self._started)
         owner = self._owner(customer)
         self._started.append(False)
+        self._costs.append(cost)
         self._waiting += 1
         heappush(owner.by_rank, (rank, arrival))
         owner.by_arrival.append((arrival, now))
@@ -82,7 +85,7 @@ class Line:
         overdue = self._most_overdue(now)
         owner = self._first() if overdue is None else overdue
         arrival = owner.by_rank[0][1] if overdue is None else owner.by_arrival[0][0]
-        self._settle(lane=overdue is not None)
+        self._settle(self._costs[arrival], lane=overdue is not None)
         self._start(owner, arrival, now)
         return Turn(arrival, overdue is not None)
 
@@ -93,9 +96,9 @@ class Line:
             self._numbered.append(owner)
         return owner
 
-    def _settle(self, *, lane: bool) -> None:
+    def _settle(self, cost: float, *, lane: bool) -> None:
         if self.lane is not None:
-            self.credit = (self.lane.spend if lane else self.lane.earn)(self.credit)
+            self.credit = (self.lane.spend if lane else self.lane.earn)(self.credit, cost)
 
     def _start(self, owner: _Customer, arrival: int, now: float) -> None:
         self._started[arrival] = True
@@ -127,13 +130,19 @@ class Line:
             heappop(self._best)
 
     def _most_overdue(self, now: float) -> _Customer | None:
-        """The customer that the open lane serves next, if any is overdue."""
-        if self.lane is None or not self.lane.is_open(self.credit):
+        """The customer that the lane serves next, if one is overdue and the credit pays for it."""
+        owner = self._longest_waiting()
+        if self.lane is None or owner is None:
             return None
+        since, arrival = owner.waits_since(), owner.by_arrival[0][0]
+        overdue = since is not None and since < self.lane.overdue_before(now)
+        return owner if overdue and self.lane.is_open(self.credit, self._costs[arrival]) else None
+
+    def _longest_waiting(self) -> _Customer | None:
         while self._longest:
             since, number = self._longest[0]
             owner = self._numbered[number]
             if owner.waits_since() == since:
-                return owner if since < self.lane.overdue_before(now) else None
+                return owner
             heappop(self._longest)
         return None

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import NamedTuple
 
-from fairlead.core.classic import Check, Counter, Policy
+from fairlead.core.classic import Policy
+from fairlead.core.fair import FairRule
 from fairlead.core.lane import OverdueLane
 from fairlead.errors import InvalidSetting
-from fairlead.sim.line import Line
+from fairlead.sim.desk import Desk, Placement, desk_for
 from fairlead.sim.trace import Arrival
 
 
@@ -33,9 +34,12 @@ class Place(NamedTuple):
 
 
 def simulate(
-    arrivals: Sequence[Arrival], policy: Policy, workers: int, lane: OverdueLane | None = None
+    arrivals: Sequence[Arrival],
+    policy: Policy | FairRule,
+    workers: int,
+    lane: OverdueLane | None = None,
 ) -> list[Run]:
-    """Run the trace; one `Run` per row, in the trace's order.
+    """Run the trace under a policy; one `Run` per row, in the trace's order.
 
     Within one customer, documents arrive in the order of their rows, also where `at` goes back:
     such a document is accepted at the latest time its customer has reached, while its check is
@@ -44,10 +48,13 @@ def simulate(
     """
     if workers < 1:
         raise InvalidSetting(f"workers must be a whole number from 1; got {workers!r}")
-    checks = _checks(arrivals, policy)
-    floor = _Floor(arrivals, checks, Line(lane), workers)
-    order = arrival_order(arrivals)
-    for place in order:
+    return run_at(desk_for(policy, workers, lane), arrivals, workers)
+
+
+def run_at(desk: Desk, arrivals: Sequence[Arrival], workers: int) -> list[Run]:
+    """Run the trace at a desk of one's own, as `simulate` does."""
+    floor = _Floor(arrivals, desk, workers)
+    for place in arrival_order(arrivals):
         floor.work_until(place.moment)
         floor.accept(place)
     floor.work_until(float("inf"))
@@ -65,49 +72,34 @@ def arrival_order(arrivals: Sequence[Arrival]) -> list[Place]:
     return sorted(places)
 
 
-def _checks(arrivals: Sequence[Arrival], policy: Policy) -> list[Check]:
-    # A check depends on its customer's earlier ones alone, and those stand in earlier rows.
-    counters: dict[str, Counter] = {}
-    checks = []
-    for arrival in arrivals:
-        check = policy.check(counters.get(arrival.customer), now=arrival.at)
-        counters[arrival.customer] = check.counter
-        checks.append(check)
-    return checks
-
-
 class _Floor:
-    """The workers and the line before them."""
+    """The workers, and the desk that tells them what to start."""
 
-    def __init__(
-        self, arrivals: Sequence[Arrival], checks: Sequence[Check], line: Line, workers: int
-    ) -> None:
+    def __init__(self, arrivals: Sequence[Arrival], desk: Desk, workers: int) -> None:
         self._arrivals = arrivals
-        self._checks = checks
-        self._line = line
+        self._desk = desk
         self._free = workers
-        self._busy_until: list[float] = []
-        self._rows: list[int] = []
+        self._busy: list[tuple[float, int]] = []
+        self._accepted: list[tuple[int, Placement]] = []
         self._runs: dict[int, Run] = {}
         self._now = float("-inf")
 
     def accept(self, place: Place) -> None:
-        """Put a document in the line."""
-        customer = self._arrivals[place.row].customer
-        self._line.add(customer, self._checks[place.row].rank, place.moment)
-        self._rows.append(place.row)
+        """Bring a document to the desk."""
+        placement = self._desk.accept(self._arrivals[place.row], place.moment)
+        self._accepted.append((place.row, placement))
         self._now = place.moment
 
     def work_until(self, moment: float) -> None:
         """Start and finish documents up to `moment`; at `moment` itself, only finish them.
 
-        What starts at `moment` is decided after all that arrives then is in the line.
+        What starts at `moment` is decided after all that arrives then was accepted.
         """
         while self._now < moment:
             self._fill()
-            if not self._busy_until or self._busy_until[0] > moment:
+            if not self._busy or self._busy[0][0] > moment:
                 return
-            self._now = self._busy_until[0]
+            self._now = self._busy[0][0]
             self._release()
 
     def runs(self, count: int) -> list[Run]:
@@ -115,15 +107,17 @@ class _Floor:
         return [self._runs[row] for row in range(count)]
 
     def _fill(self) -> None:
-        while self._free and (turn := self._line.take(self._now)):
-            row = self._rows[turn.arrival]
-            check = self._checks[row]
+        while self._free and (turn := self._desk.take(self._now)):
+            row, placement = self._accepted[turn.arrival]
             finished = self._now + self._arrivals[row].seconds
-            self._runs[row] = Run(check.count, check.priority, self._now, finished, turn.lane)
-            heappush(self._busy_until, finished)
+            count, level = placement.count, placement.priority
+            self._runs[row] = Run(count, level, self._now, finished, turn.lane)
+            heappush(self._busy, (finished, turn.arrival))
             self._free -= 1
 
     def _release(self) -> None:
-        while self._busy_until and self._busy_until[0] <= self._now:
-            heappop(self._busy_until)
+        while self._busy and self._busy[0][0] <= self._now:
+            _, document = heappop(self._busy)
+            row, _ = self._accepted[document]
+            self._desk.done(document, self._arrivals[row].seconds, self._now)
             self._free += 1
