@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup demo test check faults bench picture pins clean
+.PHONY: help setup demo test check faults bench policies picture pins clean
 
 help: ## list these targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -35,6 +35,9 @@ faults: setup ## longer tests that kill processes and fill disks
 
 bench: setup ## the speed of submission and claim, small and large
 	$(BIN)/python -m bench
+
+policies: setup ## classic, fifo and fair side by side on made-up traffic
+	$(BIN)/python -m bench.policies
 
 picture: setup ## run the demo and draw docs/demo.svg from its result
 	$(BIN)/fairlead demo --picture docs/demo.svg
