@@ -290,3 +290,12 @@ def test_the_sweep_leaves_strangers_alone(files: LocalFiles) -> None:
 def test_files_are_not_for_everybody_to_write(files: LocalFiles) -> None:
     files.put_all([(key(), source())])
     assert not files.path(key()).stat().st_mode & stat.S_IWOTH
+
+
+def test_files_are_for_their_owner_alone(tmp_path: Path) -> None:
+    files = LocalFiles(tmp_path / "files")
+    files.put_all([("0123456789abcdef", lambda: BytesIO(b"secret"))])
+    path = files.path("0123456789abcdef")
+    assert path.stat().st_mode & 0o077 == 0
+    assert path.parent.stat().st_mode & 0o077 == 0
+    assert (tmp_path / "files").stat().st_mode & 0o077 == 0

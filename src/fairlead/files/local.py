@@ -49,7 +49,8 @@ class LocalFiles:
         if not sources:
             return []
         with _our_words(self._root), self._removed_on_error([self.path(key) for key, _ in sources]):
-            self._incoming.mkdir(parents=True, exist_ok=True)
+            self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._incoming.mkdir(mode=0o700, exist_ok=True)
             stored = self._write_all(sources, limit)
             self._publish(stored)
             return stored
@@ -117,7 +118,7 @@ class LocalFiles:
     def _write(self, key: str, opener: Opener, limit: int | None) -> Stored:
         digest, size = hashlib.sha256(), 0
         # What a crash left under this key is overwritten: a key stands for one try.
-        with (self._incoming / self.path(key).name).open("wb") as target:
+        with os.fdopen(_opened_private(self._incoming / self.path(key).name), "wb") as target:
             for chunk in _chunks(opener):
                 size += len(chunk)
                 _check_size(size, limit)
@@ -130,7 +131,7 @@ class LocalFiles:
     def _publish(self, stored: Sequence[Stored]) -> None:
         folders = {self.path(each.key).parent for each in stored}
         for folder in folders:
-            folder.mkdir(exist_ok=True)
+            folder.mkdir(mode=0o700, exist_ok=True)
         for each in stored:
             place = self.path(each.key)
             (self._incoming / place.name).rename(place)
@@ -155,6 +156,11 @@ class LocalFiles:
                     (self._incoming / place.name).unlink(missing_ok=True)
                     place.unlink(missing_ok=True)
             raise
+
+
+def _opened_private(path: Path) -> int:
+    """A descriptor of a new file that only this user may read."""
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
 
 
 def _chunks(opener: Opener) -> Iterator[bytes]:
@@ -204,8 +210,7 @@ def translated(error: OSError, folder: Path) -> DataError:
     """The operating system's error about a folder of ours, in our words."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return DiskFull(
-            f"the disk of {folder} is full and nothing was accepted; free some space, "
-            "then try again"
+            f"the disk of {folder} is full and nothing was written; free some space, then try again"
         )
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return ReadOnlyData(
