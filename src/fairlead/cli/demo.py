@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+import shutil
+import sys
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -87,8 +89,12 @@ def _report(fairlead: Fairlead, play: Play, picture: Path | None) -> None:
     failed = play.failed()
     click.echo(f"\n{play.documents_in_all - len(failed)} documents read, {len(failed)} failed.")
     click.echo(f"The texts are in  {fairlead.folder.texts}")
-    click.echo(
-        f"Look around with  fairlead docs list --data {shlex.quote(str(fairlead.folder.path))}"
-    )
+    look = [_command(), "docs", "list", "--data", str(fairlead.folder.path)]
+    click.echo(f"Look around with  {shlex.join(look)}")
     if picture is not None:
         draw_picture(table, picture)
+
+
+def _command() -> str:
+    """How this command can be called again from here."""
+    return "fairlead" if shutil.which("fairlead") else sys.argv[0]
