@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 
@@ -54,16 +55,14 @@ def submit_command(
     check_customer(customer)
     limit = Sources(data).settings().max_document_bytes
     files = _checked(list(_files(paths)), limit, skip_bad=skip_bad)
-    if name is not None and len(files) != 1:
-        raise UsageError(f"--name names one file; {len(files)} were given")
-    if name is not None:
-        check_name(name)
+    _check_new_name(name, len(files))
     with Fairlead(data, must_exist=bool(strict)) as fairlead:
         documents = _submit(
             fairlead,
             [(each, name or each.name) for each in files],
             _Manner(customer, urgent, strict, idempotency_key),
         )
+        _say_who_keeps_them_waiting(fairlead, customer)
         try:
             if wait:
                 _wait(fairlead, documents)
@@ -74,14 +73,20 @@ def submit_command(
         sys.exit(1)
 
 
-class _Manner:
+def _check_new_name(name: str | None, files: int) -> None:
+    if name is not None and files != 1:
+        raise UsageError(f"--name names one file; {files} were given")
+    if name is not None:
+        check_name(name)
+
+
+class _Manner(NamedTuple):
     """How the documents are submitted."""
 
-    def __init__(self, customer: str, urgent: bool, strict: bool | None, key: str | None) -> None:  # noqa: FBT001 (made in one place)
-        self.customer = customer
-        self.urgent = urgent
-        self.strict = strict
-        self.key = key
+    customer: str
+    urgent: bool
+    strict: bool | None
+    key: str | None
 
 
 def _files(paths: Sequence[Path]) -> Iterator[Path]:
@@ -157,13 +162,22 @@ def _submit(fairlead: Fairlead, files: list[tuple[Path, str]], manner: _Manner) 
     return accepted
 
 
-def _wait(fairlead: Fairlead, documents: list[Document]) -> None:
+def _say_who_keeps_them_waiting(fairlead: Fairlead, customer: str) -> None:
+    if fairlead.customer(customer).paused:
+        click.echo(
+            f"customer {safe(customer)} is paused; resume it: "
+            f"fairlead customers resume {shlex.quote(customer)}",
+            err=True,
+        )
     if fairlead.folder.server_pid() is None:
         click.echo(
             "no worker runs on this data folder; start one in another terminal: "
             f"fairlead worker --data {shlex.quote(str(fairlead.folder.path))}",
             err=True,
         )
+
+
+def _wait(fairlead: Fairlead, documents: list[Document]) -> None:
     ids = [each.id for each in documents]
     with progress_bar() as bar:
         task = bar.add_task("read", total=len(ids))

@@ -28,8 +28,8 @@ from fairlead.engines.local import LocalEngine, Stop
 def worker_command(*, data: Path, workers: int | None, until_idle: bool, quiet: bool) -> None:
     """Process documents, each worker the next one in line when it is free.
 
-    SIGTERM or Ctrl-C: finish what runs, then end. A second one: stop at once; what was running
-    goes back to its place in line.
+    SIGTERM, SIGHUP or Ctrl-C: finish what runs, then end. A second one: stop at once; what was
+    running goes back to its place in line.
     """
     with Fairlead(data, settings={"workers": workers}) as fairlead, fairlead.folder.as_server():
         journal = Journal(fairlead)
@@ -56,7 +56,7 @@ def _obey_signals(engine: LocalEngine) -> None:
             # Not through a buffer: the code that was interrupted may be in the middle of it.
             os.write(2, b"fairlead: finishing what runs; once more to stop at once\n")
 
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, stop)
 
 

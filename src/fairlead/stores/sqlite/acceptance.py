@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import apsw
 
-from fairlead.core.classic import Check, Counter
+from fairlead.core.classic import Check, Counter, Policy
 from fairlead.core.documents import Document, EventKind, NewDocument, Submission
 from fairlead.core.rules import Rules
 from fairlead.core.states import State
@@ -116,13 +117,8 @@ def _insert(
     now: float,
 ) -> list[Document]:
     policy = rules.policy(customer.reset_interval, customer.thresholds)
-    counter = customer.counter
-    checks: list[Check] = []
-    for _ in submission.documents:
-        check = policy.check(counter, now=now)
-        counter = check.counter
-        checks.append(check)
-    placed = list(zip(submission.documents, checks, strict=True))
+    checks = _checks(policy, customer.counter, now)
+    placed = list(zip(submission.documents, checks, strict=False))
     connection.executemany(
         sql("insert_document"),
         [
@@ -139,9 +135,19 @@ def _insert(
         sql("add_event"),
         [(now, kind, customer.id, seq, None) for seq in range(first, first + len(placed))],
     )
-    if counter is not None:
-        connection.execute(sql("save_check"), (counter.count, counter.updated_at, customer.id))
+    if placed:
+        _, last = placed[-1]
+        record = (last.counter.count, last.counter.updated_at, customer.id)
+        connection.execute(sql("save_check"), record)
     return [_document(submission.customer, policy.label, new, check, now) for new, check in placed]
+
+
+def _checks(policy: Policy, counter: Counter | None, now: float) -> Iterator[Check]:
+    """One check after another, as many as are asked for."""
+    while True:
+        check = policy.check(counter, now=now)
+        counter = check.counter
+        yield check
 
 
 def _document(customer: str, policy: str, new: NewDocument, check: Check, now: float) -> Document:

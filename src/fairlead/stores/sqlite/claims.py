@@ -32,36 +32,14 @@ def claim(connection: apsw.Connection, rules: Rules, worker: str, now: float) ->
     if chosen is None:
         return None
     customer, document, by_lane = chosen
-    row = connection.execute(
-        sql("claim_document"), (worker, now + rules.lease, now, document)
-    ).fetchone()
+    lease = (worker, now + rules.lease, now, document)
+    row: rows.Row | None = connection.execute(sql("claim_document"), lease).fetchone()
     assert row is not None  # noqa: S101 (chosen in this transaction)
-    id_, fence, name, size, sha256, priority, submitted_at, attempts, customer_name = row
+    found = Claim(*row)  # the columns come in the order of its fields
     line.refresh(connection, customer, waiting=-1, processing=1, started_at=now)
-    details = {"lane": True} if by_lane else {}
-    add_event(
-        connection,
-        now,
-        EventKind.CLAIMED,
-        customer,
-        document,
-        fence=fence,
-        worker=worker,
-        **details,
-    )
-    return Claim(
-        id=id_,
-        fence=fence,
-        worker=worker,
-        customer=customer_name,
-        name=name,
-        size=size,
-        sha256=sha256,
-        priority=priority,
-        submitted_at=submitted_at,
-        started_at=now,
-        attempts=attempts,
-    )
+    details = {"fence": found.fence, "worker": worker} | ({"lane": True} if by_lane else {})
+    add_event(connection, now, EventKind.CLAIMED, customer, document, **details)
+    return found
 
 
 def settle(

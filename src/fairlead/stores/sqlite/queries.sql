@@ -84,8 +84,9 @@ UPDATE documents SET
   state = 'processing', fence = fence + 1, attempts = attempts + 1, worker = ?, lease_until = ?,
   started_at = ?, queued = 0, ahead = NULL
 WHERE seq = ?
-RETURNING id, fence, name, size, sha256, priority, submitted_at, attempts,
-  (SELECT name FROM customers WHERE id = customer);
+RETURNING
+  id, fence, worker, (SELECT name FROM customers WHERE id = customer), name, size, sha256,
+  priority, submitted_at, started_at, attempts;
 
 -- name: held_claim
 SELECT seq, customer, attempts FROM documents
