@@ -138,3 +138,16 @@ def test_nothing_raises_and_what_passes_can_be_kept(raw: bytes) -> None:
     else:
         found.detail.encode()
         assert found.code in FINAL | AGAIN
+
+
+@pytest.mark.parametrize("unit", [b'\\"', b'"', b"\\\\", b"\\", b'{"a":', b"[", b'"\\'])
+def test_a_long_answer_made_to_be_slow_is_refused_in_time(unit: bytes) -> None:
+    """Five million of them: anything that goes back and forth would not end."""
+    assert isinstance(parse_answer(b'"' + unit * 5_000_000), Broken)
+
+
+def test_escaped_quotes_do_not_hide_structure() -> None:
+    text = json.dumps({"kind": "text", "text": '\\"' * 600_000, "facts": {}}).encode()
+    assert isinstance(parse_answer(text), Extraction)
+    many = json.dumps({"kind": "text", "text": "\\", "facts": {"n": [1] * 600_000}}).encode()
+    assert isinstance(parse_answer(many), Broken)

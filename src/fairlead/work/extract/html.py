@@ -12,7 +12,7 @@ from fairlead.work.extract.lines import Lines
 from fairlead.work.extract.trees import is_whole, memory_shortage
 
 # What may stand before the first tag.
-_PREAMBLE = re.compile(r"\s*+(?:(?:<\?.*?\?>|<!--.*?-->)\s*+)*+", re.DOTALL)
+_PREAMBLE = re.compile(r"\s*(?:(?:<\?.*?\?>|<!--.*?-->)\s*)*", re.DOTALL)
 _PAGE = re.compile(r"<!doctype\s+html\b|<(?:html|head|body)(?=[\s>])", re.IGNORECASE)
 _FRAGMENT = re.compile(
     r"<(?:title|meta|link|div|span|p|table|ul|ol|h[1-6]|a|br|font|center|section|article|main)"
