@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 import os
-import re
 
 _LETTERS = "0123456789abcdefghjkmnpqrstvwxyz"  # no i, l, o, u: nothing to mistake when read out
 _PAIRS = [first + second for first in _LETTERS for second in _LETTERS]
-_PATTERN = re.compile(f"[{_LETTERS}]{{26}}")
 
 
 def new_id(now: float, randomness: bytes | None = None) -> str:
     """26 letters: 48 bits of milliseconds, then 80 random bits (a ULID in lower case)."""
     number = int(now * 1000) << 80 | int.from_bytes(randomness or os.urandom(10))
     return "".join([_PAIRS[number >> shift & 1023] for shift in range(120, -1, -10)])
-
-
-def is_id(text: str) -> bool:
-    """Whether the text could be the id of a document."""
-    return _PATTERN.fullmatch(text) is not None

@@ -5,14 +5,13 @@ import email.policy
 import io
 import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import docx
 import pypdfium2
 import pytest
 from lxml import html
 
-from fairlead.demo.samples import Sample, make_samples, samples
+from fairlead.demo.samples import Sample, samples
 from fairlead.errors import MissingExtra
 
 
@@ -77,13 +76,6 @@ def test_each_text_holds_its_own_reference_and_no_other(made: list[Sample]) -> N
 def test_the_same_seed_gives_the_same_bytes(made: list[Sample]) -> None:
     assert list(samples(10, seed=7)) == made[:10]
     assert list(samples(5, seed=8)) != made[:5]
-
-
-def test_samples_are_written_to_a_folder(tmp_path: Path, made: list[Sample]) -> None:
-    paths = make_samples(tmp_path / "new" / "folder", count=5, seed=7)
-    assert [(path.name, path.read_bytes()) for path in paths] == [
-        (sample.name, sample.content) for sample in made[:5]
-    ]
 
 
 def test_the_number_of_pages_can_be_set() -> None:

@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from fairlead.cli import main
+from fairlead.cli.config import shown
 from fairlead.core.documents import EventKind
 from fairlead.demo.samples import samples
 from fairlead.stores.sqlite.claims import WORKER_LOST
@@ -113,17 +114,6 @@ def test_every_option_is_documented_and_exists(name: str, command: click.Command
     assert sorted(named) == sorted(options(command))
 
 
-def as_shown(value: Any) -> str:
-    """A value as the pages write it."""
-    if isinstance(value, list):
-        return ", ".join(map(str, value))
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, float):
-        return f"{value:g}"
-    return "none" if value is None else str(value)
-
-
 def shown_settings(tmp_path: Path) -> list[dict[str, Any]]:
     """What `fairlead config show` prints for a folder without settings."""
     clean = {name: None for name in os.environ if name.startswith("FAIRLEAD_")}
@@ -136,11 +126,11 @@ def shown_settings(tmp_path: Path) -> list[dict[str, Any]]:
 
 def test_every_setting_is_documented_with_its_default(tmp_path: Path) -> None:
     documented = rows(read("settings.md"))
-    shown = shown_settings(tmp_path)
-    assert {each["name"] for each in shown} == set(documented)
-    for each in shown:
+    settings = shown_settings(tmp_path)
+    assert {each["name"] for each in settings} == set(documented)
+    for each in settings:
         default, meaning, variable = documented[each["name"]]
-        assert default == f"`{as_shown(each['value'])}`"
+        assert default == f"`{shown(each['value'])}`"
         assert meaning
         assert variable == f"`FAIRLEAD_{each['name'].upper()}`"
 

@@ -18,7 +18,7 @@ from fairlead.errors import DamagedData, DiskFull, ReadOnlyData, TooLarge, Unrea
 from fairlead.files import LocalFiles
 from fairlead.ids import new_id
 from fairlead.ports import Opener
-from fairlead.work.sweep import sweep
+from fairlead.work.sweep import portions
 
 CONTENT = b"a letter\n" * 300_000  # more than one portion
 
@@ -271,9 +271,9 @@ def test_the_sweep_removes_orphans_and_never_a_documents_file(tmp_path: Path) ->
         claim = store.claim("worker")
         assert claim is not None
         store.finish(claim, Done("text", {}, text, "0" * 64))
-        assert sweep(store, files, texts, before=1500) == 2
+        assert sum(portions(store, files, texts, before=1500)) == 2
         assert {path.name for path in left_in(tmp_path)} == {document, young, text}
-        assert sweep(store, files, texts, before=1500) == 0
+        assert sum(portions(store, files, texts, before=1500)) == 0
         store.close()
 
 

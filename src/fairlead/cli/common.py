@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 from click.core import ParameterSource
@@ -21,8 +21,6 @@ from fairlead.errors import DataError, FairleadError, UsageError
 DEFAULT_DATA = "fairlead-data"
 NARROWEST = 72
 """Columns of a table that a terminal has at least; a narrower one breaks the lines itself."""
-
-C = TypeVar("C", bound=Callable[..., Any])
 
 
 class Sentence(click.ClickException):

@@ -34,12 +34,13 @@ def show_command(ctx: click.Context, *, data: Path, as_json: bool) -> None:
     if as_json:
         print_json({"settings": [each._asdict() for each in settings]})
         return
-    rows = [(each.name, _shown(each.value), each.source, each.help) for each in settings]
+    rows = [(each.name, shown(each.value), each.source, each.help) for each in settings]
     print_table(["setting", "value", "from", "what it is"], rows, empty="")
 
 
-def _shown(value: Any) -> str:
-    if isinstance(value, tuple):
+def shown(value: Any) -> str:
+    """A setting's value as people read it."""
+    if isinstance(value, tuple | list):
         return ", ".join(map(str, value))
     if isinstance(value, bool):
         return str(value).lower()

@@ -11,7 +11,6 @@ import zipfile
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from email.message import EmailMessage
-from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
@@ -120,19 +119,6 @@ def samples(count: int, *, seed: int, pages: tuple[int, int] = PAGES) -> Iterato
         letter = _letter(random, place)
         content = make(letter, random.randint(*pages))
         yield Sample(f"{letter.reference.lower()}.{suffix}", content, letter.reference)
-
-
-def make_samples(
-    folder: Path, *, count: int, seed: int, pages: tuple[int, int] = PAGES
-) -> list[Path]:
-    """Write samples into a folder, which is made where there is none; their paths in order."""
-    folder.mkdir(parents=True, exist_ok=True)
-    paths = []
-    for sample in samples(count, seed=seed, pages=pages):
-        path = folder / sample.name
-        path.write_bytes(sample.content)
-        paths.append(path)
-    return paths
 
 
 def _letter(random: Random, place: int) -> Letter:

@@ -12,16 +12,12 @@ from fairlead.ports import Files, Store
 EVERY_SECONDS = 3600.0
 
 
-def sweep(store: Store, files: Files, texts: Files, *, before: float) -> int:
-    """Remove orphans last written before the moment; return how many.
-
-    The moment must lie well before any submission that may still be under way.
-    """
-    return sum(portions(store, files, texts, before=before))
-
-
 def portions(store: Store, files: Files, texts: Files, *, before: float) -> Iterator[int]:
-    """Sweep folder by folder; between two of them one may stop."""
+    """Remove orphans last written before the moment, folder by folder; yield how many.
+
+    The moment must lie well before any submission that may still be under way. Between two
+    folders one may stop.
+    """
     yield files.sweep_incoming(before) + texts.sweep_incoming(before)
     for keys in files.older_than(before):
         orphans = set(keys) - store.known_documents(keys)
