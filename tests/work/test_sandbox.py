@@ -242,6 +242,7 @@ def test_the_child_writes_no_files_and_dumps_no_core(
 
 def test_the_child_sees_little_of_its_parent(start: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAIRLEAD_SECRET", "x")
+    monkeypatch.delenv("PYTHONPATH", raising=False)
     sandbox = start().until_ready()
     names = {
         entry.partition(b"=")[0]
@@ -250,6 +251,16 @@ def test_the_child_sees_little_of_its_parent(start: Any, monkeypatch: pytest.Mon
     assert names - {b""} == {b"PATH", b"LANG", b"HOME"}
     assert os.readlink(f"/proc/{sandbox.pid}/cwd") == "/"  # noqa: PTH115 - of another process
     assert len(os.listdir(f"/proc/{sandbox.pid}/fd")) <= 5  # noqa: PTH208
+
+
+def test_the_child_finds_modules_where_its_parent_does(
+    start: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", f"here{os.pathsep}/there")
+    sandbox = start().until_ready()
+    environment = Path(f"/proc/{sandbox.pid}/environ").read_bytes().split(b"\0")
+    assert f"PYTHONPATH={tmp_path}/here{os.pathsep}/there".encode() in environment
 
 
 def test_signals_meant_for_the_parent_do_not_end_the_child(start: Any, job: MakeJob) -> None:

@@ -1,6 +1,6 @@
 """The process that opens documents: one job after another, under limits, until input ends.
 
-Run as `python -I -B -m fairlead.work.child MEMORY_BYTES PARENT_PID`. It reads jobs from its
+Run as `python -P -s -B -m fairlead.work.child MEMORY_BYTES PARENT_PID`. It reads jobs from its
 standard input and writes answers to its standard output; `fairlead.work.wire` has the format.
 """
 

@@ -188,9 +188,9 @@ class Sandbox:
         return self._process
 
     def _command(self) -> list[str]:
-        # -I: neither the user's folders nor the environment choose what is imported.
+        # -P, -s: neither the present folder nor the user's own choose what is imported.
         # -B: the child may not write files, so it must not try to.
-        flags = ["-I", "-B", "-m", "fairlead.work.child"]
+        flags = ["-P", "-s", "-B", "-m", "fairlead.work.child"]
         return [sys.executable, *flags, str(self.limits.memory), str(os.getpid())]
 
     def _fill(self) -> bool:
@@ -260,11 +260,16 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _environment() -> dict[str, str]:
-    return {
+    environment = {
         "PATH": os.environ.get("PATH", os.defpath),
         "LANG": "C.UTF-8",
         "HOME": "/nonexistent",
     }
+    # Where the parent finds its modules by this, so must the child, which is in another folder.
+    found = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    if any(found):
+        environment["PYTHONPATH"] = os.pathsep.join(str(Path(each).absolute()) for each in found)
+    return environment
 
 
 def _signal_name(number: int) -> str:
