@@ -50,6 +50,23 @@ def run(fairlead: Fairlead, on_tick: Callable[[LocalEngine], None], workers: int
     engine.run(until_idle=True)
 
 
+def run_and(fairlead: Fairlead, after_start: Callable[[Seat], None]) -> None:
+    """Run until idle; right after each start, its seat is handed to `after_start`.
+
+    By then the worker has the document, and cannot have read one of hundreds of pages: whatever
+    is done to it meets it in mid-work, on a machine of any speed.
+    """
+    engine = fairlead.engine(2)
+    start = engine._start
+
+    def start_and(seat: Seat, claim: Claim) -> None:
+        start(seat, claim)
+        after_start(seat)
+
+    engine._start = start_and  # type: ignore[method-assign]
+    engine.run(until_idle=True)
+
+
 def events_of(fairlead: Fairlead, document: Document) -> list[EventKind]:
     return [event.kind for event in fairlead.events(limit=100_000) if event.document == document.id]
 
@@ -70,13 +87,12 @@ def test_twenty_workers_killed_in_mid_work_lose_and_double_nothing(fairlead: Fai
     documents += [fairlead.submit("globex", large, name=f"{n}-{name}") for n in range(20)]
     victims = {each.id for each in documents[-20:]}
 
-    def kill_readers_of_victims(engine: LocalEngine) -> None:
-        for seat in busy_seats(engine):
-            if seat.claim and seat.claim.id in victims:
-                victims.remove(seat.claim.id)
-                os.kill(seat.pid, signal.SIGKILL)
+    def kill_readers_of_victims(seat: Seat) -> None:
+        if seat.claim and seat.claim.id in victims:
+            victims.remove(seat.claim.id)
+            os.kill(seat.pid, signal.SIGKILL)
 
-    run(fairlead, kill_readers_of_victims)
+    run_and(fairlead, kill_readers_of_victims)
     ends = Counter(
         event.document
         for event in fairlead.events(limit=100_000)
@@ -95,12 +111,11 @@ def test_a_document_that_kills_its_worker_ends_as_failed(fairlead: Fairlead) -> 
     poison = fairlead.submit("acme", content, name=name)
     harmless = fairlead.submit("globex", b"harmless", name="h.txt")
 
-    def kill_its_reader(engine: LocalEngine) -> None:
-        for seat in busy_seats(engine):
-            if seat.claim and seat.claim.id == poison.id:
-                os.kill(seat.pid, signal.SIGKILL)
+    def kill_its_reader(seat: Seat) -> None:
+        if seat.claim and seat.claim.id == poison.id:
+            os.kill(seat.pid, signal.SIGKILL)
 
-    run(fairlead, kill_its_reader)
+    run_and(fairlead, kill_its_reader)
     ended = fairlead.document(poison.id)
     assert (ended.state, ended.error, ended.attempts) == (State.FAILED, "crashed", 3)
     assert fairlead.document(harmless.id).state is State.DONE
@@ -156,11 +171,7 @@ def test_a_document_over_its_time_ends_as_failed(tmp_path: Path) -> None:
         content, name = long_document()
         document = fairlead.submit("acme", content, name=name)
 
-        def stop_its_reader(engine: LocalEngine) -> None:
-            for seat in busy_seats(engine):
-                os.kill(seat.pid, signal.SIGSTOP)
-
-        run(fairlead, stop_its_reader)
+        run_and(fairlead, lambda seat: os.kill(seat.pid, signal.SIGSTOP))
         ended = fairlead.document(document.id)
         assert (ended.state, ended.error) == (State.FAILED, "time-limit")
 
@@ -170,13 +181,12 @@ def test_cancelling_stops_the_worker(fairlead: Fairlead) -> None:
     document = fairlead.submit("acme", content, name=name)
     pids: list[int] = []
 
-    def cancel_at_work(engine: LocalEngine) -> None:
-        for seat in busy_seats(engine):
-            os.kill(seat.pid, signal.SIGSTOP)  # it would never end by itself
-            pids.append(seat.pid)
-            fairlead.cancel(document.id)
+    def cancel_at_work(seat: Seat) -> None:
+        os.kill(seat.pid, signal.SIGSTOP)  # it would never end by itself
+        pids.append(seat.pid)
+        fairlead.cancel(document.id)
 
-    run(fairlead, cancel_at_work)
+    run_and(fairlead, cancel_at_work)
     assert fairlead.document(document.id).state is State.CANCELLED
     assert pids
     assert not Path(f"/proc/{pids[0]}").exists()
