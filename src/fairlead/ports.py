@@ -106,6 +106,10 @@ class Store(Protocol):
         """Give back claims on which nothing was decided; the attempts do not count."""
         ...
 
+    def release_from(self, workers: Sequence[str]) -> int:
+        """Give back all that these workers hold, when they stop; the attempts do not count."""
+        ...
+
     def lease_holders(self) -> list[str]:
         """The names of all workers that hold a claim."""
         ...

@@ -314,7 +314,8 @@ def test_a_claim_whose_answer_was_interrupted_is_given_back(fairlead: Fairlead) 
     fairlead.store.claim_for = claim_and_be_interrupted  # type: ignore[method-assign]
     with pytest.raises(KeyboardInterrupt):
         fairlead.run_until_idle(workers=2)
-    assert {fairlead.document(each.id).state for each in documents} == {State.WAITING}
+    found = [fairlead.document(each.id) for each in documents]
+    assert [(each.state, each.attempts) for each in found] == [(State.WAITING, 0)] * 3
 
 
 def test_results_that_cannot_be_saved_cost_no_attempt(

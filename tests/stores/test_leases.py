@@ -116,6 +116,15 @@ def test_a_released_document_goes_back_to_its_place_and_the_attempt_does_not_cou
     assert must_claim(store).fence == 6
 
 
+def test_a_worker_that_stops_gives_back_all_that_it_holds(store: Store) -> None:
+    submit(store, "acme", 3)
+    for worker in ("stops", "stays", "stops"):
+        store.claim(worker)
+    assert store.release_from(["stops", "idle"]) == 2
+    assert store.lease_holders() == ["stays"]
+    assert sorted(each.attempts for each in store.documents()) == [0, 0, 1]
+
+
 def test_a_document_goes_back_to_its_place_when_its_lease_ends(store: Store, clock: Clock) -> None:
     documents = submit(store, "acme", 3)
     old = must_claim(store, "slow")

@@ -60,7 +60,8 @@ def test_all_that_was_taken_over_is_saved_before_it_ends(fairlead: Fairlead) -> 
     read, unread = claims(fairlead, 2)
     finisher.add(read, Extraction("text", "héllo", {"lines": 1}), 1.5)
     finisher.add(unread, Failed("damaged", "It is damaged."), 0.5)
-    assert finisher.close() == []
+    finisher.close()
+    assert finisher.held() == []
     assert finisher.error is None
     assert saved
     assert fairlead.text(read.id) == "héllo"
@@ -77,7 +78,8 @@ def test_what_cannot_be_saved_is_handed_back_with_the_error(fairlead: Fairlead) 
     finisher.add(first, Extraction("text", "a", {}), 0.1)
     woken.wait()
     finisher.add(second, Extraction("text", "b", {}), 0.1)
-    assert set(finisher.close()) == {first, second}
+    finisher.close()
+    assert set(finisher.held()) == {first, second}
     assert isinstance(finisher.error, DiskFull)
     assert fairlead.totals().processing == 2
 
@@ -97,6 +99,7 @@ def test_leases_of_results_on_the_way_are_still_to_be_renewed(
     assert finisher.is_behind()
     assert set(finisher.held()) == {first, second, third}
     texts.may_go.set()
-    assert finisher.close() == []
+    finisher.close()
+    assert finisher.held() == []
     assert not finisher.is_behind()
     assert fairlead.totals().processing == 0

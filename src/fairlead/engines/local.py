@@ -82,7 +82,6 @@ class LocalEngine:
         self._finisher = Finisher(store, texts, self._wake)
         self._seats: list[Seat] = []
         self._stop = Stop.NO
-        self._is_claiming = False
         self._ran_dry = False
         self._version = -1
         self._is_time_to_look = Every()
@@ -144,11 +143,9 @@ class LocalEngine:
         free = self._free_seats()
         if not free or self._finisher.is_behind() or not self._may_find_work():
             return
-        self._is_claiming = True
         claims = self._store.claim_for([seat.name for seat in free])
         for seat, claim in zip(free, claims, strict=False):
             self._start(seat, claim)
-        self._is_claiming = False
         self._ran_dry = len(claims) < len(free)
 
     def _free_seats(self) -> list[Seat]:
@@ -184,8 +181,8 @@ class LocalEngine:
     # --- workers ---
 
     def _fill_seats(self) -> None:
-        for number in range(1, self._workers + 1):
-            seat = Seat(number, self._limits())
+        for _ in range(self._workers):
+            seat = Seat(self._limits())
             self._seats.append(seat)
             self._listen(seat)
 
@@ -272,22 +269,17 @@ class LocalEngine:
             raise self._finisher.error
 
     def _close(self) -> None:
-        """End the children, save what they had done, and give back all the rest."""
-        unfinished = [seat.claim for seat in self._seats if seat.claim is not None]
+        """End the children, save what they had done, and give back all the rest.
+
+        The store knows best what that is: a claim may have been interrupted on its way here.
+        """
         for seat in self._seats:
             seat.close()
-        unsaved = self._finisher.close()
+        self._finisher.close()
         with suppress(FairleadError):  # else the leases end by themselves
-            self._give_back([*unfinished, *unsaved])
+            self._store.release_from([seat.name for seat in self._seats])
         self._selector.close()
         self._close_bell()
-
-    def _give_back(self, claims: list[Claim]) -> None:
-        if claims:
-            self._store.release(claims)
-        if self._is_claiming:  # interrupted there: what was claimed never came to a seat
-            for seat in self._seats:
-                self._store.rescue_from(seat.name)
 
     def _close_bell(self) -> None:
         """For good: the number of a closed pipe is soon another file's."""

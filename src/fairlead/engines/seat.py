@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import count
 
 from fairlead.core.documents import Broken, Claim, Failed
 from fairlead.errors import FairleadError
@@ -14,11 +15,15 @@ RECYCLE_AFTER = 200
 """Documents after which a child is replaced, so that what a library leaks stays small."""
 
 
+_numbers = count(1)
+"""Seats of this process, over all its engines: what a name holds is its own seat's."""
+
+
 class Seat:
     """One worker. It is free, or it reads the document of its claim until a deadline."""
 
-    def __init__(self, number: int, limits: Limits) -> None:
-        self.name = worker_name(number)
+    def __init__(self, limits: Limits) -> None:
+        self.name = worker_name(next(_numbers))
         self.claim: Claim | None = None
         self.deadline = float("inf")
         self.limits = limits

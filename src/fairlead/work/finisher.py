@@ -78,13 +78,12 @@ class Finisher:
         with self._changed:
             return self._characters > MOST_CHARACTERS
 
-    def close(self) -> list[Claim]:
-        """Save what was taken over, then end; return the claims whose result is not saved."""
+    def close(self) -> None:
+        """Save what was taken over, then end; after an error, `held` still has the rest."""
         with self._changed:
             self._is_closing = True
             self._changed.notify_all()
         self._thread.join()
-        return self.held()
 
     def _work(self) -> None:
         while group := self._next_group():

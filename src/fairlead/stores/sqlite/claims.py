@@ -60,15 +60,25 @@ def settle(
     return Saved.SAVED
 
 
-def release(connection: apsw.Connection, claim: Claim, now: float) -> Saved:
+def release(connection: apsw.Connection, id_: str, fence: int, now: float) -> Saved:
     """Give back a claim on which nothing was decided; the attempt does not count."""
-    held = connection.execute(sql("held_claim"), (claim.id, claim.fence)).fetchone()
+    held = connection.execute(sql("held_claim"), (id_, fence)).fetchone()
     if held is None:
         return Saved.STALE
     document, customer, _ = held
     _requeue(connection, document, customer, attempts_back=1)
-    add_event(connection, now, EventKind.RELEASED, customer, document, fence=claim.fence)
+    add_event(connection, now, EventKind.RELEASED, customer, document, fence=fence)
     return Saved.SAVED
+
+
+def release_from(connection: apsw.Connection, workers: Iterable[str], now: float) -> int:
+    """Give back all that these workers hold; return how many documents that were."""
+    held: list[rows.Row] = []
+    for worker in workers:
+        held += connection.execute(sql("claims_of_worker"), (worker,)).fetchall()
+    for id_, fence in held:
+        release(connection, id_, fence, now)
+    return len(held)
 
 
 def renew(

@@ -137,6 +137,9 @@ WHERE lease_until IS NOT NULL AND lease_until < ? ORDER BY lease_until LIMIT 500
 SELECT seq, customer, attempts, worker FROM documents
 WHERE lease_until IS NOT NULL AND worker = ?;
 
+-- name: claims_of_worker
+SELECT id, fence FROM documents WHERE lease_until IS NOT NULL AND worker = ?;
+
 -- name: lease_holders
 SELECT DISTINCT worker FROM documents WHERE lease_until IS NOT NULL;
 

@@ -125,7 +125,13 @@ class SqliteStore:
 
     def release(self, held: Sequence[Claim]) -> list[Saved]:
         """Give back claims on which nothing was decided; the attempts do not count."""
-        return self._writer.run(lambda c: [claims.release(c, each, self._clock()) for each in held])
+        return self._writer.run(
+            lambda c: [claims.release(c, each.id, each.fence, self._clock()) for each in held]
+        )
+
+    def release_from(self, workers: Sequence[str]) -> int:
+        """Give back all that these workers hold, when they stop; the attempts do not count."""
+        return self._writer.run(lambda c: claims.release_from(c, workers, self._clock()))
 
     def lease_holders(self) -> list[str]:
         """The names of all workers that hold a claim."""
