@@ -11,8 +11,11 @@ from types import TracebackType
 from typing import Any
 
 from fairlead.core.classic import ClassicPolicy
-from fairlead.core.documents import Customer, Document, Event, Totals
+from fairlead.core.documents import Customer, Document, Event, Switched, Totals
 from fairlead.core.explain import Explanation, explain
+from fairlead.core.fair import FairRule
+from fairlead.core.fairness import Fairness
+from fairlead.core.rules import PolicyName, check_policy
 from fairlead.core.states import State
 from fairlead.datafolder import DataFolder
 from fairlead.engines.local import LocalEngine
@@ -173,6 +176,7 @@ class Fairlead:
             customer,
             self.store.place(id_),
             policy=self.policy_of(customer),
+            clock=self.store.clock(),
             lane=self._sources.rules().lane,
             now=self._clock(),
         )
@@ -201,7 +205,12 @@ class Fairlead:
         return self.customer(name)
 
     def set_customer(self, name: str, **changes: Any) -> Customer:
-        """Change settings of a customer: caps, interval, thresholds. None: as for everybody."""
+        """Change settings of a customer: weight, account, caps, interval, thresholds.
+
+        None: as for everybody.
+        """
+        if changes.get("account") is not None:
+            check_customer(changes["account"])
         settings = replace(self.customer(name).settings, **changes)
         self.store.set_customer(name, settings)
         return self.customer(name)
@@ -221,17 +230,44 @@ class Fairlead:
         self.store.reset(name)
         return self.customer(name)
 
-    def policy_of(self, customer: Customer) -> ClassicPolicy:
-        """The rule as it holds for this customer."""
-        return self._sources.rules().policy(
-            customer.settings.reset_interval, customer.settings.thresholds
-        )
+    def policy_of(self, customer: Customer) -> ClassicPolicy | FairRule:
+        """The rule in force, as it holds for this customer."""
+        rules, own = self._sources.rules(), customer.settings
+        make = rules.fair if self.policy == "fair" else rules.classic
+        return make(own.reset_interval, own.thresholds)
 
     def next_priority(self, customer: Customer) -> int:
         """The priority that the customer's next document would get now."""
-        return self.policy_of(customer).check(customer.counter, now=self._clock()).priority
+        policy = self.policy_of(customer)
+        if isinstance(policy, ClassicPolicy):
+            return policy.check(customer.counter, now=self._clock()).priority
+        placed = policy.submit(
+            customer.tags,
+            self.store.clock(),
+            cost=0,
+            weight=customer.settings.weight,
+            now=self._clock(),
+            has_pending=customer.pending > 0,
+        )
+        return placed.priority
 
     # --- the whole ---
+
+    @property
+    def policy(self) -> PolicyName:
+        """The policy in force: "classic" or "fair"."""
+        return self.store.policy()
+
+    def use_policy(self, name: str) -> Switched | None:
+        """Switch a live queue to another policy, and say what that did; None: it was in force.
+
+        Where the settings name a policy, they win again when they change or a process starts.
+        """
+        return self.store.use_policy(check_policy(name))
+
+    def fairness(self) -> Fairness:
+        """How fair the queue is at this moment, as numbers."""
+        return self.store.fairness()
 
     @property
     def settings(self) -> Settings:

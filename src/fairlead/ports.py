@@ -17,20 +17,28 @@ from fairlead.core.documents import (
     Place,
     Saved,
     Submission,
+    Switched,
     Totals,
 )
+from fairlead.core.fair import Clock
+from fairlead.core.fairness import Fairness
+from fairlead.core.rules import PolicyName
 from fairlead.core.states import State
 
 Opener = Callable[[], AbstractContextManager[BinaryIO]]
 """Opens what is to be stored; called when its turn comes, so that few files are open at once."""
 
+HEAD_BYTES = 4096
+"""How many of a file's first bytes are kept at hand when it is stored."""
+
 
 class Stored(NamedTuple):
-    """A file that is safely on disk."""
+    """A file that is safely on disk; `head` are its first bytes."""
 
     key: str
     size: int
     sha256: str
+    head: bytes = b""
 
 
 class Files(Protocol):
@@ -118,6 +126,14 @@ class Store(Protocol):
         """Take back what a worker held that is known to be gone, before its leases end."""
         ...
 
+    def attend(self, engine: str, workers: int) -> None:
+        """Say that an engine is at work with so many workers; it holds as long as a lease."""
+        ...
+
+    def leave(self, engine: str) -> None:
+        """Say that an engine has stopped."""
+        ...
+
     def cancel(self, id_: str) -> Document:
         """Cancel a pending document."""
         ...
@@ -144,6 +160,22 @@ class Store(Protocol):
 
     def reset(self, name: str) -> None:
         """Forget the customer's count."""
+        ...
+
+    def use_policy(self, name: PolicyName) -> Switched | None:
+        """Place all pending documents by another policy; None: it was in force."""
+        ...
+
+    def policy(self) -> PolicyName:
+        """The policy in force."""
+        ...
+
+    def fairness(self) -> Fairness:
+        """How fair the queue is, as numbers."""
+        ...
+
+    def clock(self) -> Clock:
+        """The fair rule's virtual clock, brought to now."""
         ...
 
     def document(self, id_: str) -> Document:

@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fairlead.core.classic import DEFAULT_RESET_INTERVAL, Reset, check_interval
+from fairlead.core.fair import DEFAULT_UNIT
 from fairlead.core.lane import OverdueLane
 from fairlead.core.levels import DEFAULT_THRESHOLDS
 from fairlead.core.retry import RetryRule
-from fairlead.core.rules import Rules
+from fairlead.core.rules import Rules, check_policy
 from fairlead.errors import InvalidSetting
 
 _log = logging.getLogger(__name__)
@@ -49,7 +50,10 @@ def _setting(default: Any, help_text: str) -> Any:
 class Settings:
     """All settings of an installation."""
 
-    policy: str = _setting("classic", "the rule that gives priorities")
+    policy: str | None = _setting(
+        None, '"classic" or "fair"; none: as the data folder has it, classic in a new one'
+    )
+    unit: float = _setting(DEFAULT_UNIT, "fair: seconds of work of a standard document")
     reset_interval: float = _setting(
         DEFAULT_RESET_INTERVAL, "seconds after which a customer's count goes back to 0"
     )
@@ -77,8 +81,6 @@ class Settings:
 
     def __post_init__(self) -> None:
         check_interval(self.reset_interval)
-        if self.policy != "classic":
-            raise InvalidSetting(f'policy must be "classic"; got {self.policy!r}')
         for name, (least, most) in _BOUNDS.items():
             _check_between(name, getattr(self, name), least, most)
         self.rules()
@@ -86,6 +88,8 @@ class Settings:
     def rules(self) -> Rules:
         """The rules that these settings ask for."""
         return Rules(
+            policy=None if self.policy is None else check_policy(self.policy),
+            unit=self.unit,
             reset_interval=self.reset_interval,
             thresholds=self.thresholds,
             reset=self.reset,
@@ -259,6 +263,10 @@ def _wholes(value: Any) -> tuple[int, ...]:
     return tuple(_whole(each) for each in (value.split(",") if isinstance(value, str) else value))
 
 
+def _text_or_none(value: Any) -> str | None:
+    return None if value in (None, "none") else _text(value)
+
+
 def _number_or_none(value: Any) -> float | None:
     return None if value in (None, "none") else _number(value)
 
@@ -269,6 +277,7 @@ _CONVERTERS: dict[str, tuple[Callable[[Any], Any], str]] = {
         "int": (_whole, "a whole number"),
         "bool": (_truth, "true or false"),
         "tuple[int, ...]": (_wholes, "whole numbers, such as -2, -4, -6"),
+        "str | None": (_text_or_none, 'a text, or "none"'),
         "float | None": (_number_or_none, 'a number, or "none"'),
     }.get(str(each.type), (_text, "a text"))
     for each in fields(Settings)

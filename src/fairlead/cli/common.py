@@ -14,8 +14,10 @@ import click
 from click.core import ParameterSource
 
 from fairlead.app import Fairlead
+from fairlead.core.classic import ClassicPolicy
 from fairlead.core.documents import Customer, Document
 from fairlead.core.explain import why_reset
+from fairlead.core.fairness import Fairness
 from fairlead.errors import DataError, FairleadError, UsageError
 
 DEFAULT_DATA = "fairlead-data"
@@ -166,6 +168,7 @@ def document_json(document: Document) -> dict[str, Any]:
         "submitted_at": moment(document.submitted_at),
         "started_at": moment(document.started_at),
         "finished_at": moment(document.finished_at),
+        "estimate": document.estimate,
         "seconds": document.seconds,
         "attempts": document.attempts,
         "error": document.error,
@@ -177,7 +180,6 @@ def document_json(document: Document) -> dict[str, Any]:
 def customer_json(fairlead: Fairlead, customer: Customer) -> dict[str, Any]:
     """A customer as every JSON of ours shows it."""
     own = customer.settings
-    reset = why_reset(fairlead.policy_of(customer), customer, fairlead.now())
     return {
         "name": customer.name,
         "pending": customer.pending,
@@ -185,15 +187,59 @@ def customer_json(fairlead: Fairlead, customer: Customer) -> dict[str, Any]:
         "processing": customer.processing,
         "count": customer.counter.count if customer.counter else None,
         "next_priority": fairlead.next_priority(customer),
-        "resets_in": reset.params.get("seconds"),
+        "resets_in": _resets_in(fairlead, customer),
         "oldest_wait": wait_of(fairlead, customer),
         "paused": customer.paused,
+        "account": own.account,
+        "weight": own.weight,
         "processing_cap": own.processing_cap,
         "pending_cap": own.pending_cap,
         "reset_interval": own.reset_interval,
         "thresholds": own.thresholds,
         "created_at": moment(customer.created_at),
     }
+
+
+def _resets_in(fairlead: Fairlead, customer: Customer) -> int | None:
+    """After how many seconds without a document the customer starts over, if it has to wait."""
+    policy = fairlead.policy_of(customer)
+    if isinstance(policy, ClassicPolicy):
+        left: int | None = why_reset(policy, customer, fairlead.now()).params.get("seconds")
+        return left
+    if customer.tags is None or customer.pending:
+        return None
+    return max(0, round(customer.tags.submitted_at + policy.reset_interval - fairlead.now()))
+
+
+def fairness_json(found: Fairness) -> dict[str, Any]:
+    """The fairness figures as every JSON of ours shows them."""
+    return {
+        "policy": found.policy,
+        "workers": found.workers,
+        "waiting_customers": found.waiting_customers,
+        "jain_index": found.jain,
+        "most_overdue": found.most_overdue and found.most_overdue._asdict(),
+        "lane_share": found.lane_share,
+        "longest_document": found.longest,
+        "start_bound": found.start_bound,
+        "bound_broken": found.is_bound_broken,
+        "accounts": [each._asdict() | {"lag": each.lag} for each in found.shares],
+    }
+
+
+def fairness_words(found: Fairness) -> str:
+    """The fairness figures in one line."""
+    said = [f"policy {found.policy}"]
+    if found.jain is not None:
+        said.append(f"Jain's index {found.jain:.2f} among those who wait")
+    if found.worst is not None and found.worst.lag > 0:
+        said.append(f"furthest behind its share: {found.worst.name}, {duration(found.worst.lag)}")
+    if found.most_overdue is not None:
+        customer, seconds = found.most_overdue
+        said.append(f"longest without a start: {customer}, {duration(seconds)}")
+    if found.lane_share is not None:
+        said.append(f"overdue lane: {found.lane_share:.0%} of the work")
+    return "; ".join(said)
 
 
 def wait_of(fairlead: Fairlead, customer: Customer) -> float | None:

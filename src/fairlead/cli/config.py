@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from fairlead.cli.common import data_option, json_option, print_json, print_table
+from fairlead.cli.common import data_option, existing, json_option, print_json, print_table
+from fairlead.errors import DataError
 from fairlead.settings import Explained, Sources
 
 
@@ -30,12 +31,23 @@ def show_command(ctx: click.Context, *, data: Path, as_json: bool) -> None:
     folder = Explained(
         "data", str(data), origin.get(source.name if source else "", "default"), "the data folder"
     )
-    settings = [folder, *Sources(data).explain()]
+    settings = [folder, *(_in_force(each, data) for each in Sources(data).explain())]
     if as_json:
         print_json({"settings": [each._asdict() for each in settings]})
         return
     rows = [(each.name, shown(each.value), each.source, each.help) for each in settings]
     print_table(["setting", "value", "from", "what it is"], rows, empty="")
+
+
+def _in_force(setting: Explained, data: Path) -> Explained:
+    """The setting; a policy that none of the sources names is what the data folder has."""
+    if setting.name != "policy" or setting.value is not None:
+        return setting
+    try:
+        with existing(data) as fairlead:
+            return setting._replace(value=fairlead.policy, source="data folder")
+    except DataError:
+        return setting._replace(value="classic")
 
 
 def shown(value: Any) -> str:

@@ -14,10 +14,13 @@ from fairlead.cli.common import (
     data_option,
     duration,
     existing,
+    fairness_json,
+    fairness_words,
     json_option,
     print_fields,
     print_json,
     print_table,
+    safe,
 )
 from fairlead.core.documents import Customer
 from fairlead.errors import UsageError
@@ -25,7 +28,7 @@ from fairlead.errors import UsageError
 
 @click.group("customers")
 def customers_group() -> None:
-    """See who sends and waits; set caps, pause, resume, reset."""
+    """See who sends and waits; set weights and caps, pause, resume, reset."""
 
 
 @customers_group.command("add")
@@ -45,14 +48,17 @@ def list_command(*, data: Path, as_json: bool) -> None:
     """List customers with their pending documents and next priority."""
     with existing(data) as fairlead:
         shown = [customer_json(fairlead, each) for each in fairlead.customers()]
+        fairness = fairlead.fairness()
     if as_json:
-        print_json({"customers": shown})
+        print_json({"customers": shown, "fairness": fairness_json(fairness)})
         return
     columns = [
         *("customer", "pending", "waiting", "processing", "count", "next priority"),
-        *("resets in", "oldest wait", "paused"),
+        *("resets in", "oldest wait", "weight", "account", "behind", "paused"),
     ]
-    print_table(columns, [_row(each) for each in shown], empty="no customers")
+    behind = {each.name: each.lag for each in fairness.shares}
+    print_table(columns, [_row(each, behind) for each in shown], empty="no customers")
+    click.echo(safe(f"fairness: {fairness_words(fairness)}"), err=True)
 
 
 @customers_group.command("show")
@@ -77,7 +83,17 @@ def _whole_numbers(text: str) -> tuple[int, ...] | None:
     return None if text == "none" else tuple(int(part) for part in text.split(","))
 
 
+def _weight(text: str) -> float:
+    return 1.0 if text == "none" else float(text)
+
+
+def _account(text: str) -> str | None:
+    return None if text == "none" else text
+
+
 _CHANGES: dict[str, tuple[Callable[[str], Any], str]] = {
+    "weight": (_weight, "a number or none"),
+    "account": (_account, "a name or none"),
     "processing_cap": (_cap, "a whole number or none"),
     "pending_cap": (_cap, "a whole number or none"),
     "reset_interval": (_seconds, "a number of seconds or none"),
@@ -88,6 +104,8 @@ _CHANGES: dict[str, tuple[Callable[[str], Any], str]] = {
 @customers_group.command("set")
 @click.argument("name")
 @data_option
+@click.option("--weight", metavar="N|none", help="Its account's share of the work under fair.")
+@click.option("--account", metavar="NAME|none", help="One account for several customers.")
 @click.option("--processing-cap", metavar="N|none", help="Most documents processing at once.")
 @click.option("--pending-cap", metavar="N|none", help="Most documents pending; more are refused.")
 @click.option("--reset-interval", metavar="S|none", help="A reset interval of its own.")
@@ -97,7 +115,7 @@ def set_command(*, name: str, data: Path, as_json: bool, **given: str | None) ->
     """Change a customer's settings; `none` goes back to what holds for everybody."""
     changes = {field: _parsed(field, text) for field, text in given.items() if text is not None}
     if not changes:
-        raise UsageError("nothing to set; give --processing-cap, --pending-cap or another option")
+        raise UsageError("nothing to set; give --weight, --processing-cap or another option")
     with existing(data) as fairlead:
         _print_customer(fairlead, fairlead.set_customer(name, **changes), as_json=as_json)
 
@@ -142,7 +160,8 @@ def _print_customer(fairlead: Fairlead, customer: Customer, *, as_json: bool) ->
         print_fields(shown | {name: duration(shown[name]) for name in ("resets_in", "oldest_wait")})
 
 
-def _row(shown: dict[str, Any]) -> list[str]:
+def _row(shown: dict[str, Any], behind: dict[str, float]) -> list[str]:
+    lag = behind.get(shown["account"] or shown["name"], 0.0)
     return [
         shown["name"],
         *(str(shown[name]) for name in ("pending", "waiting", "processing")),
@@ -150,5 +169,8 @@ def _row(shown: dict[str, Any]) -> list[str]:
         str(shown["next_priority"]),
         duration(shown["resets_in"]),
         duration(shown["oldest_wait"]),
+        "" if shown["weight"] == 1 else f"{shown['weight']:g}",
+        shown["account"] or "",
+        duration(lag) if lag > 0 else "",
         "paused" if shown["paused"] else "",
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -18,7 +19,7 @@ from fairlead.cli.common import (
     safe,
 )
 from fairlead.cli.submit import submit_command
-from fairlead.core.documents import Document
+from fairlead.core.documents import Document, Place
 from fairlead.core.explain import words
 from fairlead.core.states import State
 
@@ -97,11 +98,25 @@ def why_command(*, id_: str, data: Path, as_json: bool) -> None:
             {"code": each.code, "params": dict(each.params), "words": words(each)}
             for each in found.reasons
         ]
-        place = None if found.place is None else found.place._asdict()
-        print_json({"id": id_, "reasons": reasons, "ahead": place})
+        print_json({"id": id_, "reasons": reasons, "ahead": _ahead_json(found.place)})
         return
     for reason in found.reasons:
         click.echo(safe(words(reason)))
+    if found.place is not None and found.place.most:
+        most = ", ".join(f"{customer} ({number:,})" for customer, number in found.place.most)
+        click.echo(safe(f"whose documents go before it: {most}"))
+
+
+def _ahead_json(place: Place | None) -> dict[str, Any] | None:
+    if place is None:
+        return None
+    return {
+        "own_documents": place.own_documents,
+        "other_documents": place.other_documents,
+        "other_customers": place.other_customers,
+        "seconds": round(place.seconds, 3),
+        "most": [{"customer": name, "documents": number} for name, number in place.most],
+    }
 
 
 @docs_group.command("text")

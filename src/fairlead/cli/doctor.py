@@ -13,7 +13,14 @@ import apsw
 import click
 
 from fairlead.app import Fairlead
-from fairlead.cli.common import data_option, existing, json_option, print_json
+from fairlead.cli.common import (
+    data_option,
+    duration,
+    existing,
+    fairness_words,
+    json_option,
+    print_json,
+)
 from fairlead.errors import FairleadError
 from fairlead.work.liveness import is_known_dead
 
@@ -58,6 +65,7 @@ def _data(data: Path) -> Iterator[Finding]:
         with existing(data) as fairlead:
             yield from _store(fairlead)
             yield from _work(fairlead)
+            yield from _fairness(fairlead)
             yield from _room(fairlead)
     except FairleadError as error:
         yield Finding("problem", str(error))
@@ -88,6 +96,16 @@ def _work(fairlead: Fairlead) -> Iterator[Finding]:
         yield Finding(
             "warning", f"{len(dead)} workers died at work; the next worker takes their documents"
         )
+
+
+def _fairness(fairlead: Fairlead) -> Iterator[Finding]:
+    found = fairlead.fairness()
+    if found.is_bound_broken and found.most_overdue is not None:
+        customer, seconds = found.most_overdue
+        allowed = duration(found.start_bound)
+        what = f"customer {customer!r} has waited {duration(seconds)} for a start"
+        yield Finding("warning", f"{what}, and {allowed} should be the most; see: docs why")
+    yield Finding("ok", f"fairness: {fairness_words(found)}")
 
 
 def _room(fairlead: Fairlead) -> Iterator[Finding]:

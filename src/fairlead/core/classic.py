@@ -70,8 +70,12 @@ class ClassicPolicy:
     def check(self, counter: Counter | None, *, now: float) -> Check:
         """Lower the count by one, or set it to 0 when the customer is new or was reset."""
         after = self._after(counter, now)
-        level = priority(after.count, self.thresholds)
+        level = self.priority_of(after.count)
         return Check(after.count, level, after, float(level))
+
+    def priority_of(self, count: int) -> int:
+        """The priority that a count gives."""
+        return priority(count, self.thresholds)
 
     def is_reset(self, counter: Counter, *, now: float) -> bool:
         """Whether a check at `now` starts over: only when more than the interval has passed."""

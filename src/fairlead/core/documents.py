@@ -8,11 +8,14 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from fairlead.core.classic import Counter, check_interval
+from fairlead.core.costs import Look
+from fairlead.core.fair import Tags
 from fairlead.core.levels import check_thresholds
 from fairlead.core.states import State
 from fairlead.errors import InvalidSetting
 
 _LARGEST_CAP = 10**12
+_WEIGHTS = (0.001, 1000.0)
 
 
 class NewDocument(NamedTuple):
@@ -23,6 +26,7 @@ class NewDocument(NamedTuple):
     size: int
     sha256: str
     urgent: bool = False
+    look: Look = Look()
 
 
 class Submission(NamedTuple):
@@ -42,7 +46,8 @@ class Submission(NamedTuple):
 class Document:
     """A document as the store knows it. Times are seconds since 1970.
 
-    `seconds` is how long the work on it took, in the attempt that ended it.
+    `estimate` is how many seconds of work were expected when it was accepted, `seconds` how many it
+    took, in the attempt that ended it.
     """
 
     id: str
@@ -67,18 +72,29 @@ class Document:
     text_key: str | None = None
     text_sha256: str | None = None
     seconds: float | None = None
+    estimate: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class CustomerSettings:
-    """What an operator may set for one customer. None: the installation's own setting."""
+    """What an operator may set for one customer. None: the installation's own setting.
 
+    The weight is that of the customer's account: all customers of one account share it.
+    """
+
+    weight: float = 1.0
+    account: str | None = None
     processing_cap: int | None = None
     pending_cap: int | None = None
     reset_interval: float | None = None
     thresholds: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
+        least, most = _WEIGHTS
+        if not least <= self.weight <= most:
+            raise InvalidSetting(
+                f"weight must be a number from {least:g} to {most:g}; got {self.weight!r}"
+            )
         _check_cap("processing_cap", self.processing_cap)
         _check_cap("pending_cap", self.pending_cap)
         if self.reset_interval is not None:
@@ -96,7 +112,10 @@ def _check_cap(name: str, cap: int | None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Customer:
-    """A customer with its record and its true numbers of documents."""
+    """A customer with its records and its true numbers of documents.
+
+    `counter` is the classic rule's record, `tags` that of the fair rule, kept for its account.
+    """
 
     name: str
     created_at: float
@@ -107,6 +126,7 @@ class Customer:
     processing: int
     last_started_at: float | None
     oldest_waiting_at: float | None
+    tags: Tags | None = None
 
     @property
     def pending(self) -> int:
@@ -123,11 +143,18 @@ class Totals(NamedTuple):
 
 
 class Place(NamedTuple):
-    """What goes before a waiting document, as things stand."""
+    """What goes before a waiting document, as things stand.
+
+    `tag` is the sort key of the place, `seconds` the estimated work of all that goes before, `most`
+    the others with most documents in it.
+    """
 
     own_documents: int
     other_documents: int
     other_customers: int
+    tag: float = 0.0
+    seconds: float = 0.0
+    most: tuple[tuple[str, int], ...] = ()
 
 
 class Claim(NamedTuple):
@@ -179,6 +206,19 @@ class Broken(NamedTuple):
 Outcome = Done | Failed | Broken
 
 
+class Switched(NamedTuple):
+    """What a switch of the policy did: how many documents were placed anew, of how many customers.
+
+    `moved` of them got another priority.
+    """
+
+    before: str
+    after: str
+    documents: int
+    customers: int
+    moved: int
+
+
 class Saved(StrEnum):
     """What became of an outcome."""
 
@@ -203,15 +243,17 @@ class EventKind(StrEnum):
     CUSTOMER_PAUSED = "customer-paused"
     CUSTOMER_RESUMED = "customer-resumed"
     CUSTOMER_RESET = "customer-reset"
+    POLICY_SWITCHED = "policy-switched"
+    BOUND_BROKEN = "bound-broken"
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One line of the append-only record."""
+    """One line of the append-only record. No customer: it is about the whole installation."""
 
     seq: int
     at: float
     kind: EventKind
-    customer: str
+    customer: str | None
     document: str | None
     data: Mapping[str, Any]

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from fairlead.core.classic import ClassicPolicy
 from fairlead.core.documents import Customer, Document, Place
+from fairlead.core.fair import Clock, FairRule
 from fairlead.core.lane import OverdueLane, waits_since
 from fairlead.core.levels import lowest_bound_passed, priority
 from fairlead.core.states import State
@@ -40,6 +41,21 @@ _WORDS = {
     "resets-unless": "resets in {seconds} s unless another document comes",
     "resets": "resets in {seconds} s",
     "reset-due": "the next document starts again at count 0",
+    "no-work-before": (
+        "none of its customer's earlier work was ahead of the clock: count 0, priority {priority}"
+    ),
+    "work-before": (
+        "its customer's earlier work lay {units} standard documents ahead of the clock: "
+        "count {count}, priority {priority}"
+    ),
+    "costs": "estimated at {seconds} s of work, with a weight of {weight}",
+    "clock-before": "the clock reaches it after {seconds} s of everybody's shared work",
+    "clock-reached": "the clock has reached it: nothing sent from now on goes before it",
+    "starts-ahead": (
+        "what its customer sends next comes {seconds} s of work after the clock; less when work "
+        "takes less than estimated or is cancelled, none after {interval} s with nothing pending"
+    ),
+    "starts-at-clock": "what its customer sends next starts at the clock: count 0",
     "urgent": "urgent: it goes before the other documents of its customer",
     "paused": "customer {customer} is paused: it starts when the customer is resumed",
     "processing-cap": (
@@ -86,25 +102,62 @@ def why_reset(policy: ClassicPolicy, customer: Customer, now: float) -> Reason:
     return Reason(code, {"seconds": round(left)})
 
 
+def why_restart(rule: FairRule, customer: Customer, clock: Clock, now: float) -> Reason:
+    """What the customer's next document would start from."""
+    tags = customer.tags
+    ahead = 0.0 if tags is None else tags.finish - clock.value
+    if tags is None or ahead <= 0 or rule.is_reset(tags, now=now, has_pending=customer.pending > 0):
+        return Reason("starts-at-clock")
+    params: dict[str, Any] = {"seconds": round(ahead, 1), "interval": round(rule.reset_interval)}
+    return Reason("starts-ahead", params)
+
+
 def explain(
     document: Document,
     customer: Customer,
     place: Place | None,
     *,
-    policy: ClassicPolicy,
+    policy: ClassicPolicy | FairRule,
+    clock: Clock,
     lane: OverdueLane | None,
     now: float,
 ) -> Explanation:
     """All reasons for a document: its priority, then its wait, then what would change it."""
-    reasons = [why_priority(document, policy.thresholds)]
+    reasons = [_why_placed(document, policy)]
     if document.urgent:
         reasons.append(Reason("urgent"))
     if document.state is State.WAITING:
         reasons += _why_waiting(document, customer, place, lane, now)
     else:
         reasons.append(_what_became(document))
-    reasons.append(why_reset(policy, customer, now))
+    if isinstance(policy, FairRule):
+        reasons += _why_fair(document, customer, place, policy, clock)
+        reasons.append(why_restart(policy, customer, clock, now))
+    else:
+        reasons.append(why_reset(policy, customer, now))
     return Explanation(document, tuple(reasons), place)
+
+
+def _why_placed(document: Document, policy: ClassicPolicy | FairRule) -> Reason:
+    if not isinstance(policy, FairRule) or document.policy != policy.label:
+        return why_priority(document, policy.thresholds)
+    units = -document.count
+    params = {"count": document.count, "priority": document.priority, "units": units}
+    return Reason("work-before" if units else "no-work-before", params)
+
+
+def _why_fair(
+    document: Document, customer: Customer, place: Place | None, rule: FairRule, clock: Clock
+) -> list[Reason]:
+    """What the fair rule reckons with: cost and weight, and how far the clock has to go."""
+    weight = customer.settings.weight
+    cost: dict[str, Any] = {"seconds": round(document.estimate, 3), "weight": weight}
+    reasons = [Reason("costs", cost)]
+    if place is not None:
+        ahead = place.tag - clock.value
+        params = {"seconds": round(ahead, 1), "units": round(ahead / rule.unit, 1)}
+        reasons.append(Reason("clock-before", params) if ahead > 0 else Reason("clock-reached"))
+    return reasons
 
 
 def _why_waiting(
@@ -129,8 +182,20 @@ def _why_waiting(
     if lane is not None and waited is not None and waited > lane.after:
         reasons.append(Reason("overdue", {"seconds": round(waited)}))
     if place is not None:
-        reasons.append(Reason("ahead", place._asdict()) if any(place) else Reason("next"))
+        reasons += _what_is_ahead(place)
     return reasons
+
+
+def _what_is_ahead(place: Place) -> list[Reason]:
+    if not place.own_documents and not place.other_documents:
+        return [Reason("next")]
+    params: dict[str, Any] = {
+        "own_documents": place.own_documents,
+        "other_documents": place.other_documents,
+        "other_customers": place.other_customers,
+        "seconds": round(place.seconds, 1),
+    }
+    return [Reason("ahead", params)]
 
 
 def _wait(customer: Customer, now: float) -> float | None:

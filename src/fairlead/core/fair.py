@@ -150,6 +150,17 @@ class FairRule:
             return replace(tags, finish=finish, last=min(tags.last, finish))
         return replace(tags, finish=max(last_waiting, finish), last=last_waiting)
 
+    def forgiven(self, tags: Tags, clock: Clock, *, last_waiting: float | None) -> Tags:
+        """The record when an operator resets the account: behind what waits, else at the clock."""
+        start = clock.value if last_waiting is None else last_waiting
+        return replace(tags, finish=min(tags.finish, start), last=min(tags.last, start))
+
+    def lifted(self, tags: Tags | None, by: float) -> Tags | None:
+        """The record when all waiting documents of an account were moved on by so much."""
+        if tags is None:
+            return None
+        return replace(tags, finish=tags.finish + by, last=tags.last + by)
+
     def shown_count(self, tag: float, clock: Clock) -> int:
         """How many standard documents the tag lies ahead of the clock, as 0 or a negative."""
         return -math.floor(max(0, tag - clock.value) / self.unit + _HAIR)

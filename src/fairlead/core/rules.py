@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Literal, cast
 
 from fairlead.core.classic import (
     DEFAULT_RESET_INTERVAL,
@@ -12,15 +13,31 @@ from fairlead.core.classic import (
     check_interval,
     check_reset,
 )
+from fairlead.core.fair import DEFAULT_UNIT, FairRule, check_above_zero
 from fairlead.core.lane import OverdueLane
 from fairlead.core.levels import DEFAULT_THRESHOLDS, check_thresholds
 from fairlead.core.retry import RetryRule
+from fairlead.errors import InvalidSetting
+
+PolicyName = Literal["classic", "fair"]
+
+
+def check_policy(name: str) -> PolicyName:
+    """The policy's name; refuses any other word."""
+    if name in ("classic", "fair"):
+        return cast("PolicyName", name)
+    raise InvalidSetting(f'policy must be "classic" or "fair"; got {name!r}')
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Everything the store asks the rules for. `lane=None` switches the overdue lane off."""
+    """Everything the store asks the rules for. `lane=None` switches the overdue lane off.
 
+    `policy=None` leaves the policy as the store has it; a new store begins with classic.
+    """
+
+    policy: PolicyName | None = None
+    unit: float = DEFAULT_UNIT
     reset_interval: float = DEFAULT_RESET_INTERVAL
     thresholds: tuple[int, ...] = DEFAULT_THRESHOLDS
     reset: Reset = "idle"
@@ -29,16 +46,33 @@ class Rules:
     lease: float = 30.0
 
     def __post_init__(self) -> None:
+        check_above_zero("unit", self.unit)
         check_interval(self.reset_interval)
         check_thresholds(self.thresholds)
         check_reset(self.reset)
 
-    def policy(
+    def classic(
         self, reset_interval: float | None = None, thresholds: Sequence[int] | None = None
     ) -> ClassicPolicy:
-        """The policy for a customer, with its own interval and thresholds where it has them."""
+        """The classic rule for a customer, with its own interval and thresholds if it has any."""
         return ClassicPolicy(
             self.reset_interval if reset_interval is None else reset_interval,
             self.thresholds if thresholds is None else thresholds,
             self.reset,
         )
+
+    def fair(
+        self, reset_interval: float | None = None, thresholds: Sequence[int] | None = None
+    ) -> FairRule:
+        """The fair rule for a customer, with its own interval and thresholds if it has any."""
+        return FairRule(
+            unit=self.unit,
+            reset_interval=self.reset_interval if reset_interval is None else reset_interval,
+            thresholds=self.thresholds if thresholds is None else thresholds,
+        )
+
+    def lane_of(self, policy: PolicyName) -> OverdueLane | None:
+        """The overdue lane beside a policy: classic reckons in documents, fair in seconds."""
+        if self.lane is None or policy == "classic":
+            return self.lane
+        return replace(self.lane, unit=self.unit)

@@ -93,7 +93,7 @@ class Play:
         """Take note of what happened, and submit what is due."""
         for event in self._fairlead.events(self._seen):
             self._seen = event.seq
-            if event.document is not None:
+            if event.customer is not None and event.document is not None:
                 self._tallies[event.customer].note(event)
         while self._to_come and self._tallies[LARGE].done >= self._to_come[0].after:
             self._submit_next()

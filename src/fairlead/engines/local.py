@@ -230,10 +230,11 @@ class LocalEngine:
     # --- leases ---
 
     def _keep_leases(self) -> None:
-        """Renew all that is at hand, and let go of what was cancelled or taken away."""
+        """Say who is here, renew all at hand, and let go of what was cancelled or taken away."""
         at_work = {seat.claim: seat for seat in self._seats if seat.claim is not None}
         lost: list[Claim] = []
         if self._is_time_to_renew(self._lease() / 3):
+            self._store.attend(self._seats[0].name, self._workers)
             held = [*at_work, *self._finisher.held()]
             lost = self._store.renew(held) if held else []
         elif at_work and self._is_time_to_watch(WATCH_SECONDS):
@@ -278,6 +279,7 @@ class LocalEngine:
         self._finisher.close()
         with suppress(FairleadError):  # else the leases end by themselves
             self._store.release_from([seat.name for seat in self._seats])
+            self._store.leave(self._seats[0].name)
         self._selector.close()
         self._close_bell()
 

@@ -25,7 +25,7 @@ from fairlead.errors import (
     TooLarge,
     UnreadableSource,
 )
-from fairlead.ports import Opener, Stored
+from fairlead.ports import HEAD_BYTES, Opener, Stored
 
 _KEY = re.compile(r"[0-9a-z]{8,64}(\.[0-9a-z]{1,16}){0,2}")
 _FOLDER_LETTERS = 6  # of an id: files of about 17 minutes
@@ -116,17 +116,18 @@ class LocalFiles:
             return list(pool.map(lambda each: self._write(each[0], each[1], limit), sources))
 
     def _write(self, key: str, opener: Opener, limit: int | None) -> Stored:
-        digest, size = hashlib.sha256(), 0
+        digest, size, head = hashlib.sha256(), 0, b""
         # What a crash left under this key is overwritten: a key stands for one try.
         with os.fdopen(_opened_private(self._incoming / self.path(key).name), "wb") as target:
             for chunk in _chunks(opener):
+                head = head or chunk[:HEAD_BYTES]
                 size += len(chunk)
                 _check_size(size, limit)
                 digest.update(chunk)
                 target.write(chunk)
             target.flush()
             os.fsync(target.fileno())
-        return Stored(key, size, digest.hexdigest())
+        return Stored(key, size, digest.hexdigest(), head)
 
     def _publish(self, stored: Sequence[Stored]) -> None:
         folders = {self.path(each.key).parent for each in stored}

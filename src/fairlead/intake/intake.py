@@ -13,6 +13,7 @@ from typing import BinaryIO, NamedTuple
 from fairlead.core.documents import Document, NewDocument, Submission
 from fairlead.errors import DataError, EmptyDocument, TooLarge, UnreadableSource
 from fairlead.ids import new_id
+from fairlead.intake.looks import look
 from fairlead.intake.names import check_customer, check_name
 from fairlead.ports import Files, Opener, Store, Stored
 
@@ -77,7 +78,7 @@ class Intake:
         key: str | None,
     ) -> list[Document]:
         documents = tuple(
-            NewDocument(each.id, each.name, file.size, file.sha256, urgent)
+            NewDocument(each.id, each.name, file.size, file.sha256, urgent, look(file.head))
             for each, file in zip(offered, stored, strict=True)
         )
         for document in documents:

@@ -3,71 +3,84 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
 from typing import NamedTuple
 
-import apsw
-
 from fairlead.core.classic import Check, Counter, Policy
+from fairlead.core.costs import Row, row_of
 from fairlead.core.documents import Document, EventKind, NewDocument, Submission
-from fairlead.core.rules import Rules
 from fairlead.core.states import State
 from fairlead.errors import IdempotencyConflict, PendingCapReached, UnknownCustomer
-from fairlead.stores.sqlite import line, rows
+from fairlead.stores.sqlite import ledger, line, rows
+from fairlead.stores.sqlite.moment import Moment
 from fairlead.stores.sqlite.queries import sql
-from fairlead.stores.sqlite.record import add_event
 
 
 class _Checked(NamedTuple):
     """A customer's row as the check needs it."""
 
     id: int
-    counter: Counter | None
-    reset_interval: float | None
-    thresholds: tuple[int, ...] | None
-    pending_cap: int | None
-    pending: int
+    counter: Counter | None = None
+    reset_interval: float | None = None
+    thresholds: tuple[int, ...] | None = None
+    pending_cap: int | None = None
+    pending: int = 0
+    lift: float = 0.0
 
 
-def accept(
-    connection: apsw.Connection, rules: Rules, submission: Submission, now: float
-) -> list[Document]:
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """What a document gets; `classic_count` is the classic rule's count where another one rules."""
+
+    count: int
+    priority: int
+    rank: float
+    policy: str
+    classic_count: int | None
+    estimate: float
+
+
+def accept(moment: Moment, submission: Submission) -> list[Document]:
     """Accept all documents of the submission, or refuse them all; a known key repeats itself."""
-    customer = _customer(connection, submission, now)
+    customer = _customer(moment, submission)
     if submission.key is not None:
-        earlier = _accepted_before(connection, customer, submission)
+        earlier = _accepted_before(moment, customer, submission)
         if earlier is not None:
             return earlier
     _check_cap(customer, submission)
-    first = _take_seqs(connection, len(submission.documents))
-    documents = _insert(connection, rules, submission, customer, first, now)
+    first = _take_seqs(moment, len(submission.documents))
+    documents = _insert(moment, submission, customer, first)
     if submission.key is not None:
-        connection.execute(
+        moment.connection.execute(
             sql("add_key"),
-            (customer.id, submission.key, submission.fingerprint, first, len(documents), now),
+            (
+                *(customer.id, submission.key, submission.fingerprint),
+                *(first, len(documents), moment.now),
+            ),
         )
-    line.refresh(connection, customer.id, waiting=len(documents))
+    line.refresh(moment, customer.id, waiting=len(documents))
     return documents
 
 
-def add_customer(connection: apsw.Connection, name: str, now: float) -> int:
-    """A new customer's row, with its event."""
-    customer: int = connection.execute(sql("add_customer"), (name, now)).get
-    add_event(connection, now, EventKind.CUSTOMER_ADDED, customer)
+def add_customer(moment: Moment, name: str) -> int:
+    """A new customer's row, with an account of its own and its event."""
+    account: int = moment.connection.execute(sql("add_account"), (None,)).get
+    customer: int = moment.connection.execute(sql("add_customer"), (name, moment.now, account)).get
+    moment.tell(EventKind.CUSTOMER_ADDED, customer)
     return customer
 
 
-def _customer(connection: apsw.Connection, submission: Submission, now: float) -> _Checked:
-    row = connection.execute(sql("customer_for_check"), (submission.customer,)).fetchone()
+def _customer(moment: Moment, submission: Submission) -> _Checked:
+    row = moment.connection.execute(sql("customer_for_check"), (submission.customer,)).fetchone()
     if row is None:
         if submission.strict:
             raise UnknownCustomer(
                 f"customer {submission.customer!r} is not known; "
                 f"add it first: fairlead customers add {submission.customer}"
             )
-        return _Checked(
-            add_customer(connection, submission.customer, now), None, None, None, None, 0
-        )
-    number, count, counted_at, interval, thresholds, cap, pending = row
+        return _Checked(add_customer(moment, submission.customer))
+    number, count, counted_at, interval, thresholds, cap, pending, lift = row
     return _Checked(
         number,
         rows.counter(count, counted_at),
@@ -75,13 +88,14 @@ def _customer(connection: apsw.Connection, submission: Submission, now: float) -
         rows.thresholds_from(thresholds),
         cap,
         pending,
+        lift,
     )
 
 
 def _accepted_before(
-    connection: apsw.Connection, customer: _Checked, submission: Submission
+    moment: Moment, customer: _Checked, submission: Submission
 ) -> list[Document] | None:
-    row = connection.execute(sql("find_key"), (customer.id, submission.key)).fetchone()
+    row = moment.connection.execute(sql("find_key"), (customer.id, submission.key)).fetchone()
     if row is None:
         return None
     fingerprint, first, number = row
@@ -91,7 +105,8 @@ def _accepted_before(
             "send a new key with a new submission"
         )
     query = sql("select_document") + " WHERE d.seq BETWEEN ? AND ? ORDER BY d.seq"
-    return [rows.document(row) for row in connection.execute(query, (first, first + number - 1))]
+    found = moment.connection.execute(query, (first, first + number - 1))
+    return [rows.document(row) for row in found]
 
 
 def _check_cap(customer: _Checked, submission: Submission) -> None:
@@ -103,43 +118,80 @@ def _check_cap(customer: _Checked, submission: Submission) -> None:
         )
 
 
-def _take_seqs(connection: apsw.Connection, number: int) -> int:
-    after: int = connection.execute(sql("take_seqs"), (number,)).get
+def _take_seqs(moment: Moment, number: int) -> int:
+    after: int = moment.connection.execute(sql("take_seqs"), (number,)).get
     return after - number
 
 
 def _insert(
-    connection: apsw.Connection,
-    rules: Rules,
-    submission: Submission,
-    customer: _Checked,
-    first: int,
-    now: float,
+    moment: Moment, submission: Submission, customer: _Checked, first: int
 ) -> list[Document]:
-    policy = rules.policy(customer.reset_interval, customer.thresholds)
-    checks = _checks(policy, customer.counter, now)
-    placed = list(zip(submission.documents, checks, strict=False))
-    connection.executemany(
+    placed = list(zip(submission.documents, _places(moment, submission, customer), strict=True))
+    moment.connection.executemany(
         sql("insert_document"),
         [
             (
-                *(first + place, new.id, customer.id, new.name, new.size, new.sha256),
-                *(check.priority, check.count, policy.label, int(new.urgent), now),
-                *(check.rank, 0 if new.urgent else None),
+                *(first + number, new.id, customer.id, new.name, new.size, new.sha256),
+                *(place.priority, place.count, place.policy, int(new.urgent), moment.now),
+                *(place.rank, 0 if new.urgent else None, place.classic_count),
+                *(new.look.shape, new.look.pages, place.estimate),
             )
-            for place, (new, check) in enumerate(placed)
+            for number, (new, place) in enumerate(placed)
         ],
     )
     kind = EventKind.SUBMITTED.value
-    connection.executemany(
+    moment.connection.executemany(
         sql("add_event"),
-        [(now, kind, customer.id, seq, None) for seq in range(first, first + len(placed))],
+        [(moment.now, kind, customer.id, seq, None) for seq in range(first, first + len(placed))],
     )
-    if placed:
-        _, last = placed[-1]
-        record = (last.counter.count, last.counter.updated_at, customer.id)
-        connection.execute(sql("save_check"), record)
-    return [_document(submission.customer, policy.label, new, check, now) for new, check in placed]
+    return [_document(submission.customer, new, place, moment.now) for new, place in placed]
+
+
+def _places(moment: Moment, submission: Submission, customer: _Checked) -> list[_Place]:
+    """A place for each document; the customer's records are kept.
+
+    The classic rule counts whatever policy is in force, so that going back to it is exact.
+    """
+    policy = moment.rules.classic(customer.reset_interval, customer.thresholds)
+    every = _checks(policy, customer.counter, moment.now)
+    checks = list(islice(every, len(submission.documents)))
+    if not checks:
+        return []
+    last = checks[-1].counter
+    moment.connection.execute(sql("save_check"), (last.count, last.updated_at, customer.id))
+    estimates = _estimates(moment, submission)
+    if moment.is_fair:
+        return _fair_places(moment, customer, checks, estimates)
+    return [
+        _Place(check.count, check.priority, check.rank, policy.label, None, estimate)
+        for check, estimate in zip(checks, estimates, strict=True)
+    ]
+
+
+def _fair_places(
+    moment: Moment, customer: _Checked, checks: list[Check], estimates: list[float]
+) -> list[_Place]:
+    rule = moment.rules.fair(customer.reset_interval, customer.thresholds)
+    placed = ledger.charge(moment, rule, customer.id, estimates)
+    return [
+        _Place(
+            *(each.count, each.priority, each.tag - customer.lift),
+            *(rule.label, check.count, estimate),
+        )
+        for check, estimate, each in zip(checks, estimates, placed, strict=True)
+    ]
+
+
+def _estimates(moment: Moment, submission: Submission) -> list[float]:
+    """Seconds of work for each document; those that look alike are looked up once."""
+    known: dict[Row, float] = {}
+    found = []
+    for new in submission.documents:
+        row = row_of(new.look, new.size)
+        if row not in known:
+            known[row] = ledger.estimated(moment, row)
+        found.append(known[row])
+    return found
 
 
 def _checks(policy: Policy, counter: Counter | None, now: float) -> Iterator[Check]:
@@ -150,7 +202,7 @@ def _checks(policy: Policy, counter: Counter | None, now: float) -> Iterator[Che
         yield check
 
 
-def _document(customer: str, policy: str, new: NewDocument, check: Check, now: float) -> Document:
+def _document(customer: str, new: NewDocument, place: _Place, now: float) -> Document:
     return Document(
         id=new.id,
         customer=customer,
@@ -159,9 +211,10 @@ def _document(customer: str, policy: str, new: NewDocument, check: Check, now: f
         sha256=new.sha256,
         kind=None,
         state=State.WAITING,
-        priority=check.priority,
-        count=check.count,
-        policy=policy,
+        priority=place.priority,
+        count=place.count,
+        policy=place.policy,
         urgent=new.urgent,
         submitted_at=now,
+        estimate=place.estimate,
     )

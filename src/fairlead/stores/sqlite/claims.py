@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from typing import NamedTuple
 
-import apsw
-
+from fairlead.core.costs import Look, row_of
 from fairlead.core.documents import (
     Broken,
     Claim,
@@ -16,199 +16,266 @@ from fairlead.core.documents import (
     Outcome,
     Saved,
 )
-from fairlead.core.rules import Rules
-from fairlead.stores.sqlite import line, rows
+from fairlead.stores.sqlite import ledger, line, rows
+from fairlead.stores.sqlite.moment import Moment
 from fairlead.stores.sqlite.queries import sql
-from fairlead.stores.sqlite.record import add_event
 
 WORKER_LOST = "worker-lost"
 
 
-def claim(connection: apsw.Connection, rules: Rules, worker: str, now: float) -> Claim | None:
+class _Turn(NamedTuple):
+    """Whose turn it is. `tag` is the place that it uses up; None: it comes through the lane."""
+
+    customer: int
+    document: int
+    tag: float | None
+
+
+class _Held(NamedTuple):
+    """A document at work, as its end needs it."""
+
+    document: int
+    customer: int
+    attempts: int
+    estimate: float
+    shape: str
+    pages: int | None
+    size: int
+
+
+def claim(moment: Moment, worker: str) -> Claim | None:
     """The next document for a free worker; None: nothing may run now."""
-    queue_due_retries(connection, now)
-    rescue(connection, rules, connection.execute(sql("expired_leases"), (now,)).fetchall(), now)
-    chosen = _choose(connection, rules, now)
-    if chosen is None:
+    queue_due_retries(moment)
+    rescue(moment, moment.connection.execute(sql("expired_leases"), (moment.now,)).fetchall())
+    _watch_the_bound(moment)
+    turn = _choose(moment)
+    if turn is None:
         return None
-    customer, document, by_lane = chosen
-    lease = (worker, now + rules.lease, now, document)
-    row: rows.Row | None = connection.execute(sql("claim_document"), lease).fetchone()
+    lease = (worker, moment.now + moment.rules.lease, moment.now, turn.document)
+    row: rows.Row | None = moment.connection.execute(sql("claim_document"), lease).fetchone()
     assert row is not None  # noqa: S101 (chosen in this transaction)
-    found = Claim(*row)  # the columns come in the order of its fields
-    line.refresh(connection, customer, waiting=-1, processing=1, started_at=now)
-    details = {"fence": found.fence, "worker": worker} | ({"lane": True} if by_lane else {})
-    add_event(connection, now, EventKind.CLAIMED, customer, document, **details)
+    *fields, estimate = row
+    found = Claim(*fields)  # the columns come in the order of its fields
+    _save_turn(moment, turn, estimate if moment.is_fair else 1.0)
+    line.refresh(moment, turn.customer, waiting=-1, processing=1, started_at=moment.now)
+    details = {"fence": found.fence, "worker": worker}
+    details |= {"lane": True} if turn.tag is None else {}
+    moment.tell(EventKind.CLAIMED, turn.customer, turn.document, **details)
     return found
 
 
-def settle(
-    connection: apsw.Connection, rules: Rules, claim: Claim, outcome: Outcome, now: float
-) -> Saved:
+def settle(moment: Moment, claim: Claim, outcome: Outcome) -> Saved:
     """Save what became of a claim, unless it is no longer the newest one of its document."""
-    held = connection.execute(sql("held_claim"), (claim.id, claim.fence)).fetchone()
+    held = _held(moment, claim.id, claim.fence)
     if held is None:
         return Saved.STALE
-    document, customer, attempts = held
     match outcome:
         case Done():
-            _finish(connection, document, customer, outcome, now)
+            _finish(moment, held, outcome)
         case Failed():
-            _fail(connection, document, customer, outcome, now)
+            _fail(moment, held, outcome)
         case Broken():
-            _try_again(connection, rules, (document, customer, attempts), outcome, now)
+            _try_again(moment, held, outcome)
     return Saved.SAVED
 
 
-def release(connection: apsw.Connection, id_: str, fence: int, now: float) -> Saved:
+def release(moment: Moment, id_: str, fence: int) -> Saved:
     """Give back a claim on which nothing was decided; the attempt does not count."""
-    held = connection.execute(sql("held_claim"), (id_, fence)).fetchone()
+    held = _held(moment, id_, fence)
     if held is None:
         return Saved.STALE
-    document, customer, _ = held
-    _requeue(connection, document, customer, attempts_back=1)
-    add_event(connection, now, EventKind.RELEASED, customer, document, fence=fence)
+    _requeue(moment, held.document, held.customer, attempts_back=1)
+    moment.tell(EventKind.RELEASED, held.customer, held.document, fence=fence)
     return Saved.SAVED
 
 
-def release_from(connection: apsw.Connection, workers: Iterable[str], now: float) -> int:
+def release_from(moment: Moment, workers: Iterable[str]) -> int:
     """Give back all that these workers hold; return how many documents that were."""
     held: list[rows.Row] = []
     for worker in workers:
-        held += connection.execute(sql("claims_of_worker"), (worker,)).fetchall()
+        held += moment.connection.execute(sql("claims_of_worker"), (worker,)).fetchall()
     for id_, fence in held:
-        release(connection, id_, fence, now)
+        release(moment, id_, fence)
     return len(held)
 
 
-def renew(
-    connection: apsw.Connection, rules: Rules, held: Iterable[Claim], now: float
-) -> list[Claim]:
+def renew(moment: Moment, held: Iterable[Claim]) -> list[Claim]:
     """Lengthen the leases; return the claims that are held no more."""
-    until = now + rules.lease
-    return [
-        claim
-        for claim in held
-        if connection.execute(sql("renew_claim"), (until, claim.id, claim.fence)).get is None
-    ]
+    until = moment.now + moment.rules.lease
+    query, run = sql("renew_claim"), moment.connection.execute
+    return [claim for claim in held if run(query, (until, claim.id, claim.fence)).get is None]
 
 
-def rescue(
-    connection: apsw.Connection,
-    rules: Rules,
-    lost: Iterable[rows.Row],
-    now: float,
-) -> int:
+def rescue(moment: Moment, lost: Iterable[rows.Row]) -> int:
     """Put documents whose worker is gone back into the queue; fail those that had every try."""
     number = 0
     for document, customer, attempts, worker in lost:
         number += 1
-        if rules.retry.delay(attempts) is None:
+        if moment.rules.retry.delay(attempts) is None:
             detail = f"its worker died {attempts} times while reading it"
-            _fail(connection, document, customer, Failed(WORKER_LOST, detail), now)
+            _end(moment, document, customer, Failed(WORKER_LOST, detail))
         else:
-            _requeue(connection, document, customer, attempts_back=0)
-            add_event(connection, now, EventKind.RESCUED, customer, document, worker=worker)
+            _requeue(moment, document, customer, attempts_back=0)
+            moment.tell(EventKind.RESCUED, customer, document, worker=worker)
     return number
 
 
-def queue_due_retries(connection: apsw.Connection, now: float) -> None:
+def rescue_from(moment: Moment, worker: str) -> int:
+    """Rescue all that one worker held."""
+    return rescue(moment, moment.connection.execute(sql("leases_of_worker"), (worker,)).fetchall())
+
+
+def attend(moment: Moment, engine: str, workers: int) -> None:
+    """Count an engine's workers among those alive, until its word is too old."""
+    until = moment.now + moment.rules.lease
+    moment.connection.execute(sql("attend"), (engine, workers, until))
+
+
+def leave(moment: Moment, engine: str) -> None:
+    """Count an engine's workers no more."""
+    moment.connection.execute(sql("leave"), (engine, moment.now))
+
+
+def queue_due_retries(moment: Moment) -> None:
     """Put documents whose time to retry has come back into the queue."""
-    due: list[rows.Row] = connection.execute(sql("due_retries"), (now,)).fetchall()
+    due: list[rows.Row] = moment.connection.execute(sql("due_retries"), (moment.now,)).fetchall()
     for document, customer in due:
-        connection.execute(sql("requeue_document"), (document, 0))
-        line.refresh(connection, customer)
+        moment.connection.execute(sql("requeue_document"), (document, 0))
+        line.refresh(moment, customer)
 
 
-def _choose(connection: apsw.Connection, rules: Rules, now: float) -> tuple[int, int, bool] | None:
-    """Customer and document to go next, and whether through the overdue lane."""
-    if rules.lane is None:
-        return _first_in_line(connection)
-    credit: float = connection.execute(sql("line_state")).get
-    if rules.lane.is_open(credit):
-        overdue = connection.execute(sql("most_overdue"), (rules.lane.overdue_before(now),)).get
-        if overdue is not None:
-            document = connection.execute(sql("oldest_of_customer"), (overdue,)).get
-            connection.execute(sql("save_lane_credit"), (rules.lane.spend(credit),))
-            return overdue, document, True
-    chosen = _first_in_line(connection)
-    if chosen is not None and rules.lane.earn(credit) != credit:
-        connection.execute(sql("save_lane_credit"), (rules.lane.earn(credit),))
-    return chosen
+def _watch_the_bound(moment: Moment) -> None:
+    """Tell once of a customer that has waited for a start longer than it ever should."""
+    bound = moment.start_bound
+    if bound is None:
+        return
+    row = moment.connection.execute(sql("longest_waiting")).fetchone()
+    if row is None:
+        return
+    customer, since, runnable_since, told_of, _ = row
+    waited = moment.now - max(since, runnable_since)
+    if waited > bound and told_of != since:
+        moment.connection.execute(sql("told_of"), (customer,))
+        moment.tell(
+            EventKind.BOUND_BROKEN, customer, waited=round(waited, 3), bound=round(bound, 3)
+        )
 
 
-def _first_in_line(connection: apsw.Connection) -> tuple[int, int, bool] | None:
-    customer: int | None = connection.execute(sql("first_in_line")).get
-    if customer is None:
+def _choose(moment: Moment) -> _Turn | None:
+    lane = moment.lane
+    if lane is None:
+        return _first_in_line(moment)
+    overdue: int | None = None
+    if moment.credit > 0:
+        before = lane.overdue_before(moment.now)
+        overdue = moment.connection.execute(sql("most_overdue"), (before,)).get
+    if overdue is not None:
+        oldest = moment.connection.execute(sql("oldest_of_customer"), (overdue,)).fetchone()
+        assert oldest is not None  # noqa: S101 (a customer in the line has a waiting document)
+        document, estimate = oldest
+        if lane.is_open(moment.credit, estimate if moment.is_fair else 1.0):
+            return _Turn(overdue, document, None)
+    return _first_in_line(moment)
+
+
+def _save_turn(moment: Moment, turn: _Turn, cost: float) -> None:
+    """Settle the lane's credit and move the clock; a turn through the lane does not move it."""
+    lane, credit, clock = moment.lane, moment.credit, moment.clock
+    by_lane = turn.tag is None
+    if lane is not None:
+        credit = (lane.spend if by_lane else lane.earn)(credit, cost)
+    if moment.is_fair and turn.tag is not None:
+        clock = moment.rules.fair().claimed(clock, turn.tag)
+    moment.credit, moment.clock = credit, clock
+    moment.connection.execute(
+        sql("save_turn"), (credit, clock.value, cost if by_lane else 0.0, cost)
+    )
+
+
+def _first_in_line(moment: Moment) -> _Turn | None:
+    first = moment.connection.execute(sql("first_in_line")).fetchone()
+    if first is None:
         return None
-    return customer, _next_of_customer(connection, customer), False
+    customer, tag = first
+    return _Turn(customer, _next_of_customer(moment, customer), tag)
 
 
-def _next_of_customer(connection: apsw.Connection, customer: int) -> int:
+def _next_of_customer(moment: Moment, customer: int) -> int:
     """The customer's next document: urgent ones first, then by the policy's order.
 
     Whoever goes, the customer's best place is used up. A document that jumps the queue swaps
     places with the one it displaced: so the customer as a whole neither gains nor loses.
     """
-    head = connection.execute(sql("head_of_customer"), (customer,)).fetchone()
+    run = moment.connection.execute
+    head = run(sql("head_of_customer"), (customer,)).fetchone()
     assert head is not None  # noqa: S101 (a customer in the line has a waiting document)
     document, slot_rank, slot_seq = head
-    jumper = connection.execute(sql("ahead_of_customer"), (customer,)).fetchone()
+    jumper = run(sql("ahead_of_customer"), (customer,)).fetchone()
     if jumper is None or jumper[0] == document:
         return int(document)
     jumping, ahead, rank, its_slot_rank, its_slot_seq = jumper
     if ahead == 0 or (rank, jumping) < (slot_rank, slot_seq):
-        connection.execute(sql("give_slot"), (its_slot_rank, its_slot_seq, document))
-        connection.execute(sql("give_slot"), (slot_rank, slot_seq, jumping))
+        run(sql("give_slot"), (its_slot_rank, its_slot_seq, document))
+        run(sql("give_slot"), (slot_rank, slot_seq, jumping))
         return int(jumping)
     return int(document)
 
 
-def _finish(
-    connection: apsw.Connection, document: int, customer: int, done: Done, now: float
-) -> None:
+def _held(moment: Moment, id_: str, fence: int) -> _Held | None:
+    row = moment.connection.execute(sql("held_claim"), (id_, fence)).fetchone()
+    return None if row is None else _Held(*row)
+
+
+def _finish(moment: Moment, held: _Held, done: Done) -> None:
     facts = json.dumps(done.facts, ensure_ascii=False) if done.facts else None
-    connection.execute(
+    moment.connection.execute(
         sql("finish_document"),
-        (done.kind, facts, done.text_key, done.text_sha256, done.seconds, now, document),
+        (
+            *(done.kind, facts, done.text_key, done.text_sha256),
+            *(done.seconds, moment.now, held.document),
+        ),
     )
-    line.refresh(connection, customer, processing=-1)
-    add_event(connection, now, EventKind.DONE, customer, document, seconds=done.seconds)
+    _reckon(moment, held, done.seconds)
+    line.refresh(moment, held.customer, processing=-1)
+    moment.tell(EventKind.DONE, held.customer, held.document, seconds=done.seconds)
 
 
-def _fail(
-    connection: apsw.Connection,
-    document: int,
-    customer: int,
-    failed: Failed,
-    now: float,
-) -> None:
+def _fail(moment: Moment, held: _Held, failed: Failed) -> None:
+    _reckon(moment, held, failed.seconds)
+    _end(moment, held.document, held.customer, failed)
+
+
+def _end(moment: Moment, document: int, customer: int, failed: Failed) -> None:
     code, detail, kind, seconds = failed
-    connection.execute(sql("fail_document"), (kind, code, detail, seconds, now, document))
-    line.refresh(connection, customer, processing=-1)
-    add_event(connection, now, EventKind.FAILED, customer, document, error=code, seconds=seconds)
+    moment.connection.execute(
+        sql("fail_document"), (kind, code, detail, seconds, moment.now, document)
+    )
+    line.refresh(moment, customer, processing=-1)
+    moment.tell(EventKind.FAILED, customer, document, error=code, seconds=seconds)
 
 
-def _try_again(
-    connection: apsw.Connection,
-    rules: Rules,
-    held: tuple[int, int, int],
-    broken: Broken,
-    now: float,
-) -> None:
-    document, customer, attempts = held
+def _try_again(moment: Moment, held: _Held, broken: Broken) -> None:
     code, detail, seconds = broken
-    delay = rules.retry.delay(attempts)
+    delay = moment.rules.retry.delay(held.attempts)
     if delay is None:
-        _fail(connection, document, customer, Failed(code, detail, seconds=seconds), now)
+        _fail(moment, held, Failed(code, detail, seconds=seconds))
         return
-    connection.execute(sql("delay_document"), (now + delay, code, detail, document))
-    line.refresh(connection, customer, waiting=1, processing=-1)
-    add_event(connection, now, EventKind.RETRIED, customer, document, error=code, delay=delay)
+    if seconds is not None:  # what a broken attempt took is work all the same
+        ledger.correct(moment, held.customer, estimated=0.0, actual=seconds)
+    moment.connection.execute(
+        sql("delay_document"), (moment.now + delay, code, detail, held.document)
+    )
+    line.refresh(moment, held.customer, waiting=1, processing=-1)
+    moment.tell(EventKind.RETRIED, held.customer, held.document, error=code, delay=delay)
 
 
-def _requeue(
-    connection: apsw.Connection, document: int, customer: int, *, attempts_back: int
-) -> None:
-    connection.execute(sql("requeue_document"), (document, attempts_back))
-    line.refresh(connection, customer, waiting=1, processing=-1)
+def _reckon(moment: Moment, held: _Held, seconds: float | None) -> None:
+    """Charge what the work took, and learn from it."""
+    if seconds is not None:
+        ledger.correct(moment, held.customer, estimated=held.estimate, actual=seconds)
+        ledger.learnt(moment, row_of(Look(held.shape, held.pages), held.size), seconds)
+
+
+def _requeue(moment: Moment, document: int, customer: int, *, attempts_back: int) -> None:
+    moment.connection.execute(sql("requeue_document"), (document, attempts_back))
+    line.refresh(moment, customer, waiting=1, processing=-1)

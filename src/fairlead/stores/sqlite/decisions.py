@@ -2,58 +2,72 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import apsw
+from dataclasses import fields
+from typing import Any, NamedTuple
 
 from fairlead.core.documents import CustomerSettings, EventKind
 from fairlead.core.states import Action, State, after
 from fairlead.errors import PendingCapReached, UnknownDocument
-from fairlead.stores.sqlite import line, rows
+from fairlead.stores.sqlite import ledger, line, rows
 from fairlead.stores.sqlite.acceptance import add_customer
+from fairlead.stores.sqlite.moment import Moment
 from fairlead.stores.sqlite.queries import sql
 from fairlead.stores.sqlite.reading import unknown_customer
-from fairlead.stores.sqlite.record import add_event
 
 
-def cancel(connection: apsw.Connection, id_: str, now: float) -> None:
+class _Found(NamedTuple):
+    """A document's row as a decision needs it."""
+
+    document: int
+    customer: int
+    state: State
+    estimate: float
+    started_at: float | None
+
+
+def cancel(moment: Moment, id_: str) -> None:
     """Cancel a pending document; one that is cancelled already stays so."""
-    document, customer, state = _find(connection, id_)
-    if state is State.CANCELLED:
+    found = _find(moment, id_)
+    if found.state is State.CANCELLED:
         return
-    after(state, Action.CANCEL)
-    connection.execute(sql("cancel_document"), (now, document))
-    was_waiting = state is State.WAITING
-    line.refresh(connection, customer, waiting=-was_waiting, processing=was_waiting - 1)
-    add_event(connection, now, EventKind.CANCELLED, customer, document)
+    after(found.state, Action.CANCEL)
+    moment.connection.execute(sql("cancel_document"), (moment.now, found.document))
+    was_waiting = found.state is State.WAITING
+    line.refresh(moment, found.customer, waiting=-was_waiting, processing=was_waiting - 1)
+    if found.started_at is None:
+        ledger.give_back(moment, found.customer, found.estimate)
+    else:
+        worked = max(0.0, moment.now - found.started_at)
+        ledger.correct(moment, found.customer, estimated=found.estimate, actual=worked)
+    moment.tell(EventKind.CANCELLED, found.customer, found.document)
 
 
-def again(connection: apsw.Connection, id_: str, now: float) -> None:
-    """Queue a failed or cancelled document once more, at its own place; a pending one stays."""
-    document, customer, state = _find(connection, id_)
-    if state.is_pending:
+def again(moment: Moment, id_: str) -> None:
+    """Queue a failed or cancelled document once more; a pending one stays."""
+    found = _find(moment, id_)
+    if found.state.is_pending:
         return
-    after(state, Action.AGAIN)
-    _check_room(connection, customer)
-    connection.execute(sql("again_document"), (document,))
-    line.refresh(connection, customer, waiting=1)
-    add_event(connection, now, EventKind.AGAIN, customer, document)
+    after(found.state, Action.AGAIN)
+    _check_room(moment, found.customer)
+    moment.connection.execute(sql("again_document"), (found.document,))
+    _place_again(moment, found)
+    line.refresh(moment, found.customer, waiting=1)
+    moment.tell(EventKind.AGAIN, found.customer, found.document)
 
 
-def add(connection: apsw.Connection, name: str, now: float) -> bool:
+def add(moment: Moment, name: str) -> bool:
     """Add a customer; False: it was there."""
-    if connection.execute(sql("customer_id"), (name,)).get is not None:
+    if moment.connection.execute(sql("customer_id"), (name,)).get is not None:
         return False
-    add_customer(connection, name, now)
+    add_customer(moment, name)
     return True
 
 
-def set_customer(
-    connection: apsw.Connection, name: str, settings: CustomerSettings, now: float
-) -> None:
+def set_customer(moment: Moment, name: str, settings: CustomerSettings) -> None:
     """Replace the customer's own settings."""
-    customer = find_customer(connection, name)
-    connection.execute(
+    customer = find_customer(moment, name)
+    ledger.lift(moment, customer)  # a wider cap frees what it held back
+    moment.connection.execute(
         sql("set_customer"),
         (
             settings.processing_cap,
@@ -63,55 +77,104 @@ def set_customer(
             customer,
         ),
     )
-    _changed(connection, customer, EventKind.CUSTOMER_SET, now, **_set_fields(settings))
+    _set_account(moment, customer, settings)
+    _changed(moment, customer, EventKind.CUSTOMER_SET, **_set_fields(settings))
 
 
-def pause(connection: apsw.Connection, name: str, now: float, *, paused: bool) -> None:
+def pause(moment: Moment, name: str, *, paused: bool) -> None:
     """Pause or resume: a paused customer's documents wait, and are accepted all the same."""
-    customer = find_customer(connection, name)
-    if connection.execute(sql("set_paused"), (int(paused), customer)).get is None:
+    customer = find_customer(moment, name)
+    if moment.connection.execute(sql("set_paused"), (int(paused), customer)).get is None:
         return  # it was so before: nothing to tell
-    kind = EventKind.CUSTOMER_PAUSED if paused else EventKind.CUSTOMER_RESUMED
-    _changed(connection, customer, kind, now)
+    if not paused:
+        ledger.lift(moment, customer)
+    _changed(moment, customer, EventKind.CUSTOMER_PAUSED if paused else EventKind.CUSTOMER_RESUMED)
 
 
-def reset(connection: apsw.Connection, name: str, now: float) -> None:
+def reset(moment: Moment, name: str) -> None:
     """Forget the count: the next document is checked as the first ever."""
-    customer = find_customer(connection, name)
-    connection.execute(sql("reset_customer"), (customer,))
-    _changed(connection, customer, EventKind.CUSTOMER_RESET, now)
+    customer = find_customer(moment, name)
+    moment.connection.execute(sql("reset_customer"), (customer,))
+    ledger.forgive(moment, customer)
+    _changed(moment, customer, EventKind.CUSTOMER_RESET)
 
 
-def find_customer(connection: apsw.Connection, name: str) -> int:
+def find_customer(moment: Moment, name: str) -> int:
     """The number of a customer's row."""
-    customer: int | None = connection.execute(sql("customer_id"), (name,)).get
+    customer: int | None = moment.connection.execute(sql("customer_id"), (name,)).get
     if customer is None:
         raise unknown_customer(name)
     return customer
 
 
-def _changed(
-    connection: apsw.Connection, customer: int, kind: EventKind, now: float, **data: Any
-) -> None:
-    line.refresh(connection, customer)
-    add_event(connection, now, kind, customer, **data)
+def _place_again(moment: Moment, found: _Found) -> None:
+    """Its own place by the classic rule; by the fair one a new place, for the work comes anew."""
+    row = moment.connection.execute(sql("place_of_again"), (found.document,)).fetchone()
+    assert row is not None  # noqa: S101 (it was found in this transaction)
+    policy, classic_count, interval, thresholds, lift = row
+    own = (interval, rows.thresholds_from(thresholds))
+    if moment.is_fair:
+        fair = moment.rules.fair(*own)
+        (placed,) = ledger.charge(moment, fair, found.customer, [found.estimate])
+        place = (placed.count, placed.priority, fair.label, placed.tag - lift, classic_count)
+    else:
+        classic = moment.rules.classic(*own)
+        if policy == classic.label:
+            return
+        level = classic.priority_of(classic_count)
+        place = (classic_count, level, classic.label, float(level), None)
+    moment.connection.execute(sql("place_document"), (found.document, *place))
+
+
+def _set_account(moment: Moment, customer: int, settings: CustomerSettings) -> None:
+    """Move the customer to the account of this name, and set the account's weight."""
+    row = moment.connection.execute(sql("account_settings"), (customer,)).fetchone()
+    assert row is not None  # noqa: S101 (every customer has one)
+    before, name, weight = row
+    wanted: int | None = round(settings.weight * rows.THOUSANDTHS)
+    account = before
+    if settings.account != name:
+        account, is_new = _account(moment, settings.account)
+        moment.connection.execute(sql("join_account"), (account, customer))
+        moment.connection.execute(sql("recount_accounts"), (before, account))
+        if wanted == weight and not is_new:
+            wanted = None  # it was the old account's: the new one has its own
+    if wanted is not None:
+        moment.connection.execute(sql("set_weight"), (wanted, account))
+    moment.connection.execute(sql("recount_backlog"))
+
+
+def _account(moment: Moment, name: str | None) -> tuple[int, bool]:
+    """The account of this name, made where there is none; whether it is new."""
+    known: int | None = None
+    if name is not None:
+        known = moment.connection.execute(sql("find_account"), (name,)).get
+    if known is not None:
+        return known, False
+    return moment.connection.execute(sql("add_account"), (name,)).get, True
+
+
+def _changed(moment: Moment, customer: int, kind: EventKind, **data: Any) -> None:
+    line.refresh(moment, customer)
+    moment.tell(kind, customer, **data)
 
 
 def _set_fields(settings: CustomerSettings) -> dict[str, Any]:
-    fields = {name: getattr(settings, name) for name in CustomerSettings.__slots__}
-    return {name: value for name, value in fields.items() if value is not None}
+    """What is not as for everybody."""
+    values = {each.name: (getattr(settings, each.name), each.default) for each in fields(settings)}
+    return {name: value for name, (value, usual) in values.items() if value != usual}
 
 
-def _find(connection: apsw.Connection, id_: str) -> tuple[int, int, State]:
-    row = connection.execute(sql("find_document"), (id_,)).fetchone()
+def _find(moment: Moment, id_: str) -> _Found:
+    row = moment.connection.execute(sql("find_document"), (id_,)).fetchone()
     if row is None:
         raise UnknownDocument(f"no document has the id {id_!r}; see: fairlead docs list")
-    document, customer, state = row
-    return document, customer, State(state)
+    document, customer, state, *others = row
+    return _Found(document, customer, State(state), *others)
 
 
-def _check_room(connection: apsw.Connection, customer: int) -> None:
-    row = connection.execute(sql("pending_room"), (customer,)).fetchone()
+def _check_room(moment: Moment, customer: int) -> None:
+    row = moment.connection.execute(sql("pending_room"), (customer,)).fetchone()
     assert row is not None  # noqa: S101 (its document was found in this transaction)
     cap, pending, name = row
     if cap is not None and pending >= cap:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import apsw
-
+from fairlead.stores.sqlite.moment import Moment
 from fairlead.stores.sqlite.queries import sql
 
 
 def refresh(
-    connection: apsw.Connection,
+    moment: Moment,
     customer: int,
     *,
     waiting: int = 0,
@@ -20,4 +19,7 @@ def refresh(
     `waiting` and `processing` are what its numbers of documents change by; `started_at` is the
     time of a start.
     """
-    connection.execute(sql("refresh_customer"), (customer, waiting, processing, started_at))
+    run = moment.connection.execute
+    run(sql("refresh_customer"), (customer, waiting, processing, started_at))
+    if waiting or processing:
+        run(sql("count_for_account"), (customer, waiting, processing))

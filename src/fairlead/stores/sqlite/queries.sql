@@ -2,11 +2,15 @@
 -- the number of documents; without its index such a statement fails instead of slowing down.
 
 -- name: customer_for_check
-SELECT id, count, counted_at, reset_interval, thresholds, pending_cap, waiting + processing
+SELECT id, count, counted_at, reset_interval, thresholds, pending_cap,
+  waiting + processing, lift
 FROM customers WHERE name = ?;
 
 -- name: add_customer
-INSERT INTO customers (name, created_at) VALUES (?, ?) RETURNING id;
+INSERT INTO customers (name, created_at, account) VALUES (?, ?, ?) RETURNING id;
+
+-- name: add_account
+INSERT INTO accounts (name) VALUES (?) RETURNING id;
 
 -- name: save_check
 UPDATE customers SET count = ?, counted_at = ? WHERE id = ?;
@@ -17,8 +21,9 @@ UPDATE line_state SET next_seq = next_seq + ? RETURNING next_seq;
 -- name: insert_document
 INSERT INTO documents (
   seq, id, customer, name, size, sha256, state, priority, count, policy, urgent, submitted_at,
-  rank, slot_rank, slot_seq, queued, ahead)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'waiting', ?7, ?8, ?9, ?10, ?11, ?12, ?12, ?1, 1, ?13);
+  rank, slot_rank, slot_seq, queued, ahead, classic_count, shape, pages, estimate)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'waiting', ?7, ?8, ?9, ?10, ?11, ?12, ?12, ?1, 1, ?13, ?14, ?15,
+  ?16, ?17);
 
 -- name: add_event
 INSERT INTO events (at, kind, customer, document, data) VALUES (?, ?, ?, ?, ?);
@@ -37,7 +42,7 @@ UPDATE customers SET
   processing = processing + ?3,
   last_started_at = coalesce(?4, last_started_at),
   (head_rank, head_seq) = (
-    SELECT slot_rank, slot_seq FROM documents INDEXED BY queue
+    SELECT slot_rank + customers.lift, slot_seq FROM documents INDEXED BY queue
     WHERE customer = customers.id AND queued = 1
       AND NOT customers.paused
       AND (customers.processing_cap IS NULL
@@ -50,22 +55,92 @@ UPDATE customers SET
     ORDER BY slot_seq LIMIT 1)
 WHERE id = ?1;
 
--- name: line_state
-SELECT lane_credit FROM line_state;
+-- name: count_for_account
+UPDATE accounts SET waiting = waiting + ?2, processing = processing + ?3
+WHERE id = (SELECT account FROM customers WHERE id = ?1);
 
--- name: save_lane_credit
-UPDATE line_state SET lane_credit = ?;
+-- name: line_state
+SELECT
+  policy, clock, clock_at, ideal, lane_credit, backlog, customers,
+  (SELECT coalesce(sum(workers), 0) FROM attendance WHERE until > ?), longest
+FROM line_state;
+
+-- name: bring_clocks
+UPDATE line_state SET clock = ?, clock_at = ?, ideal = ?;
+
+-- name: save_clock
+UPDATE line_state SET clock = ?;
+
+-- name: save_turn
+UPDATE line_state SET
+  lane_credit = ?, clock = ?, lane_work = lane_work + ?, all_work = all_work + ?;
+
+-- name: save_policy
+UPDATE line_state SET policy = ?, lane_credit = 0, lane_work = 0, all_work = 0;
+
+-- name: saw_length
+-- The longest document of late: one that was longer fades away over some thousand others.
+UPDATE line_state SET longest = max(?, longest * 0.9995);
+
+-- name: backlog
+SELECT backlog FROM line_state;
+
+-- name: attend
+INSERT INTO attendance (engine, workers, until) VALUES (?1, ?2, ?3)
+ON CONFLICT (engine) DO UPDATE SET workers = ?2, until = ?3;
+
+-- name: leave
+DELETE FROM attendance WHERE engine = ? OR until <= ?;
 
 -- name: most_overdue
 SELECT id FROM customers
 WHERE head_rank IS NOT NULL AND waits_since < ? ORDER BY waits_since, id LIMIT 1;
 
+-- name: longest_waiting
+SELECT id, waits_since, runnable_since, told_of, name FROM customers
+WHERE head_rank IS NOT NULL ORDER BY waits_since, id LIMIT 1;
+
+-- name: told_of
+UPDATE customers SET told_of = waits_since WHERE id = ?;
+
 -- name: first_in_line
-SELECT id FROM customers WHERE head_rank IS NOT NULL ORDER BY head_rank, head_seq LIMIT 1;
+SELECT id, head_rank FROM customers
+WHERE head_rank IS NOT NULL ORDER BY head_rank, head_seq LIMIT 1;
+
+-- name: account_of_customer
+SELECT a.id, a.finish, a.last_tag, a.submitted_at, a.weight, a.waiting + a.processing
+FROM customers c JOIN accounts a ON a.id = c.account WHERE c.id = ?;
+
+-- name: save_tags
+UPDATE accounts SET finish = ?, last_tag = ?, submitted_at = ? WHERE id = ?;
+
+-- name: work_done
+UPDATE accounts SET done_since = done_since + ?2
+WHERE id = (SELECT account FROM customers WHERE id = ?1);
+
+-- name: highest_finish
+-- Of the accounts of which nothing waits.
+SELECT finish FROM accounts INDEXED BY finishes
+WHERE finish > ? AND waiting = 0 ORDER BY finish DESC LIMIT 1;
+
+-- name: last_waiting_tag
+SELECT max((SELECT slot_rank + c.lift FROM documents INDEXED BY queue
+            WHERE customer = c.id AND queued = 1 ORDER BY slot_rank DESC, slot_seq DESC LIMIT 1))
+FROM customers c WHERE c.account = ?;
+
+-- name: cost_row
+SELECT documents, seconds FROM costs WHERE shape = ? AND by = ? AND doublings = ?;
+
+-- name: cost_rows
+SELECT doublings, documents, seconds FROM costs WHERE shape = ? AND by = ?;
+
+-- name: save_cost
+INSERT INTO costs (shape, by, doublings, documents, seconds) VALUES (?1, ?2, ?3, ?4, ?5)
+ON CONFLICT (shape, by, doublings) DO UPDATE SET documents = ?4, seconds = ?5;
 
 -- name: oldest_of_customer
 -- The holder of the oldest place: the oldest document, unless an urgent one used up its place.
-SELECT seq FROM documents INDEXED BY arrivals
+SELECT seq, estimate FROM documents INDEXED BY arrivals
 WHERE customer = ? AND queued = 1 ORDER BY slot_seq LIMIT 1;
 
 -- name: head_of_customer
@@ -86,10 +161,10 @@ UPDATE documents SET
 WHERE seq = ?
 RETURNING
   id, fence, worker, (SELECT name FROM customers WHERE id = customer), name, size, sha256,
-  priority, submitted_at, started_at, attempts;
+  priority, submitted_at, started_at, attempts, estimate;
 
 -- name: held_claim
-SELECT seq, customer, attempts FROM documents
+SELECT seq, customer, attempts, estimate, shape, pages, size FROM documents
 WHERE id = ? AND fence = ? AND state = 'processing';
 
 -- name: renew_claim
@@ -144,7 +219,7 @@ SELECT id, fence FROM documents WHERE lease_until IS NOT NULL AND worker = ?;
 SELECT DISTINCT worker FROM documents WHERE lease_until IS NOT NULL;
 
 -- name: find_document
-SELECT seq, customer, state FROM documents WHERE id = ?;
+SELECT seq, customer, state, estimate, started_at FROM documents WHERE id = ?;
 
 -- name: cancel_document
 UPDATE documents SET
@@ -158,6 +233,44 @@ UPDATE documents SET
   seconds = NULL, error = NULL, detail = NULL, queued = 1,
   ahead = CASE WHEN urgent THEN 0 WHEN slot_seq <> seq THEN 1 END
 WHERE seq = ?;
+
+-- name: place_of_again
+SELECT
+  d.policy, coalesce(d.classic_count, d.count), c.reset_interval, c.thresholds, c.lift
+FROM documents d JOIN customers c ON c.id = d.customer WHERE d.seq = ?;
+
+-- name: place_document
+UPDATE documents SET
+  count = ?2, priority = ?3, policy = ?4, rank = ?5, slot_rank = ?5, slot_seq = seq,
+  classic_count = ?6, ahead = CASE WHEN urgent AND queued THEN 0 END
+WHERE seq = ?1;
+
+-- name: pending_accounts
+SELECT id, weight FROM accounts WHERE waiting + processing > 0;
+
+-- name: pending_customers
+SELECT id, reset_interval, thresholds FROM customers WHERE account = ?;
+
+-- name: pending_documents
+SELECT
+  d.seq, d.customer, coalesce(d.classic_count, d.count), d.priority, d.estimate, d.submitted_at
+FROM customers c JOIN documents d ON d.customer = c.id
+WHERE c.account = ? AND d.state IN ('waiting', 'processing') ORDER BY d.seq;
+
+-- name: forget_tags
+UPDATE accounts SET finish = NULL, last_tag = NULL, submitted_at = NULL WHERE finish IS NOT NULL;
+
+-- name: forget_lifts
+UPDATE customers SET lift = 0 WHERE lift <> 0;
+
+-- name: lift_customer
+UPDATE customers SET lift = lift + ? WHERE id = ?;
+
+-- name: first_tag_outside_the_line
+-- The best place of a customer that is not in the line.
+SELECT d.slot_rank + c.lift FROM customers c JOIN documents d INDEXED BY queue ON d.customer = c.id
+WHERE c.id = ? AND c.head_rank IS NULL AND d.queued = 1
+ORDER BY d.slot_rank, d.slot_seq LIMIT 1;
 
 -- name: pending_room
 SELECT pending_cap, waiting + processing, name FROM customers WHERE id = ?;
@@ -175,11 +288,35 @@ UPDATE customers SET paused = ?1 WHERE id = ?2 AND paused <> ?1 RETURNING 1;
 -- name: reset_customer
 UPDATE customers SET count = NULL, counted_at = NULL WHERE id = ?;
 
+-- name: find_account
+SELECT id FROM accounts WHERE name = ?;
+
+-- name: account_settings
+SELECT a.id, a.name, a.weight FROM customers c JOIN accounts a ON a.id = c.account WHERE c.id = ?;
+
+-- name: join_account
+UPDATE customers SET account = ? WHERE id = ?;
+
+-- name: set_weight
+UPDATE accounts SET weight = ? WHERE id = ?;
+
+-- name: recount_accounts
+UPDATE accounts SET
+  (waiting, processing, runnable) = (
+    SELECT
+      coalesce(sum(waiting), 0), coalesce(sum(processing), 0), coalesce(sum(head_rank IS NOT NULL), 0)
+    FROM customers WHERE account = accounts.id)
+WHERE id IN (?, ?);
+
+-- name: recount_backlog
+UPDATE line_state SET
+  backlog = (SELECT coalesce(sum(weight), 0) FROM accounts WHERE runnable > 0);
+
 -- name: select_document
 SELECT
   d.id, c.name, d.name, d.size, d.sha256, d.kind, d.state, d.priority, d.count, d.policy,
   d.urgent, d.submitted_at, d.started_at, d.finished_at, d.attempts, d.retry_at, d.error,
-  d.detail, d.facts, d.text_key, d.text_sha256, d.seconds, d.seq
+  d.detail, d.facts, d.text_key, d.text_sha256, d.seconds, d.estimate
 FROM documents d JOIN customers c ON c.id = d.customer;
 
 -- name: select_customer
@@ -187,12 +324,14 @@ SELECT
   c.name, c.created_at, c.count, c.counted_at, c.paused, c.processing_cap, c.pending_cap,
   c.reset_interval, c.thresholds, c.waiting, c.processing, c.last_started_at,
   (SELECT d.submitted_at FROM documents d INDEXED BY arrivals
-   WHERE d.customer = c.id AND d.queued = 1 ORDER BY d.slot_seq LIMIT 1)
-FROM customers c;
+   WHERE d.customer = c.id AND d.queued = 1 ORDER BY d.slot_seq LIMIT 1),
+  a.name, a.weight, a.finish, a.last_tag, a.submitted_at
+FROM customers c JOIN accounts a ON a.id = c.account;
 
 -- name: select_events
 SELECT e.seq, e.at, e.kind, c.name, d.id, e.data
-FROM events e JOIN customers c ON c.id = e.customer LEFT JOIN documents d ON d.seq = e.document
+FROM events e
+  LEFT JOIN customers c ON c.id = e.customer LEFT JOIN documents d ON d.seq = e.document
 WHERE e.seq > ? ORDER BY e.seq LIMIT ?;
 
 -- name: last_event
@@ -210,18 +349,20 @@ SELECT
              WHERE d.retry_at IS NOT NULL AND NOT c.paused);
 
 -- name: place_of_document
-SELECT customer, urgent, rank, seq FROM documents WHERE id = ? AND queued = 1;
+SELECT d.customer, d.urgent, d.rank, d.seq, c.lift
+FROM documents d JOIN customers c ON c.id = d.customer WHERE d.id = ? AND d.queued = 1;
 
 -- name: ahead_in_line
 -- Documents of other customers that may run and hold a place before (rank, seq).
-SELECT count(*), count(DISTINCT d.customer)
+SELECT c.name, count(*), sum(d.estimate)
 FROM customers c JOIN documents d ON d.customer = c.id
 WHERE c.head_rank IS NOT NULL AND c.id <> ?1
-  AND d.queued = 1 AND (d.slot_rank, d.slot_seq) < (?2, ?3);
+  AND d.queued = 1 AND (d.slot_rank, d.slot_seq) < (?2 - c.lift, ?3)
+GROUP BY c.id ORDER BY count(*) DESC, c.name;
 
 -- name: ahead_in_customer
 -- Documents of the same customer that go before one with this key.
-SELECT count(*) FROM documents
+SELECT count(*), coalesce(sum(estimate), 0) FROM documents
 WHERE customer = ?1 AND queued = 1
   AND (urgent > ?2 OR (urgent = ?2 AND (rank, seq) < (?3, ?4)));
 
@@ -241,3 +382,34 @@ SELECT c.name FROM customers c LEFT JOIN (
   SELECT customer, sum(state = 'waiting') AS waiting, sum(state = 'processing') AS processing
   FROM documents GROUP BY customer) d ON d.customer = c.id
 WHERE c.waiting <> coalesce(d.waiting, 0) OR c.processing <> coalesce(d.processing, 0);
+
+-- name: miscounted_accounts
+SELECT coalesce(a.name, (SELECT name FROM customers WHERE account = a.id LIMIT 1), a.id)
+FROM accounts a LEFT JOIN (
+  SELECT
+    account, sum(waiting) AS waiting, sum(processing) AS processing,
+    sum(head_rank IS NOT NULL) AS runnable
+  FROM customers GROUP BY account) c ON c.account = a.id
+WHERE (a.waiting, a.processing, a.runnable)
+  <> (coalesce(c.waiting, 0), coalesce(c.processing, 0), coalesce(c.runnable, 0));
+
+-- name: miscounted_line
+SELECT 1 FROM line_state
+WHERE backlog <> (SELECT coalesce(sum(weight), 0) FROM accounts WHERE runnable > 0)
+  OR customers <> (SELECT count(*) FROM customers WHERE head_rank IS NOT NULL);
+
+-- name: shares
+-- Accounts in the line: the work done for each, with what runs now, and the work due to each.
+WITH running AS (
+  SELECT c.account, sum(max(0, ?1 - d.started_at)) AS seconds
+  FROM documents d JOIN customers c ON c.id = d.customer
+  WHERE d.lease_until IS NOT NULL GROUP BY c.account)
+SELECT
+  coalesce(a.name, (SELECT name FROM customers WHERE account = a.id LIMIT 1)),
+  a.done_since + coalesce(r.seconds, 0),
+  (?2 - a.ideal_from) * a.weight / 1000.0
+FROM accounts a LEFT JOIN running r ON r.account = a.id
+WHERE a.runnable > 0;
+
+-- name: lane_use
+SELECT lane_work, all_work FROM line_state;

@@ -9,10 +9,15 @@ from typing import Any
 import apsw
 
 from fairlead.core.documents import Customer, Document, Event, Place, Totals
+from fairlead.core.fairness import Fairness, Overdue, Share, jain_index
 from fairlead.core.states import State
 from fairlead.errors import UnknownCustomer, UnknownDocument
 from fairlead.stores.sqlite import rows
+from fairlead.stores.sqlite.moment import Moment
 from fairlead.stores.sqlite.queries import sql
+
+MOST_NAMED = 5
+"""How many of the customers ahead are named."""
 
 
 def document(connection: apsw.Connection, id_: str) -> Document:
@@ -81,13 +86,49 @@ def place(connection: apsw.Connection, id_: str) -> Place | None:
     row = connection.execute(sql("place_of_document"), (id_,)).fetchone()
     if row is None:
         return None
-    customer, urgent, rank, seq = row
-    own: int = connection.execute(sql("ahead_in_customer"), (customer, urgent, rank, seq)).get
-    slot = connection.execute(sql("nth_slot"), (customer, own)).fetchone()
+    customer, urgent, rank, seq, lift = row
+    own = connection.execute(sql("ahead_in_customer"), (customer, urgent, rank, seq)).fetchone()
+    assert own is not None  # noqa: S101 (an aggregate always has a row)
+    slot = connection.execute(sql("nth_slot"), (customer, own[0])).fetchone()
     assert slot is not None  # noqa: S101 (the document itself holds one)
-    others = connection.execute(sql("ahead_in_line"), (customer, *slot)).fetchone()
-    assert others is not None  # noqa: S101 (an aggregate always has a row)
-    return Place(own, *others)
+    tag = slot[0] + lift
+    key = (customer, tag, slot[1])
+    others: list[rows.Row] = connection.execute(sql("ahead_in_line"), key).fetchall()
+    return Place(
+        own_documents=own[0],
+        other_documents=sum(number for _, number, _ in others),
+        other_customers=len(others),
+        tag=tag,
+        seconds=own[1] + sum(seconds for _, _, seconds in others),
+        most=tuple((name, number) for name, number, _ in others[:MOST_NAMED]),
+    )
+
+
+def fairness(moment: Moment) -> Fairness:
+    """How fair the queue is, as numbers."""
+    run = moment.connection.execute
+    shares = tuple(Share(*row) for row in run(sql("shares"), (moment.now, moment.ideal)))
+    lane_work, all_work = run(sql("lane_use")).fetchone() or (0.0, 0.0)
+    return Fairness(
+        policy=moment.policy,
+        workers=moment.workers,
+        waiting_customers=moment.customers,
+        jain=jain_index(shares, least_due=moment.longest),
+        shares=shares,
+        most_overdue=_most_overdue(moment),
+        lane_share=lane_work / all_work if all_work else None,
+        longest=moment.longest,
+        start_bound=moment.start_bound,
+    )
+
+
+def _most_overdue(moment: Moment) -> Overdue | None:
+    """The customer that has waited longest for a start, if it is overdue."""
+    row = moment.connection.execute(sql("longest_waiting")).fetchone()
+    if row is None:
+        return None
+    _, since, runnable_since, _, name = row
+    return Overdue(name, max(0.0, moment.now - max(since, runnable_since)))
 
 
 def known_documents(connection: apsw.Connection, ids: Iterable[str]) -> set[str]:

@@ -8,14 +8,18 @@ from typing import Any
 
 from fairlead.core.classic import Counter
 from fairlead.core.documents import Customer, CustomerSettings, Document, Event, EventKind
+from fairlead.core.fair import Tags
 from fairlead.core.states import State
 
 Row = tuple[Any, ...]
 
+THOUSANDTHS = 1000.0
+"""Weights are kept in thousandths."""
+
 
 def document(row: Row) -> Document:
     """A row of `select_document`."""
-    fields = list(row[:22])  # in the order of Document's fields
+    fields = list(row)  # in the order of Document's fields
     fields[6] = State(fields[6])
     fields[10] = bool(fields[10])
     fields[18] = json.loads(fields[18]) if fields[18] else {}
@@ -26,19 +30,25 @@ def customer(row: Row) -> Customer:
     """A row of `select_customer`."""
     name, created_at, count, counted_at, paused = row[:5]
     processing_cap, pending_cap, reset_interval, thresholds = row[5:9]
-    waiting, processing, last_started_at, oldest_waiting_at = row[9:]
+    waiting, processing, last_started_at, oldest_waiting_at, account, weight = row[9:15]
     return Customer(
         name=name,
         created_at=created_at,
         counter=counter(count, counted_at),
         paused=bool(paused),
         settings=CustomerSettings(
-            processing_cap, pending_cap, reset_interval, thresholds_from(thresholds)
+            weight=weight / THOUSANDTHS,
+            account=account,
+            processing_cap=processing_cap,
+            pending_cap=pending_cap,
+            reset_interval=reset_interval,
+            thresholds=thresholds_from(thresholds),
         ),
         waiting=waiting,
         processing=processing,
         last_started_at=last_started_at,
         oldest_waiting_at=oldest_waiting_at,
+        tags=tags_from(*row[15:]),
     )
 
 
@@ -53,6 +63,13 @@ def event(row: Row) -> Event:
 def counter(count: int | None, counted_at: float | None) -> Counter | None:
     """A customer's record; None where it was never checked."""
     return None if count is None or counted_at is None else Counter(count, counted_at)
+
+
+def tags_from(finish: float | None, last: float | None, submitted_at: float | None) -> Tags | None:
+    """An account's record of the fair rule; None where it never sent anything."""
+    if finish is None or last is None or submitted_at is None:
+        return None
+    return Tags(finish, last, submitted_at)
 
 
 def thresholds_from(text: str | None) -> tuple[int, ...] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -21,16 +22,23 @@ from fairlead.core.documents import (
     Place,
     Saved,
     Submission,
+    Switched,
     Totals,
 )
-from fairlead.core.rules import Rules
+from fairlead.core.fair import Clock
+from fairlead.core.fairness import Fairness
+from fairlead.core.rules import PolicyName, Rules
 from fairlead.core.states import State
-from fairlead.stores.sqlite import acceptance, claims, decisions, reading
+from fairlead.stores.sqlite import acceptance, claims, decisions, ledger, policies, reading
 from fairlead.stores.sqlite.database import connect, our_words, prepare
+from fairlead.stores.sqlite.moment import Moment
 from fairlead.stores.sqlite.queries import sql
 from fairlead.stores.sqlite.writer import Writer
 
 T = TypeVar("T")
+E = TypeVar("E")
+
+_log = logging.getLogger(__name__)
 
 
 class SqliteStore:
@@ -51,6 +59,7 @@ class SqliteStore:
         self._readers: deque[apsw.Connection] = deque()
         self._watcher = connect(path)
         self._watching = Lock()
+        self._asked_for: PolicyName | None = None
 
     def close(self) -> None:
         """Close all connections."""
@@ -63,14 +72,11 @@ class SqliteStore:
 
     def submit(self, submission: Submission) -> list[Document]:
         """Check and accept the documents in one step, or refuse them all."""
-        return self._writer.run(lambda c: self._accept(c, submission))
+        return self._write(lambda moment: acceptance.accept(moment, submission))
 
     def submit_all(self, submissions: Sequence[Submission]) -> list[list[Document]]:
         """Accept many submissions in one transaction, or refuse them all."""
-        return self._writer.run(lambda c: [self._accept(c, each) for each in submissions])
-
-    def _accept(self, connection: apsw.Connection, submission: Submission) -> list[Document]:
-        return acceptance.accept(connection, self._rules(), submission, self._clock())
+        return self._write_each(acceptance.accept, submissions)
 
     # --- work ---
 
@@ -83,22 +89,19 @@ class SqliteStore:
 
         A claim need not survive a power cut: nobody would be left to work on it.
         """
-        return self._writer.run(lambda c: self._claim_each(c, workers), durable=False)
+        self._follow_the_settings()
+        return self._writer.run(lambda c: list(self._claims(c, workers)), durable=False)
 
-    def _claim_each(self, connection: apsw.Connection, workers: Sequence[str]) -> list[Claim]:
-        found: list[Claim] = []
+    def _claims(self, connection: apsw.Connection, workers: Sequence[str]) -> Iterator[Claim]:
         for worker in workers:
-            claim = claims.claim(connection, self._rules(), worker, self._clock())
+            claim = self._act(connection, claims.claim, worker)
             if claim is None:
-                break
-            found.append(claim)
-        return found
+                return
+            yield claim
 
     def renew(self, held: Sequence[Claim]) -> list[Claim]:
         """Lengthen the leases; return the claims that are held no more."""
-        return self._writer.run(
-            lambda c: claims.renew(c, self._rules(), held, self._clock()), durable=False
-        )
+        return self._write(lambda moment: claims.renew(moment, held), durable=False)
 
     def lost(self, held: Sequence[Claim]) -> list[Claim]:
         """The claims that are held no more: cancelled, or rescued from this worker."""
@@ -116,22 +119,17 @@ class SqliteStore:
 
     def finish_all(self, outcomes: Sequence[tuple[Claim, Outcome]]) -> list[Saved]:
         """Save many outcomes in one transaction."""
-        return self._writer.run(
-            lambda c: [
-                claims.settle(c, self._rules(), claim, outcome, self._clock())
-                for claim, outcome in outcomes
-            ]
-        )
+        return self._write_each(lambda moment, each: claims.settle(moment, *each), outcomes)
 
     def release(self, held: Sequence[Claim]) -> list[Saved]:
         """Give back claims on which nothing was decided; the attempts do not count."""
-        return self._writer.run(
-            lambda c: [claims.release(c, each.id, each.fence, self._clock()) for each in held]
+        return self._write_each(
+            lambda moment, each: claims.release(moment, each.id, each.fence), held
         )
 
     def release_from(self, workers: Sequence[str]) -> int:
         """Give back all that these workers hold, when they stop; the attempts do not count."""
-        return self._writer.run(lambda c: claims.release_from(c, workers, self._clock()))
+        return self._write(lambda moment: claims.release_from(moment, workers))
 
     def lease_holders(self) -> list[str]:
         """The names of all workers that hold a claim."""
@@ -140,46 +138,94 @@ class SqliteStore:
 
     def rescue_from(self, worker: str) -> int:
         """Take back what a worker held that is known to be gone, before its leases end."""
-        return self._writer.run(
-            lambda c: claims.rescue(
-                c,
-                self._rules(),
-                c.execute(sql("leases_of_worker"), (worker,)).fetchall(),
-                self._clock(),
-            )
-        )
+        return self._write(lambda moment: claims.rescue_from(moment, worker))
+
+    def attend(self, engine: str, workers: int) -> None:
+        """Say that an engine is at work with so many workers; it holds as long as a lease."""
+        self._write(lambda moment: claims.attend(moment, engine, workers), durable=False)
+
+    def leave(self, engine: str) -> None:
+        """Say that an engine has stopped."""
+        self._write(lambda moment: claims.leave(moment, engine), durable=False)
 
     # --- decisions ---
 
     def cancel(self, id_: str) -> Document:
         """Cancel a pending document."""
-        self._writer.run(lambda c: decisions.cancel(c, id_, self._clock()))
+        self._write(lambda moment: decisions.cancel(moment, id_))
         return self.document(id_)
 
     def again(self, id_: str) -> Document:
         """Queue a failed or cancelled document once more."""
-        self._writer.run(lambda c: decisions.again(c, id_, self._clock()))
+        self._write(lambda moment: decisions.again(moment, id_))
         return self.document(id_)
 
     def add_customer(self, name: str) -> bool:
         """Add a customer; False: it was there."""
-        return self._writer.run(lambda c: decisions.add(c, name, self._clock()))
+        return self._write(lambda moment: decisions.add(moment, name))
 
     def set_customer(self, name: str, settings: CustomerSettings) -> None:
         """Replace the customer's own settings."""
-        self._writer.run(lambda c: decisions.set_customer(c, name, settings, self._clock()))
+        self._write(lambda moment: decisions.set_customer(moment, name, settings))
 
     def pause(self, name: str) -> None:
         """Let the customer's documents wait."""
-        self._writer.run(lambda c: decisions.pause(c, name, self._clock(), paused=True))
+        self._write(lambda moment: decisions.pause(moment, name, paused=True))
 
     def resume(self, name: str) -> None:
         """Let the customer's documents run again."""
-        self._writer.run(lambda c: decisions.pause(c, name, self._clock(), paused=False))
+        self._write(lambda moment: decisions.pause(moment, name, paused=False))
 
     def reset(self, name: str) -> None:
         """Forget the customer's count."""
-        self._writer.run(lambda c: decisions.reset(c, name, self._clock()))
+        self._write(lambda moment: decisions.reset(moment, name))
+
+    def use_policy(self, name: PolicyName) -> Switched | None:
+        """Place all pending documents by another policy; None: it was in force."""
+        return self._writer.run(lambda connection: policies.switch(self._at(connection), name))
+
+    # --- how changes are made ---
+
+    def _write(self, action: Callable[[Moment], T], *, durable: bool = True) -> T:
+        """One change in a transaction, which others may share."""
+        self._follow_the_settings()
+        return self._writer.run(lambda connection: self._act(connection, action), durable=durable)
+
+    def _write_each(
+        self, action: Callable[[Moment, E], T], things: Sequence[E], *, durable: bool = True
+    ) -> list[T]:
+        """One change after the other, all in one transaction."""
+        self._follow_the_settings()
+        return self._writer.run(
+            lambda connection: [self._act(connection, action, each) for each in things],
+            durable=durable,
+        )
+
+    def _act(self, connection: apsw.Connection, action: Callable[..., T], *things: object) -> T:
+        moment = self._at(connection)
+        result = action(moment, *things)
+        ledger.rest(moment)
+        return result
+
+    def _at(self, connection: apsw.Connection) -> Moment:
+        return Moment.at(connection, self._rules(), self._clock())
+
+    def _follow_the_settings(self) -> None:
+        """Switch the policy where the settings ask for one, once for each time they change.
+
+        So two processes with different settings do not switch it to and fro.
+        """
+        wanted = self._rules().policy
+        if wanted in (None, self._asked_for):
+            return
+        done = self.use_policy(wanted)
+        self._asked_for = wanted
+        if done is not None:
+            _log.warning(
+                "fairlead: the policy is now %s (was %s); documents placed anew: %s, "
+                "of customers: %s, with another priority: %s",
+                *(done.after, done.before, done.documents, done.customers, done.moved),
+            )
 
     # --- questions ---
 
@@ -263,9 +309,35 @@ class SqliteStore:
         with self._reading() as connection:
             found = [row[0] for row in connection.execute("PRAGMA quick_check(10)")]
             wrong = [row[0] for row in connection.execute(sql("miscounted_customers"))]
-        return [line for line in found if line != "ok"] + [
-            f"the numbers kept for customer {name!r} differ from its documents" for name in wrong
+            accounts = [row[0] for row in connection.execute(sql("miscounted_accounts"))]
+            line = connection.execute(sql("miscounted_line")).get
+        return [
+            *(each for each in found if each != "ok"),
+            *(
+                f"the numbers kept for customer {name!r} differ from its documents"
+                for name in wrong
+            ),
+            *(
+                f"the numbers kept for account {name!r} differ from its customers"
+                for name in accounts
+            ),
+            *(["the numbers kept for the line differ from its customers"] if line else []),
         ]
+
+    def policy(self) -> PolicyName:
+        """The policy in force."""
+        with self._reading() as connection:
+            return Moment.read(connection, self._rules(), self._clock()).policy
+
+    def clock(self) -> Clock:
+        """The fair rule's virtual clock, brought to now."""
+        with self._reading() as connection:
+            return Moment.read(connection, self._rules(), self._clock()).clock
+
+    def fairness(self) -> Fairness:
+        """How fair the queue is, as numbers."""
+        with self._reading() as connection:
+            return reading.fairness(Moment.read(connection, self._rules(), self._clock()))
 
     @contextmanager
     def _reading(self) -> Iterator[apsw.Connection]:

@@ -1,0 +1,96 @@
+"""One write: the connection, the rules in force, and the line as a whole at this moment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import cast
+
+import apsw
+
+from fairlead.core.documents import EventKind
+from fairlead.core.fair import Clock
+from fairlead.core.fairness import start_bound
+from fairlead.core.lane import OverdueLane
+from fairlead.core.rules import PolicyName, Rules
+from fairlead.stores.sqlite.queries import sql
+from fairlead.stores.sqlite.rows import THOUSANDTHS, data_text
+
+NOBODY = 0
+"""The customer of an event that is about the whole installation."""
+
+
+@dataclass(slots=True)
+class Moment:
+    """What every change of the store needs to know, with the clocks brought to now."""
+
+    connection: apsw.Connection
+    rules: Rules
+    now: float
+    policy: PolicyName
+    clock: Clock
+    ideal: float
+    credit: float
+    backlog: int
+    customers: int
+    workers: int
+    longest: float
+
+    @classmethod
+    def read(cls, connection: apsw.Connection, rules: Rules, now: float) -> Moment:
+        """The line at `now`; nothing is saved."""
+        row = connection.execute(sql("line_state"), (now,)).fetchone()
+        assert row is not None  # noqa: S101 (the migration made it)
+        policy, value, at, *others = row
+        moment = cls(connection, rules, now, cast("PolicyName", policy), Clock(value, at), *others)
+        moment._bring_clocks()
+        return moment
+
+    @classmethod
+    def at(cls, connection: apsw.Connection, rules: Rules, now: float) -> Moment:
+        """The line at `now`, for a change."""
+        moment = cls.read(connection, rules, now)
+        clocks = (moment.clock.value, moment.clock.at, moment.ideal)
+        connection.execute(sql("bring_clocks"), clocks)
+        return moment
+
+    @property
+    def is_fair(self) -> bool:
+        """Whether the fair rule is in force."""
+        return self.policy == "fair"
+
+    @property
+    def lane(self) -> OverdueLane | None:
+        """The overdue lane, as it reckons beside this policy."""
+        return self.rules.lane_of(self.policy)
+
+    @property
+    def start_bound(self) -> float | None:
+        """Within how many seconds each customer in the line gets a start."""
+        return start_bound(
+            self.lane, customers=self.customers, longest=self.longest, workers=self.workers
+        )
+
+    def save_clock(self, clock: Clock) -> None:
+        """Move the virtual clock."""
+        if clock != self.clock:
+            self.clock = clock
+            self.connection.execute(sql("save_clock"), (clock.value,))
+
+    def tell(
+        self, kind: EventKind, customer: int = NOBODY, document: int | None = None, **data: object
+    ) -> None:
+        """One line of the append-only record, in the transaction of what it tells."""
+        self.connection.execute(
+            sql("add_event"), (self.now, kind.value, customer, document, data_text(data))
+        )
+
+    def _bring_clocks(self) -> None:
+        """Let the clocks run up to now. The ideal server works at full pace for all who wait."""
+        before, weights = self.clock, self.backlog / THOUSANDTHS
+        self.clock = Clock(before.value, max(before.at, self.now))
+        if self.is_fair:
+            self.clock = self.rules.fair().advanced(
+                before, now=self.now, workers=self.workers, backlog=weights
+            )
+        if weights:
+            self.ideal += self.workers * (self.clock.at - before.at) / weights
