@@ -279,7 +279,8 @@ class LocalEngine:
         self._finisher.close()
         with suppress(FairleadError):  # else the leases end by themselves
             self._store.release_from([seat.name for seat in self._seats])
-            self._store.leave(self._seats[0].name)
+            for seat in self._seats[:1]:
+                self._store.leave(seat.name)
         self._selector.close()
         self._close_bell()
 

@@ -220,7 +220,7 @@ class SqliteStore:
             return
         done = self.use_policy(wanted)
         self._asked_for = wanted
-        if done is not None:
+        if done is not None and done.documents:
             _log.warning(
                 "fairlead: the policy is now %s (was %s); documents placed anew: %s, "
                 "of customers: %s, with another priority: %s",
