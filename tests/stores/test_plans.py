@@ -25,17 +25,23 @@ from storekit import (
 
 from fairlead.core.documents import Submission
 from fairlead.core.lane import OverdueLane
-from fairlead.core.rules import Rules
+from fairlead.core.rules import PolicyName, Rules
 from fairlead.stores.sqlite import SqliteStore
 
 MANY, FEW = 20_000, 100
-GROWS = re.compile(r"SCAN (documents|customers|[cde]\b)|TEMP B-TREE")
+GROWS = re.compile(r"SCAN (documents|customers|accounts|[acde]\b)|TEMP B-TREE")
+
+
+POLICIES: list[PolicyName] = ["classic", "fair"]
 
 
 @contextmanager
-def filled(number: int, *, customers: int = 50, urgent: int = 0) -> Iterator[SqliteStore]:
+def filled(
+    number: int, *, customers: int = 50, urgent: int = 0, policy: PolicyName = "classic"
+) -> Iterator[SqliteStore]:
     """A store in which so many documents wait, some of them urgent."""
-    rules = RulesInForce(Rules(lease=LEASE, lane=OverdueLane(after=5.0, share=2)))
+    lane = OverdueLane(after=5.0, share=2)
+    rules = RulesInForce(Rules(policy=policy, unit=0.01, lease=LEASE, lane=lane))
     with fast_folder() as folder:
         store = SqliteStore(folder / "fairlead.db", rules=rules, clock=Clock())
         store.submit_all(
@@ -51,9 +57,9 @@ def filled(number: int, *, customers: int = 50, urgent: int = 0) -> Iterator[Sql
         store.close()
 
 
-@pytest.fixture(scope="module")
-def large() -> Iterator[SqliteStore]:
-    with filled(MANY, urgent=10) as store:
+@pytest.fixture(scope="module", params=POLICIES)
+def large(request: pytest.FixtureRequest) -> Iterator[SqliteStore]:
+    with filled(MANY, urgent=10, policy=request.param) as store:
         yield store
 
 
@@ -130,27 +136,37 @@ def steps_of_work(store: SqliteStore) -> int:
     return steps(store, lambda: store.finish(must_claim(store), DONE))
 
 
+@pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("urgent", [0, 1])
-def test_a_claim_takes_the_same_steps_with_few_and_many(urgent: int) -> None:
-    with filled(FEW, urgent=urgent) as few, filled(MANY, urgent=urgent) as many:
+def test_a_claim_takes_the_same_steps_with_few_and_many(urgent: int, policy: PolicyName) -> None:
+    with (
+        filled(FEW, urgent=urgent, policy=policy) as few,
+        filled(MANY, urgent=urgent, policy=policy) as many,
+    ):
         assert steps_of_work(many) <= steps_of_work(few) * 1.1
 
 
-def test_a_claim_takes_the_same_steps_with_few_and_many_customers() -> None:
-    with filled(FEW, customers=10) as few, filled(MANY, customers=5000) as many:
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_claim_takes_the_same_steps_with_few_and_many_customers(policy: PolicyName) -> None:
+    with (
+        filled(FEW, customers=10, policy=policy) as few,
+        filled(MANY, customers=5000, policy=policy) as many,
+    ):
         assert steps_of_work(many) <= steps_of_work(few) * 1.1
 
 
-def test_a_paused_customer_with_nearly_all_documents_costs_nothing() -> None:
-    with filled(FEW) as few, filled(MANY, customers=1) as many:
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_paused_customer_with_nearly_all_documents_costs_nothing(policy: PolicyName) -> None:
+    with filled(FEW, policy=policy) as few, filled(MANY, customers=1, policy=policy) as many:
         many.pause("customer 0")
         submit(many, "somebody", 2)
         submit(many, "somebody else", 2)
         assert steps_of_work(many) <= steps_of_work(few) * 1.1
 
 
-def test_submitting_takes_the_same_steps_with_few_and_many() -> None:
-    with filled(FEW) as few, filled(MANY) as many:
+@pytest.mark.parametrize("policy", POLICIES)
+def test_submitting_takes_the_same_steps_with_few_and_many(policy: PolicyName) -> None:
+    with filled(FEW, policy=policy) as few, filled(MANY, policy=policy) as many:
         made = [
             steps(store, lambda store=store: submit(store, "customer 3"))  # type: ignore[misc]
             for store in (few, many)
@@ -158,14 +174,27 @@ def test_submitting_takes_the_same_steps_with_few_and_many() -> None:
         assert made[1] <= made[0] * 1.1
 
 
-def test_an_overdue_claim_takes_the_same_steps_with_few_and_many() -> None:
+@pytest.mark.parametrize("policy", POLICIES)
+def test_an_overdue_claim_takes_the_same_steps_with_few_and_many(policy: PolicyName) -> None:
     made = []
     for number in (FEW, MANY):
-        with filled(number) as store:
+        with filled(number, policy=policy) as store:
             must_claim(store)
             store._clock.advance(10)  # type: ignore[attr-defined]  # the tests' clock
             made.append(steps(store, lambda store=store: must_claim(store)))  # type: ignore[misc]
             assert store.events(after=store.last_event() - 1)[0].data["lane"] is True
+    assert made[1] <= made[0] * 1.1
+
+
+def test_resuming_takes_the_same_steps_with_few_and_many() -> None:
+    """Under fair it lifts all the customer's tags."""
+    made = []
+    for number in (FEW, MANY):
+        with filled(number, customers=2, policy="fair") as store:
+            store.pause("customer 0")
+            for _ in range(10):
+                must_claim(store)
+            made.append(steps(store, lambda store=store: store.resume("customer 0")))  # type: ignore[misc]
     assert made[1] <= made[0] * 1.1
 
 
