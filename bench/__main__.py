@@ -14,7 +14,7 @@ import click
 
 from fairlead import Fairlead
 from fairlead.core.documents import Claim, Done, NewDocument, Submission
-from fairlead.core.rules import Rules
+from fairlead.core.rules import PolicyName, Rules
 from fairlead.ids import new_id
 from fairlead.stores.sqlite import SqliteStore
 
@@ -36,6 +36,8 @@ def main(documents: int, customers: int) -> None:
             opened(root / "small.db") as small,
             opened(root / "large.db") as large,
             opened(root / "paused.db") as paused,
+            opened(root / "fair-small.db", "fair") as fair_small,
+            opened(root / "fair-large.db", "fair") as fair_large,
         ):
             fill(small, 1_000, 10)
             rate = fill(large, documents, customers)
@@ -51,14 +53,24 @@ def main(documents: int, customers: int) -> None:
                     f"{documents:,} pending, 90 % of them a paused head's": paused,
                 }
             )
+            fill(fair_small, 1_000, 10)
+            rate = fill(fair_large, documents, customers)
+            print(f"bulk submission under fair: {rate:,.0f} documents/s")
+            compare_claims(
+                {
+                    "1,000 pending": small,
+                    "1,000 pending, fair": fair_small,
+                    f"{documents:,} pending, fair": fair_large,
+                }
+            )
             compare_groups({"1,000 pending": small, f"{documents:,} pending": large})
         measure_files(root / "files")
         measure_engine(root / "engine")
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[SqliteStore]:
-    rules = Rules()
+def opened(path: Path, policy: PolicyName = "classic") -> Iterator[SqliteStore]:
+    rules = Rules(policy=policy)
     store = SqliteStore(path, rules=lambda: rules, clock=time.time)
     try:
         yield store

@@ -9,7 +9,7 @@ from typing import Any
 
 import apsw
 import pytest
-from storekit import Clock, RulesInForce, sqlite_store, submit
+from storekit import Clock, RulesInForce, sqlite_store, submit, work_off
 
 from fairlead.errors import DamagedData, DataError, DiskFull, NewerData
 from fairlead.stores.sqlite import database
@@ -37,6 +37,44 @@ def test_opening_again_changes_nothing(tmp_path: Path) -> None:
     before = (tmp_path / "fairlead.db").read_bytes()
     opened(tmp_path)
     assert (tmp_path / "fairlead.db").read_bytes() == before
+
+
+def test_a_folder_of_the_first_version_goes_on_under_both_policies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = migrations()[:1]
+    monkeypatch.setattr(database, "migrations", lambda: first)
+    prepare(tmp_path / "fairlead.db")
+    monkeypatch.undo()
+    connection = apsw.Connection(str(tmp_path / "fairlead.db"))
+    connection.execute(OF_THE_FIRST_VERSION)
+    connection.close()
+    rules = RulesInForce()
+    store = sqlite_store(tmp_path, rules, Clock())
+    assert store.problems() == []
+    assert [each.count for each in store.documents()] == [-1, 0]
+    assert [each.count for each in submit(store, "acme")] == [-2]
+    rules.change(policy="fair")
+    submit(store, "globex")
+    assert store.problems() == []
+    assert len(work_off(store)) == 4
+    assert store.events()[0].customer == "acme"
+    store.close()
+
+
+OF_THE_FIRST_VERSION = """
+INSERT INTO customers (
+  id, name, created_at, count, counted_at, waiting, head_rank, head_seq, waits_since)
+VALUES (7, 'acme', 1000.0, -1, 999999.0, 2, 1.0, 1, 1000.0);
+INSERT INTO documents (
+  seq, id, customer, name, size, sha256, state, priority, count, policy, urgent, submitted_at,
+  rank, slot_rank, slot_seq, queued)
+VALUES
+  (1, 'a', 7, 'a.txt', 10, 'x', 'waiting', 1, 0, 'classic/1', 0, 1000.0, 1.0, 1.0, 1, 1),
+  (2, 'b', 7, 'b.txt', 10, 'x', 'waiting', 1, -1, 'classic/1', 0, 1000.0, 1.0, 1.0, 2, 1);
+UPDATE line_state SET next_seq = 3;
+INSERT INTO events (at, kind, customer, document) VALUES (1000.0, 'submitted', 7, 1);
+"""
 
 
 def test_writes_wait_for_the_disk(tmp_path: Path) -> None:

@@ -1,0 +1,176 @@
+"""The fair policy as its users meet it: in Python and on the command line, with real workers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from fairlead import Fairlead
+from fairlead.cli import main
+from fairlead.core.documents import EventKind
+from fairlead.errors import InvalidCustomer, InvalidSetting
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def run(data: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.setenv("FAIRLEAD_DATA", str(data))
+    return lambda *words: CliRunner().invoke(main, [str(word) for word in words])
+
+
+def as_json(result: Result) -> Any:
+    assert result.exit_code == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def test_the_settings_file_switches_a_live_queue(data: Path) -> None:
+    with Fairlead(data) as fairlead:
+        documents = fairlead.submit_many("acme", [b"x"] * 8)
+        assert fairlead.policy == "classic"
+        (data / "fairlead.toml").write_text('policy = "fair"\nunit = 0.01\n')
+        newcomer = fairlead.submit("globex", b"x")
+        assert fairlead.policy == newcomer.policy.partition("/")[0] == "fair"
+        assert {fairlead.document(each.id).policy for each in documents} == {"fair/1"}
+        (data / "fairlead.toml").write_text('policy = "classic"\n')
+        fairlead.submit("globex", b"x")
+        again = [fairlead.document(each.id) for each in documents]
+        assert [each.count for each in again] == [-n for n in range(8)]
+        fairlead.run_until_idle(workers=1)
+        assert all(fairlead.document(each.id).state == "done" for each in documents)
+
+
+def test_a_worker_switches_without_any_submission(data: Path) -> None:
+    with Fairlead(data) as fairlead:
+        fairlead.submit_many("acme", [b"x"] * 3)
+    with Fairlead(data, settings={"policy": "fair"}) as fairlead:
+        fairlead.run_until_idle(workers=1)
+        switched = [e for e in fairlead.events() if e.kind is EventKind.POLICY_SWITCHED]
+        assert [each.data["documents"] for each in switched] == [3]
+
+
+def test_the_policy_stays_where_nobody_names_one(data: Path) -> None:
+    with Fairlead(data, settings={"policy": "fair"}) as fairlead:
+        fairlead.submit("acme", b"x")
+    with Fairlead(data) as fairlead:
+        assert fairlead.submit("acme", b"x").policy == "fair/1"
+
+
+def test_switching_by_hand_says_what_it_did(data: Path) -> None:
+    with Fairlead(data) as fairlead:
+        fairlead.submit_many("acme", [b"x"] * 5)
+        done = fairlead.use_policy("fair")
+        assert done is not None
+        assert (done.documents, done.customers) == (5, 1)
+        assert fairlead.use_policy("fair") is None
+        with pytest.raises(InvalidSetting, match='must be "classic" or "fair"'):
+            fairlead.use_policy("lottery")
+
+
+def test_costs_are_learnt_from_the_work_itself(data: Path) -> None:
+    with Fairlead(data, settings={"policy": "fair"}) as fairlead:
+        first = fairlead.submit("acme", b"a letter of some length " * 100)
+        fairlead.run_until_idle(workers=1)
+        took = fairlead.document(first.id).seconds
+        second = fairlead.submit("acme", b"another letter of that length " * 90)
+        assert second.estimate == pytest.approx(took) != first.estimate
+
+
+def test_fair_is_explained(data: Path, run: Run) -> None:
+    with Fairlead(data, settings={"policy": "fair", "unit": 0.001}) as fairlead:
+        large = fairlead.submit_many("large", [b"x"] * 4)
+        small = fairlead.submit("small", b"x")
+    said = as_json(run("docs", "why", large[3].id, "--json"))
+    codes = [each["code"] for each in said["reasons"]]
+    assert codes == ["work-before", "ahead", "costs", "clock-before", "starts-ahead"]
+    assert said["ahead"]["own_documents"] == 3
+    assert said["ahead"]["most"] == [{"customer": "small", "documents": 1}]
+    assert said["ahead"]["seconds"] == pytest.approx(4 * large[0].estimate, abs=0.001)
+    words = run("docs", "why", large[3].id).stdout
+    assert "its customer's earlier work lay" in words
+    assert "whose documents go before it: small (1)" in words
+    first = as_json(run("docs", "why", small.id, "--json"))["reasons"]
+    assert [each["code"] for each in first] == [
+        "no-work-before",
+        "ahead",
+        "costs",
+        "clock-reached",
+        "starts-ahead",
+    ]
+
+
+def test_weights_and_accounts_are_set_and_shown(data: Path, run: Run) -> None:
+    with Fairlead(data, settings={"policy": "fair"}) as fairlead:
+        fairlead.submit("paris", b"x")
+        fairlead.submit("rome", b"x")
+    shown = as_json(
+        run("customers", "set", "paris", "--account", "acme", "--weight", "2.5", "--json")
+    )
+    assert (shown["account"], shown["weight"]) == ("acme", 2.5)
+    run("customers", "set", "rome", "--account", "acme")
+    listed = as_json(run("customers", "list", "--json"))
+    assert [(each["account"], each["weight"]) for each in listed["customers"]] == [
+        ("acme", 2.5),
+        ("acme", 2.5),
+    ]
+    assert [each["name"] for each in listed["fairness"]["accounts"]] == ["acme"]
+    table = run("customers", "list")
+    assert "acme" in table.stdout
+    assert "fairness: policy fair" in table.stderr
+    back = as_json(run("customers", "set", "rome", "--account", "none", "--json"))
+    assert (back["account"], back["weight"]) == (None, 2.5)
+
+
+@pytest.mark.parametrize("weight", ["0", "-1", "1e9", "heavy", "nan"])
+def test_a_weight_that_is_none_is_refused(data: Path, run: Run, weight: str) -> None:
+    with Fairlead(data) as fairlead:
+        fairlead.add_customer("acme")
+    result = run("customers", "set", "acme", "--weight", weight)
+    assert result.exit_code == 2
+    assert "weight must be" in result.stderr
+
+
+def test_the_name_of_an_account_is_checked(data: Path) -> None:
+    with Fairlead(data) as fairlead:
+        fairlead.add_customer("acme")
+        with pytest.raises(InvalidCustomer):
+            fairlead.set_customer("acme", account="\x1b[2J")
+
+
+def test_the_doctor_and_the_settings_tell_of_the_policy(data: Path, run: Run) -> None:
+    with Fairlead(data, settings={"policy": "fair"}) as fairlead:
+        fairlead.submit("acme", b"x")
+    said = as_json(run("doctor", "--json"))["findings"]
+    assert any("fairness: policy fair" in each["what"] for each in said)
+    shown = {each["name"]: each for each in as_json(run("config", "show", "--json"))["settings"]}
+    assert (shown["policy"]["value"], shown["policy"]["source"]) == ("fair", "data folder")
+
+
+def test_the_fairness_figures_are_numbers_in_python(data: Path) -> None:
+    with Fairlead(data, settings={"policy": "fair"}) as fairlead:
+        fairlead.submit("acme", b"x")
+        found = fairlead.fairness()
+        assert (found.policy, found.workers, found.waiting_customers) == ("fair", 0, 1)
+        assert [each.name for each in found.shares] == ["acme"]
+        assert found.most_overdue is not None
+        assert found.most_overdue.customer == "acme"
+        assert found.start_bound is None  # nobody works
+
+
+def test_a_worker_counts_while_it_is_there(data: Path) -> None:
+    seen = []
+    with Fairlead(data) as fairlead:
+        fairlead.submit_many("acme", [b"x"] * 3)
+        fairlead.run_until_idle(workers=2, on_tick=lambda: seen.append(fairlead.fairness().workers))
+        assert 2 in seen
+        assert fairlead.fairness().workers == 0
