@@ -36,8 +36,9 @@ faults: setup ## longer tests that kill processes and fill disks
 bench: setup ## the speed of submission and claim, small and large
 	$(BIN)/python -m bench
 
-policies: setup ## classic, fifo and fair side by side on made-up traffic
+policies: setup ## classic, fifo and fair side by side, simulated and on real workers
 	$(BIN)/python -m bench.policies
+	$(BIN)/python -m bench.running
 
 picture: setup ## run the demo and draw docs/demo.svg from its result
 	$(BIN)/fairlead demo --picture docs/demo.svg
