@@ -25,7 +25,6 @@ from fairlead.core.documents import Document
 from fairlead.engines.local import LocalEngine
 from fairlead.sim import percentile
 
-WORKERS = 2
 STANDARD_PAGES = 10
 STANDARD_SECONDS = 6.0
 """What a standard document stands for: one real second is so many of these as it takes of them."""
@@ -52,6 +51,7 @@ class Scenario(NamedTuple):
     title: str
     sends: list[Send]
     watched: tuple[str, ...]
+    workers: int = 2
     account_of: str | None = None
 
 
@@ -104,7 +104,7 @@ def run(scenario: Scenario, settings: dict[str, Any], second: float, *, account:
         if account:
             join_accounts(fairlead, scenario)
         feeder = Feeder(fairlead, scenario.sends, second)
-        engine = fairlead.engine(WORKERS, on_tick=lambda: feeder.stop_when_over(engine))
+        engine = fairlead.engine(scenario.workers, on_tick=lambda: feeder.stop_when_over(engine))
         feeder.start()
         engine.run()
         return measured(scenario, everything(fairlead))
@@ -163,14 +163,14 @@ def measured(scenario: Scenario, documents: Sequence[Document]) -> Outcome:
     worked = [each.seconds or 0.0 for each in documents]
     began = min(each.started_at or 0.0 for each in documents)
     ended = max(each.finished_at or 0.0 for each in documents)
-    return Outcome(waits, max(worked), sum(worked) / (WORKERS * (ended - began)))
+    return Outcome(waits, max(worked), sum(worked) / (scenario.workers * (ended - began)))
 
 
 def calibrated() -> float:
     """How many real seconds stand for one second: a standard document's work, by two workers."""
     with tempfile.TemporaryDirectory(dir=".") as folder, Fairlead(Path(folder)) as fairlead:
         fairlead.submit_many("standard", [(pdf(STANDARD_PAGES), "standard.pdf")] * 60)
-        fairlead.run_until_idle(WORKERS)
+        fairlead.run_until_idle(workers=2)
         worked = sorted(each.seconds or 0.0 for each in fairlead.documents())
         return percentile(worked, 50) / STANDARD_SECONDS
 
@@ -192,12 +192,9 @@ def pdf(pages: int) -> bytes:
 def one_large_twenty_small() -> Scenario:
     lot = random.Random(1)
     sends = [Send(0.0, "large", STANDARD_PAGES, 2_000)]
-    for customer in range(20):
-        sends += [
-            Send(lot.uniform(0, 5_000), f"small {customer}", STANDARD_PAGES, 3) for _ in range(4)
-        ]
-    title = "2,000 documents beside 20 customers with three now and then"
-    return Scenario(title, sends, ("small", "large"))
+    sends += [Send(lot.uniform(0, 5_000), f"small {n}", STANDARD_PAGES, 3) for n in range(20)]
+    title = "2,000 documents beside 20 customers with three each"
+    return Scenario(title, sends, ("small", "large"), workers=4)
 
 
 def steady_and_gaming() -> Scenario:

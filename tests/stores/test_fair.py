@@ -287,6 +287,45 @@ def test_a_paused_backlog_does_not_hold_newcomers_back(store: Store) -> None:
     assert "newcomer" in started(store, 2)
 
 
+def test_a_paused_backlog_does_not_drive_the_clock(store: Store) -> None:
+    submit(store, "paused", 20)
+    store.pause("paused")
+    tags = store.customer("paused").tags
+    assert tags is not None
+    assert store.clock().value < tags.last
+
+
+def test_what_is_sent_after_a_pause_comes_after_what_was_sent_before(store: Store) -> None:
+    early = submit(store, "paused", 3)
+    store.pause("paused")
+    submit(store, "busy", 20)
+    started(store, 10)
+    store.resume("paused")
+    late = submit_one(store, "paused")
+    own = [claim.id for claim in work_off(store) if claim.customer == "paused"]
+    assert own == [*(each.id for each in early), late.id]
+
+
+def test_a_pause_costs_nothing_later(store: Store) -> None:
+    submit(store, "paused", 2)
+    store.pause("paused")
+    submit(store, "busy", 60)
+    started(store, 30)
+    store.resume("paused")
+    submit(store, "paused", 20)
+    assert 8 <= started(store, 20).count("paused") <= 12
+
+
+def test_a_lift_ends_with_the_policy(store: Store, rules: RulesInForce) -> None:
+    submit(store, "paused", 2)
+    store.pause("paused")
+    submit(store, "busy", 60)
+    started(store, 30)
+    store.resume("paused")
+    rules.change(policy="classic", lane=None)
+    assert "paused" in started(store, 2)
+
+
 def test_urgent_documents_go_first_and_nobody_else_is_affected(store: Store) -> None:
     submit(store, "acme", 3)
     submit(store, "globex", 3)
@@ -457,6 +496,34 @@ def test_a_broken_bound_is_told_once(store: Store, rules: RulesInForce, clock: C
     assert [each.customer for each in told] == ["acme"]
     assert told[0].data["waited"] == 1000.0
     assert told[0].data["bound"] < 1000.0
+
+
+def test_a_broken_bound_is_not_told_again_while_the_wait_lasts(
+    store: Store, rules: RulesInForce, clock: Clock
+) -> None:
+    rules.change(lane=OverdueLane(after=16.0, share=1000))  # which is never open
+    store.add_customer("heavy")
+    store.set_customer("heavy", CustomerSettings(weight=1000.0))
+    submit(store, "heavy", 6)
+    submit(store, "acme", 2)
+    assert started(store, 2) == ["heavy", "acme"]
+    clock.advance(5000.0)
+    store.attend("engine", 1)
+    assert started(store, 4) == ["heavy"] * 4
+    told = [each for each in store.events() if each.kind is EventKind.BOUND_BROKEN]
+    assert sorted(str(each.customer) for each in told) == ["acme", "heavy"]
+
+
+def test_what_is_due_to_an_account_runs_from_its_own_wait_on(store: Store, clock: Clock) -> None:
+    store.attend("engine", 1)
+    submit(store, "early", 5)
+    clock.advance(10.0)
+    submit(store, "late", 5)
+    due = {each.name: each.due for each in store.fairness().shares}
+    assert due == {"early": pytest.approx(10.0), "late": 0.0}
+    clock.advance(10.0)
+    due = {each.name: each.due for each in store.fairness().shares}
+    assert due == {"early": pytest.approx(15.0), "late": pytest.approx(5.0)}
 
 
 def test_a_customer_that_was_paused_did_not_wait(store: Store, clock: Clock) -> None:
