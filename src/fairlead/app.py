@@ -10,10 +10,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from fairlead.core.classic import ClassicPolicy
+from fairlead.core.classic import Check, ClassicPolicy
 from fairlead.core.documents import Customer, Document, Event, Switched, Totals
 from fairlead.core.explain import Explanation, explain
-from fairlead.core.fair import FairRule
+from fairlead.core.fair import FairRule, Placed
 from fairlead.core.fairness import Fairness
 from fairlead.core.rules import PolicyName, check_policy
 from fairlead.core.states import State
@@ -236,12 +236,12 @@ class Fairlead:
         make = rules.fair if self.policy == "fair" else rules.classic
         return make(own.reset_interval, own.thresholds)
 
-    def next_priority(self, customer: Customer) -> int:
-        """The priority that the customer's next document would get now."""
+    def next_place(self, customer: Customer) -> Check | Placed:
+        """What the customer's next document would get now: `.count` and `.priority`."""
         policy = self.policy_of(customer)
         if isinstance(policy, ClassicPolicy):
-            return policy.check(customer.counter, now=self._clock()).priority
-        placed = policy.submit(
+            return policy.check(customer.counter, now=self._clock())
+        return policy.submit(
             customer.tags,
             self.store.clock(),
             cost=0,
@@ -249,7 +249,10 @@ class Fairlead:
             now=self._clock(),
             has_pending=customer.pending > 0,
         )
-        return placed.priority
+
+    def next_priority(self, customer: Customer) -> int:
+        """The priority that the customer's next document would get now."""
+        return self.next_place(customer).priority
 
     # --- the whole ---
 

@@ -186,6 +186,20 @@ def test_moving_a_customer_with_documents_keeps_all_numbers(store: Store) -> Non
     assert len(work_off(store)) == 5
 
 
+@pytest.mark.parametrize("account", ["new", "known"])
+def test_a_customer_that_changes_its_account_keeps_its_order(store: Store, account: str) -> None:
+    store.add_customer("other")
+    store.set_customer("other", CustomerSettings(account="known"))
+    submit_one(store, "other")
+    early = submit(store, "acme", 5)
+    store.set_customer("acme", CustomerSettings(account=account))
+    late = submit_one(store, "acme")
+    store.set_customer("acme", CustomerSettings())
+    last = submit_one(store, "acme")
+    own = [claim.id for claim in work_off(store) if claim.customer == "acme"]
+    assert own == [*(each.id for each in early), late.id, last.id]
+
+
 # --- costs ---
 
 

@@ -185,7 +185,7 @@ def customer_json(fairlead: Fairlead, customer: Customer) -> dict[str, Any]:
         "pending": customer.pending,
         "waiting": customer.waiting,
         "processing": customer.processing,
-        "count": customer.counter.count if customer.counter else None,
+        "count": _count(fairlead, customer),
         "next_priority": fairlead.next_priority(customer),
         "resets_in": _resets_in(fairlead, customer),
         "oldest_wait": wait_of(fairlead, customer),
@@ -198,6 +198,13 @@ def customer_json(fairlead: Fairlead, customer: Customer) -> dict[str, Any]:
         "thresholds": own.thresholds,
         "created_at": moment(customer.created_at),
     }
+
+
+def _count(fairlead: Fairlead, customer: Customer) -> int | None:
+    """The classic rule's count; under fair the one that the next document would be shown."""
+    if isinstance(fairlead.policy_of(customer), ClassicPolicy):
+        return customer.counter.count if customer.counter else None
+    return fairlead.next_place(customer).count
 
 
 def _resets_in(fairlead: Fairlead, customer: Customer) -> int | None:

@@ -108,7 +108,7 @@ def why_restart(rule: FairRule, customer: Customer, clock: Clock, now: float) ->
     ahead = 0.0 if tags is None else tags.finish - clock.value
     if tags is None or ahead <= 0 or rule.is_reset(tags, now=now, has_pending=customer.pending > 0):
         return Reason("starts-at-clock")
-    params: dict[str, Any] = {"seconds": round(ahead, 1), "interval": round(rule.reset_interval)}
+    params: dict[str, Any] = {"seconds": round(ahead, 3), "interval": round(rule.reset_interval)}
     return Reason("starts-ahead", params)
 
 
@@ -155,7 +155,7 @@ def _why_fair(
     reasons = [Reason("costs", cost)]
     if place is not None:
         ahead = place.tag - clock.value
-        params = {"seconds": round(ahead, 1), "units": round(ahead / rule.unit, 1)}
+        params = {"seconds": round(ahead, 3), "units": round(ahead / rule.unit, 1)}
         reasons.append(Reason("clock-before", params) if ahead > 0 else Reason("clock-reached"))
     return reasons
 
@@ -193,7 +193,7 @@ def _what_is_ahead(place: Place) -> list[Reason]:
         "own_documents": place.own_documents,
         "other_documents": place.other_documents,
         "other_customers": place.other_customers,
-        "seconds": round(place.seconds, 1),
+        "seconds": round(place.seconds, 3),
     }
     return [Reason("ahead", params)]
 

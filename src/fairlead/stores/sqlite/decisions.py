@@ -136,6 +136,7 @@ def _set_account(moment: Moment, customer: int, settings: CustomerSettings) -> N
     if settings.account != name:
         account, is_new = _account(moment, settings.account)
         moment.connection.execute(sql("join_account"), (account, customer))
+        moment.connection.execute(sql("carry_tags"), (before, account))
         moment.connection.execute(sql("recount_accounts"), (before, account))
         if wanted == weight and not is_new:
             wanted = None  # it was the old account's: the new one has its own

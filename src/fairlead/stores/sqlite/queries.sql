@@ -297,6 +297,17 @@ SELECT a.id, a.name, a.weight FROM customers c JOIN accounts a ON a.id = c.accou
 -- name: join_account
 UPDATE customers SET account = ? WHERE id = ?;
 
+-- name: carry_tags
+-- What comes next must not overtake what waits already, and no debt is left behind.
+UPDATE accounts SET
+  finish = max(coalesce(finish, old_finish), coalesce(old_finish, finish)),
+  last_tag = max(coalesce(last_tag, old_tag), coalesce(old_tag, last_tag)),
+  submitted_at = max(coalesce(submitted_at, old_at), coalesce(old_at, submitted_at))
+FROM (
+  SELECT finish AS old_finish, last_tag AS old_tag, submitted_at AS old_at
+  FROM accounts WHERE id = ?1)
+WHERE id = ?2;
+
 -- name: set_weight
 UPDATE accounts SET weight = ? WHERE id = ?;
 
