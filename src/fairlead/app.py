@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -90,41 +90,44 @@ class Fairlead:
         urgent: bool = False,
         idempotency_key: str | None = None,
         strict: bool | None = None,
+        password: str | None = None,
     ) -> Document:
         """Accept one document: a path, bytes, or a file open for reading bytes.
 
-        When this returns, the document is safe. With `strict`, the customer must be known.
+        When this returns, the document is safe. With `strict`, the customer must be known. The
+        password opens an encrypted document; it is kept until the document has ended.
         """
-        return self._submit(
-            customer, [(source, name)], urgent=urgent, key=idempotency_key, strict=strict
+        return self.submit_many(
+            customer,
+            [(source, name)],
+            urgent=urgent,
+            idempotency_key=idempotency_key,
+            strict=strict,
+            password=password,
         )[0]
 
     def submit_many(
         self,
         customer: str,
-        sources: Iterable[Source | tuple[Source, str]],
+        sources: Iterable[Source | tuple[Source, str | None]],
         *,
         urgent: bool = False,
         idempotency_key: str | None = None,
         strict: bool | None = None,
+        password: str | None = None,
     ) -> list[Document]:
         """Accept documents of one customer together, or none. A pair is a source and its name."""
         pairs = [each if isinstance(each, tuple) else (each, None) for each in sources]
-        return self._submit(customer, pairs, urgent=urgent, key=idempotency_key, strict=strict)
-
-    def _submit(
-        self,
-        customer: str,
-        sources: Sequence[tuple[Source, str | None]],
-        *,
-        urgent: bool,
-        key: str | None,
-        strict: bool | None,
-    ) -> list[Document]:
-        if not sources:
+        if not pairs:
             return []
-        is_strict = self.settings.strict_customers if strict is None else strict
-        return self._intake.submit(customer, sources, urgent=urgent, strict=is_strict, key=key)
+        return self._intake.submit(
+            customer,
+            pairs,
+            urgent=urgent,
+            strict=self.settings.strict_customers if strict is None else strict,
+            key=idempotency_key,
+            password=password,
+        )
 
     def document(self, id_: str) -> Document:
         """The document of this id."""
@@ -136,18 +139,24 @@ class Fairlead:
         customer: str | None = None,
         state: State | str | None = None,
         priority: int | None = None,
+        parent: str | None = None,
         before: str | None = None,
         limit: int = 100,
     ) -> list[Document]:
-        """Documents, newest first; `before` is the id of the last one of the page before."""
+        """Documents, newest first; `before` is the id of the last one of the page before.
+
+        `parent` asks for the parts of one: its attachments, or the members of an archive.
+        """
         if customer is not None:
             self.customer(customer)  # an unknown one is an error, not an empty list
-        if before is not None:
-            self.document(before)
+        for named in (parent, before):
+            if named is not None:
+                self.document(named)
         return self.store.documents(
             customer=customer,
             state=None if state is None else State(state),
             priority=priority,
+            parent=parent,
             before=before,
             limit=limit,
         )
@@ -158,6 +167,13 @@ class Fairlead:
         if document.text_key is None or document.text_sha256 is None:
             raise NotReady(_why_no_text(document))
         return self._texts.read(document.text_key, document.text_sha256).decode()
+
+    def markdown(self, id_: str) -> str:
+        """The document as Markdown, once it is done; where it has no layout, its text."""
+        document = self.document(id_)
+        if document.markdown_key is None or document.markdown_sha256 is None:
+            return self.text(id_)
+        return self._texts.read(document.markdown_key, document.markdown_sha256).decode()
 
     def text_path(self, document: Document) -> Path | None:
         """Where the text of a document lies, once it is done."""

@@ -188,6 +188,7 @@ class Store(Protocol):
         customer: str | None = None,
         state: State | None = None,
         priority: int | None = None,
+        parent: str | None = None,
         before: str | None = None,
         limit: int = 100,
     ) -> list[Document]:

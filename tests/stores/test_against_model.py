@@ -58,7 +58,7 @@ WRONG = {
         "refresh_customer", "customers.processing + ?3 < customers.processing_cap", "TRUE"
     ),
     "a pause is ignored": changed_sql("refresh_customer", "NOT customers.paused", "TRUE"),
-    "the pending cap is ignored": changed_sql("customer_for_check", "pending_cap,", "NULL,"),
+    "the pending cap is ignored": changed_sql("select_for_check", "pending_cap,", "NULL,"),
     "a late worker is believed": changed_sql("held_claim", "fence = ?", "? > 0"),
     "a release costs an attempt": changed_sql(
         "requeue_document", "attempts = attempts - ?2", "attempts = attempts - 0 * ?2"

@@ -27,6 +27,7 @@ class NewDocument(NamedTuple):
     sha256: str
     urgent: bool = False
     look: Look = Look()
+    password: str | None = None
 
 
 class Submission(NamedTuple):
@@ -46,8 +47,9 @@ class Submission(NamedTuple):
 class Document:
     """A document as the store knows it. Times are seconds since 1970.
 
-    `estimate` is how many seconds of work were expected when it was accepted, `seconds` how many it
-    took, in the attempt that ended it.
+    `parent` is the id of the document that it was a part of, `depth` how far it is from the one
+    that was submitted. `estimate` is how many seconds of work were expected when it was accepted,
+    `seconds` how many it took, in the attempt that ended it.
     """
 
     id: str
@@ -73,6 +75,10 @@ class Document:
     text_sha256: str | None = None
     seconds: float | None = None
     estimate: float = 0.0
+    markdown_key: str | None = None
+    markdown_sha256: str | None = None
+    parent: str | None = None
+    depth: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,16 +180,24 @@ class Claim(NamedTuple):
     submitted_at: float
     started_at: float
     attempts: int
+    depth: int = 0
+    password: str | None = None
 
 
 class Done(NamedTuple):
-    """The document was read; its text is on disk under `text_key`."""
+    """The document was read; its text is on disk under `text_key`, and that of its parts too.
+
+    Without a `markdown_key`, the text is its own Markdown.
+    """
 
     kind: str
     facts: Mapping[str, Any]
     text_key: str
     text_sha256: str
     seconds: float | None = None
+    markdown_key: str | None = None
+    markdown_sha256: str | None = None
+    parts: tuple[NewDocument, ...] = ()
 
 
 class Failed(NamedTuple):

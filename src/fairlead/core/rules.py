@@ -16,6 +16,7 @@ from fairlead.core.classic import (
 from fairlead.core.fair import DEFAULT_UNIT, FairRule, check_above_zero
 from fairlead.core.lane import OverdueLane
 from fairlead.core.levels import DEFAULT_THRESHOLDS, check_thresholds
+from fairlead.core.parts import PartsRule
 from fairlead.core.retry import RetryRule
 from fairlead.errors import InvalidSetting
 
@@ -43,6 +44,7 @@ class Rules:
     reset: Reset = "idle"
     lane: OverdueLane | None = field(default_factory=OverdueLane)
     retry: RetryRule = field(default_factory=RetryRule)
+    parts: PartsRule = field(default_factory=PartsRule)
     lease: float = 30.0
 
     def __post_init__(self) -> None:

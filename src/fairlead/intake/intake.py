@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from fairlead.core.documents import Document, NewDocument, Submission
+from fairlead.core.looks import look
 from fairlead.errors import DataError, EmptyDocument, TooLarge, UnreadableSource
 from fairlead.ids import new_id
-from fairlead.intake.looks import look
 from fairlead.intake.names import check_customer, check_name
 from fairlead.ports import Files, Opener, Store, Stored
 
@@ -48,6 +48,7 @@ class Intake:
         urgent: bool = False,
         strict: bool = False,
         key: str | None = None,
+        password: str | None = None,
     ) -> list[Document]:
         """Accept all sources, each with the name it is to have (None: its own), or none."""
         check_customer(customer)
@@ -57,7 +58,14 @@ class Intake:
         offered = [self._look_at(source, name, limit) for source, name in sources]
         stored = self._files.put_all([(each.id, each.open) for each in offered], limit=limit)
         try:
-            return self._accept(customer, offered, stored, urgent=urgent, strict=strict, key=key)
+            documents = tuple(
+                NewDocument(
+                    *(each.id, each.name, file.size, file.sha256),
+                    *(urgent, look(file.head), password),
+                )
+                for each, file in zip(offered, stored, strict=True)
+            )
+            return self._accept(customer, documents, strict=strict, key=key)
         except Exception:
             self._remove_refused(stored)
             raise
@@ -70,24 +78,18 @@ class Intake:
     def _accept(
         self,
         customer: str,
-        offered: Sequence[_Offered],
-        stored: Sequence[Stored],
+        documents: tuple[NewDocument, ...],
         *,
-        urgent: bool,
         strict: bool,
         key: str | None,
     ) -> list[Document]:
-        documents = tuple(
-            NewDocument(each.id, each.name, file.size, file.sha256, urgent, look(file.head))
-            for each, file in zip(offered, stored, strict=True)
-        )
         for document in documents:
             _check_not_empty(document.size, document.name)
         accepted = self._store.submit(
             Submission(customer, documents, strict, key, _fingerprint(documents))
         )
         if accepted[0].id != documents[0].id:  # the key was known: these came before
-            self._files.delete(each.key for each in stored)
+            self._files.delete(each.id for each in documents)
         return accepted
 
     def _remove_refused(self, stored: Sequence[Stored]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
@@ -21,6 +21,7 @@ class _Checked(NamedTuple):
     """A customer's row as the check needs it."""
 
     id: int
+    name: str
     counter: Counter | None = None
     reset_interval: float | None = None
     thresholds: tuple[int, ...] | None = None
@@ -41,6 +42,17 @@ class _Place:
     estimate: float
 
 
+class Origin(NamedTuple):
+    """Where parts come from: the seq of what they were in, the seq of its root, and their depth."""
+
+    parent: int | None = None
+    root: int | None = None
+    depth: int = 0
+
+
+SUBMITTED = Origin()
+
+
 def accept(moment: Moment, submission: Submission) -> list[Document]:
     """Accept all documents of the submission, or refuse them all; a known key repeats itself."""
     customer = _customer(moment, submission)
@@ -50,7 +62,7 @@ def accept(moment: Moment, submission: Submission) -> list[Document]:
             return earlier
     _check_cap(customer, submission)
     first = _take_seqs(moment, len(submission.documents))
-    documents = _insert(moment, submission, customer, first)
+    documents = _insert(moment, submission.documents, customer, first, SUBMITTED)
     if submission.key is not None:
         moment.connection.execute(
             sql("add_key"),
@@ -63,6 +75,19 @@ def accept(moment: Moment, submission: Submission) -> list[Document]:
     return documents
 
 
+def accept_parts(
+    moment: Moment, customer: int, parts: Sequence[NewDocument], origin: Origin
+) -> list[Document]:
+    """Accept what came out of a document. It was accepted with it, so no cap refuses it."""
+    query = sql("select_for_check") + " WHERE id = ?"
+    row = moment.connection.execute(query, (customer,)).fetchone()
+    assert row is not None  # noqa: S101 (its document was found in this transaction)
+    first = _take_seqs(moment, len(parts))
+    documents = _insert(moment, parts, _checked(row), first, origin)
+    line.refresh(moment, customer, waiting=len(documents))
+    return documents
+
+
 def add_customer(moment: Moment, name: str) -> int:
     """A new customer's row, with an account of its own and its event."""
     account: int = moment.connection.execute(sql("add_account"), (None,)).get
@@ -72,17 +97,23 @@ def add_customer(moment: Moment, name: str) -> int:
 
 
 def _customer(moment: Moment, submission: Submission) -> _Checked:
-    row = moment.connection.execute(sql("customer_for_check"), (submission.customer,)).fetchone()
+    query = sql("select_for_check") + " WHERE name = ?"
+    row = moment.connection.execute(query, (submission.customer,)).fetchone()
     if row is None:
         if submission.strict:
             raise UnknownCustomer(
                 f"customer {submission.customer!r} is not known; "
                 f"add it first: fairlead customers add {submission.customer}"
             )
-        return _Checked(add_customer(moment, submission.customer))
-    number, count, counted_at, interval, thresholds, cap, pending, lift = row
+        return _Checked(add_customer(moment, submission.customer), submission.customer)
+    return _checked(row)
+
+
+def _checked(row: rows.Row) -> _Checked:
+    number, name, count, counted_at, interval, thresholds, cap, pending, lift = row
     return _Checked(
         number,
+        name,
         rows.counter(count, counted_at),
         interval,
         rows.thresholds_from(thresholds),
@@ -124,9 +155,9 @@ def _take_seqs(moment: Moment, number: int) -> int:
 
 
 def _insert(
-    moment: Moment, submission: Submission, customer: _Checked, first: int
+    moment: Moment, news: Sequence[NewDocument], customer: _Checked, first: int, origin: Origin
 ) -> list[Document]:
-    placed = list(zip(submission.documents, _places(moment, submission, customer), strict=True))
+    placed = list(zip(news, _places(moment, news, customer), strict=True))
     moment.connection.executemany(
         sql("insert_document"),
         [
@@ -134,7 +165,7 @@ def _insert(
                 *(first + number, new.id, customer.id, new.name, new.size, new.sha256),
                 *(place.priority, place.count, place.policy, int(new.urgent), moment.now),
                 *(place.rank, 0 if new.urgent else None, place.classic_count),
-                *(new.look.shape, new.look.pages, place.estimate),
+                *(new.look.shape, new.look.pages, place.estimate, new.password, *origin),
             )
             for number, (new, place) in enumerate(placed)
         ],
@@ -144,22 +175,22 @@ def _insert(
         sql("add_event"),
         [(moment.now, kind, customer.id, seq, None) for seq in range(first, first + len(placed))],
     )
-    return [_document(submission.customer, new, place, moment.now) for new, place in placed]
+    return [_document(customer.name, new, place, moment.now) for new, place in placed]
 
 
-def _places(moment: Moment, submission: Submission, customer: _Checked) -> list[_Place]:
+def _places(moment: Moment, news: Sequence[NewDocument], customer: _Checked) -> list[_Place]:
     """A place for each document; the customer's records are kept.
 
     The classic rule counts whatever policy is in force, so that going back to it is exact.
     """
     policy = moment.rules.classic(customer.reset_interval, customer.thresholds)
     every = _checks(policy, customer.counter, moment.now)
-    checks = list(islice(every, len(submission.documents)))
+    checks = list(islice(every, len(news)))
     if not checks:
         return []
     last = checks[-1].counter
     moment.connection.execute(sql("save_check"), (last.count, last.updated_at, customer.id))
-    estimates = _estimates(moment, submission)
+    estimates = _estimates(moment, news)
     if moment.is_fair:
         return _fair_places(moment, customer, checks, estimates)
     return [
@@ -182,11 +213,11 @@ def _fair_places(
     ]
 
 
-def _estimates(moment: Moment, submission: Submission) -> list[float]:
+def _estimates(moment: Moment, news: Sequence[NewDocument]) -> list[float]:
     """Seconds of work for each document; those that look alike are looked up once."""
     known: dict[Row, float] = {}
     found = []
-    for new in submission.documents:
+    for new in news:
         row = row_of(new.look, new.size)
         if row not in known:
             known[row] = ledger.estimated(moment, row)

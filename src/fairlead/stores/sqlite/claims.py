@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from fairlead.core.costs import Look, row_of
@@ -13,10 +13,13 @@ from fairlead.core.documents import (
     Done,
     EventKind,
     Failed,
+    NewDocument,
     Outcome,
     Saved,
 )
+from fairlead.core.parts import Family
 from fairlead.stores.sqlite import ledger, line, rows
+from fairlead.stores.sqlite.acceptance import Origin, accept_parts
 from fairlead.stores.sqlite.moment import Moment
 from fairlead.stores.sqlite.queries import sql
 
@@ -41,6 +44,9 @@ class _Held(NamedTuple):
     shape: str
     pages: int | None
     size: int
+    urgent: int
+    root: int | None
+    depth: int
 
 
 def claim(moment: Moment, worker: str) -> Claim | None:
@@ -227,17 +233,38 @@ def _held(moment: Moment, id_: str, fence: int) -> _Held | None:
 
 
 def _finish(moment: Moment, held: _Held, done: Done) -> None:
-    facts = json.dumps(done.facts, ensure_ascii=False) if done.facts else None
+    parts = _taken_parts(moment, held, done.parts)
+    left_out = len(done.parts) - len(parts)
+    facts = dict(done.facts) | ({"parts_left_out": left_out} if left_out else {})
     moment.connection.execute(
         sql("finish_document"),
         (
-            *(done.kind, facts, done.text_key, done.text_sha256),
+            *(done.kind, json.dumps(facts, ensure_ascii=False) if facts else None),
+            *(done.text_key, done.text_sha256, done.markdown_key, done.markdown_sha256),
             *(done.seconds, moment.now, held.document),
         ),
     )
     _reckon(moment, held, done.seconds)
     line.refresh(moment, held.customer, processing=-1)
     moment.tell(EventKind.DONE, held.customer, held.document, seconds=done.seconds)
+    if parts:
+        root = held.document if held.root is None else held.root
+        origin = Origin(held.document, root, held.depth + 1)
+        accept_parts(moment, held.customer, parts, origin)
+
+
+def _taken_parts(
+    moment: Moment, held: _Held, parts: Sequence[NewDocument]
+) -> Sequence[NewDocument]:
+    """Those that become documents; they are as urgent as the one they come from."""
+    if not parts:
+        return ()
+    root = held.document if held.root is None else held.root
+    family = moment.connection.execute(sql("family_of"), (root,)).fetchone()
+    assert family is not None  # noqa: S101 (an aggregate always has a row)
+    sizes = [part.size for part in parts]
+    number = moment.rules.parts.taken(held.depth, Family(*family), sizes)
+    return [part._replace(urgent=bool(held.urgent)) for part in parts[:number]]
 
 
 def _fail(moment: Moment, held: _Held, failed: Failed) -> None:

@@ -1,10 +1,10 @@
 -- Every statement of the store, by name. INDEXED BY stands where another plan would grow with
 -- the number of documents; without its index such a statement fails instead of slowing down.
 
--- name: customer_for_check
-SELECT id, count, counted_at, reset_interval, thresholds, pending_cap,
-  waiting + processing, lift
-FROM customers WHERE name = ?;
+-- name: select_for_check
+SELECT
+  id, name, count, counted_at, reset_interval, thresholds, pending_cap, waiting + processing, lift
+FROM customers;
 
 -- name: add_customer
 INSERT INTO customers (name, created_at, account) VALUES (?, ?, ?) RETURNING id;
@@ -21,12 +21,16 @@ UPDATE line_state SET next_seq = next_seq + ? RETURNING next_seq;
 -- name: insert_document
 INSERT INTO documents (
   seq, id, customer, name, size, sha256, state, priority, count, policy, urgent, submitted_at,
-  rank, slot_rank, slot_seq, queued, ahead, classic_count, shape, pages, estimate)
+  rank, slot_rank, slot_seq, queued, ahead, classic_count, shape, pages, estimate, password, parent,
+  root, depth)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'waiting', ?7, ?8, ?9, ?10, ?11, ?12, ?12, ?1, 1, ?13, ?14, ?15,
-  ?16, ?17);
+  ?16, ?17, ?18, ?19, ?20, ?21);
 
 -- name: add_event
 INSERT INTO events (at, kind, customer, document, data) VALUES (?, ?, ?, ?, ?);
+
+-- name: family_of
+SELECT count(*), coalesce(sum(size), 0) FROM documents WHERE root = ?;
 
 -- name: find_key
 SELECT fingerprint, first_seq, documents FROM idempotency WHERE customer = ? AND key = ?;
@@ -161,10 +165,10 @@ UPDATE documents SET
 WHERE seq = ?
 RETURNING
   id, fence, worker, (SELECT name FROM customers WHERE id = customer), name, size, sha256,
-  priority, submitted_at, started_at, attempts, estimate;
+  priority, submitted_at, started_at, attempts, depth, password, estimate;
 
 -- name: held_claim
-SELECT seq, customer, attempts, estimate, shape, pages, size FROM documents
+SELECT seq, customer, attempts, estimate, shape, pages, size, urgent, root, depth FROM documents
 WHERE id = ? AND fence = ? AND state = 'processing';
 
 -- name: renew_claim
@@ -176,14 +180,15 @@ SELECT 1 FROM documents WHERE id = ? AND fence = ? AND state = 'processing';
 
 -- name: finish_document
 UPDATE documents SET
-  state = 'done', kind = ?, facts = ?, text_key = ?, text_sha256 = ?, seconds = ?, finished_at = ?,
-  worker = NULL, lease_until = NULL, error = NULL, detail = NULL
+  state = 'done', kind = ?, facts = ?, text_key = ?, text_sha256 = ?, markdown_key = ?,
+  markdown_sha256 = ?, seconds = ?, finished_at = ?,
+  worker = NULL, lease_until = NULL, error = NULL, detail = NULL, password = NULL
 WHERE seq = ?;
 
 -- name: fail_document
 UPDATE documents SET
   state = 'failed', kind = coalesce(?, kind), error = ?, detail = ?, seconds = ?,
-  finished_at = ?, worker = NULL, lease_until = NULL
+  finished_at = ?, worker = NULL, lease_until = NULL, password = NULL
 WHERE seq = ?;
 
 -- name: requeue_document
@@ -224,7 +229,7 @@ SELECT seq, customer, state, estimate, started_at FROM documents WHERE id = ?;
 -- name: cancel_document
 UPDATE documents SET
   state = 'cancelled', finished_at = ?, worker = NULL, lease_until = NULL, retry_at = NULL,
-  queued = 0, ahead = NULL
+  queued = 0, ahead = NULL, password = NULL
 WHERE seq = ?;
 
 -- name: again_document
@@ -327,7 +332,8 @@ UPDATE line_state SET
 SELECT
   d.id, c.name, d.name, d.size, d.sha256, d.kind, d.state, d.priority, d.count, d.policy,
   d.urgent, d.submitted_at, d.started_at, d.finished_at, d.attempts, d.retry_at, d.error,
-  d.detail, d.facts, d.text_key, d.text_sha256, d.seconds, d.estimate
+  d.detail, d.facts, d.text_key, d.text_sha256, d.seconds, d.estimate, d.markdown_key,
+  d.markdown_sha256, (SELECT id FROM documents WHERE seq = d.parent), d.depth
 FROM documents d JOIN customers c ON c.id = d.customer;
 
 -- name: select_customer
@@ -385,7 +391,7 @@ WHERE customer = ? AND queued = 1 ORDER BY slot_rank, slot_seq LIMIT 1 OFFSET ?;
 SELECT id FROM documents WHERE id IN (SELECT value FROM json_each(?));
 
 -- name: known_texts
-SELECT text_key FROM documents WHERE id IN (SELECT value FROM json_each(?));
+SELECT text_key, markdown_key FROM documents WHERE id IN (SELECT value FROM json_each(?));
 
 -- name: miscounted_customers
 -- Customers whose kept numbers differ from the documents: never any, and the doctor looks.

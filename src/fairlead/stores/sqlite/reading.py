@@ -34,6 +34,7 @@ def documents(
     customer: str | None,
     state: State | None,
     priority: int | None,
+    parent: str | None,
     before: str | None,
     limit: int,
 ) -> list[Document]:
@@ -42,6 +43,7 @@ def documents(
         ("d.customer = (SELECT id FROM customers WHERE name = ?)", customer),
         ("d.state = ?", state),
         ("d.priority = ?", priority),
+        ("d.parent = (SELECT seq FROM documents WHERE id = ?)", parent),
         ("d.seq < (SELECT seq FROM documents WHERE id = ?)", before),
     ]
     asked = [(term, value) for term, value in wanted if value is not None]
@@ -140,4 +142,4 @@ def known_documents(connection: apsw.Connection, ids: Iterable[str]) -> set[str]
 def known_texts(connection: apsw.Connection, ids: Iterable[str]) -> set[str]:
     """The keys of the texts that belong to these documents."""
     found = connection.execute(sql("known_texts"), (json.dumps(list(ids)),))
-    return {row[0] for row in found if row[0] is not None}
+    return {key for row in found for key in row if key is not None}

@@ -240,6 +240,7 @@ class SqliteStore:
         customer: str | None = None,
         state: State | None = None,
         priority: int | None = None,
+        parent: str | None = None,
         before: str | None = None,
         limit: int = 100,
     ) -> list[Document]:
@@ -250,6 +251,7 @@ class SqliteStore:
                 customer=customer,
                 state=state,
                 priority=priority,
+                parent=parent,
                 before=before,
                 limit=limit,
             )

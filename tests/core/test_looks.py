@@ -8,7 +8,7 @@ import zipfile
 import pytest
 
 from fairlead.core.costs import Look
-from fairlead.intake.looks import look
+from fairlead.core.looks import look
 
 
 def package(*names: str, content: bytes = b"x") -> bytes:

@@ -1,0 +1,41 @@
+"""Parts: attachments and members of archives, which become documents of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """All documents that came out of one that was submitted: how many, and how many bytes."""
+
+    documents: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartsRule:
+    """How far documents may multiply. The limits hold for a whole family, however it is nested.
+
+    A part of a submitted document has depth 1, a part of that depth 2.
+    """
+
+    max_depth: int = 5
+    max_documents: int = 1_000
+    max_bytes: int = 500_000_000
+
+    def taken(self, depth: int, family: Family, sizes: Sequence[int]) -> int:
+        """How many of the parts, the first ones, become documents.
+
+        Args:
+            depth: Of the document that has the parts.
+            family: As it is before.
+            sizes: Bytes of each part.
+        """
+        if depth >= self.max_depth:
+            return 0
+        room = max(0, self.max_documents - family.documents)
+        fits = [total <= self.max_bytes - family.bytes for total in accumulate(sizes)]
+        return min(room, sum(fits))
