@@ -173,6 +173,7 @@ def document_json(document: Document) -> dict[str, Any]:
         "attempts": document.attempts,
         "error": document.error,
         "detail": document.detail,
+        "parent": document.parent,
         "facts": dict(document.facts),
     }
 

@@ -39,6 +39,7 @@ docs_group.add_command(submit_command)
     "--state", type=click.Choice([each.value for each in State]), help="Only in this one."
 )
 @click.option("--priority", type=click.IntRange(min=1), help="Only with this priority.")
+@click.option("--parent", metavar="ID", help="Only parts of this one: attachments, members.")
 @click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True)
 @click.option("--cursor", metavar="ID", help="Go on after the document that ended the last page.")
 @json_option
@@ -48,6 +49,7 @@ def list_command(
     customer: str | None,
     state: str | None,
     priority: int | None,
+    parent: str | None,
     limit: int,
     cursor: str | None,
     as_json: bool,
@@ -55,7 +57,12 @@ def list_command(
     """List documents, newest first."""
     with existing(data) as fairlead:
         found = fairlead.documents(
-            customer=customer, state=state, priority=priority, before=cursor, limit=limit + 1
+            customer=customer,
+            state=state,
+            priority=priority,
+            parent=parent,
+            before=cursor,
+            limit=limit + 1,
         )
         now = fairlead.now()
     shown, has_more = found[:limit], len(found) > limit
@@ -122,10 +129,11 @@ def _ahead_json(place: Place | None) -> dict[str, Any] | None:
 @docs_group.command("text")
 @click.argument("id_", metavar="ID")
 @data_option
-def text_command(*, id_: str, data: Path) -> None:
+@click.option("--markdown", is_flag=True, help="With headings, lists and tables as Markdown.")
+def text_command(*, id_: str, data: Path, markdown: bool) -> None:
     """Print the text of a document that is done."""
     with existing(data) as fairlead:
-        text = fairlead.text(id_)
+        text = fairlead.markdown(id_) if markdown else fairlead.text(id_)
     click.echo(text, nl=not text.endswith("\n"))
 
 

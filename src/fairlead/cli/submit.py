@@ -36,6 +36,7 @@ BATCH = 100
 @click.option("--strict", is_flag=True, default=None, help="Refuse a customer never added.")
 @click.option("--skip-bad", is_flag=True, help="Submit the rest when a file cannot be submitted.")
 @click.option("--idempotency-key", metavar="KEY", help="Sent again, the same documents come back.")
+@click.option("--password", metavar="WORD|-", help="Opens encrypted files; -: read from stdin.")
 @click.option("--wait", is_flag=True, help="Wait until the texts are there.")
 @json_option
 def submit_command(
@@ -48,6 +49,7 @@ def submit_command(
     strict: bool | None,
     skip_bad: bool,
     idempotency_key: str | None,
+    password: str | None,
     wait: bool,
     as_json: bool,
 ) -> None:
@@ -60,7 +62,7 @@ def submit_command(
         documents = _submit(
             fairlead,
             [(each, name or each.name) for each in files],
-            _Manner(customer, urgent, strict, idempotency_key),
+            _Manner(customer, urgent, strict, idempotency_key, _password(password)),
         )
         _say_who_keeps_them_waiting(fairlead, customer)
         try:
@@ -87,6 +89,12 @@ class _Manner(NamedTuple):
     urgent: bool
     strict: bool | None
     key: str | None
+    password: str | None
+
+
+def _password(given: str | None) -> str | None:
+    """A password on the command line is seen by others on the machine; from stdin it is not."""
+    return sys.stdin.readline().rstrip("\n") if given == "-" else given
 
 
 def _files(paths: Sequence[Path]) -> Iterator[Path]:
@@ -148,6 +156,7 @@ def _submit(fairlead: Fairlead, files: list[tuple[Path, str]], manner: _Manner) 
                     urgent=manner.urgent,
                     strict=manner.strict,
                     idempotency_key=manner.key,
+                    password=manner.password,
                 )
                 if bar is not None and task is not None:
                     bar.update(task, completed=len(accepted))
