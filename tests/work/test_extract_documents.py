@@ -17,8 +17,8 @@ from reportlab.lib.pdfencrypt import StandardEncryption
 from reportlab.pdfgen.canvas import Canvas
 
 from fairlead.work.extract import CannotRead, Extracted
-from fairlead.work.extract import docx as docx_module
-from fairlead.work.extract.base import NO_TEXT, clean, clean_line, count_words
+from fairlead.work.extract.base import clean, clean_line
+from fairlead.work.extract.draft import NO_TEXT, count_words
 
 Read = Callable[..., Extracted]
 Refuse = Callable[[bytes], CannotRead]
@@ -52,7 +52,7 @@ class TestPdf:
         assert found.facts["warnings"] == [NO_TEXT]
 
     def test_the_text_ends_at_the_limit(self, read: Read, pdf: Callable[..., bytes]) -> None:
-        found = read(pdf("abcdef", "ghi"), max_characters=4)
+        found = read(pdf("abcdef", "ghi"), characters=4)
         assert found.text == "abcd"
         assert found.facts["warnings"] == ["the text was cut after 4 characters"]
 
@@ -96,7 +96,7 @@ class TestDocx:
         assert "gone" not in text
 
     def test_the_text_ends_at_the_limit(self, read: Read, word: bytes) -> None:
-        assert read(word, max_characters=12).text == "Letterhead"
+        assert read(word, characters=12).text == "Letterhead"
 
     def test_an_empty_one_says_so(self, read: Read) -> None:
         buffer = io.BytesIO()
@@ -182,7 +182,7 @@ class TestHtml:
         assert "nested too deeply" in str(deep.facts["warnings"])
 
     def test_the_text_ends_at_the_limit(self, read: Read) -> None:
-        assert read(b"<html><p>abc<p>def<p>ghi", max_characters=6).text == "abc\n\nd"
+        assert read(b"<html><p>abc<p>def<p>ghi", characters=6).text == "abc\n\nd"
 
     def test_no_element_at_all(self, read: Read) -> None:
         assert read(b"<!doctype html>").text == ""
@@ -271,7 +271,7 @@ class TestText:
         assert found.text.endswith("Grüße aus München")
 
     def test_the_text_ends_at_the_limit_within_a_character(self, read: Read) -> None:
-        found = read("ä😀".encode() * 1_000, max_characters=501)
+        found = read("ä😀".encode() * 1_000, characters=501)
         assert found.text == ("ä😀" * 300)[:501]
         assert found.facts["warnings"] == ["the text was cut after 501 characters"]
 
@@ -285,7 +285,7 @@ def test_nothing_unwanted_survives() -> None:
 
 
 def test_words_are_counted_across_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fairlead.work.extract.base._COUNTED_AT_ONCE", 3)
+    monkeypatch.setattr("fairlead.work.extract.draft._COUNTED_AT_ONCE", 3)
     for text in ("", "a", "abcd", "abc def", "ab cdefghi j", "  a  b  "):
         assert count_words(text) == len(text.split())
 

@@ -38,9 +38,9 @@ class Scripted(Sandbox):
 
 def doing(statement: str) -> str:
     return (
-        "def extract(path, *, max_characters):\n"
+        "def extract(path, **how):\n"
         f"    {statement}\n"
-        "    return honest(path, max_characters=max_characters)\n"
+        "    return honest(path, **how)\n"
         "child.extract = extract"
     )
 
