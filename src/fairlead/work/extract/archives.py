@@ -26,7 +26,7 @@ _JUNK = ("__MACOSX/", ".DS_Store", "Thumbs.db")
 _PACKED: dict[str, tuple[bytes, Callable[[BinaryIO], IO[bytes]]]] = {
     "gzip": (b"\x1f\x8b", lambda file: cast("IO[bytes]", gzip.GzipFile(fileobj=file))),
     "bzip2": (b"BZh", lambda file: cast("IO[bytes]", bz2.BZ2File(file))),
-    "xz": (b"\xfd7zXZ\x00", lambda file: cast("IO[bytes]", lzma.open(file))),
+    "xz": (b"\xfd7zXZ\x00", lambda file: cast("IO[bytes]", lzma.LZMAFile(file))),  # noqa: SIM115 - the caller closes the file within
 }
 _TAR = b"ustar"
 
@@ -85,7 +85,7 @@ def _unzipped(package: Package, member: zipfile.ZipInfo, draft: Draft) -> bytes 
 
 def _read_tar(source: Source, task: Task) -> Extracted:
     with source.open() as file:
-        return _from_tar(cast("IO[bytes]", file), source.size, task)
+        return _from_tar(cast("IO[bytes]", file), task)
 
 
 def _read_packed(kind: str, source: Source, task: Task) -> Extracted:
@@ -93,7 +93,7 @@ def _read_packed(kind: str, source: Source, task: Task) -> Extracted:
         metered = _Metered(_PACKED[kind][1](raw), source.size, task)
         file = io.BufferedReader(metered, _CHUNK)
         if file.peek(512)[257:262] == _TAR:
-            return _from_tar(cast("IO[bytes]", file), source.size, task)
+            return _from_tar(cast("IO[bytes]", file), task)
         return _one_member(kind, source, cast("IO[bytes]", file), task)
 
 
@@ -120,13 +120,13 @@ def _name_in(source: Source) -> str:
     return head[start : start + 1_024].partition(b"\0")[0].decode("utf-8", "replace")
 
 
-def _from_tar(file: IO[bytes], packed: int, task: Task) -> Extracted:
+def _from_tar(file: IO[bytes], task: Task) -> Extracted:
     draft = Draft("tar", _EXTRACTOR, task.limits)
     parts = Parts(draft)
     meter = Meter(task.limits)
     try:
         with tarfile.open(fileobj=file, mode="r|") as archive:
-            for name, content in _tar_members(archive, meter, packed):
+            for name, content in _tar_members(archive, meter):
                 if parts.full:
                     draft.warn(f"only the first {task.limits.members} members were taken")
                     break
@@ -138,14 +138,12 @@ def _from_tar(file: IO[bytes], packed: int, task: Task) -> Extracted:
     return _finish(draft, parts)
 
 
-def _tar_members(
-    archive: tarfile.TarFile, meter: Meter, packed: int
-) -> Iterator[tuple[str, bytes]]:
+def _tar_members(archive: tarfile.TarFile, meter: Meter) -> Iterator[tuple[str, bytes]]:
     for member in archive:
         if not member.isreg() or _is_junk(member.name):
             continue
         # Its size is only what it says: nothing is read before that is within the limits.
-        meter.count(member.size, member=member.size, packed=max(packed, member.size // 200))
+        meter.count(member.size, member=member.size, packed=member.size)
         content = archive.extractfile(member)
         yield member.name, content.read() if content else b""
 

@@ -21,6 +21,7 @@ _COUNTS = 0x004C
 # A field is a code, perhaps a result, and an end; only results are read.
 _FIELD = re.compile("\x13[^\x13\x14\x15]*(?:\x14([^\x13\x14\x15]*))?\x15")
 _MAX_FIELD_DEPTH = 20
+_MAX_COLUMNS = 64
 _SIGNS = {"\x0b": "\n", "\x1e": "-", "\x1f": "", "\xa0": " ", "\x0e": "\n", "\x01": "", "\x08": ""}
 _SIGN = re.compile("[" + "".join(map(re.escape, _SIGNS)) + "\x02-\x06\x0f-\x12\x16-\x1d]")
 
@@ -112,32 +113,53 @@ def _without_fields(text: str) -> str:
 
 
 def _write(text: str, pen: Pen) -> None:
-    """Write paragraphs; a bell ends a cell, and one without words before it ends a row."""
+    """Write paragraphs and tables; a bell ends a cell, and another one each row."""
     cells: list[str] = []
     for found in _PARAGRAPH.finditer(text):
         words = _SIGN.sub(lambda sign: _SIGNS.get(sign[0], ""), found[1])
-        if found[2] == "\x07" and words:
+        if found[2] == "\x07":
             cells.append(words)
-        else:
-            _write_row(cells, pen)
-            cells = []
-            pen.begin()
-            pen.write(words)
+            continue
+        _write_table(cells, pen)
+        cells = []
+        pen.begin()
+        pen.write(words)
         if found[2] == "\x0c":
             pen.part()
         if pen.draft.full:
             return
-    _write_row(cells, pen)
+    _write_table(cells, pen)
 
 
-def _write_row(cells: list[str], pen: Pen) -> None:
+def _write_table(cells: list[str], pen: Pen) -> None:
     if not cells:
         return
-    pen.row()
+    pen.begin()
+    pen.table()
+    for row in _rows(cells):
+        pen.row()
+        for cell in row:
+            pen.cell()
+            pen.write(cell)
+    pen.end_table()
+
+
+def _rows(cells: list[str]) -> Iterator[list[str]]:
+    """The cells by rows: as wide as fits all of them, or else ended by each empty cell."""
+    for width in range(1, min(_MAX_COLUMNS, len(cells))):
+        step = width + 1
+        if len(cells) % step == 0 and not any(cells[width::step]):
+            yield from (cells[at : at + width] for at in range(0, len(cells), step))
+            return
+    row: list[str] = []
     for cell in cells:
-        pen.cell()
-        pen.write(cell)
-    pen.end_row()
+        if cell:
+            row.append(cell)
+        elif row:
+            yield row
+            row = []
+    if row:
+        yield row
 
 
 READER = Reader("doc", Rank.SIGNATURE, recognises, read)

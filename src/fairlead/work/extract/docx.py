@@ -82,10 +82,10 @@ class _Text(Walk):
 
     def start(self, tag: str, attributes: Attributes) -> None:
         # A separator between text and notes is a note of its own.
-        if not self._skipping and attribute(attributes, "type") in _SEPARATORS:
-            self._skipping = 1
-            return
-        super().start(tag, attributes)
+        if tag.endswith("note") and attribute(attributes, "type") in _SEPARATORS:
+            self._skipping += 1
+        else:
+            super().start(tag, attributes)
 
     def opened(self, name: str, attributes: Attributes) -> None:
         if name == "t":

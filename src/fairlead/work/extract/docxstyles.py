@@ -10,6 +10,7 @@ from fairlead.work.extract.pen import PLAIN, Style, heading, item
 from fairlead.work.extract.xml import Attributes, Walk, attribute, walk
 
 _HEADING = re.compile(r"heading ([1-9])", re.IGNORECASE)
+_PROPERTIES = frozenset(["name", "basedOn", "outlineLvl", "numId", "ilvl"])
 _TITLES = ("title", "subtitle")
 
 
@@ -87,17 +88,22 @@ def styles_of(package: Package, main: str) -> Styles:
 
 
 class _Styles(Walk):
+    skipped = frozenset(["rPr", "latentStyles", "docDefaults", "tblStylePr", "tblPr"])
+
     def __init__(self, styles: Styles) -> None:
         super().__init__()
         self._styles = styles
         self._named = _Named()
 
     def opened(self, name: str, attributes: Attributes) -> None:
-        value = attribute(attributes, "val")
         if name == "style":
             self._named = _Named()
             self._styles.styles[attribute(attributes, "styleId")] = self._named
-        elif name == "name":
+        elif name in _PROPERTIES:
+            self._property(name, attribute(attributes, "val"))
+
+    def _property(self, name: str, value: str) -> None:
+        if name == "name":
             self._named.name = value
         elif name == "basedOn":
             self._named.parent = value

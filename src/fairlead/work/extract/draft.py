@@ -9,7 +9,7 @@ from fairlead.work.extract.base import JSON, Extracted, Part, ReadLimits, clean,
 from fairlead.work.extract.dates import iso
 from fairlead.work.extract.language import language_of
 
-NO_TEXT = "no text was found: the document may be a scan"
+NO_TEXT = "no text was found in the document"
 MAX_WARNINGS = 20
 MAX_NAMES = 100
 _MAX_NAME_CHARACTERS = 120
@@ -66,7 +66,7 @@ class Draft:
     @property
     def full(self) -> bool:
         """Whether the limit is reached and reading may stop."""
-        return self.text.full or self.markdown.full
+        return self.text.full
 
     @property
     def room(self) -> int:
@@ -106,6 +106,8 @@ class Draft:
         markdown = self.markdown.whole()
         if self.full:
             self.warn(f"the text was cut after {self.limits.characters} characters")
+        elif self.markdown.full:
+            self.warn(f"the Markdown was cut after {self.limits.characters} characters")
         if not text.strip():
             self.warn(NO_TEXT)
         self._facts.setdefault("language", language_of(text))

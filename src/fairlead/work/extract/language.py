@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-_SAMPLE_CHARACTERS = 20_000
+_SAMPLE_CHARACTERS = 8_000
 _MIN_HITS = 4
 _MIN_SHARE = 0.06
 _LEAD = 1.25

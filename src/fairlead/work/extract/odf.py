@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from fairlead.work.extract.base import CannotRead, Extracted, Rank, Reader, Task, library
 from fairlead.work.extract.draft import Draft
@@ -21,6 +21,8 @@ _MIMES = {
 }
 _MANIFEST = "META-INF/manifest.xml"
 _CONTENT = "content.xml"
+_FLAT_START = 8_192
+_CHUNK = 65_536
 
 
 def _has_mime(kind: str) -> Callable[[Source], bool]:
@@ -47,18 +49,22 @@ def _reads(kind: str) -> Callable[[Source, Task], Extracted]:
             if "meta.xml" in package.names:
                 walk([package.read("meta.xml")], Properties(draft))
             pen = Pen(draft, gap=1)
-            text = OdfText(pen, task.limits.pages, sheets=kind == "ods")
             if kind == "odt" and "styles.xml" in package.names:
                 _add_frame(package, pen, task)
-            walk(package.chunks(_CONTENT), text, lambda: draft.full)
-        pen.close()
-        if text.pages:
-            draft.fact("pages", text.pages)
-        if text.cut:
-            draft.warn(f"only the first {task.limits.pages} pages were read")
+            _add_text(package.chunks(_CONTENT), kind, pen, task)
         return draft.finish()
 
     return read
+
+
+def _add_text(chunks: Iterable[bytes], kind: str, pen: Pen, task: Task) -> None:
+    text = OdfText(pen, task.limits.pages, sheets=kind == "ods")
+    walk(chunks, text, lambda: pen.draft.full)
+    pen.close()
+    if text.pages:
+        pen.draft.fact("pages", text.pages)
+    if text.cut:
+        pen.draft.warn(f"only the first {task.limits.pages} pages were read")
 
 
 def _add_frame(package: Package, pen: Pen, task: Task) -> None:
@@ -73,4 +79,28 @@ def _check_lock(package: Package) -> None:
         raise CannotRead("encrypted", detail)
 
 
-READERS = tuple(Reader(kind, Rank.SIGNATURE, _has_mime(kind), _reads(kind)) for kind in _MIMES)
+def _is_flat(kind: str) -> Callable[[Source], bool]:
+    """Recognises the form that is one XML file instead of a package."""
+
+    def recognises(source: Source) -> bool:
+        start = source.head[:_FLAT_START]
+        return b"<office:document" in start and any(mime in start for mime in _MIMES[kind])
+
+    return recognises
+
+
+def _reads_flat(kind: str) -> Callable[[Source, Task], Extracted]:
+    def read(source: Source, task: Task) -> Extracted:
+        draft = Draft(kind, library("lxml"), task.limits)
+        with source.open() as file:
+            chunks = iter(lambda: file.read(_CHUNK), b"")
+            _add_text(chunks, kind, Pen(draft, gap=1), task)
+        return draft.finish()
+
+    return read
+
+
+READERS = (
+    *(Reader(kind, Rank.SIGNATURE, _has_mime(kind), _reads(kind)) for kind in _MIMES),
+    *(Reader(kind, Rank.STRUCTURE, _is_flat(kind), _reads_flat(kind)) for kind in _MIMES),
+)

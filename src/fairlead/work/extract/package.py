@@ -68,6 +68,7 @@ class Package:
         self._archive = archive
         self._meter = Meter(task.limits)
         self._password = task.password
+        self._relations: dict[str, list[Relation]] = {}
         self.names = frozenset(archive.namelist())
 
     def members(self) -> list[zipfile.ZipInfo]:
@@ -103,6 +104,11 @@ class Package:
 
     def relations(self, part: str = "") -> list[Relation]:
         """What a part refers to within the package; the package itself where it is empty."""
+        if part not in self._relations:
+            self._relations[part] = self._listed_relations(part)
+        return self._relations[part]
+
+    def _listed_relations(self, part: str) -> list[Relation]:
         folder, name = posixpath.split(part)
         listed = posixpath.join(folder, "_rels", f"{name}.rels")
         if listed not in self.names:

@@ -201,6 +201,17 @@ class Pen:
             self._emit_row([" ".join(text for _, text in cell) for cell in cells])
         table.layout = False
 
+    def values(self, cells: list[str]) -> bool:
+        """Write a whole row of a sheet at once."""
+        room = self.draft.room
+        for index, cell in enumerate(cells):
+            room -= len(cell) + 1
+            if room < 0:
+                cells = [*cells[:index], cell[: max(0, room + len(cell) + 3)]]
+                break
+        self._emit_row([cell.strip() for cell in cells])
+        return not self.draft.full
+
     # Within
 
     def _end_block(self) -> None:
@@ -250,7 +261,9 @@ class Pen:
         if not cells:
             return
         first = not self._rows and self._last is not _ROW
-        line = "\t".join(_LINE_BREAKS.sub(" ", cell) for cell in cells)
+        line = "\t".join(cells)
+        if "\n" in line:
+            line = _LINE_BREAKS.sub(" ", line)
         self._add_text(line, self._gap if first else 1)
         self._last = _ROW
         self._rows.append(cells)
@@ -319,9 +332,12 @@ def _table(rows: list[list[str]]) -> str:
 
 
 def _table_line(cells: list[str], width: int) -> str:
-    shown = [_LINE_BREAKS.sub(" ", _in_cell(cell)) for cell in cells]
-    return "| " + " | ".join(shown + [""] * (width - len(cells))) + " |"
+    shown = [_in_cell(cell) for cell in cells]
+    line = "| " + " | ".join(shown + [""] * (width - len(cells))) + " |"
+    return _LINE_BREAKS.sub(" ", line) if "\n" in line else line
 
 
 def _in_cell(text: str) -> str:
+    if text.isalnum():
+        return text
     return _SPECIAL.sub(lambda found: "\\" + found[0], text).replace("|", "\\|")

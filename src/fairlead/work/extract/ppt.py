@@ -57,7 +57,9 @@ def read(source: Source, task: Task) -> Extracted:
         data = ole.stream("PowerPoint Document")
         latest = _latest_edit(ole)
     pen = Pen(draft, gap=1)
-    slides = _slides(data, latest) or [list(_texts(data, _Record(0, 0, 0, len(data), is_container=True)))]
+    slides = _slides(data, latest) or [
+        list(_texts(data, _Record(0, 0, 0, len(data), is_container=True)))
+    ]
     draft.fact("pages", len(slides))
     if len(slides) > task.limits.pages:
         draft.warn(f"only the first {task.limits.pages} of {len(slides)} slides were read")

@@ -39,6 +39,8 @@ _CHARSETS = {
 }
 # fmt: on
 _KEPT = frozenset([b"shpinst", b"shptxt"])  # what draws a text box, and its text
+_READ_THROUGH = frozenset([b"fonttbl", b"info", b"title", b"author"])
+_GROUP = re.compile(rb"[{}]|\\[{}\\]|\\bin(\d{1,10}) ?")
 _INFO = {b"title": "title", b"author": "author"}
 
 
@@ -74,6 +76,20 @@ def write_rtf(data: bytes, pen: Pen) -> None:
     _Rtf(pen).run(data)
 
 
+def _group_end(data: bytes, at: int) -> int:
+    """Where the present group ends, by its braces alone."""
+    depth = 0
+    while found := _GROUP.search(data, at):
+        at = found.end() + int(found[1] or 0)
+        if found[0] == b"{":
+            depth += 1
+        elif found[0] == b"}":
+            depth -= 1
+            if depth < 0:
+                return found.start()
+    return len(data)
+
+
 class _Rtf:
     def __init__(self, pen: Pen) -> None:
         self._pen = pen
@@ -85,6 +101,7 @@ class _Rtf:
         self._fonts: dict[int, str] = {}
         self._default = "cp1252"
         self._optional = False
+        self._skip_group = False
         self._info: dict[str, str] = {}
         self._in_table = False
         self._item = False
@@ -98,6 +115,9 @@ class _Rtf:
                 at += 1  # a backslash at the very end
                 continue
             at = found.end() + self._take(found)
+            if self._skip_group:
+                self._skip_group = False
+                at = _group_end(data, at)
         self._end()
 
     def _take(self, found: re.Match[bytes]) -> int:
@@ -185,6 +205,7 @@ class _Rtf:
         if word in (b"listtext", b"pntext"):
             self._item = True
             self._pen.style(item())
+        self._skip_group = word not in _READ_THROUGH
         self._state = replace(
             self._state,
             left_out=word != b"fonttbl",

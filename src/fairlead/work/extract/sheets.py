@@ -31,24 +31,14 @@ def read(source: Source, task: Task) -> Extracted:
     # Its own limit is there for the memory of others; ours bounds the whole text already.
     csv.field_size_limit(max(draft.limits.characters, 131_072))
     pen = Pen(draft)
-    pen.table(values=True)
     try:
         for row in csv.reader(io.StringIO(text, newline=""), delimiter=separator):
-            _add(row, pen)
-            if draft.full:
+            if not pen.values(row):
                 break
     except csv.Error:
         draft.warn("some rows are missing: the table is damaged")
     pen.close()
     return draft.finish()
-
-
-def _add(row: list[str], pen: Pen) -> None:
-    pen.row()
-    for value in row:
-        pen.cell()
-        pen.write(value)
-    pen.end_row()
 
 
 def _separator(text: str, *, whole: bool) -> str | None:

@@ -66,21 +66,23 @@ def _add_sheet(book: Any, index: int, formats: Formats, pen: Pen) -> None:
     pen.part()
     pen.begin(heading(2))
     pen.flow(sheet.name)
-    pen.table(values=True)
+    pen.begin()
     for number in range(sheet.nrows):
-        pen.row()
-        blank = 0
-        for cell in sheet.row(number):
-            if cell.ctype in _EMPTY:
-                blank += 1
-                continue
-            pen.cell(blank_before=spread(blank))
-            blank = 0
-            pen.write(_shown(cell, formats))
-        pen.end_row()
-        if pen.draft.full:
+        if not pen.values(_row(sheet.row(number), formats)):
             return
-    pen.end_table()
+
+
+def _row(cells: list[Any], formats: Formats) -> list[str]:
+    shown: list[str] = []
+    blank = 0
+    for cell in cells:
+        if cell.ctype in _EMPTY:
+            blank += 1
+            continue
+        shown.extend([""] * spread(blank))
+        shown.append(_shown(cell, formats))
+        blank = 0
+    return shown
 
 
 def _shown(cell: Any, formats: Formats) -> str:

@@ -19,6 +19,7 @@ _MAIN_TYPES = (
     b"vnd.ms-excel.addin.macroEnabled.main+xml",
 )
 _MAX_STRINGS = 2_000_000
+_MAX_CELLS = 16_384  # of a row
 
 
 def read(source: Source, task: Task) -> Extracted:
@@ -139,20 +140,21 @@ class _Sheet(Walk):
         self._pen = pen
         self._strings = strings
         self._formats = formats
-        self._attributes: tuple[str, str] = ("", "")
+        self._kind = self._style = ""
         self._pieces: list[str] = []
         self._wanted = False
+        self._row: list[str] = []
         self._column = 0
-        pen.table(values=True)
+        pen.begin()
 
     def opened(self, name: str, attributes: Attributes) -> None:
-        if name == "row":
-            self._pen.row()
-            self._column = 0
-        elif name == "c":
-            self._attributes = (attribute(attributes, "t"), attribute(attributes, "s"))
-            self._place(attribute(attributes, "r"))
+        if name == "c":
+            self._kind, self._style = attributes.get("t", ""), attributes.get("s", "")
             self._pieces = []
+            self._place(attributes.get("r", ""))
+        elif name == "row":
+            self._row = []
+            self._column = 0
         else:
             self._wanted = name in ("v", "t")
 
@@ -163,20 +165,19 @@ class _Sheet(Walk):
     def closed(self, name: str) -> None:
         self._wanted = False
         if name == "c":
-            if self._pieces:
-                self._pen.write(self._value("".join(self._pieces)))
+            if self._pieces and self._row:
+                self._row[-1] = self._value("".join(self._pieces))
         elif name == "row":
-            self._pen.end_row()
-        elif name == "sheetData":
-            self._pen.end_table()
+            self._pen.values(self._row)
 
     def _place(self, reference: str) -> None:
         column = number(reference) or self._column + 1
-        self._pen.cell(blank_before=spread(column - self._column - 1))
+        if len(self._row) < _MAX_CELLS:
+            self._row.extend([""] * (spread(column - self._column - 1) + 1))
         self._column = max(column, self._column + 1)
 
     def _value(self, raw: str) -> str:
-        kind, style = self._attributes
+        kind = self._kind
         if kind == "s":
             index = int(raw)
             return self._strings[index] if 0 <= index < len(self._strings) else ""
@@ -184,7 +185,7 @@ class _Sheet(Walk):
             return "TRUE" if raw.strip() == "1" else "FALSE"
         if kind in ("str", "inlineStr", "e", "d"):
             return raw
-        return self._formats.show(raw, style)
+        return self._formats.show(raw, self._style)
 
 
 READER = Reader("xlsx", Rank.SIGNATURE, has_type(_MAIN_TYPES, "xl/workbook.xml"), read)

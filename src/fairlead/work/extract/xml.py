@@ -63,7 +63,10 @@ def local(tag: str) -> str:
 
 def attribute(attributes: Attributes, name: str, default: str = "") -> str:
     """An attribute by its name without a namespace."""
-    return next((value for key, value in attributes.items() if local(key) == name), default)
+    for key, value in attributes.items():
+        if local(key) == name:
+            return value
+    return default
 
 
 def parser(target: object = None) -> etree.XMLParser:
