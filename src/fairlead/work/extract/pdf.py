@@ -15,6 +15,7 @@ from fairlead.work.extract.draft import Draft
 from fairlead.work.extract.invoice import invoice_in
 from fairlead.work.extract.ocr import Ocr
 from fairlead.work.extract.parts import Parts
+from fairlead.work.extract.pdfforms import draws_too_much
 from fairlead.work.extract.pdfpage import page_text, picture
 from fairlead.work.extract.source import Source
 
@@ -36,6 +37,9 @@ def recognises(source: Source) -> bool:
 def read(source: Source, task: Task) -> Extracted:
     """The pages' text, with a form feed between two pages."""
     draft = Draft("pdf", library("pypdfium2"), task.limits)
+    with source.mapped() as content:
+        if draws_too_much(content):
+            raise CannotRead("too-large", "The PDF draws more forms within forms than can be held.")
     with closing(_open(source, task)) as document:
         pages = len(document)
         if not pages:

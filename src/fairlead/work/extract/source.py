@@ -54,7 +54,7 @@ class Source:
 
     def _has_entry(self, name: str) -> bool:
         wanted = (name + "\0").encode("utf-16-le")
-        with self._mapped() as content:
+        with self.mapped() as content:
             at = content.find(wanted)
             # A directory entry lies on a 128-byte boundary: the same word in a text does not count.
             while at != -1 and at % 128:
@@ -62,7 +62,8 @@ class Source:
             return at != -1
 
     @contextmanager
-    def _mapped(self) -> Iterator[mmap.mmap | bytes]:
+    def mapped(self) -> Iterator[mmap.mmap | bytes]:
+        """All bytes, without reading them at once."""
         if self.content is not None:
             yield self.content
             return
