@@ -6,6 +6,7 @@ counted before. What hides from this count still meets the limits of the process
 
 from __future__ import annotations
 
+import math
 import mmap
 import re
 import zlib
@@ -26,7 +27,11 @@ Content = bytes | mmap.mmap
 def draws_too_much(content: Content) -> bool:
     """Whether one form of the PDF draws more forms than can be held in memory."""
     forms = _Forms(content)
-    return bool(forms.nested) and any(forms.drawn(number) > MOST_DRAWN for number in forms.nested)
+    draws = [count for count, _ in forms.nested.values()]
+    # However they are nested, it cannot be more than this.
+    if (len(draws) + 1) * math.prod(draws) <= MOST_DRAWN:
+        return False
+    return any(forms.drawn(number) > MOST_DRAWN for number in forms.nested)
 
 
 class _Forms:
