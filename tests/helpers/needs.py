@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 
 import pytest
@@ -20,7 +21,7 @@ def need(there: bool, what: str) -> None:
 
 def need_languages(*names: str) -> None:
     """Tesseract's data for these languages."""
-    pytest.importorskip("tesserocr") if not os.environ.get("CI") else __import__("tesserocr")
+    need(importlib.util.find_spec("tesserocr") is not None, "the extra ocr")
     folder = tessdata()
     missing = [n for n in names if not folder or not (folder / f"{n}.traineddata").exists()]
     need(not missing, f"the packages {' '.join(f'tesseract-ocr-{name}' for name in missing)}")
