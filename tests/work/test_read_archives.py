@@ -35,6 +35,10 @@ def tarred(members: dict[str, bytes], mode: str = "w") -> bytes:
             member = tarfile.TarInfo(name)
             member.size = len(content)
             file.addfile(member, io.BytesIO(content))
+        # A device claims a size and has no content; a link leads elsewhere. Neither is a document.
+        device = tarfile.TarInfo("device")
+        device.type = tarfile.CHRTYPE
+        file.addfile(device)
         link = tarfile.TarInfo("link")
         link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
         file.addfile(link)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from email.message import EmailMessage
 
 import pytest
 
@@ -85,6 +86,17 @@ def test_mail_nested_deeply_gives_one_part(read: Read) -> None:
     found = read(inner)
     assert [part.name for part in found.parts] == ["s.eml"]
     assert "innermost" not in found.text
+
+
+def test_only_so_many_attachments_are_taken(read: Read) -> None:
+    message = EmailMessage()
+    message["From"], message["To"] = "a@example.org", "b@example.org"
+    message.set_content("body")
+    for number in range(4):
+        message.add_attachment(f"words {number}", filename=f"{number}.txt")
+    found = read(message.as_bytes(), members=2)
+    assert [part.name for part in found.parts] == ["0.txt", "1.txt"]
+    assert found.facts["warnings"] == ["only the first 2 parts were taken"]
 
 
 class Panic(BaseException):

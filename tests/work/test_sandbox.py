@@ -285,7 +285,7 @@ def test_closing_ends_an_idle_child_by_asking_and_a_stuck_one_by_force(
 
 
 def test_a_missing_library_is_told_by_the_child(scripted: Any) -> None:
-    reading = scripted("sys.modules['docx'] = None")
+    reading = scripted("sys.modules['pypdfium2'] = None")
     with pytest.raises(MissingExtra, match=r"fairlead\[documents\]"):
         reading.until_ready()
 
