@@ -25,6 +25,25 @@ if ! "$python" -c 'import venv, ensurepip' 2>/dev/null; then
   fi
 fi
 
+# The languages in which scans are read, and how a page lies. Everything else works without.
+missing=()
+for name in eng spa por pol deu fra osd; do
+  compgen -G "${TESSDATA_PREFIX:-/nowhere}/$name.traineddata" >/dev/null ||
+    compgen -G "/usr/share/tesseract-ocr/*/tessdata/$name.traineddata" >/dev/null ||
+    compgen -G "/usr/share/tessdata/$name.traineddata" >/dev/null ||
+    missing+=("tesseract-ocr-$name")
+done
+if [ ${#missing[@]} -gt 0 ]; then
+  if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    echo "setup: installing ${missing[*]}" >&2
+    apt-get update -qq >/dev/null &&
+      DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null ||
+      echo "setup: that failed; scans will not be read in all languages" >&2
+  else
+    echo "setup: scans need these packages to be read: sudo apt-get install ${missing[*]}" >&2
+  fi
+fi
+
 [ -x "$venv/bin/python" ] && "$venv/bin/python" -c '' 2>/dev/null || "$python" -m venv --clear "$venv"
 echo "setup: installing pinned versions into $venv" >&2
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt

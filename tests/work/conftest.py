@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import io
+import json
 import selectors
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import docx
 import pytest
 from reportlab.pdfgen.canvas import Canvas
 
-from fairlead.work.extract import CannotRead, Extracted, extract
+from fairlead.work.extract import CannotRead, Extracted, ReadLimits, extract
 from fairlead.work.sandbox import Answer, Job, Sandbox
 
 PATIENCE = 60.0
 
-Read = Callable[[bytes], Extracted]
-Refuse = Callable[[bytes], CannotRead]
+Read = Callable[..., Extracted]
+Refuse = Callable[..., CannotRead]
 
 
 class Reading:
@@ -82,12 +84,16 @@ def job(tmp_path: Path) -> Callable[[bytes], Job]:
 def read(tmp_path: Path) -> Read:
     """Extracts from bytes whose name says nothing."""
 
-    def run(data: bytes, max_characters: int = 100_000) -> Extracted:
+    def run(data: bytes, password: str | None = None, **limits: Any) -> Extracted:
         path = tmp_path / "document"
         path.write_bytes(data)
-        found = extract(path, max_characters=max_characters)
-        found.text.encode("utf-8")
-        assert "\x00" not in found.text
+        wanted = ReadLimits(**{"characters": 100_000, **limits})
+        found = extract(path, limits=wanted, password=password)
+        for text in (found.text, found.markdown or ""):
+            assert "\x00" not in text
+            text.encode("utf-8")
+            assert len(text) <= wanted.characters
+        json.dumps(found.facts, allow_nan=False)
         return found
 
     return run
@@ -97,9 +103,9 @@ def read(tmp_path: Path) -> Read:
 def refuse(read: Read) -> Refuse:
     """The reason why bytes cannot be read."""
 
-    def run(data: bytes) -> CannotRead:
+    def run(data: bytes, **how: Any) -> CannotRead:
         with pytest.raises(CannotRead) as caught:
-            read(data)
+            read(data, **how)
         assert caught.value.detail.endswith(".")
         return caught.value
 

@@ -17,11 +17,11 @@ from reportlab.lib.pdfencrypt import StandardEncryption
 from reportlab.pdfgen.canvas import Canvas
 
 from fairlead.work.extract import CannotRead, Extracted
-from fairlead.work.extract import docx as docx_module
-from fairlead.work.extract.base import NO_TEXT, clean, clean_line, count_words
+from fairlead.work.extract.base import clean, clean_line
+from fairlead.work.extract.draft import NO_TEXT, count_words
 
 Read = Callable[..., Extracted]
-Refuse = Callable[[bytes], CannotRead]
+Refuse = Callable[..., CannotRead]
 
 
 def repacked(data: bytes, change: Callable[[str, bytes], bytes], **options: int) -> bytes:
@@ -37,6 +37,7 @@ class TestPdf:
     def test_text_and_facts(self, read: Read, pdf: Callable[..., bytes]) -> None:
         found = read(pdf("first page", "second page", title="Title", author="Ada"))
         assert found.text == "first page\n\fsecond page"
+        assert found.facts.pop("created")
         assert found.facts == {
             "pages": 2,
             "title": "Title",
@@ -52,7 +53,7 @@ class TestPdf:
         assert found.facts["warnings"] == [NO_TEXT]
 
     def test_the_text_ends_at_the_limit(self, read: Read, pdf: Callable[..., bytes]) -> None:
-        found = read(pdf("abcdef", "ghi"), max_characters=4)
+        found = read(pdf("abcdef", "ghi"), characters=4)
         assert found.text == "abcd"
         assert found.facts["warnings"] == ["the text was cut after 4 characters"]
 
@@ -80,7 +81,7 @@ class TestDocx:
         assert found.kind == "docx"
         assert found.text == "Letterhead\n\nbefore the table\na\tb\tc\nd\t\tf\nafter\tit"
         assert (found.facts["title"], found.facts["author"]) == ("The offer", "Ada")
-        assert str(found.facts["extractor"]).startswith("python-docx ")
+        assert str(found.facts["extractor"]).startswith("lxml ")
 
     def test_content_controls_and_deleted_text(self, read: Read, word: bytes) -> None:
         def change(name: str, content: bytes) -> bytes:
@@ -96,7 +97,7 @@ class TestDocx:
         assert "gone" not in text
 
     def test_the_text_ends_at_the_limit(self, read: Read, word: bytes) -> None:
-        assert read(word, max_characters=12).text == "Letterhead"
+        assert read(word, characters=12).text == "Letterhead"
 
     def test_an_empty_one_says_so(self, read: Read) -> None:
         buffer = io.BytesIO()
@@ -111,15 +112,8 @@ class TestDocx:
         )
         assert refuse(bomb).code == "too-large"
 
-    def test_a_bomb_is_refused_by_its_size(
-        self, refuse: Refuse, word: bytes, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(docx_module, "MAX_UNPACKED", 10_000)
-        assert refuse(word).code == "too-large"
-
-    def test_other_ways_of_packing_are_refused(self, refuse: Refuse, word: bytes) -> None:
-        packed = repacked(word, lambda _, content: content, compression=zipfile.ZIP_LZMA)
-        assert (refuse(packed).code, refuse(packed).kind) == ("damaged", "docx")
+    def test_a_bomb_is_refused_by_its_size(self, refuse: Refuse, word: bytes) -> None:
+        assert refuse(word, unpacked_bytes=1_000).code == "too-large"
 
     def test_entities_are_not_expanded(self, read: Read, word: bytes) -> None:
         start = b"<!DOCTYPE x [<!ENTITY f SYSTEM 'file:///etc/passwd'>]>"
@@ -182,7 +176,7 @@ class TestHtml:
         assert "nested too deeply" in str(deep.facts["warnings"])
 
     def test_the_text_ends_at_the_limit(self, read: Read) -> None:
-        assert read(b"<html><p>abc<p>def<p>ghi", max_characters=6).text == "abc\n\nd"
+        assert read(b"<html><p>abc<p>def<p>ghi", characters=6).text == "abc\n\nd"
 
     def test_no_element_at_all(self, read: Read) -> None:
         assert read(b"<!doctype html>").text == ""
@@ -210,7 +204,10 @@ class TestMail:
         )
         assert found.facts["title"] == "Grüße"
         assert found.facts["attachments"] == ["ä.pdf", "notes.txt"]
-        assert found.facts["warnings"] == ["2 attachment(s) were not read"]
+        assert [(part.name, part.content.strip()) for part in found.parts] == [
+            ("ä.pdf", b"%PDF"),
+            ("notes.txt", b"inner text"),
+        ]
 
     def test_html_alone_becomes_text(self, read: Read) -> None:
         message = self.make()
@@ -225,7 +222,9 @@ class TestMail:
         message.add_attachment(inner)
         found = read(message.as_bytes())
         assert "inner" not in found.text
-        assert found.facts["attachments"] == ["(message/rfc822)"]
+        assert [part.name for part in found.parts] == ["Grüße.eml"]
+        again = read(found.parts[0].content)
+        assert (again.kind, "the inner words" in again.text) == ("email", True)
 
     @pytest.mark.parametrize(
         "tail",
@@ -271,7 +270,7 @@ class TestText:
         assert found.text.endswith("Grüße aus München")
 
     def test_the_text_ends_at_the_limit_within_a_character(self, read: Read) -> None:
-        found = read("ä😀".encode() * 1_000, max_characters=501)
+        found = read("ä😀".encode() * 1_000, characters=501)
         assert found.text == ("ä😀" * 300)[:501]
         assert found.facts["warnings"] == ["the text was cut after 501 characters"]
 
@@ -285,7 +284,7 @@ def test_nothing_unwanted_survives() -> None:
 
 
 def test_words_are_counted_across_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fairlead.work.extract.base._COUNTED_AT_ONCE", 3)
+    monkeypatch.setattr("fairlead.work.extract.draft._COUNTED_AT_ONCE", 3)
     for text in ("", "a", "abcd", "abc def", "ab cdefghi j", "  a  b  "):
         assert count_words(text) == len(text.split())
 

@@ -38,9 +38,9 @@ class Scripted(Sandbox):
 
 def doing(statement: str) -> str:
     return (
-        "def extract(path, *, max_characters):\n"
+        "def extract(path, **how):\n"
         f"    {statement}\n"
-        "    return honest(path, max_characters=max_characters)\n"
+        "    return honest(path, **how)\n"
         "child.extract = extract"
     )
 
@@ -285,7 +285,7 @@ def test_closing_ends_an_idle_child_by_asking_and_a_stuck_one_by_force(
 
 
 def test_a_missing_library_is_told_by_the_child(scripted: Any) -> None:
-    reading = scripted("sys.modules['docx'] = None")
+    reading = scripted("sys.modules['pypdfium2'] = None")
     with pytest.raises(MissingExtra, match=r"fairlead\[documents\]"):
         reading.until_ready()
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fairlead.errors import MissingExtra
-from fairlead.work.extract import JSON, CannotRead, extract, readers
+from fairlead.work.extract import JSON, CannotRead, ReadLimits, extract, readers
 from fairlead.work.wire import HEADER, pack, read_exactly, write_all
 
 _PR_SET_PDEATHSIG = 1
@@ -135,7 +135,7 @@ def run(job: dict[str, JSON]) -> dict[str, JSON]:
     path = Path(str(job["path"]))
     limit_cpu(int(str(job["cpu_seconds"])))
     check_bytes(path, str(job["sha256"]))
-    found = extract(path, max_characters=int(str(job["max_characters"])))
+    found = extract(path, limits=ReadLimits(characters=int(str(job["max_characters"]))))
     return {"kind": found.kind, "text": found.text, "facts": found.facts}
 
 

@@ -1,21 +1,42 @@
-"""Text and facts from a document's bytes, whatever its name says.
+"""Text, Markdown and facts from a document's bytes, whatever its name says.
 
-A kind is one module of this package that defines `READER`; nothing else needs to know it.
+A kind is one module of this package that defines `READER`, a family one with `READERS`;
+nothing else needs to know them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from fairlead.errors import MissingExtra
-from fairlead.work.extract.base import JSON, CannotRead, Extracted, Source
+from fairlead.work.extract.base import (
+    JSON,
+    CannotRead,
+    Extracted,
+    Part,
+    ReadLimits,
+    Task,
+    ignore,
+)
 from fairlead.work.extract.kinds import readers, recognise
+from fairlead.work.extract.source import Source
 
-__all__ = ["JSON", "CannotRead", "Extracted", "extract", "readers"]
+__all__ = ["JSON", "CannotRead", "Extracted", "Part", "ReadLimits", "extract", "readers"]
+
+_DEFAULTS = ReadLimits()
 
 
-def extract(path: Path, *, max_characters: int) -> Extracted:
-    """The document's text and facts, or the reason why there are none.
+def extract(
+    path: Path,
+    *,
+    limits: ReadLimits = _DEFAULTS,
+    password: str | None = None,
+    on_progress: Callable[[int, int], None] = ignore,
+) -> Extracted:
+    """The document's text, Markdown, facts and parts, or the reason why there are none.
+
+    `on_progress` hears the number of pages done and of pages in all.
 
     Raises:
         CannotRead: for any document that cannot be read; `kind` is set where it was recognised.
@@ -29,14 +50,15 @@ def extract(path: Path, *, max_characters: int) -> Extracted:
     try:
         reader = recognise(source)
         kind = reader.kind
-        return reader.read(source, max_characters)
+        return reader.read(source, Task(limits, password, on_progress))
     except CannotRead as error:
         error.kind = error.kind or kind
         raise
-    except (MemoryError, MissingExtra):
+    except (MemoryError, MissingExtra, KeyboardInterrupt, SystemExit):
         raise
-    except Exception as error:
-        # Libraries fail on broken documents in more ways than their manuals list.
+    except BaseException as error:
+        # Libraries fail on broken documents in more ways than their manuals list, and a panic
+        # of one that is written in Rust is not even an Exception.
         seems = f" looks like {kind} but" if kind else ""
         detail = f"The document{seems} is damaged and could not be read."
         raise CannotRead("damaged", detail, kind=kind) from error

@@ -6,10 +6,12 @@ import re
 
 from lxml import etree
 
-from fairlead.work.extract.base import Draft, Extracted, Rank, Reader, Source, clean, library
+from fairlead.work.extract.base import Extracted, Rank, Reader, Task, clean, library
 from fairlead.work.extract.decode import decode, opening
-from fairlead.work.extract.lines import Lines
-from fairlead.work.extract.trees import is_whole, memory_shortage
+from fairlead.work.extract.draft import Draft
+from fairlead.work.extract.pen import CODE, PLAIN, Pen, Style, heading, item
+from fairlead.work.extract.source import Source
+from fairlead.work.extract.xml import is_whole, memory_shortage
 
 # What may stand before the first tag.
 _PREAMBLE = re.compile(r"\s*(?:(?:<\?.*?\?>|<!--.*?-->)\s*)*", re.DOTALL)
@@ -25,18 +27,18 @@ _DECLARED = re.compile(
 
 _SKIPPED = frozenset(["script", "style", "template", "iframe", "object", "noframes"])
 # fmt: off
-_PARAGRAPHS = frozenset([
-    "p", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "dl", "table", "blockquote", "pre",
-    "article", "section", "title",
-])
 _BLOCKS = frozenset([
-    "html", "head", "body", "div", "li", "dt", "dd", "hr", "br", "caption", "header", "footer",
-    "main", "nav", "aside", "address", "form", "fieldset", "legend", "figure", "figcaption",
-    "option", "details", "summary", "center", "thead", "tbody", "tfoot",
+    "p", "dl", "blockquote", "article", "section", "title", "html", "head", "body", "div", "dt",
+    "dd", "hr", "caption", "header", "footer", "main", "nav", "aside", "address", "form",
+    "fieldset", "legend", "figure", "figcaption", "option", "details", "summary", "center",
 ])
 # fmt: on
+_HEADINGS = {f"h{level}": heading(level) for level in range(1, 7)}
+_LISTS = frozenset(["ul", "ol", "menu", "dir"])
 _CELLS = frozenset(["td", "th"])
 _EXACT = frozenset(["pre", "textarea"])
+_HIDDEN = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
+_MAX_SPAN = 64
 
 
 def recognises(source: Source) -> bool:
@@ -55,32 +57,47 @@ def recognises(source: Source) -> bool:
     return bool(_FRAGMENT.match(text, start)) and whole and text.rstrip().endswith(">")
 
 
-def read(source: Source, max_characters: int) -> Extracted:
+def read(source: Source, task: Task) -> Extracted:
     """The visible text; the title is also a fact."""
     data = source.read(source.size)
-    declared = _DECLARED.search(data, 0, 4096)
-    decoded = decode(data, declared=declared[1].decode("ascii", "replace") if declared else None)
-    draft = Draft("html", library("lxml"), max_characters)
+    decoded = decode(data, declared=declared_in(data))
+    draft = Draft("html", library("lxml"), task.limits)
     if decoded.guessed:
         draft.warn(f"the encoding was guessed: {decoded.encoding}")
-    add_markup(decoded.text, draft, titled=True)
+    pen = Pen(draft)
+    write_markup(decoded.text, pen, titled=draft)
+    pen.close()
     return draft.finish()
 
 
-def add_markup(markup: str, draft: Draft, *, titled: bool) -> None:
-    """Add the visible text of markup to a draft, and with `titled` its title as a fact."""
+def declared_in(data: bytes) -> str | None:
+    """The encoding that the page itself names."""
+    declared = _DECLARED.search(data, 0, 4096)
+    return declared[1].decode("ascii", "replace") if declared else None
+
+
+def write_markup(markup: str, pen: Pen, *, titled: Draft | None) -> None:
+    """Write the visible text of markup; its title also becomes a fact of the draft `titled`."""
     parser = _parser()
     with memory_shortage():
         # A page without any element has no tree, whatever the stubs say.
         root: etree._Element | None = etree.fromstring(clean(markup).encode(), parser)
     if not is_whole(parser):
-        draft.warn("some text is missing: the page is nested too deeply")
+        pen.draft.warn("some text is missing: the page is nested too deeply")
     if root is None:
         return
+    if titled is not None:
+        _add_facts(root, titled)
+    _Walk(pen, titled=titled is not None).run(root)
+    pen.begin()
+
+
+def _add_facts(root: etree._Element, draft: Draft) -> None:
     title = root.find(".//title")
-    if titled and title is not None:
-        draft.fact("title", title.text or "")
-    _Walk(Lines(draft.add)).run(root)
+    draft.fact("title", title.text if title is not None else None)
+    for meta in root.iterfind(".//meta[@name]"):
+        if (meta.get("name") or "").lower() == "author":
+            draft.fact("author", meta.get("content"))
 
 
 def _parser() -> etree.HTMLParser:
@@ -96,9 +113,11 @@ def _parser() -> etree.HTMLParser:
 class _Walk:
     """One walk over a tree, without recursion: pages can be nested deeply."""
 
-    def __init__(self, lines: Lines) -> None:
-        self._lines = lines
+    def __init__(self, pen: Pen, *, titled: bool) -> None:
+        self._pen = pen
         self._exact = 0
+        self._lists: list[str] = []
+        self._skipped = _SKIPPED if titled else _SKIPPED | {"title"}
 
     def run(self, root: etree._Element) -> None:
         walk = etree.iterwalk(root, events=("start", "end"))
@@ -106,7 +125,7 @@ class _Walk:
             tag = str(element.tag)
             if event == "end":
                 going_on = self._end(element, tag)
-            elif tag in _SKIPPED:
+            elif tag in self._skipped or _HIDDEN.search(element.get("style") or ""):
                 walk.skip_subtree()
                 going_on = True
             else:
@@ -115,33 +134,51 @@ class _Walk:
                 return
 
     def _start(self, element: etree._Element, tag: str) -> bool:
-        if tag == "tr":
-            self._lines.row()
-        elif tag in _CELLS and element.getprevious() is not None:
-            self._lines.cell()
-        else:
-            self._block(tag)
+        if tag in ("table", "tr"):
+            (self._pen.table if tag == "table" else self._pen.row)()
+        elif tag in _CELLS:
+            self._pen.cell()
+            self._span(element.get("colspan") or "")
+        elif tag in _LISTS:
+            self._lists.append(tag)
+            self._pen.begin()
+        elif tag == "br":
+            self._pen.line()
+        elif tag == "li" or tag in _BLOCKS or tag in _HEADINGS or tag in _EXACT:
+            self._pen.begin(self._style(tag))
         self._exact += tag in _EXACT
         return self._text(element.text)
 
     def _end(self, element: etree._Element, tag: str) -> bool:
+        if tag in self._skipped or _HIDDEN.search(element.get("style") or ""):
+            return self._text(element.tail)
         self._exact -= tag in _EXACT
-        if tag == "tr":
-            self._lines.end_row()
-        else:
-            self._block(tag)
+        if tag in ("table", "tr"):
+            (self._pen.end_table if tag == "table" else self._pen.end_row)()
+        elif tag in _LISTS:
+            self._lists[-1:] = []
+            self._pen.begin()
+        elif tag == "li" or tag in _BLOCKS or tag in _HEADINGS or tag in _EXACT:
+            self._pen.begin()
         return self._text(element.tail)
 
-    def _block(self, tag: str) -> None:
-        if tag in _PARAGRAPHS:
-            self._lines.block(2)
-        elif tag in _BLOCKS:
-            self._lines.block()
+    def _style(self, tag: str) -> Style:
+        if tag in _HEADINGS:
+            return _HEADINGS[tag]
+        if tag in _EXACT:
+            return CODE
+        if self._lists and tag in ("li", "p", "div"):
+            return item(len(self._lists) - 1, numbered=self._lists[-1] == "ol")
+        return item() if tag == "li" else PLAIN
+
+    def _span(self, value: str) -> None:
+        if value.isdecimal():
+            self._pen.span(min(int(value), _MAX_SPAN) - 1)
 
     def _text(self, text: str | None) -> bool:
         if not text:
             return True
-        return self._lines.exact(text) if self._exact else self._lines.flowing(text)
+        return self._pen.write(text) if self._exact else self._pen.flow(text)
 
 
 READER = Reader("html", Rank.STRUCTURE, recognises, read)

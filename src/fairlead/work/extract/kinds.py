@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from collections.abc import Iterator
 from functools import cache
 
 from fairlead.errors import MissingExtra
-from fairlead.work.extract.base import CannotRead, Rank, Reader, Source
+from fairlead.work.extract.base import CannotRead, Rank, Reader
 from fairlead.work.extract.seems import refusal
+from fairlead.work.extract.source import Source
 
 
 @cache
@@ -22,8 +24,8 @@ def readers() -> tuple[Reader, ...]:
     """
     package = importlib.import_module("fairlead.work.extract")
     names = [module.name for module in pkgutil.iter_modules(package.__path__)]
-    found = [getattr(_module(f"{package.__name__}.{name}"), "READER", None) for name in names]
-    return tuple(sorted((r for r in found if isinstance(r, Reader)), key=_order))
+    modules = [_module(f"{package.__name__}.{name}") for name in names]
+    return tuple(sorted((r for module in modules for r in _defined(module)), key=_order))
 
 
 def recognise(source: Source) -> Reader:
@@ -33,12 +35,17 @@ def recognise(source: Source) -> Reader:
         CannotRead: no reader knows it; the detail names what it seems to be.
     """
     for reader in readers():
-        # What is surely something else must not be taken for a text.
+        # What is surely something else must not be taken for an archive or a text.
         if reader.rank > Rank.SIGNATURE and (refused := refusal(source)):
             raise refused
         if reader.recognises(source):
             return reader
     raise CannotRead("unsupported", "The document is of a kind that cannot be read.")
+
+
+def _defined(module: object) -> Iterator[Reader]:
+    found = (getattr(module, "READER", None), *getattr(module, "READERS", ()))
+    yield from (reader for reader in found if isinstance(reader, Reader))
 
 
 def _order(reader: Reader) -> tuple[Rank, str]:

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import email
 import email.policy
+import email.utils
 import platform
 import re
 from collections.abc import Iterator
+from datetime import datetime
 from email.message import EmailMessage
 
-from fairlead.work.extract.base import JSON, Draft, Extracted, Rank, Reader, Source, clean_line
+from fairlead.work.extract.base import Extracted, Rank, Reader, Task, clean, clean_line
 from fairlead.work.extract.decode import decode
-from fairlead.work.extract.html import add_markup
+from fairlead.work.extract.draft import Draft
+from fairlead.work.extract.html import write_markup
+from fairlead.work.extract.parts import Parts
+from fairlead.work.extract.pen import Pen
+from fairlead.work.extract.source import Source
 
-_MAX_NAMES = 100
+_MAX_DEPTH = 50  # of parts within parts
 _MAX_PARSED = 20_000  # parsing a list of addresses takes time that grows with its square
-_MAX_NAME_CHARACTERS = 120
 _SHOWN = ("Subject", "From", "To", "Cc", "Date")
 _HEADER = re.compile(rb"([!-9;-~]+):")
 _MBOX = re.compile(rb"From \S+ .*\r?\n")
@@ -43,18 +48,41 @@ def recognises(source: Source) -> bool:
     )
 
 
-def read(source: Source, max_characters: int) -> Extracted:
-    """Subject, sender, receivers, date and the body; plain text is preferred to HTML."""
+def read(source: Source, task: Task) -> Extracted:
+    """Subject, sender, receivers, date and the body; attachments become parts."""
     message = email.message_from_bytes(source.read(source.size), policy=email.policy.default)
-    draft = Draft("email", f"Python email {platform.python_version()}", max_characters)
+    draft = Draft("email", f"Python email {platform.python_version()}", task.limits)
     shown = {name: value for name in _SHOWN if (value := _value(message, name))}
     draft.fact("title", shown.get("Subject"))
     draft.fact("author", shown.get("From"))
-    draft.add("".join(f"{name}: {value}\n" for name, value in shown.items()))
-    parts = list(_leaves(message))
-    _add_names([name for part in parts if (name := _attachment(part))], draft)
-    _add_body([part for part in parts if not _attachment(part)], draft)
+    draft.created(_moment(message))
+    leaves = list(_leaves(message, draft))
+    _add_parts([leaf for leaf in leaves if _attachment(leaf)], draft)
+    write_message(shown, [_body(leaf) for leaf in leaves if not _attachment(leaf)], draft)
     return draft.finish()
+
+
+def write_message(shown: dict[str, str], bodies: list[tuple[str, bool]], draft: Draft) -> None:
+    """Write headers and body; each body is a text and whether it is HTML. Plain goes first."""
+    pen = Pen(draft)
+    pen.write("\n".join(f"{name}: {value}" for name, value in shown.items()))
+    pen.part()
+    plain = [text for text, is_html in bodies if not is_html and text.strip()]
+    for text in plain:
+        pen.part()
+        _write_plain(text, pen)
+    for text, is_html in bodies if not plain else []:
+        if is_html:
+            pen.part()
+            write_markup(text, pen, titled=None)
+    pen.close()
+
+
+def _write_plain(text: str, pen: Pen) -> None:
+    # As it stands in the text; its paragraphs are those of Markdown too.
+    for paragraph in re.split(r"\n[ \t]*\n", clean(text)):
+        pen.begin()
+        pen.write(paragraph)
 
 
 def _header_names(block: bytes) -> frozenset[bytes]:
@@ -80,16 +108,27 @@ def _value(message: EmailMessage, name: str) -> str:
         return clean_line(raw)
 
 
-def _leaves(message: EmailMessage) -> Iterator[EmailMessage]:
+def _moment(message: EmailMessage) -> datetime | None:
+    try:
+        return email.utils.parsedate_to_datetime(str(message.get("Date", "")))
+    except Exception:
+        # As above; and dates are often no dates.
+        return None
+
+
+def _leaves(message: EmailMessage, draft: Draft) -> Iterator[EmailMessage]:
     """The parts that have content. A forwarded message counts as one: it is an attachment."""
-    waiting = [message]
+    waiting = [(message, 0)]
     while waiting:
-        part = waiting.pop()
+        part, depth = waiting.pop()
         payload = part.get_payload()
-        if part.get_content_maintype() == "multipart" and isinstance(payload, list):
-            waiting.extend(p for p in reversed(payload) if isinstance(p, EmailMessage))
-        else:
+        if part.get_content_maintype() != "multipart" or not isinstance(payload, list):
             yield part
+        elif depth < _MAX_DEPTH:
+            inner = [p for p in reversed(payload) if isinstance(p, EmailMessage)]
+            waiting.extend((p, depth + 1) for p in inner)
+        else:
+            draft.warn(f"some parts were left out: they are nested more than {_MAX_DEPTH} deep")
 
 
 def _attachment(part: EmailMessage) -> str | None:
@@ -102,36 +141,40 @@ def _attachment(part: EmailMessage) -> str | None:
         name, attached = None, True
     is_text = part.get_content_maintype() in ("text", "multipart")
     if attached or not is_text:
-        return clean_line(name or "")[:_MAX_NAME_CHARACTERS] or f"({part.get_content_type()})"
+        return clean_line(name or "") or _name_for(part)
     return None
 
 
-def _add_names(names: list[str], draft: Draft) -> None:
-    kept: list[JSON] = [*names[:_MAX_NAMES]]
-    draft.fact("attachments", kept)
-    if names:
-        draft.warn(f"{len(names)} attachment(s) were not read")
+def _name_for(part: EmailMessage) -> str:
+    """A name for an attachment that has none."""
+    if part.get_content_type() == "message/rfc822":
+        return f"{_value(_inner(part), 'Subject').replace('/', ' ') or 'message'}.eml"
+    return f"attachment.{re.sub(r'[^a-z0-9]', '', part.get_content_subtype())[:10] or 'bin'}"
 
 
-def _add_body(parts: list[EmailMessage], draft: Draft) -> None:
-    plain = [text for part in parts if not _is_html(part) and (text := _text(part)).strip()]
-    for text in plain:
-        draft.add(f"\n{text}")
-    if plain:
-        return
-    for part in filter(_is_html, parts):
-        draft.add("\n")
-        add_markup(_text(part), draft, titled=False)
+def _inner(part: EmailMessage) -> EmailMessage:
+    payload = part.get_payload()
+    first = payload[0] if isinstance(payload, list) and payload else None
+    return first if isinstance(first, EmailMessage) else EmailMessage()
 
 
-def _is_html(part: EmailMessage) -> bool:
-    return part.get_content_type() == "text/html"
+def _add_parts(leaves: list[EmailMessage], draft: Draft) -> None:
+    parts = Parts(draft)
+    for leaf in leaves:
+        parts.add(_attachment(leaf) or "", _content(leaf))
+    parts.finish()
 
 
-def _text(part: EmailMessage) -> str:
+def _content(part: EmailMessage) -> bytes:
+    if part.get_content_maintype() == "message":
+        return _inner(part).as_bytes() if part.get_content_type() == "message/rfc822" else b""
     payload = part.get_payload(decode=True)
-    data = payload if isinstance(payload, bytes) else b""
-    return decode(data, declared=part.get_content_charset()).text
+    return payload if isinstance(payload, bytes) else b""
+
+
+def _body(part: EmailMessage) -> tuple[str, bool]:
+    text = decode(_content(part), declared=part.get_content_charset()).text
+    return text, part.get_content_type() == "text/html"
 
 
 READER = Reader("email", Rank.STRUCTURE, recognises, read)

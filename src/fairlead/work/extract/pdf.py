@@ -1,4 +1,4 @@
-"""PDF, by PDFium."""
+"""PDF, by PDFium; pages without text are read as pictures."""
 
 from __future__ import annotations
 
@@ -10,11 +10,19 @@ from typing import Any
 import pypdfium2
 import pypdfium2.raw
 
-from fairlead.work.extract.base import CannotRead, Draft, Extracted, Rank, Reader, Source, library
+from fairlead.work.extract.base import CannotRead, Extracted, Rank, Reader, Task, library, locked
+from fairlead.work.extract.draft import Draft
+from fairlead.work.extract.invoice import invoice_in
+from fairlead.work.extract.ocr import Ocr
+from fairlead.work.extract.parts import Parts
+from fairlead.work.extract.pdfforms import draws_too_much
+from fairlead.work.extract.pdfpage import page_text, picture
+from fairlead.work.extract.source import Source
 
 _SIGNATURE = re.compile(rb"%PDF-\d")
 _OBJECT = re.compile(rb"\b\d+ \d+ obj\b")
 _LOCKED = (pypdfium2.raw.FPDF_ERR_PASSWORD, pypdfium2.raw.FPDF_ERR_SECURITY)
+_FACTS = (("title", "Title"), ("author", "Author"))
 _PAGE_BREAK = "\n\f"
 
 
@@ -26,57 +34,92 @@ def recognises(source: Source) -> bool:
     return bool(found and _OBJECT.search(source.head, found.end()))
 
 
-def read(source: Source, max_characters: int) -> Extracted:
+def read(source: Source, task: Task) -> Extracted:
     """The pages' text, with a form feed between two pages."""
-    draft = Draft("pdf", library("pypdfium2"), max_characters)
-    with closing(_open(source)) as document:
+    draft = Draft("pdf", library("pypdfium2"), task.limits)
+    with source.mapped() as content:
+        if draws_too_much(content):
+            raise CannotRead("too-large", "The PDF draws more forms within forms than can be held.")
+    with closing(_open(source, task)) as document:
         pages = len(document)
         if not pages:
             raise CannotRead("damaged", "The PDF is damaged: it has no pages.")
         draft.fact("pages", pages)
-        for name, key in (("title", "Title"), ("author", "Author")):
+        for name, key in _FACTS:
             draft.fact(name, document.get_metadata_value(key))
-        _add_pages(document, pages, draft)
+        draft.created(document.get_metadata_value("CreationDate"))
+        _add_attachments(document, draft)
+        _add_pages(document, pages, draft, task)
     return draft.finish()
 
 
-def _open(source: Source) -> Any:
+def _open(source: Source, task: Task) -> Any:
     try:
-        return pypdfium2.PdfDocument(source.path)
+        return pypdfium2.PdfDocument(source.path, password=task.password)
     except pypdfium2.PdfiumError as error:
         if error.err_code in _LOCKED:
-            detail = "The PDF is protected by a password; send it without one."
-            raise CannotRead("encrypted", detail) from None
+            raise locked("PDF", task.password) from None
         raise CannotRead("damaged", "The PDF is damaged and could not be opened.") from error
 
 
-def _add_pages(document: Any, pages: int, draft: Draft) -> None:
+def _add_pages(document: Any, pages: int, draft: Draft, task: Task) -> None:
+    wanted = min(pages, task.limits.pages)
+    if wanted < pages:
+        draft.warn(f"only the first {wanted} of {pages} pages were read")
     unread = 0
-    for index, text in enumerate(_texts(document, pages)):
+    for index, text in enumerate(_texts(document, wanted, draft, task)):
         unread += text is None
-        if not draft.add((_PAGE_BREAK if index else "") + (text or "")):
+        going_on = draft.add((_PAGE_BREAK if index else "") + (text or ""))
+        task.on_progress(index + 1, pages)
+        if not going_on:
             break
-    if unread == pages:
+    if unread == wanted:
         raise CannotRead("damaged", "The PDF is damaged: none of its pages could be read.")
     if unread:
         draft.warn(f"{unread} of {pages} pages are damaged and could not be read")
 
 
-def _texts(document: Any, pages: int) -> Iterator[str | None]:
+def _texts(document: Any, pages: int, draft: Draft, task: Task) -> Iterator[str | None]:
     """Each page's text; None for a page that cannot be read."""
+    ocr = Ocr(draft, task)
     for index in range(pages):
         try:
-            yield _page_text(document, index)
+            yield _text(document, index, ocr, task)
         except pypdfium2.PdfiumError:
             yield None
 
 
-def _page_text(document: Any, index: int) -> str:
-    with closing(document[index]) as page, closing(page.get_textpage()) as text_page:
-        # A hyphen at the end of a line comes as a control character without the line break:
-        # dropping it, as every draft does, joins the word again.
-        text: str = text_page.get_text_bounded()
+def _text(document: Any, index: int, ocr: Ocr, task: Task) -> str:
+    text, needs_ocr = page_text(document, index)
+    if not needs_ocr or not ocr.ready():
         return text
+    image = picture(document, index, task.limits.pixels)
+    if image is None:
+        ocr.draft.warn(f"page {index + 1} is too large to be read as a picture")
+        return text
+    seen = ocr.read(image)
+    return seen if len(seen) > len(text) else text
+
+
+def _add_attachments(document: Any, draft: Draft) -> None:
+    """Attachments become parts; the XML of an invoice becomes a fact."""
+    parts = Parts(draft)
+    names = []
+    for index in range(min(document.count_attachments(), draft.limits.members)):
+        attachment = document.get_attachment(index)
+        name = attachment.get_name()
+        names.append(name)
+        try:
+            content = bytes(attachment.get_data())
+        except pypdfium2.PdfiumError:
+            draft.warn("an attachment is damaged and could not be read")
+            continue
+        invoice = invoice_in(content)
+        if invoice:
+            draft.fact("invoice", invoice)
+        else:
+            parts.add(name, content)
+    draft.attachments(names)
 
 
 READER = Reader("pdf", Rank.SIGNATURE, recognises, read)

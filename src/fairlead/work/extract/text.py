@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from fairlead.work.extract.base import Draft, Extracted, Rank, Reader, Source, library
+from fairlead.work.extract.base import Extracted, Rank, Reader, Task, library
 from fairlead.work.extract.decode import decode, opening
+from fairlead.work.extract.draft import Draft
+from fairlead.work.extract.source import Source
 
 _LONGEST_CHARACTER = 4
 
@@ -13,16 +15,21 @@ def recognises(source: Source) -> bool:
     return opening(source.head) is not None
 
 
-def read(source: Source, max_characters: int) -> Extracted:
+def read(source: Source, task: Task) -> Extracted:
     """The text itself."""
-    limit = (max_characters + 2) * _LONGEST_CHARACTER
+    draft = Draft("text", library("charset-normalizer"), task.limits)
+    draft.add(decoded_text(source, draft))
+    return draft.finish()
+
+
+def decoded_text(source: Source, draft: Draft) -> str:
+    """As much of the text as the limit may need; the encoding becomes a fact."""
+    limit = (draft.limits.characters + 2) * _LONGEST_CHARACTER
     decoded = decode(source.read(limit), cut=source.size > limit)
-    draft = Draft("text", library("charset-normalizer"), max_characters)
-    draft.add(decoded.text)
     draft.fact("encoding", decoded.encoding)
     if decoded.guessed:
         draft.warn(f"the encoding was guessed: {decoded.encoding}")
-    return draft.finish()
+    return decoded.text
 
 
 READER = Reader("text", Rank.ANY_TEXT, recognises, read)

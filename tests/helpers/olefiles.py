@@ -1,0 +1,140 @@
+"""Compound files as old Office wrote them, small and made here."""
+
+from __future__ import annotations
+
+import struct
+
+Tree = dict[str, "bytes | Tree"]
+
+_SECTOR = 512
+_END, _FREE, _FAT = 0xFFFFFFFE, 0xFFFFFFFF, 0xFFFFFFFD
+
+
+def compound(tree: Tree) -> bytes:
+    """A compound file with these streams and, as nested dicts, storages."""
+    entries: list[list[object]] = [["Root Entry", 5, _FREE, _FREE, _END, b""]]
+    _add(tree, entries, 0)
+    sectors: list[bytes] = []
+    fat: list[int] = []
+    for entry in entries:
+        content = entry[5]
+        assert isinstance(content, bytes)
+        if entry[1] == 2 and content:
+            # Short streams would belong into the mini stream: these are long.
+            entry[5] = content = content.ljust(4_096, b"\0")
+            entry[4] = len(sectors)
+            _chain(content, sectors, fat)
+    directory = b"".join(map(_entry, entries))
+    start = len(sectors)
+    _chain(directory.ljust(-(-len(directory) // _SECTOR) * _SECTOR, b"\0"), sectors, fat)
+    count = 1
+    while (len(sectors) + count) * 4 > count * _SECTOR:
+        count += 1
+    places = list(range(len(sectors), len(sectors) + count))
+    fat += [_FAT] * count
+    table = struct.pack(f"<{len(fat)}I", *fat).ljust(count * _SECTOR, b"\xff")
+    header = struct.pack(
+        "<8s16sHHHHH6xIIIIIIIII",
+        b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", b"", 62, 3, 0xFFFE, 9, 6,
+        0, count, start, 0, 4_096, _END, 0, _END, 0,
+    )  # fmt: skip
+    header += struct.pack("<109I", *places, *[_FREE] * (109 - count))
+    return header + b"".join(sectors) + table
+
+
+def _add(tree: Tree, entries: list[list[object]], parent: int) -> None:
+    previous = 0
+    for name, content in tree.items():
+        number = len(entries)
+        is_storage = isinstance(content, dict)
+        entries.append(
+            [name, 1 if is_storage else 2, _FREE, _FREE, _END, b"" if is_storage else content]
+        )
+        entries[previous or parent][2 if previous else 3] = number
+        previous = number
+        if isinstance(content, dict):
+            _add(content, entries, number)
+
+
+def _entry(entry: list[object]) -> bytes:
+    name, kind, right, child, start, content = entry
+    raw = (str(name) + "\0").encode("utf-16-le")
+    assert isinstance(content, bytes)
+    return struct.pack(
+        "<64sHBBIII16xI8x8xIQ",
+        raw, len(raw), kind, 1, _FREE, right, child, 0, start, len(content),
+    )  # fmt: skip
+
+
+def _chain(content: bytes, sectors: list[bytes], fat: list[int]) -> None:
+    count = -(-len(content) // _SECTOR)
+    first = len(sectors)
+    for index in range(count):
+        sectors.append(content[index * _SECTOR : (index + 1) * _SECTOR].ljust(_SECTOR, b"\0"))
+        fat.append(first + index + 1 if index + 1 < count else _END)
+
+
+def record(kind: int, content: bytes = b"", *, head: int = 0) -> bytes:
+    """A record of PowerPoint."""
+    return struct.pack("<HHI", head, kind, len(content)) + content
+
+
+def biff(kind: int, content: bytes = b"") -> bytes:
+    """A record of Excel."""
+    return struct.pack("<HH", kind, len(content)) + content
+
+
+def word_document(text: str, *, flags: int = 0x200) -> bytes:
+    """A Word document of one piece."""
+    raw = text.encode("utf-16-le")
+    start = 0x400
+    clx = struct.pack("<BIII", 2, 16, 0, len(text)) + struct.pack("<HIH", 0, start, 0)
+    main = bytearray(start)
+    struct.pack_into("<HH6xH", main, 0, 0xA5EC, 0x00C1, flags)
+    struct.pack_into("<II", main, 0x01A2, 0, len(clx))
+    return compound({"WordDocument": bytes(main) + raw, "1Table": clx})
+
+
+def workbook(*rows: tuple[str | float, ...]) -> bytes:
+    """An old workbook with one sheet."""
+    sheet = biff(0x0809, struct.pack("<HHHHII", 0x0600, 0x0010, 0, 0, 0, 0))
+    for number, row in enumerate(rows):
+        for column, value in enumerate(row):
+            place = struct.pack("<HHH", number, column, 0)
+            if isinstance(value, str):
+                raw = value.encode("utf-16-le")
+                text = struct.pack("<HB", len(value), 1) + raw
+                sheet += biff(0x0204, place + text)
+            else:
+                sheet += biff(0x0203, place + struct.pack("<d", value))
+    sheet += biff(0x000A)
+    start = biff(0x0809, struct.pack("<HHHHII", 0x0600, 0x0005, 0, 0, 0, 0))
+    start += biff(0x0042, struct.pack("<H", 1200))
+    name = b"\x05\x00Sales"
+    end = biff(0x000A)
+    at = len(start) + 4 + 6 + len(name) + len(end)
+    listed = biff(0x0085, struct.pack("<IH", at, 0) + name)
+    return compound({"Workbook": start + listed + end + sheet})
+
+
+def presentation(*slides: tuple[str, str]) -> bytes:
+    """An old presentation; each slide has a title in the outline and a text of its own."""
+    data = b""
+    places = {}
+    listed = b""
+    for number, (title, text) in enumerate(slides, start=2):
+        places[number] = len(data)
+        box = record(0xF00D, record(3998, struct.pack("<I", 0)), head=15)
+        own = record(0xF00D, record(4000, text.encode("utf-16-le")), head=15)
+        data += record(1006, record(1036, box + own, head=15), head=15)
+        listed += record(1011, struct.pack("<IIIII", number, 0, 1, 255 + number, 0))
+        listed += record(3999, struct.pack("<I", 0)) + record(4008, title.encode("latin-1"))
+    places[1] = len(data)
+    data += record(1000, record(4080, listed, head=15), head=15)
+    persist = len(data)
+    ordered = [places[key] for key in sorted(places)]
+    data += record(6002, struct.pack(f"<I{len(ordered)}I", len(ordered) << 20 | 1, *ordered))
+    edit = len(data)
+    data += record(4085, struct.pack("<IIIIIII", 0, 0, 0, persist, 1, len(ordered), 0))
+    user = record(4086, struct.pack("<IIII", 20, 0xE391C05F, edit, 0))
+    return compound({"PowerPoint Document": data, "Current User": user})
