@@ -12,7 +12,7 @@ import docx
 import pytest
 from reportlab.pdfgen.canvas import Canvas
 
-from fairlead.work.extract import CannotRead, Extracted, extract
+from fairlead.work.extract import CannotRead, Extracted, ReadLimits, extract
 from fairlead.work.sandbox import Answer, Job, Sandbox
 
 PATIENCE = 60.0
@@ -85,7 +85,7 @@ def read(tmp_path: Path) -> Read:
     def run(data: bytes, max_characters: int = 100_000) -> Extracted:
         path = tmp_path / "document"
         path.write_bytes(data)
-        found = extract(path, max_characters=max_characters)
+        found = extract(path, limits=ReadLimits(characters=max_characters))
         found.text.encode("utf-8")
         assert "\x00" not in found.text
         return found

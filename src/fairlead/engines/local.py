@@ -12,16 +12,18 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from enum import IntEnum
+from pathlib import Path
 from threading import RLock
 
 from fairlead.core.documents import Broken, Claim
 from fairlead.engines.seat import Seat
 from fairlead.errors import FairleadError
 from fairlead.ports import Files, Store
-from fairlead.work.finisher import Finisher
+from fairlead.work.desk import tidy
+from fairlead.work.finisher import Finisher, Result
+from fairlead.work.limits import Limits
 from fairlead.work.liveness import is_known_dead
-from fairlead.work.results import failure
-from fairlead.work.sandbox import ChildDied, Job, Limits
+from fairlead.work.sandbox import ChildDied, Job
 
 POLL_SECONDS = 0.02
 """How often an engine with a free worker looks whether something was committed."""
@@ -67,6 +69,7 @@ class LocalEngine:
         workers: int,
         limits: Callable[[], Limits],
         lease: Callable[[], float],
+        desks: Path,
         on_tick: Callable[[], None] = lambda: None,
     ) -> None:
         self._store = store
@@ -74,6 +77,7 @@ class LocalEngine:
         self._workers = workers
         self._limits = limits
         self._lease = lease
+        self._desks = desks
         self._on_tick = on_tick
         self._selector = selectors.DefaultSelector()
         self._bell, self._button = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -172,17 +176,22 @@ class LocalEngine:
                 self._store.rescue_from(worker)
 
     def _start(self, seat: Seat, claim: Claim) -> None:
+        if not seat.is_fit_for(claim):
+            self._reseat(seat)
         try:
-            seat.start(claim, Job(self._files.path(claim.id), claim.sha256))
+            result = seat.start(claim, Job(self._files.path(claim.id), claim.sha256))
         except ChildDied:
             self._store.release([claim])  # it was only claimed
             self._reseat(seat)
+            return
+        self._settle(seat, result)
 
     # --- workers ---
 
     def _fill_seats(self) -> None:
+        tidy(self._desks)
         for _ in range(self._workers):
-            seat = Seat(self._limits())
+            seat = Seat(self._limits(), self._desks)
             self._seats.append(seat)
             self._listen(seat)
 
@@ -194,23 +203,28 @@ class LocalEngine:
         except ChildDied as death:
             if not was_ready:
                 self._survive(death)
+            if seat.claim is not None:
+                self._store.release([seat.claim])  # it waited for the child to be ready
             self._reseat(seat)
             return
         self._deaths = 0
-        if seat.claim is not None and result is not None:
-            self._finisher.add(seat.claim, result, seat.seconds())
-            if isinstance(result, Broken) or seat.is_spent:
-                self._reseat(seat)
-            else:
-                seat.rest()
+        self._settle(seat, result)
+
+    def _settle(self, seat: Seat, result: Result | None) -> None:
+        """Pass a result on, and make the seat free for the next document."""
+        if seat.claim is None or result is None:
+            return
+        self._finisher.add(seat.claim, result, seat.seconds())
+        if isinstance(result, Broken) or seat.is_spent:
+            self._reseat(seat)
+        else:
+            seat.rest()
 
     def _end_overlong(self) -> None:
         now = time.monotonic()
         for seat in self._seats:
-            if seat.claim is not None and seat.deadline <= now:
-                detail = f"Reading it took longer than {self._limits().seconds:g} s."
-                self._finisher.add(seat.claim, failure("time-limit", detail), seat.seconds())
-                self._reseat(seat)
+            if seat.deadline <= now:
+                self._settle(seat, seat.overlong())
 
     def _reseat(self, seat: Seat) -> None:
         """Replace a child that is dead, too slow, or at work on what is no longer wanted."""

@@ -145,6 +145,8 @@ def _text_key(claim: Claim) -> str:
 
 def _outcome(settled: Settled, encoded: dict[str, bytes]) -> Outcome:
     claim, result, seconds = settled
+    if isinstance(result, Broken) and claim.attempts > 1:
+        result = Failed(result.code, result.detail)  # it was alone: there is nobody else to blame
     if not isinstance(result, Extraction):
         return result._replace(seconds=seconds)
     key = _text_key(claim)

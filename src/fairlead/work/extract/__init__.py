@@ -5,16 +5,27 @@ A kind is one module of this package that defines `READER`; nothing else needs t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from fairlead.errors import MissingExtra
-from fairlead.work.extract.base import JSON, CannotRead, Extracted, Source
+from fairlead.work.extract.base import JSON, CannotRead, Extracted, Part, ReadLimits, Source
 from fairlead.work.extract.kinds import readers, recognise
 
-__all__ = ["JSON", "CannotRead", "Extracted", "extract", "readers"]
+__all__ = ["JSON", "CannotRead", "Extracted", "Part", "ReadLimits", "extract", "readers"]
 
 
-def extract(path: Path, *, max_characters: int) -> Extracted:
+def _nobody(_done: int, _pages: int) -> None:
+    """Nobody wants to know."""
+
+
+def extract(
+    path: Path,
+    *,
+    limits: ReadLimits,
+    password: str | None = None,  # noqa: ARG001
+    on_progress: Callable[[int, int], None] = _nobody,
+) -> Extracted:
     """The document's text and facts, or the reason why there are none.
 
     Raises:
@@ -29,7 +40,8 @@ def extract(path: Path, *, max_characters: int) -> Extracted:
     try:
         reader = recognise(source)
         kind = reader.kind
-        return reader.read(source, max_characters)
+        on_progress(0, 1)
+        return reader.read(source, limits.characters)
     except CannotRead as error:
         error.kind = error.kind or kind
         raise

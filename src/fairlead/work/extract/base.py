@@ -47,12 +47,35 @@ class CannotRead(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class ReadLimits:
+    """What reading one document may yield and unpack, and the languages of its scans."""
+
+    characters: int = 20_000_000
+    pages: int = 5_000
+    pixels: int = 100_000_000
+    unpacked_bytes: int = 500_000_000
+    ratio: int = 200
+    members: int = 1_000
+    languages: tuple[str, ...] = ("eng", "spa", "por", "pol", "deu", "fra")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A file inside a document, such as an attachment, to be read as a document of its own."""
+
+    name: str
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Extracted:
     """A document that was read. The text encodes to UTF-8 and has no control characters."""
 
     kind: str
     text: str
+    markdown: str | None
     facts: dict[str, JSON]
+    parts: tuple[Part, ...] = ()
 
 
 def clean(text: str) -> str:
@@ -127,7 +150,7 @@ class Draft:
             "warnings": warnings,
             "extractor": self.extractor,
         }
-        return Extracted(self.kind, text, facts)
+        return Extracted(self.kind, text, None, facts)
 
 
 class _DirectoryGuard(io.FileIO):
