@@ -75,7 +75,7 @@ def once_sent(seat: Seat, after_start: Callable[[Seat], None]) -> None:
     send = seat._send
 
     def send_and() -> Failed | None:
-        del seat._send  # type: ignore[method-assign]
+        del seat._send
         found = send()
         after_start(seat)
         return found

@@ -149,6 +149,14 @@ class Claim(NamedTuple):
     attempts: int
 
 
+class Progress(NamedTuple):
+    """How far the work on a claim is: pages read, of so many."""
+
+    claim: Claim
+    pages_done: int
+    pages: int
+
+
 class Done(NamedTuple):
     """The document was read; its text is on disk under `text_key`."""
 
@@ -191,6 +199,7 @@ class EventKind(StrEnum):
 
     SUBMITTED = "submitted"
     CLAIMED = "claimed"
+    PROGRESS = "progress"
     DONE = "done"
     FAILED = "failed"
     RETRIED = "retried"

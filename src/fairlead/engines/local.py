@@ -16,6 +16,7 @@ from pathlib import Path
 from threading import RLock
 
 from fairlead.core.documents import Broken, Claim
+from fairlead.engines.herald import Herald
 from fairlead.engines.seat import Seat
 from fairlead.errors import FairleadError
 from fairlead.ports import Files, Store
@@ -84,6 +85,7 @@ class LocalEngine:
         self._button_lock = RLock()  # a signal may come while its own thread holds it
         self._selector.register(self._bell, selectors.EVENT_READ)
         self._finisher = Finisher(store, texts, self._wake)
+        self._herald = Herald(store)
         self._seats: list[Seat] = []
         self._stop = Stop.NO
         self._ran_dry = False
@@ -138,6 +140,7 @@ class LocalEngine:
                 self._hush()
         self._raise_if_unsaved()
         self._end_overlong()
+        self._herald.tell(self._seats)
         self._on_tick()
 
     # --- claims ---

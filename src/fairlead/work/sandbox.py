@@ -23,6 +23,8 @@ from fairlead.work.limits import Limits
 from fairlead.work.wire import pack
 
 _END_SECONDS = 2.0
+_DIE_SECONDS = 0.5
+"""How long a child may take to be gone after its pipe has ended: others wait meanwhile."""
 
 
 class Job(NamedTuple):
@@ -242,7 +244,7 @@ class Sandbox:
         return ChildDied(name, "time-limit" if name == "SIGXCPU" else "crashed")
 
     def _finish(self) -> None:
-        _end(self._child)
+        _end(self._child, _DIE_SECONDS)
         self.ready = self.busy = False
 
     def _close_pipes(self) -> None:
@@ -252,9 +254,9 @@ class Sandbox:
         self._jobs = self._answers = -1
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _end(process: subprocess.Popen[bytes], patience: float = _END_SECONDS) -> None:
     try:
-        process.wait(_END_SECONDS)
+        process.wait(patience)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()

@@ -14,6 +14,7 @@ from fairlead.core.documents import (
     EventKind,
     Failed,
     Outcome,
+    Progress,
     Saved,
 )
 from fairlead.core.rules import Rules
@@ -58,6 +59,16 @@ def settle(
         case Broken():
             _try_again(connection, rules, (document, customer, attempts), outcome, now)
     return Saved.SAVED
+
+
+def progress(connection: apsw.Connection, steps: Iterable[Progress], now: float) -> None:
+    """Record how far claims are, but those that are no longer the newest of their document."""
+    for claim, done, pages in steps:
+        held = connection.execute(sql("held_claim"), (claim.id, claim.fence)).fetchone()
+        if held is not None:
+            document, customer, _ = held
+            data = {"pages_done": done, "pages": pages}
+            add_event(connection, now, EventKind.PROGRESS, customer, document, **data)
 
 
 def release(connection: apsw.Connection, id_: str, fence: int, now: float) -> Saved:

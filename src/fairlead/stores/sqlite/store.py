@@ -19,6 +19,7 @@ from fairlead.core.documents import (
     Event,
     Outcome,
     Place,
+    Progress,
     Saved,
     Submission,
     Totals,
@@ -109,6 +110,10 @@ class SqliteStore:
                 for claim in held
                 if connection.execute(query, (claim.id, claim.fence)).get is None
             ]
+
+    def progress(self, steps: Sequence[Progress]) -> None:
+        """Record how far claims are; an old one leaves no trace."""
+        self._writer.run(lambda c: claims.progress(c, steps, self._clock()), durable=False)
 
     def finish(self, claim: Claim, outcome: Outcome) -> Saved:
         """Save what became of a claim; an old one changes nothing."""
