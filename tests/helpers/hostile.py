@@ -5,8 +5,8 @@ names one of the behaviours below and its argument; any other is read as ever. W
 returns, or how it was refused, becomes the text of the document.
 """
 
-# A behaviour returns whatever its call does, be it nothing:
-# mypy: disable-error-code="func-returns-value"
+# A behaviour returns whatever its call does, and the child is changed from outside:
+# mypy: disable-error-code="func-returns-value, attr-defined"
 
 from __future__ import annotations
 
@@ -249,6 +249,17 @@ def _is_open(number: int) -> bool:
         os.fstat(number)
         return True
     return False
+
+
+# --- slow, but honest ---
+
+
+def turn_pages(number: str) -> object:
+    tell = child.reporter(pipes[0])
+    for page in range(int(number)):
+        tell(page, int(number))
+        time.sleep(0.1)
+    return number
 
 
 # --- what never ends, or ends badly ---
