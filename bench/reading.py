@@ -80,7 +80,7 @@ def plain_processes(workers: int) -> Pool:
 def read_one(path: Path) -> int:
     """The length of the text; 0 where it cannot be read."""
     try:
-        found = extract(path, limits=ReadLimits(), on_progress=lambda done, pages: None)
+        found = extract(path, limits=ReadLimits(), on_progress=lambda _done, _pages: None)
     except CannotRead:
         return 0
     return len(found.text)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hostilekit import hostile_command
+from hostilekit import hostile_nursery
 
 from fairlead import Fairlead
 from fairlead.core.documents import Claim, Document, EventKind
@@ -17,7 +17,7 @@ from fairlead.core.states import State
 from fairlead.engines.local import LocalEngine
 from fairlead.engines.seat import Seat
 from fairlead.errors import NoSandbox
-from fairlead.work.sandbox import Sandbox
+from fairlead.work.nursery import Nursery
 
 Install = Callable[..., Fairlead]
 
@@ -25,7 +25,7 @@ Install = Callable[..., Fairlead]
 @pytest.fixture
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: Any) -> Install:
     """An installation whose workers do what hostile documents say."""
-    monkeypatch.setattr(Sandbox, "_command", hostile_command)
+    monkeypatch.setattr(Nursery, "_command", lambda _: hostile_nursery())
 
     def make(**settings: Any) -> Fairlead:
         fairlead = Fairlead(tmp_path / "data", settings={"retry_delay": 0.01} | settings)
@@ -156,15 +156,9 @@ def test_progress_is_told_while_the_work_goes_on(
 def test_strict_refuses_to_work_where_a_lock_is_missing(
     install: Install, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def without_landlock(sandbox: Sandbox) -> list[str]:
-        command = hostile_command(sandbox)
-        command[4] = command[4].replace(
-            "sys.exit(", "hostile.child.lock_files = lambda *_: False\nsys.exit("
-        )
-        return command
-
-    monkeypatch.setattr(Sandbox, "_command", without_landlock)
     fairlead = install(sandbox="strict")
+    without = "hostile.child.lock_files = lambda *_: False\n"
+    monkeypatch.setattr(Nursery, "_command", lambda _: hostile_nursery(without))
     document = fairlead.submit("acme", b"hello", name="h.txt")
     with pytest.raises(NoSandbox, match="Landlock"):
         fairlead.run_until_idle(workers=1)
@@ -189,4 +183,33 @@ def test_a_worker_whose_desk_was_removed_goes_on(install: Install) -> None:
 
     engine._start = remove_desk  # type: ignore[method-assign]
     engine.run(until_idle=True)
+    assert ended(fairlead, document) == (State.DONE, None, 1)
+
+
+def test_a_nursery_that_was_killed_is_replaced(install: Install) -> None:
+    """Its children die with it; what they were reading is read once more."""
+    fairlead = install()
+    documents = [fairlead.submit("acme", b"letter %d" % n, name=str(n)) for n in range(300)]
+    killed: list[int] = []
+
+    def kill_once(engine: LocalEngine) -> None:
+        process = engine._nursery._process
+        if process is not None and not killed and any(seat.claim for seat in engine._seats):
+            killed.append(process.pid)
+            process.kill()
+
+    engine: LocalEngine = fairlead.engine(2, on_tick=lambda: kill_once(engine))
+    engine.run(until_idle=True)
+    assert killed
+    assert {fairlead.document(each.id).state for each in documents} == {State.DONE}
+
+
+def test_beside_threads_children_are_spawned(install: Install, monkeypatch: Any) -> None:
+    threads = (
+        "import threading\nthreading.Thread(target=threading.Event().wait, daemon=True).start()\n"
+    )
+    monkeypatch.setattr(Nursery, "_command", lambda _: hostile_nursery(threads))
+    fairlead = install()
+    document = fairlead.submit("acme", b"hello", name="h.txt")
+    fairlead.run_until_idle(workers=1)
     assert ended(fairlead, document) == (State.DONE, None, 1)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from fairlead.engines.seat import Seat
 from fairlead.errors import FairleadError, MissingExtra, ReadOnlyData
 from fairlead.files.local import LocalFiles
 from fairlead.work.finisher import Finisher
+from fairlead.work.nursery import Nursery
 from fairlead.work.results import Extraction
 from fairlead.work.sandbox import Sandbox
 
@@ -29,6 +31,10 @@ from fairlead.work.sandbox import Sandbox
 def fairlead(tmp_path: Path) -> Iterator[Fairlead]:
     with Fairlead(tmp_path / "data", settings={"retry_delay": 0.01}) as installation:
         yield installation
+
+
+def returned(value: list[str]) -> list[str]:
+    return value
 
 
 def letters(number: int) -> list[tuple[bytes, str]]:
@@ -373,12 +379,19 @@ def test_children_that_cannot_start_end_the_engine_with_a_sentence(
     fairlead: Fairlead, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fairlead.submit("acme", b"hello", name="hello.txt")
-    monkeypatch.setattr(Sandbox, "_command", lambda _: [sys.executable, "-c", "exit(3)"])
+    dying = (
+        "import sys; from fairlead.work import birth, child\n"
+        "child.main = lambda *_, **__: 3\n"
+        "birth.main(int(sys.argv[1]))"
+    )
+    command = [sys.executable, "-c", dying, str(os.getpid())]
+    monkeypatch.setattr(Nursery, "_command", partial(returned, command))
     with pytest.raises(FairleadError, match=r"exit code 3\); check the installation"):
         fairlead.run_until_idle(workers=2)
-    monkeypatch.setattr(Sandbox, "_command", lambda _: ["/nowhere/python"])
-    with pytest.raises(FairleadError, match="could not be started"):
-        fairlead.run_until_idle(workers=2)
+    for broken in ([sys.executable, "-c", "exit(3)"], ["/nowhere/python"]):
+        monkeypatch.setattr(Nursery, "_command", partial(returned, broken))
+        with pytest.raises(FairleadError, match="could not be started"):
+            fairlead.run_until_idle(workers=2)
     assert fairlead.totals().waiting == 1
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -16,14 +17,21 @@ SCRIPT = (
     "sys.modules['hostile'] = hostile\n"
     "spec.loader.exec_module(hostile)\n"
     "hostile.install(unlocked={unlocked})\n"
-    "sys.exit(hostile.child._main(*sys.argv[1:]))\n"
 )
+CHILD = "sys.exit(hostile.child._main(*sys.argv[1:]))\n"
+NURSERY = "from fairlead.work import birth\nsys.exit(birth.main(int(sys.argv[1])))\n"
 
 
 def hostile_command(sandbox: Sandbox, *, unlocked: bool = False) -> list[str]:
     """How to start a child that does what hostile documents say."""
     script = SCRIPT.format(path=str(HERE / "hostile.py"), unlocked=unlocked)
-    return [sys.executable, "-I", "-B", "-c", script, *sandbox._arguments()]
+    return [sys.executable, "-I", "-B", "-c", script + CHILD, *sandbox._arguments()]
+
+
+def hostile_nursery(before: str = "") -> list[str]:
+    """How to start a process that forks such children."""
+    script = SCRIPT.format(path=str(HERE / "hostile.py"), unlocked=False) + before + NURSERY
+    return [sys.executable, "-I", "-B", "-c", script, str(os.getpid())]
 
 
 class HostileSandbox(Sandbox):

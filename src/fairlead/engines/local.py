@@ -24,6 +24,7 @@ from fairlead.work.desk import tidy
 from fairlead.work.finisher import Finisher, Result
 from fairlead.work.limits import Limits
 from fairlead.work.liveness import is_known_dead
+from fairlead.work.nursery import Nursery
 from fairlead.work.sandbox import ChildDied, Job
 
 POLL_SECONDS = 0.02
@@ -86,6 +87,7 @@ class LocalEngine:
         self._selector.register(self._bell, selectors.EVENT_READ)
         self._finisher = Finisher(store, texts, self._wake)
         self._herald = Herald(store)
+        self._nursery = Nursery()
         self._seats: list[Seat] = []
         self._stop = Stop.NO
         self._ran_dry = False
@@ -194,7 +196,7 @@ class LocalEngine:
     def _fill_seats(self) -> None:
         tidy(self._desks)
         for _ in range(self._workers):
-            seat = Seat(self._limits(), self._desks)
+            seat = Seat(self._limits(), self._desks, self._nursery)
             self._seats.append(seat)
             self._listen(seat)
 
@@ -292,6 +294,7 @@ class LocalEngine:
         """
         for seat in self._seats:
             seat.close()
+        self._nursery.close()
         self._finisher.close()
         with suppress(FairleadError):  # else the leases end by themselves
             self._store.release_from([seat.name for seat in self._seats])

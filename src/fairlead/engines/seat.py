@@ -11,11 +11,12 @@ from fairlead.errors import FairleadError
 from fairlead.work.finisher import Result
 from fairlead.work.limits import Limits
 from fairlead.work.liveness import worker_name
+from fairlead.work.nursery import Nursery
 from fairlead.work.results import failure, parse_answer
 from fairlead.work.sandbox import ChildDied, Job, Sandbox
 
 GONE = "The stored bytes of the document are missing or cannot be read."
-RECYCLE_AFTER = 200
+RECYCLE_AFTER = 50
 """Documents after which a child is replaced, so that what one leaves behind meets few others."""
 
 _numbers = count(1)
@@ -29,12 +30,13 @@ class Seat:
     before it and reads nothing after it.
     """
 
-    def __init__(self, limits: Limits, desks: Path) -> None:
+    def __init__(self, limits: Limits, desks: Path, nursery: Nursery) -> None:
         self.name = worker_name(next(_numbers))
         self.claim: Claim | None = None
         self.deadline = float("inf")
         self.limits = limits
         self._desk = desks / self.name
+        self._nursery = nursery
         self._job: Job | None = None
         self._began = 0.0
         self._sandbox = self._started()
@@ -147,7 +149,7 @@ class Seat:
 
     def _started(self) -> Sandbox:
         try:
-            sandbox = Sandbox(self.limits, self._desk)
+            sandbox = Sandbox(self.limits, self._desk, self._nursery)
             sandbox.start()
         except OSError as error:
             raise FairleadError(

@@ -23,7 +23,7 @@ from fairlead.work.results import Extraction
 
 Result = Extraction | Failed | Broken
 MOST_TOGETHER = 64
-LINGER_SECONDS = 0.02
+LINGER_SECONDS = 0.1
 """How long results gather while all workers are busy."""
 MOST_CHARACTERS = 50_000_000
 """Text that may wait to be saved before no further document is begun: it is all in memory."""

@@ -7,9 +7,17 @@ from __future__ import annotations
 
 from fairlead.work.locks.calls import has_seccomp, lock_calls
 from fairlead.work.locks.files import landlock_version, lock_files
-from fairlead.work.locks.process import lock_process
+from fairlead.work.locks.process import die_with, lock_process
 
-__all__ = ["NO_LANDLOCK", "NO_SECCOMP", "lock_calls", "lock_files", "lock_process", "missing"]
+__all__ = [
+    "NO_LANDLOCK",
+    "NO_SECCOMP",
+    "die_with",
+    "lock_calls",
+    "lock_files",
+    "lock_process",
+    "missing",
+]
 
 NO_LANDLOCK = "Landlock, which keeps a reading process away from files"
 NO_SECCOMP = "seccomp, which keeps a reading process away from the network and other processes"

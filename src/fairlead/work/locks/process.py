@@ -19,7 +19,7 @@ OPEN_FILES = 64
 
 def lock_process(memory: int, parent: int) -> None:
     """Bound memory and open files, forbid writing to files, and die with the parent."""
-    _die_with(parent)
+    die_with(parent)
     prctl(PR_SET_NO_NEW_PRIVS, 1)
     prctl(PR_SET_DUMPABLE, 0)  # nobody of the same user may look into it, or make it do things
     for limit, value in (
@@ -31,7 +31,7 @@ def lock_process(memory: int, parent: int) -> None:
         _lower(limit, value)
 
 
-def _die_with(parent: int) -> None:
+def die_with(parent: int) -> None:
     """Let the parent alone decide when this process ends, and end when the parent does."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
