@@ -85,8 +85,8 @@ def lock(memory: int, parent: int, desk: Path) -> list[str]:
     """Import the libraries, and turn all keys; return which locks there are not.
 
     Files are locked first, as a library may start a thread when it is imported, and Landlock
-    holds for threads that come after it. The filter of calls holds for all, and would not let
-    every library be imported.
+    holds for threads that come after it. The filter of calls holds for all, also for those that
+    are there.
     """
     lock_process(memory, parent)
     has_files = lock_files(desk, os.environ)
