@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Callable
 from itertools import pairwise
@@ -213,3 +214,19 @@ def test_beside_threads_children_are_spawned(install: Install, monkeypatch: Any)
     document = fairlead.submit("acme", b"hello", name="h.txt")
     fairlead.run_until_idle(workers=1)
     assert ended(fairlead, document) == (State.DONE, None, 1)
+
+
+def test_a_nursery_that_is_stopped_keeps_nobody_from_ending(install: Install) -> None:
+    fairlead = install()
+    document = hostile(fairlead, "sleep_deaf")
+
+    def stop(engine: LocalEngine) -> None:
+        process = engine._nursery._process
+        if process is not None and engine._seats[0].claim is not None:
+            process.send_signal(signal.SIGSTOP)
+            engine.stop()
+            engine.stop()
+
+    engine: LocalEngine = fairlead.engine(1, on_tick=lambda: stop(engine))
+    engine.run()
+    assert fairlead.document(document.id).state is State.WAITING

@@ -292,9 +292,9 @@ class LocalEngine:
 
         The store knows best what that is: a claim may have been interrupted on its way here.
         """
+        self._nursery.close()  # first, as nobody is left then who could keep the others waiting
         for seat in self._seats:
             seat.close()
-        self._nursery.close()
         self._finisher.close()
         with suppress(FairleadError):  # else the leases end by themselves
             self._store.release_from([seat.name for seat in self._seats])

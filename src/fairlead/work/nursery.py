@@ -13,6 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
+_PATIENCE_SECONDS = 30.0
+"""How long an answer may take; the first one comes when the libraries are imported."""
 _LOST = -signal.SIGKILL
 """How a child ended whose nursery is gone: with it, by the kernel."""
 
@@ -93,11 +95,13 @@ class Nursery:
         try:
             code = self._ask({"reap": pid}, [])
         except OSError:
+            self.close()  # it is dead, or stuck and of no use
             return _LOST
         return _LOST if code is None else code
 
     def close(self) -> None:
         """End the process, and so all its children."""
+        self.generation += 1
         if self._requests is not None:
             self._requests.close()
         if self._process is not None:
@@ -106,8 +110,8 @@ class Nursery:
         self._process = self._requests = None
 
     def _start(self) -> None:
-        self.generation += 1
         self._requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._requests.settimeout(_PATIENCE_SECONDS)
         with theirs:
             self._process = subprocess.Popen(  # noqa: S603 - our own module, fixed arguments
                 self._command(),
