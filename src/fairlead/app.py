@@ -26,7 +26,8 @@ from fairlead.intake.names import check_customer
 from fairlead.ports import Files, Store
 from fairlead.settings import Explained, Settings, Sources
 from fairlead.stores.sqlite import SqliteStore
-from fairlead.work.sandbox import Limits
+from fairlead.work.extract import ReadLimits
+from fairlead.work.limits import Limits
 from fairlead.work.sweep import Sweeper, portions
 
 
@@ -330,6 +331,7 @@ class Fairlead:
             workers=self.settings.workers if workers is None else workers,
             limits=self._limits,
             lease=lambda: self.settings.lease,
+            desks=self.folder.desks,
             on_tick=on_tick,
         )
 
@@ -365,7 +367,17 @@ class Fairlead:
 
     def _limits(self) -> Limits:
         settings = self.settings
-        return Limits(settings.time_limit, settings.memory_limit, settings.max_characters)
+        read = ReadLimits(
+            characters=settings.max_characters,
+            pages=settings.max_pages,
+            pixels=settings.max_pixels,
+            unpacked_bytes=settings.max_unpacked_bytes,
+            ratio=settings.max_ratio,
+            members=settings.max_members,
+            languages=settings.ocr_languages,
+        )
+        is_strict = settings.sandbox == "strict"
+        return Limits(settings.time_limit, settings.memory_limit, read, is_strict)
 
 
 def _why_no_text(document: Document) -> str:

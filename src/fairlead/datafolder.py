@@ -4,6 +4,7 @@ fairlead.db     the store
 fairlead.toml   settings, if any
 files/          the documents' bytes
 texts/          what was read out of them
+reading/        the documents at work, under a second name, for the processes that read them
 server.lock     held by the one server that works on the folder
 """
 
@@ -27,6 +28,7 @@ class DataFolder:
         self.database = path / "fairlead.db"
         self.files = path / "files"
         self.texts = path / "texts"
+        self.desks = path / "reading"
         self._lock = path / "server.lock"
 
     def make(self) -> None:

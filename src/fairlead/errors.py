@@ -17,6 +17,7 @@ FairleadError
 ├── UnknownDocument
 ├── InvalidTransition          the document's state does not allow this
 ├── NotReady                   a text was asked for that does not exist (yet)
+├── NoSandbox                  the machine lacks a lock that the settings ask for
 └── DataError                  the data folder or its disk cannot serve
     ├── NoDataFolder
     ├── ReadOnlyData
@@ -98,6 +99,10 @@ class InvalidTransition(FairleadError):
 
 class NotReady(FairleadError):
     """The document has no text (yet)."""
+
+
+class NoSandbox(FairleadError):
+    """The machine cannot lock a reading process in as the settings ask for."""
 
 
 class DataError(FairleadError):

@@ -15,6 +15,7 @@ from fairlead.core.documents import (
     Event,
     Outcome,
     Place,
+    Progress,
     Saved,
     Submission,
     Switched,
@@ -100,6 +101,10 @@ class Store(Protocol):
 
     def lost(self, held: Sequence[Claim]) -> list[Claim]:
         """The claims that are held no more: cancelled, or rescued from this worker."""
+        ...
+
+    def progress(self, steps: Sequence[Progress]) -> None:
+        """Record how far claims are; an old one leaves no trace."""
         ...
 
     def finish(self, claim: Claim, outcome: Outcome) -> Saved:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
@@ -18,6 +19,7 @@ from fairlead.core.classic import DEFAULT_RESET_INTERVAL, Reset, check_interval
 from fairlead.core.fair import DEFAULT_UNIT
 from fairlead.core.lane import OverdueLane
 from fairlead.core.levels import DEFAULT_THRESHOLDS
+from fairlead.core.parts import PartsRule
 from fairlead.core.retry import RetryRule
 from fairlead.core.rules import Rules, check_policy
 from fairlead.errors import InvalidSetting
@@ -39,7 +41,15 @@ _BOUNDS = {
     "lease": (1, 86_400),
     "time_limit": (1, 86_400),
     "sweep_after": (3600, 10**9),
+    "max_pages": (1, 1_000_000),
+    "max_pixels": (1, 10**10),
+    "max_unpacked_bytes": (1, 2_000_000_000),
+    "max_ratio": (1, 1_000_000),
+    "max_members": (1, 1_000_000),
+    "max_depth": (0, 20),
 }
+_SANDBOXES = ("best", "strict")
+_LANGUAGE = re.compile(r"[A-Za-z0-9_/-]{1,40}")
 
 
 def _setting(default: Any, help_text: str) -> Any:
@@ -70,17 +80,32 @@ class Settings:
     lane_share: int = _setting(4, "the overdue lane gets at most one part in this many")
     workers: int = _setting(2, "worker processes of the local engine")
     lease: float = _setting(30.0, "seconds for which a worker holds a document without a sign")
-    max_attempts: int = _setting(3, "tries before a document that breaks its worker has failed")
+    max_attempts: int = _setting(3, "tries before a document whose worker is lost has failed")
     retry_delay: float = _setting(2.0, "seconds before the second try, doubled for each further")
     time_limit: float = _setting(120.0, "seconds that reading one document may take")
     memory_limit: int = _setting(1_500_000_000, "bytes of memory that reading one may take")
     max_characters: int = _setting(20_000_000, "characters of text kept of one document")
+    max_pages: int = _setting(5_000, "pages read of one document")
+    max_pixels: int = _setting(100_000_000, "pixels of one picture that is read")
+    max_unpacked_bytes: int = _setting(500_000_000, "bytes that one document may unpack to")
+    max_ratio: int = _setting(200, "times its own size that a document may unpack to")
+    max_members: int = _setting(1_000, "files inside one document")
+    max_depth: int = _setting(5, "levels of documents inside documents")
+    ocr_languages: tuple[str, ...] = _setting(
+        ("eng", "spa", "por", "pol", "deu", "fra"), "languages looked for in scans"
+    )
+    sandbox: str = _setting(
+        "best", '"best": lock reading in as far as the machine can; "strict": wholly, or not at all'
+    )
     max_document_bytes: int = _setting(1_000_000_000, "largest document that is accepted")
     strict_customers: bool = _setting(default=False, help_text="refuse customers never added")
     sweep_after: float = _setting(86_400.0, "seconds after which a file of no document is removed")
 
     def __post_init__(self) -> None:
         check_interval(self.reset_interval)
+        if self.sandbox not in _SANDBOXES:
+            raise InvalidSetting(f'sandbox must be "best" or "strict"; got {self.sandbox!r}')
+        _check_languages(self.ocr_languages)
         for name, (least, most) in _BOUNDS.items():
             _check_between(name, getattr(self, name), least, most)
         self.rules()
@@ -95,6 +120,7 @@ class Settings:
             reset=self.reset,
             lane=self._lane(),
             retry=RetryRule(self.max_attempts, self.retry_delay),
+            parts=PartsRule(self.max_depth, self.max_members, self.max_unpacked_bytes),
             lease=self.lease,
         )
 
@@ -106,6 +132,13 @@ class Settings:
 def _check_between(name: str, value: float, least: int, most: int) -> None:
     if not least <= value <= most:
         raise InvalidSetting(f"{name} must be from {least:,} to {most:,}; got {value!r}")
+
+
+def _check_languages(languages: tuple[str, ...]) -> None:
+    if not languages or not all(_LANGUAGE.fullmatch(each) for each in languages):
+        raise InvalidSetting(
+            f"ocr_languages must be names of Tesseract's languages, such as eng; got {languages!r}"
+        )
 
 
 class Explained(NamedTuple):
@@ -267,6 +300,12 @@ def _text_or_none(value: Any) -> str | None:
     return None if value in (None, "none") else _text(value)
 
 
+def _texts(value: Any) -> tuple[str, ...]:
+    return tuple(
+        _text(each).strip() for each in (value.split(",") if isinstance(value, str) else value)
+    )
+
+
 def _number_or_none(value: Any) -> float | None:
     return None if value in (None, "none") else _number(value)
 
@@ -278,6 +317,7 @@ _CONVERTERS: dict[str, tuple[Callable[[Any], Any], str]] = {
         "bool": (_truth, "true or false"),
         "tuple[int, ...]": (_wholes, "whole numbers, such as -2, -4, -6"),
         "str | None": (_text_or_none, 'a text, or "none"'),
+        "tuple[str, ...]": (_texts, "names, such as eng, deu"),
         "float | None": (_number_or_none, 'a number, or "none"'),
     }.get(str(each.type), (_text, "a text"))
     for each in fields(Settings)

@@ -40,8 +40,10 @@ def until(fairlead: Fairlead, condition: Callable[[], bool]) -> None:
 
 
 def children(pid: int) -> list[int]:
-    tasks = Path(f"/proc/{pid}/task").iterdir()
-    return [int(child) for task in tasks for child in (task / "children").read_text().split()]
+    """Those of the process, and theirs: readers are forked by a child of the worker."""
+    tasks = list(Path(f"/proc/{pid}/task").iterdir())
+    own = [int(child) for task in tasks for child in (task / "children").read_text().split()]
+    return own + [each for child in own for each in children(child)]
 
 
 def has_claimed(fairlead: Fairlead) -> bool:

@@ -8,12 +8,13 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from fairlead import Fairlead
-from fairlead.core.documents import Claim, Document, EventKind
+from fairlead.core.documents import Claim, Document, EventKind, Failed
 from fairlead.core.states import State
 from fairlead.demo.samples import samples
 from fairlead.engines.local import LocalEngine, Stop
@@ -21,6 +22,7 @@ from fairlead.engines.seat import Seat
 from fairlead.errors import FairleadError, MissingExtra, ReadOnlyData
 from fairlead.files.local import LocalFiles
 from fairlead.work.finisher import Finisher
+from fairlead.work.nursery import Nursery
 from fairlead.work.results import Extraction
 from fairlead.work.sandbox import Sandbox
 
@@ -29,6 +31,10 @@ from fairlead.work.sandbox import Sandbox
 def fairlead(tmp_path: Path) -> Iterator[Fairlead]:
     with Fairlead(tmp_path / "data", settings={"retry_delay": 0.01}) as installation:
         yield installation
+
+
+def returned(value: list[str]) -> list[str]:
+    return value
 
 
 def letters(number: int) -> list[tuple[bytes, str]]:
@@ -61,10 +67,26 @@ def run_and(fairlead: Fairlead, after_start: Callable[[Seat], None]) -> None:
 
     def start_and(seat: Seat, claim: Claim) -> None:
         start(seat, claim)
-        after_start(seat)
+        if seat._job is None:
+            after_start(seat)
+        else:
+            once_sent(seat, after_start)
 
     engine._start = start_and  # type: ignore[method-assign]
     engine.run(until_idle=True)
+
+
+def once_sent(seat: Seat, after_start: Callable[[Seat], None]) -> None:
+    """A suspect waits for a fresh child: call when that has it."""
+    send = seat._send
+
+    def send_and() -> Failed | None:
+        del seat._send
+        found = send()
+        after_start(seat)
+        return found
+
+    seat._send = send_and  # type: ignore[method-assign]
 
 
 def events_of(fairlead: Fairlead, document: Document) -> list[EventKind]:
@@ -117,7 +139,7 @@ def test_a_document_that_kills_its_worker_ends_as_failed(fairlead: Fairlead) -> 
 
     run_and(fairlead, kill_its_reader)
     ended = fairlead.document(poison.id)
-    assert (ended.state, ended.error, ended.attempts) == (State.FAILED, "crashed", 3)
+    assert (ended.state, ended.error, ended.attempts) == (State.FAILED, "crashed", 2)
     assert fairlead.document(harmless.id).state is State.DONE
 
 
@@ -267,7 +289,7 @@ def test_results_do_not_leave_a_trace_of_a_stale_worker(fairlead: Fairlead) -> N
     assert old is not None
     fairlead.store.rescue_from("slow")
     fairlead.run_until_idle(workers=1)
-    finisher = Finisher(fairlead.store, fairlead._texts, lambda: None)
+    finisher = Finisher(fairlead.store, fairlead._files, fairlead._texts, lambda: None)
     finisher.add(old, Extraction("text", "stale", {}), 0.1)
     finisher.close()
     assert finisher.error is None
@@ -357,12 +379,19 @@ def test_children_that_cannot_start_end_the_engine_with_a_sentence(
     fairlead: Fairlead, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fairlead.submit("acme", b"hello", name="hello.txt")
-    monkeypatch.setattr(Sandbox, "_command", lambda _: [sys.executable, "-c", "exit(3)"])
+    dying = (
+        "import sys; from fairlead.work import birth, child\n"
+        "child.main = lambda *_, **__: 3\n"
+        "birth.main(int(sys.argv[1]))"
+    )
+    command = [sys.executable, "-c", dying, str(os.getpid())]
+    monkeypatch.setattr(Nursery, "_command", partial(returned, command))
     with pytest.raises(FairleadError, match=r"exit code 3\); check the installation"):
         fairlead.run_until_idle(workers=2)
-    monkeypatch.setattr(Sandbox, "_command", lambda _: ["/nowhere/python"])
-    with pytest.raises(FairleadError, match="could not be started"):
-        fairlead.run_until_idle(workers=2)
+    for broken in ([sys.executable, "-c", "exit(3)"], ["/nowhere/python"]):
+        monkeypatch.setattr(Nursery, "_command", partial(returned, broken))
+        with pytest.raises(FairleadError, match="could not be started"):
+            fairlead.run_until_idle(workers=2)
     assert fairlead.totals().waiting == 1
 
 

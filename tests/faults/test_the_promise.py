@@ -48,8 +48,10 @@ def start_server(data: Path) -> subprocess.Popen[str]:
 
 
 def children(pid: int) -> list[int]:
-    tasks = Path(f"/proc/{pid}/task").iterdir()
-    return [int(child) for task in tasks for child in (task / "children").read_text().split()]
+    """Those of the process, and theirs: readers are forked by a child of the worker."""
+    tasks = list(Path(f"/proc/{pid}/task").iterdir())
+    own = [int(child) for task in tasks for child in (task / "children").read_text().split()]
+    return own + [each for child in own for each in children(child)]
 
 
 def read_lines(process: subprocess.Popen[str], number: int) -> list[str]:

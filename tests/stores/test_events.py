@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from storekit import CRASHED, DAMAGED, DONE, LEASE, Clock, must_claim, submit, submit_one
 
-from fairlead.core.documents import CustomerSettings, EventKind
+from fairlead.core.documents import CustomerSettings, EventKind, Progress
 from fairlead.ports import Store
 
 
@@ -45,6 +45,20 @@ def test_each_decision_about_a_customer_is_told(store: Store) -> None:
         "customer-reset",
     ]
     assert store.events()[1].data == {"processing_cap": 2, "thresholds": [-1]}
+
+
+def test_progress_is_told_of_the_newest_claim_only(store: Store, clock: Clock) -> None:
+    submit_one(store, "acme")
+    old = must_claim(store)
+    store.progress([Progress(old, 3, 10)])
+    assert store.events()[-1].data == {"pages_done": 3, "pages": 10}
+    clock.advance(LEASE + 1)
+    new = must_claim(store)
+    last = store.last_event()
+    store.progress([Progress(old, 4, 10), Progress(new, 1, 10)])
+    assert [(each.kind.value, each.data) for each in store.events(last)] == [
+        ("progress", {"pages_done": 1, "pages": 10})
+    ]
 
 
 def test_what_changes_nothing_is_not_told(store: Store) -> None:

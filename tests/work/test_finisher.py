@@ -56,7 +56,7 @@ def claims(fairlead: Fairlead, number: int) -> list[Claim]:
 
 def test_all_that_was_taken_over_is_saved_before_it_ends(fairlead: Fairlead) -> None:
     saved: list[int] = []
-    finisher = Finisher(fairlead.store, fairlead._texts, lambda: saved.append(1))
+    finisher = Finisher(fairlead.store, fairlead._files, fairlead._texts, lambda: saved.append(1))
     read, unread = claims(fairlead, 2)
     finisher.add(read, Extraction("text", "héllo", {"lines": 1}), 1.5)
     finisher.add(unread, Failed("damaged", "It is damaged."), 0.5)
@@ -73,7 +73,7 @@ def test_all_that_was_taken_over_is_saved_before_it_ends(fairlead: Fairlead) -> 
 def test_what_cannot_be_saved_is_handed_back_with_the_error(fairlead: Fairlead) -> None:
     texts = FullDisk(fairlead.folder.texts)
     woken = Event()
-    finisher = Finisher(fairlead.store, texts, woken.set)
+    finisher = Finisher(fairlead.store, fairlead._files, texts, woken.set)
     first, second = claims(fairlead, 2)
     finisher.add(first, Extraction("text", "a", {}), 0.1)
     woken.wait()
@@ -89,7 +89,7 @@ def test_leases_of_results_on_the_way_are_still_to_be_renewed(
 ) -> None:
     texts = SlowDisk(fairlead.folder.texts)
     monkeypatch.setattr(module, "MOST_CHARACTERS", 10)
-    finisher = Finisher(fairlead.store, texts, lambda: None)
+    finisher = Finisher(fairlead.store, fairlead._files, texts, lambda: None)
     first, second, third = claims(fairlead, 3)
     finisher.add(first, Extraction("text", "long enough, but at work", {}), 0.1)
     texts.was_asked.wait()

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.core.documents import Broken, Failed
+from fairlead.work.extract import Part
 from fairlead.work.results import AGAIN, FINAL, Extraction, failure, parse_answer, plain
 
 
@@ -17,7 +18,9 @@ def packed(**answer: object) -> bytes:
 
 
 def good(**changes: object) -> bytes:
-    return packed(**{"kind": "pdf", "text": "words", "facts": {"pages": 1}, **changes})
+    return packed(
+        **{"kind": "pdf", "text": "words", "markdown": None, "facts": {"pages": 1}, **changes}
+    )
 
 
 def error(**changes: object) -> bytes:
@@ -33,6 +36,33 @@ def nested(depth: int) -> dict[str, object]:
 
 def test_a_proper_answer() -> None:
     assert parse_answer(good()) == Extraction("pdf", "words", {"pages": 1})
+
+
+def test_markdown_is_kept_where_it_differs() -> None:
+    for markdown, kept in ((None, None), ("words", None), ("# words", "# words")):
+        found = parse_answer(good(markdown=markdown))
+        assert isinstance(found, Extraction)
+        assert found.markdown == kept
+
+
+def test_parts_come_with_the_answer() -> None:
+    found = parse_answer(good(), [("a ä.pdf".encode(), b"%PDF"), (b"a", b"")])
+    assert isinstance(found, Extraction)
+    assert found.parts == (Part("a ä.pdf", b"%PDF"), Part("a", b""))
+    assert isinstance(parse_answer(error(), [(b"/", b"")]), Failed)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(b"", b".", b"..", b"a/b", b"a\\b", b"a\nb", b"\x1b[2J", b"\xff", b"a" * 256, b"a\x00"),
+        "a\u2028b".encode(),
+    ],
+)
+def test_a_part_with_an_improper_name_is_a_bad_answer(name: bytes) -> None:
+    found = parse_answer(good(), [(b"good.txt", b"x"), (name, b"x")])
+    assert isinstance(found, Broken)
+    assert found.code == "bad-answer"
 
 
 @pytest.mark.parametrize("code", sorted(FINAL))
@@ -82,6 +112,8 @@ def test_facts_at_the_bounds() -> None:
         good(text=None),
         good(text="\ud800"),
         good(text="a\x00b"),
+        good(markdown="\ud800"),
+        good(markdown=7),
         good(facts=[]),
         good(facts={"a": float("nan")}),
         good(facts={"a": 2**60}),
@@ -147,7 +179,7 @@ def test_a_long_answer_made_to_be_slow_is_refused_in_time(unit: bytes) -> None:
 
 
 def test_escaped_quotes_do_not_hide_structure() -> None:
-    text = json.dumps({"kind": "text", "text": '\\"' * 600_000, "facts": {}}).encode()
+    text = good(text='\\"' * 600_000)
     assert isinstance(parse_answer(text), Extraction)
-    many = json.dumps({"kind": "text", "text": "\\", "facts": {"n": [1] * 600_000}}).encode()
+    many = good(text="\\", facts={"n": [1] * 600_000})
     assert isinstance(parse_answer(many), Broken)

@@ -16,8 +16,9 @@ import pytest
 
 from fairlead.core.documents import Broken, Failed
 from fairlead.errors import MissingExtra
+from fairlead.work.limits import Limits
 from fairlead.work.results import Extraction, parse_answer
-from fairlead.work.sandbox import ChildDied, Job, Limits, Sandbox
+from fairlead.work.sandbox import ChildDied, Job, Sandbox
 
 PATIENCE_MS = 60_000
 MakeJob = Callable[[bytes], Job]
@@ -32,8 +33,8 @@ class Scripted(Sandbox):
 
     def _command(self) -> list[str]:
         start = "import os, sys\nfrom fairlead.work import child\nhonest = child.extract\n"
-        end = f"\nsys.exit(child.main({self.limits.memory}, {os.getpid()}))"
-        return [sys.executable, "-I", "-B", "-c", start + self._script + end]
+        end = "\nsys.exit(child._main(*sys.argv[1:]))"
+        return [sys.executable, "-I", "-B", "-c", start + self._script + end, *self._arguments()]
 
 
 def doing(statement: str) -> str:
@@ -96,12 +97,14 @@ def test_other_bytes_than_accepted_are_corrupt(start: Any, job: MakeJob, tmp_pat
     reading = start()
     sandbox = reading.until_ready()
     changed = job(b"as it was")._replace(sha256=hashlib.sha256(b"as it is").hexdigest())
-    missing = Job(tmp_path / "nowhere", changed.sha256)
-    for one in (changed, missing):
-        sandbox.send(one)
-        found = parse_answer(reading.answer().raw)
-        assert isinstance(found, Failed)
-        assert found.code == "corrupt"
+    sandbox.send(changed)
+    found = parse_answer(reading.answer().raw)
+    assert isinstance(found, Failed)
+    assert found.code == "corrupt"
+    with pytest.raises(FileNotFoundError):
+        sandbox.send(Job(tmp_path / "nowhere", changed.sha256))
+    sandbox.send(job(b"still free"))
+    assert isinstance(parse_answer(reading.answer().raw), Extraction)
 
 
 def test_what_a_library_prints_does_not_reach_the_protocol(scripted: Any, job: MakeJob) -> None:
@@ -199,28 +202,9 @@ def test_a_job_needs_a_child_that_is_ready_and_free(start: Any, job: MakeJob) ->
         reading.sandbox.start()
 
 
-@pytest.mark.parametrize(
-    ("script", "words"),
-    [
-        ("child.answer = lambda job: (2**31).to_bytes(4, 'big')", "longer than allowed"),
-        ("child.answer = lambda job: child.pack({}) * 2", "more than one answer"),
-    ],
-)
-def test_a_child_that_breaks_the_protocol_is_killed(
-    scripted: Any, job: MakeJob, script: str, words: str
-) -> None:
-    reading = scripted(script)
-    sandbox = reading.until_ready()
-    sandbox.send(job(b"words"))
-    with pytest.raises(ChildDied, match=words) as caught:
-        reading.answer()
-    assert caught.value.code == "bad-answer"
-    assert sandbox._child.returncode is not None
-
-
 def test_a_child_that_speaks_unasked_is_killed(scripted: Any) -> None:
     reading = scripted(
-        "child.next_job = lambda pipes: child.write_all(pipes.answers, child.pack({}))"
+        "child.next_job = lambda pipes, desk: child.write_all(pipes.answers, child.pack({}))"
     )
     with pytest.raises(ChildDied, match=r"without a job|more than one answer"):
         reading.until_ready() and reading.answer()
@@ -240,6 +224,7 @@ def test_the_child_writes_no_files_and_dumps_no_core(
     assert not target.exists() or not target.read_bytes()
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may look into a locked process")
 def test_the_child_sees_little_of_its_parent(start: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAIRLEAD_SECRET", "x")
     monkeypatch.delenv("PYTHONPATH", raising=False)
@@ -248,11 +233,15 @@ def test_the_child_sees_little_of_its_parent(start: Any, monkeypatch: pytest.Mon
         entry.partition(b"=")[0]
         for entry in Path(f"/proc/{sandbox.pid}/environ").read_bytes().split(b"\0")
     }
-    assert names - {b""} == {b"PATH", b"LANG", b"HOME"}
+    assert names - {b""} == {
+        *(b"PATH", b"LANG", b"HOME"),
+        *(b"OMP_THREAD_LIMIT", b"RAYON_NUM_THREADS", b"MALLOC_ARENA_MAX"),
+    }
     assert os.readlink(f"/proc/{sandbox.pid}/cwd") == "/"  # noqa: PTH115 - of another process
     assert len(os.listdir(f"/proc/{sandbox.pid}/fd")) <= 5  # noqa: PTH208
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may look into a locked process")
 def test_the_child_finds_modules_where_its_parent_does(
     start: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

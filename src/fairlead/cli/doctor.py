@@ -22,6 +22,7 @@ from fairlead.cli.common import (
     print_json,
 )
 from fairlead.errors import FairleadError
+from fairlead.work import locks
 from fairlead.work.liveness import is_known_dead
 
 LITTLE_ROOM = 500_000_000
@@ -58,6 +59,10 @@ def _installation() -> Iterator[Finding]:
         yield Finding("problem", f"libraries to read documents are missing: {missing}; {hint}")
     else:
         yield Finding("ok", "libraries to read documents are installed")
+    lacks = locks.missing()
+    yield from (Finding("warning", f"this machine lacks {each}") for each in lacks)
+    if not lacks:
+        yield Finding("ok", "reading processes are locked in: Landlock and seccomp are there")
 
 
 def _data(data: Path) -> Iterator[Finding]:

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
+
+import click
+
+from fairlead.cli.common import safe
+from fairlead.core.documents import Event, EventKind
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -22,3 +29,33 @@ def progress_bar() -> Progress:
         transient=True,
         disable=not console.is_terminal,
     )
+
+
+def pages_told(events: Iterable[Event]) -> dict[str, str]:
+    """For each document whose pages were told of, how far it is, in words; "" once it has ended."""
+    found: dict[str, str] = {}
+    for event in events:
+        if event.document and event.kind is EventKind.PROGRESS:
+            found[event.document] = f"page {event.data['pages_done']:,} of {event.data['pages']:,}"
+        elif event.document:
+            found[event.document] = ""
+    return found
+
+
+class PagesLine:
+    """One line at the end of a terminal that says how far long documents are."""
+
+    def __init__(self) -> None:
+        self._shown = ""
+        self._can_show = sys.stderr.isatty()
+
+    def show(self, text: str) -> None:
+        """Put the text in place of the last one; an empty one takes it away."""
+        if self._can_show and text != self._shown:
+            click.echo(f"\r{safe(text)}\x1b[K", nl=False, err=True)
+            self._shown = text
+
+    def line(self, text: str) -> None:
+        """Write a line that stays."""
+        self.show("")
+        click.echo(text, err=True)

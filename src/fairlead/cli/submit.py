@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import NamedTuple
@@ -14,8 +14,8 @@ import click
 
 from fairlead.app import Fairlead
 from fairlead.cli.common import data_option, document_json, json_option, print_json, safe
-from fairlead.cli.progress import progress_bar
-from fairlead.core.documents import Document
+from fairlead.cli.progress import pages_told, progress_bar
+from fairlead.core.documents import Document, Event
 from fairlead.core.states import State
 from fairlead.errors import FairleadError, UnreadableSource, UsageError
 from fairlead.intake.intake import check_file
@@ -187,10 +187,25 @@ def _say_who_keeps_them_waiting(fairlead: Fairlead, customer: str) -> None:
 
 
 def _wait(fairlead: Fairlead, documents: list[Document]) -> None:
-    ids = [each.id for each in documents]
+    names = {each.id: each.name for each in documents}
+    seen = fairlead.store.last_event()
     with progress_bar() as bar:
-        task = bar.add_task("read", total=len(ids))
-        fairlead.wait(ids, on_progress=lambda left: bar.update(task, completed=len(ids) - left))
+        task = bar.add_task("read", total=len(names))
+
+        def show(left: int) -> None:
+            nonlocal seen
+            bar.update(task, completed=len(names) - left)
+            while events := fairlead.events(seen):
+                seen = events[-1].seq
+                for id_, words in pages_told(_of(names, events)).items():
+                    text = f"{names[id_]}: {words}" if words else ""
+                    bar.update(task, description=safe(f"read  {text}").strip())
+
+        fairlead.wait(names, on_progress=show)
+
+
+def _of(ids: Container[str | None], events: Iterable[Event]) -> Iterator[Event]:
+    return (event for event in events if event.document in ids)
 
 
 def _print(fairlead: Fairlead, documents: list[Document], *, as_json: bool) -> None:

@@ -12,6 +12,7 @@ import click
 
 from fairlead.app import Fairlead
 from fairlead.cli.common import data_option, duration, safe
+from fairlead.cli.progress import PagesLine, pages_told
 from fairlead.core.documents import Document, EventKind
 from fairlead.engines.local import LocalEngine, Stop
 
@@ -61,11 +62,16 @@ def _obey_signals(engine: LocalEngine) -> None:
 
 
 class Journal:
-    """Writes a line to stderr for each document that has come to an end."""
+    """Writes a line to stderr for each document that has come to an end.
+
+    On a terminal it also says how far long ones are.
+    """
 
     def __init__(self, fairlead: Fairlead) -> None:
         self._fairlead = fairlead
         self._seen = fairlead.store.last_event()
+        self._pages: dict[str, str] = {}
+        self._foot = PagesLine()
 
     def write(self) -> None:
         """Write what is new."""
@@ -73,7 +79,14 @@ class Journal:
             for event in events:
                 self._seen = event.seq
                 if event.document and event.kind in (EventKind.DONE, EventKind.FAILED):
-                    click.echo(_line(self._fairlead.document(event.document)), err=True)
+                    self._foot.line(_line(self._fairlead.document(event.document)))
+            self._pages |= pages_told(events)
+            self._pages = {each: words for each, words in self._pages.items() if words}
+            self._foot.show("  ".join(map(self._at_work, self._pages.items())))
+
+    def _at_work(self, entry: tuple[str, str]) -> str:
+        id_, words = entry
+        return f"{self._fairlead.document(id_).name}: {words}"
 
 
 def _line(document: Document) -> str:

@@ -184,6 +184,14 @@ class Claim(NamedTuple):
     password: str | None = None
 
 
+class Progress(NamedTuple):
+    """How far the work on a claim is: pages read, of so many."""
+
+    claim: Claim
+    pages_done: int
+    pages: int
+
+
 class Done(NamedTuple):
     """The document was read; its text is on disk under `text_key`, and that of its parts too.
 
@@ -245,6 +253,7 @@ class EventKind(StrEnum):
 
     SUBMITTED = "submitted"
     CLAIMED = "claimed"
+    PROGRESS = "progress"
     DONE = "done"
     FAILED = "failed"
     RETRIED = "retried"

@@ -12,16 +12,20 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from enum import IntEnum
+from pathlib import Path
 from threading import RLock
 
 from fairlead.core.documents import Broken, Claim
+from fairlead.engines.herald import Herald
 from fairlead.engines.seat import Seat
 from fairlead.errors import FairleadError
 from fairlead.ports import Files, Store
-from fairlead.work.finisher import Finisher
+from fairlead.work.desk import tidy
+from fairlead.work.finisher import Finisher, Result
+from fairlead.work.limits import Limits
 from fairlead.work.liveness import is_known_dead
-from fairlead.work.results import failure
-from fairlead.work.sandbox import ChildDied, Job, Limits
+from fairlead.work.nursery import Nursery
+from fairlead.work.sandbox import ChildDied, Job
 
 POLL_SECONDS = 0.02
 """How often an engine with a free worker looks whether something was committed."""
@@ -67,6 +71,7 @@ class LocalEngine:
         workers: int,
         limits: Callable[[], Limits],
         lease: Callable[[], float],
+        desks: Path,
         on_tick: Callable[[], None] = lambda: None,
     ) -> None:
         self._store = store
@@ -74,12 +79,15 @@ class LocalEngine:
         self._workers = workers
         self._limits = limits
         self._lease = lease
+        self._desks = desks
         self._on_tick = on_tick
         self._selector = selectors.DefaultSelector()
         self._bell, self._button = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._button_lock = RLock()  # a signal may come while its own thread holds it
         self._selector.register(self._bell, selectors.EVENT_READ)
-        self._finisher = Finisher(store, texts, self._wake)
+        self._finisher = Finisher(store, files, texts, self._wake)
+        self._herald = Herald(store)
+        self._nursery = Nursery()
         self._seats: list[Seat] = []
         self._stop = Stop.NO
         self._ran_dry = False
@@ -134,6 +142,7 @@ class LocalEngine:
                 self._hush()
         self._raise_if_unsaved()
         self._end_overlong()
+        self._herald.tell(self._seats)
         self._on_tick()
 
     # --- claims ---
@@ -172,17 +181,23 @@ class LocalEngine:
                 self._store.rescue_from(worker)
 
     def _start(self, seat: Seat, claim: Claim) -> None:
+        if not seat.is_fit_for(claim):
+            self._reseat(seat)
         try:
-            seat.start(claim, Job(self._files.path(claim.id), claim.sha256))
+            job = Job(self._files.path(claim.id), claim.sha256, claim.password)
+            result = seat.start(claim, job)
         except ChildDied:
             self._store.release([claim])  # it was only claimed
             self._reseat(seat)
+            return
+        self._settle(seat, result)
 
     # --- workers ---
 
     def _fill_seats(self) -> None:
+        tidy(self._desks)
         for _ in range(self._workers):
-            seat = Seat(self._limits())
+            seat = Seat(self._limits(), self._desks, self._nursery)
             self._seats.append(seat)
             self._listen(seat)
 
@@ -194,23 +209,28 @@ class LocalEngine:
         except ChildDied as death:
             if not was_ready:
                 self._survive(death)
+            if seat.claim is not None:
+                self._store.release([seat.claim])  # it waited for the child to be ready
             self._reseat(seat)
             return
         self._deaths = 0
-        if seat.claim is not None and result is not None:
-            self._finisher.add(seat.claim, result, seat.seconds())
-            if isinstance(result, Broken) or seat.is_spent:
-                self._reseat(seat)
-            else:
-                seat.rest()
+        self._settle(seat, result)
+
+    def _settle(self, seat: Seat, result: Result | None) -> None:
+        """Pass a result on, and make the seat free for the next document."""
+        if seat.claim is None or result is None:
+            return
+        self._finisher.add(seat.claim, result, seat.seconds())
+        if isinstance(result, Broken) or seat.is_spent:
+            self._reseat(seat)
+        else:
+            seat.rest()
 
     def _end_overlong(self) -> None:
         now = time.monotonic()
         for seat in self._seats:
-            if seat.claim is not None and seat.deadline <= now:
-                detail = f"Reading it took longer than {self._limits().seconds:g} s."
-                self._finisher.add(seat.claim, failure("time-limit", detail), seat.seconds())
-                self._reseat(seat)
+            if seat.deadline <= now:
+                self._settle(seat, seat.overlong())
 
     def _reseat(self, seat: Seat) -> None:
         """Replace a child that is dead, too slow, or at work on what is no longer wanted."""
@@ -274,6 +294,7 @@ class LocalEngine:
 
         The store knows best what that is: a claim may have been interrupted on its way here.
         """
+        self._nursery.close()  # first, as nobody is left then who could keep the others waiting
         for seat in self._seats:
             seat.close()
         self._finisher.close()

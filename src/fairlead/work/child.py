@@ -1,38 +1,37 @@
-"""The process that opens documents: one job after another, under limits, until input ends.
+"""The process that opens documents: one job after another, locked in, until input ends.
 
-Run as `python -P -s -B -m fairlead.work.child MEMORY_BYTES PARENT_PID`. It reads jobs from its
-standard input and writes answers to its standard output; `fairlead.work.wire` has the format.
+Run as `python -P -s -B -m fairlead.work.child MEMORY_BYTES PARENT_PID DESK best|strict`. Jobs come
+by its standard input, answers go to its standard output; `fairlead.work.wire` has the format. The
+document of each job lies on the desk.
 """
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import hashlib
 import json
-import math
 import os
-import resource
-import signal
 import sys
+import time
 import traceback
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from fairlead.errors import MissingExtra
-from fairlead.work.extract import JSON, CannotRead, ReadLimits, extract, readers
-from fairlead.work.wire import HEADER, pack, read_exactly, write_all
-
-_PR_SET_PDEATHSIG = 1
-_OPEN_FILES = 64
-# Ready before they are needed: at that moment there may be no memory to build them.
-_OUT_OF_MEMORY = pack(
-    {
-        "error": "memory-limit",
-        "detail": "Reading the document needed more memory than is allowed.",
-        "kind": None,
-    }
+from fairlead.work.desk import DOCUMENT
+from fairlead.work.extract import JSON, CannotRead, Extracted, Part, ReadLimits, extract, readers
+from fairlead.work.locks import (
+    NO_LANDLOCK,
+    NO_SECCOMP,
+    lock_calls,
+    lock_files,
+    lock_process,
 )
+from fairlead.work.wire import HEADER, pack, pack_part, pack_progress, read_exactly, write_all
+
+PROGRESS_SECONDS = 0.25
+"""How often progress is told at most."""
 
 
 class Pipes(NamedTuple):
@@ -42,21 +41,33 @@ class Pipes(NamedTuple):
     answers: int
 
 
-def main(memory: int, parent: int) -> int:
+class Job(NamedTuple):
+    """A document, the hash its bytes must have, and what reading it may yield."""
+
+    path: Path
+    sha256: str
+    limits: ReadLimits
+    password: str | None
+
+
+def main(memory: int, parent: int, desk: Path, *, strict: bool = False) -> int:
     """Serve jobs until input ends; the return value is the exit code."""
     pipes = take_pipes()
-    die_with(parent)
-    set_limits(memory)
+    # Built before it is needed: at that moment there may be no memory to do so.
+    out_of_memory = failure(
+        "memory-limit", f"Reading it needed more than {memory / 1e6:,.0f} MB of memory."
+    )
     try:
-        readers()
+        missing = lock(memory, parent, desk)
     except MissingExtra as error:
-        write_all(pipes.answers, pack({"ready": False, "detail": str(error)}))
-        return 1
-    write_all(pipes.answers, pack({"ready": True}))
-    while (job := next_job(pipes)) is not None:
-        reply = answer(job)
+        return refuse(pipes, "extra", str(error))
+    if strict and missing:
+        return refuse(pipes, "sandbox", "; ".join(missing))
+    write_all(pipes.answers, pack({"ready": True, "missing": missing}))
+    while (job := next_job(pipes, desk)) is not None:
+        reply = answer(job, pipes, out_of_memory)
         write_all(pipes.answers, reply)
-        if reply is _OUT_OF_MEMORY:
+        if reply is out_of_memory:
             return 1  # what a library left behind in that state is not to be trusted
     return 0
 
@@ -71,90 +82,109 @@ def take_pipes() -> Pipes:
     return pipes
 
 
-def die_with(parent: int) -> None:
-    """Let the parent alone decide when this process ends, and end when the parent does."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    # The parent may have ended before the line above.
-    if os.getppid() != parent:
-        sys.exit(1)
+def lock(memory: int, parent: int, desk: Path) -> list[str]:
+    """Import the libraries, and turn all keys; return which locks there are not.
+
+    Files are locked first, as a library may start a thread when it is imported, and Landlock
+    holds for threads that come after it. The filter of calls holds for all, also for those that
+    are there.
+    """
+    lock_process(memory, parent)
+    has_files = lock_files(desk, os.environ)
+    readers()
+    has_calls = lock_calls()
+    locks = (NO_LANDLOCK, has_files), (NO_SECCOMP, has_calls)
+    return [name for name, is_locked in locks if not is_locked]
 
 
-def set_limits(memory: int) -> None:
-    """Bound memory and open files; no core dumps, no writing to files."""
-    for limit, value in (
-        (resource.RLIMIT_AS, memory),
-        (resource.RLIMIT_CORE, 0),
-        (resource.RLIMIT_FSIZE, 0),
-        (resource.RLIMIT_NOFILE, _OPEN_FILES),
-    ):
-        hard = resource.getrlimit(limit)[1]
-        value = value if hard == resource.RLIM_INFINITY else min(value, hard)  # noqa: PLW2901
-        resource.setrlimit(limit, (value, value))
+def refuse(pipes: Pipes, why: str, detail: str) -> int:
+    """Tell the parent that this child will not serve; return the exit code."""
+    write_all(pipes.answers, pack({"ready": False, "why": why, "detail": detail}))
+    return 1
 
 
-def limit_cpu(seconds: int) -> None:
-    """From now on this much processor time; the kernel ends the process that uses more."""
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    soft = math.ceil(usage.ru_utime + usage.ru_stime) + seconds
-    hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
-    if hard != resource.RLIM_INFINITY:
-        soft = min(soft, hard)
-    resource.setrlimit(resource.RLIMIT_CPU, (soft, hard))
-
-
-def next_job(pipes: Pipes) -> dict[str, JSON] | None:
+def next_job(pipes: Pipes, desk: Path) -> Job | None:
     """The next job; None when input ends."""
     header = read_exactly(pipes.jobs, HEADER.size)
-    body = read_exactly(pipes.jobs, HEADER.unpack(header)[0]) if header else None
+    body = read_exactly(pipes.jobs, HEADER.unpack(header)[1]) if header else None
     if body is None:
         return None
-    job: dict[str, JSON] = json.loads(body)
-    return job
+    message = json.loads(body)
+    limits = message["limits"]
+    limits["languages"] = tuple(limits["languages"])
+    return Job(desk / DOCUMENT, message["sha256"], ReadLimits(**limits), message["password"])
 
 
-def answer(job: dict[str, JSON]) -> bytes:
+def answer(job: Job, pipes: Pipes, out_of_memory: bytes) -> bytes:
     """What became of a job, packed. Every failure of a library becomes an answer."""
     try:
-        return pack(run(job))
+        found = run(job, reporter(pipes))
+        send_parts(found.parts, pipes)
+        return pack(described(found))
     except CannotRead as error:
         if error.__cause__:
             report()
         return failure(error.code, error.detail, error.kind)
     except MemoryError:
-        return _OUT_OF_MEMORY
-    except Exception:
+        return out_of_memory
+    except BaseException:  # a panic of a Rust library is no Exception
         report()
         return failure("damaged", "The document is damaged and could not be read.")
 
 
-def run(job: dict[str, JSON]) -> dict[str, JSON]:
+def run(job: Job, on_progress: Callable[[int, int], None]) -> Extracted:
     """Check that the bytes are the accepted ones, then read them."""
-    path = Path(str(job["path"]))
-    limit_cpu(int(str(job["cpu_seconds"])))
-    check_bytes(path, str(job["sha256"]))
-    found = extract(path, limits=ReadLimits(characters=int(str(job["max_characters"]))))
-    return {"kind": found.kind, "text": found.text, "facts": found.facts}
+    check_bytes(job)
+    return extract(job.path, limits=job.limits, password=job.password, on_progress=on_progress)
 
 
-def check_bytes(path: Path, sha256: str) -> None:
+def check_bytes(job: Job) -> None:
     """Raise CannotRead("corrupt") unless the file holds the bytes that were accepted."""
     try:
-        with path.open("rb") as file:
+        with job.path.open("rb") as file:
             actual = hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         detail = "The stored bytes of the document are missing or cannot be read."
         raise CannotRead("corrupt", detail) from error
-    if actual != sha256:
+    if actual != job.sha256:
         detail = "The stored bytes of the document are not those that were accepted."
         raise CannotRead("corrupt", detail)
 
 
+def reporter(pipes: Pipes) -> Callable[[int, int], None]:
+    """What a reader calls with its pages; it tells the parent now and then."""
+    told = time.monotonic()
+
+    def on_progress(done: int, pages: int) -> None:
+        nonlocal told
+        now = time.monotonic()
+        if now >= told + PROGRESS_SECONDS:
+            told = now
+            write_all(pipes.answers, pack_progress(done, pages))
+
+    return on_progress
+
+
+def send_parts(parts: tuple[Part, ...], pipes: Pipes) -> None:
+    """Hand over the files that were found inside the document."""
+    for part in parts:
+        write_all(pipes.answers, pack_part(part.name, part.content))
+
+
+def described(found: Extracted) -> Mapping[str, Any]:
+    """An answer that has the text."""
+    return {
+        "kind": found.kind,
+        "text": found.text,
+        "markdown": found.markdown,
+        "facts": found.facts,
+    }
+
+
 def failure(code: str, detail: str, kind: str | None = None) -> bytes:
     """An answer that says why there is no text."""
-    return pack({"error": code, "detail": detail, "kind": kind})
+    message: dict[str, JSON] = {"error": code, "detail": detail, "kind": kind}
+    return pack(message)
 
 
 def report() -> None:
@@ -164,5 +194,9 @@ def report() -> None:
         sys.stderr.flush()
 
 
+def _main(memory: str, parent: str, desk: str, manner: str) -> int:
+    return main(int(memory), int(parent), Path(desk), strict=manner == "strict")
+
+
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1]), int(sys.argv[2])))
+    sys.exit(_main(*sys.argv[1:]))

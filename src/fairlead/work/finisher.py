@@ -8,7 +8,7 @@ to do, results are saved at once, as one of them may be what it waits for.
 
 from __future__ import annotations
 
-import hashlib
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -16,14 +16,16 @@ from io import BytesIO
 from threading import Condition, Thread
 from typing import NamedTuple
 
-from fairlead.core.documents import Broken, Claim, Done, Failed, Outcome, Saved
+from fairlead.core.documents import Broken, Claim, Done, Failed, NewDocument, Outcome, Saved
+from fairlead.core.looks import look
 from fairlead.errors import DataError
-from fairlead.ports import Files, Store
+from fairlead.ids import new_id
+from fairlead.ports import Files, Store, Stored
 from fairlead.work.results import Extraction
 
 Result = Extraction | Failed | Broken
 MOST_TOGETHER = 64
-LINGER_SECONDS = 0.02
+LINGER_SECONDS = 0.1
 """How long results gather while all workers are busy."""
 MOST_CHARACTERS = 50_000_000
 """Text that may wait to be saved before no further document is begun: it is all in memory."""
@@ -38,11 +40,17 @@ class Settled(NamedTuple):
 
 
 class Finisher:
-    """Saves results in a thread of its own. `on_saved` is called there after each group."""
+    """Saves results in a thread of its own. `on_saved` is called there after each group.
 
-    def __init__(self, store: Store, texts: Files, on_saved: Callable[[], None]) -> None:
+    Texts go to `texts`; parts are documents, so they go to `files`.
+    """
+
+    def __init__(
+        self, store: Store, files: Files, texts: Files, on_saved: Callable[[], None]
+    ) -> None:
         self.error: Exception | None = None
         self._store = store
+        self._files = files
         self._texts = texts
         self._on_saved = on_saved
         self._queue: list[Settled] = []
@@ -112,41 +120,94 @@ class Finisher:
         return self._is_hurried or self._is_closing or len(self._queue) >= MOST_TOGETHER
 
     def _save(self, group: Sequence[Settled]) -> None:
-        outcomes = self._with_texts(group)
+        outcomes = self._with_files(group)
         saved = self._store.finish_all(outcomes)
         stale = [
-            outcome.text_key
+            outcome
             for (_, outcome), how in zip(outcomes, saved, strict=True)
             if how is Saved.STALE and isinstance(outcome, Done)
         ]
         with suppress(DataError, OSError):  # the sweep of orphans finds them too
-            self._texts.delete(stale)
+            self._texts.delete(key for each in stale for key in _text_keys(each))
+            self._files.delete(part.id for each in stale for part in each.parts)
 
-    def _with_texts(self, group: Sequence[Settled]) -> list[tuple[Claim, Outcome]]:
-        """Make the texts safe, and put their keys in place of them."""
-        encoded = {
-            _text_key(each.claim): each.result.text.encode()
-            for each in group
-            if isinstance(each.result, Extraction)
-        }
-        if encoded:
-            self._texts.put_all([(key, partial(BytesIO, text)) for key, text in encoded.items()])
-        return [(each.claim, _outcome(each, encoded)) for each in group]
+    def _with_files(self, group: Sequence[Settled]) -> list[tuple[Claim, Outcome]]:
+        """Make texts and parts safe, and put their keys in place of them."""
+        read = [each for each in group if isinstance(each.result, Extraction)]
+        texts = self._put(self._texts, [each for one in read for each in _texts_of(one)])
+        parts = {id(each): _named_parts(each) for each in read}
+        files = self._put(
+            self._files,
+            [(key, content) for several in parts.values() for key, _, content in several],
+        )
+        return [
+            (each.claim, _outcome(each, texts, files, parts.get(id(each), []))) for each in group
+        ]
+
+    def _put(self, files: Files, contents: Sequence[tuple[str, bytes]]) -> dict[str, Stored]:
+        if not contents:
+            return {}
+        stored = files.put_all([(key, partial(BytesIO, content)) for key, content in contents])
+        return {each.key: each for each in stored}
+
+
+_Parts = list[tuple[str, str, bytes]]
+"""Ids, names and contents of the parts of one document."""
 
 
 def _length(result: Result) -> int:
-    return len(result.text) if isinstance(result, Extraction) else 0
+    """Characters and bytes that wait in memory."""
+    if not isinstance(result, Extraction):
+        return 0
+    parts = sum(len(part.content) for part in result.parts)
+    return len(result.text) + len(result.markdown or "") + parts
 
 
-def _text_key(claim: Claim) -> str:
+def _text_key(claim: Claim, suffix: str = "txt") -> str:
     """Each attempt has its own: a late worker cannot touch the text of a newer one."""
-    return f"{claim.id}.{claim.fence}.txt"
+    return f"{claim.id}.{claim.fence}.{suffix}"
 
 
-def _outcome(settled: Settled, encoded: dict[str, bytes]) -> Outcome:
+def _text_keys(done: Done) -> list[str]:
+    return [key for key in (done.text_key, done.markdown_key) if key is not None]
+
+
+def _texts_of(settled: Settled) -> list[tuple[str, bytes]]:
+    """The text, and the Markdown where it differs, with their keys."""
+    claim, result, _ = settled
+    assert isinstance(result, Extraction)  # noqa: S101 (the caller chose these)
+    texts = [(_text_key(claim), result.text.encode())]
+    if result.markdown is not None and result.markdown != result.text:
+        texts.append((_text_key(claim, "md"), result.markdown.encode()))
+    return texts
+
+
+def _named_parts(settled: Settled) -> _Parts:
+    assert isinstance(settled.result, Extraction)  # noqa: S101 (the caller chose these)
+    now = time.time()  # an id only has to be new, and roughly in order
+    return [(new_id(now), part.name, part.content) for part in settled.result.parts]
+
+
+def _outcome(
+    settled: Settled, texts: dict[str, Stored], files: dict[str, Stored], parts: _Parts
+) -> Outcome:
     claim, result, seconds = settled
+    if isinstance(result, Broken) and claim.attempts > 1:
+        result = Failed(result.code, result.detail)  # it was alone: there is nobody else to blame
     if not isinstance(result, Extraction):
         return result._replace(seconds=seconds)
-    key = _text_key(claim)
-    sha256 = hashlib.sha256(encoded[key]).hexdigest()
-    return Done(result.kind, result.facts, key, sha256, seconds)
+    text, markdown = texts[_text_key(claim)], texts.get(_text_key(claim, "md"))
+    return Done(
+        kind=result.kind,
+        facts={"kind": result.kind, **result.facts, "seconds": round(seconds, 3)},
+        text_key=text.key,
+        text_sha256=text.sha256,
+        seconds=seconds,
+        markdown_key=markdown and markdown.key,
+        markdown_sha256=markdown and markdown.sha256,
+        parts=tuple(_part(files[key], name) for key, name, _ in parts),
+    )
+
+
+def _part(stored: Stored, name: str) -> NewDocument:
+    return NewDocument(stored.key, name, stored.size, stored.sha256, look=look(stored.head))

@@ -6,15 +6,18 @@ import json
 import math
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 from fairlead.core.documents import Broken, Failed
+from fairlead.work.extract.base import Part
 
 MAX_FACTS_BYTES = 65_536
 MAX_DEPTH = 5
 MAX_KEYS = 64
 MAX_DETAIL = 500
+MAX_NAME = 255
+_NO_LETTERS = ("Cc", "Cs", "Zl", "Zp")
 _MAX_INTEGER = 2**53
 _KIND = re.compile(r"[a-z0-9-]{1,32}")
 
@@ -22,7 +25,7 @@ _KIND = re.compile(r"[a-z0-9-]{1,32}")
 FINAL = frozenset(["unsupported", "damaged", "encrypted", "too-large", "empty", "corrupt"])
 AGAIN = frozenset(["memory-limit", "time-limit", "crashed", "bad-answer"])
 
-_ANSWER_KEYS = frozenset(["kind", "text", "facts"])
+_ANSWER_KEYS = frozenset(["kind", "text", "markdown", "facts"])
 _ERROR_KEYS = frozenset(["error", "detail", "kind"])
 
 # Short of this, no answer can grow to much in memory.
@@ -31,22 +34,35 @@ _STRING = re.compile(rb'"[^"]*"?')  # it cannot fail once begun, so it never goe
 
 
 class Extraction(NamedTuple):
-    """A document that was read: a text that encodes to UTF-8, and bounded facts."""
+    """A document that was read: texts that encode to UTF-8, bounded facts, parts with names.
+
+    `markdown` is None where it would be the text once more.
+    """
 
     kind: str
     text: str
     facts: Mapping[str, Any]
+    markdown: str | None = None
+    parts: tuple[Part, ...] = ()
 
 
 class _BadAnswer(Exception):
     """The answer is not one."""
 
 
-def parse_answer(raw: bytes) -> Extraction | Failed | Broken:
-    """The outcome that an answer stands for; anything but a proper one is Broken. Never raises."""
+def parse_answer(
+    raw: bytes, parts: Sequence[tuple[bytes, bytes]] = ()
+) -> Extraction | Failed | Broken:
+    """The outcome that an answer stands for; anything but a proper one is Broken. Never raises.
+
+    A part has a name of one line, without separators and control characters. How many parts there
+    are, and how long, was bounded when they came in.
+    """
     try:
         answer = _load(raw)
-        return _failure(answer) if "error" in answer else _extraction(answer)
+        if "error" in answer:
+            return _failure(answer)
+        return _extraction(answer)._replace(parts=tuple(_part(*each) for each in parts))
     except _BadAnswer as error:
         return Broken("bad-answer", f"The reading process gave an improper answer: {error}.")
 
@@ -93,15 +109,34 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 def _extraction(answer: dict[str, Any]) -> Extraction:
-    _require(answer.keys() == _ANSWER_KEYS, "it has other fields than kind, text and facts")
+    _require(answer.keys() == _ANSWER_KEYS, "it has other fields than an answer")
     kind, text, facts = answer["kind"], answer["text"], answer["facts"]
+    markdown = answer["markdown"]
     _require(_is_kind(kind), "its kind is no short token")
     _require(isinstance(text, str) and _is_clean(text), "its text is not clean text")
+    is_marked = markdown is None or (isinstance(markdown, str) and _is_clean(markdown))
+    _require(is_marked, "its Markdown is not clean text")
     _require(isinstance(facts, dict), "its facts are no object")
     _check_value(facts, depth=1)
     size = len(json.dumps(facts, ensure_ascii=False).encode())
     _require(size <= MAX_FACTS_BYTES, "its facts are too long")
-    return Extraction(kind, text, facts)
+    return Extraction(kind, text, facts, None if markdown == text else markdown)
+
+
+def _part(raw: bytes, content: bytes) -> Part:
+    try:
+        name = raw.decode()
+    except UnicodeDecodeError:
+        raise _BadAnswer("a part has no name") from None
+    _require(_is_name(name), "a part has an improper name")
+    return Part(name, content)
+
+
+def _is_name(name: str) -> bool:
+    """Whether it can be a document's name: one line that leads nowhere else."""
+    if not 0 < len(name) <= MAX_NAME or name in (".", ".."):
+        return False
+    return not any(c in "/\\" or unicodedata.category(c) in _NO_LETTERS for c in name)
 
 
 def _failure(answer: dict[str, Any]) -> Failed | Broken:

@@ -6,48 +6,40 @@ import contextlib
 import json
 import math
 import os
+import resource
 import signal
 import subprocess
-import sys
-from dataclasses import dataclass
+import tempfile
+import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import NamedTuple
 
-from fairlead.errors import MissingExtra
-from fairlead.work.wire import HEADER, pack
+from fairlead.errors import MissingExtra, NoSandbox
+from fairlead.work.desk import Desk, DeskGone
+from fairlead.work.inbox import BadFrame, Inbox
+from fairlead.work.limits import Limits
+from fairlead.work.nursery import Nursery, Process, environment, python
+from fairlead.work.wire import pack
 
 _END_SECONDS = 2.0
-_READ_BYTES = 262_144
-_READS_AT_ONCE = 16  # a child that never stops writing must not keep its parent reading
-_EXTRA_ANSWER_BYTES = 1_000_000
-_BYTES_A_CHARACTER = 4
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What reading one document may use. `seconds` bounds processor time in the child."""
-
-    seconds: float = 120.0
-    memory: int = 1_500_000_000
-    max_characters: int = 20_000_000
-
-    @property
-    def answer_bytes(self) -> int:
-        """The longest answer that an honest child can give."""
-        return self.max_characters * _BYTES_A_CHARACTER + _EXTRA_ANSWER_BYTES
+_DIE_SECONDS = 0.5
+"""How long a child may take to be gone after its pipe has ended: others wait meanwhile."""
 
 
 class Job(NamedTuple):
-    """A document to be read, and the hash its bytes must have."""
+    """A document to be read, the hash its bytes must have, and what opens it if it is locked."""
 
     path: Path
     sha256: str
+    password: str | None = None
 
 
 class Answer(NamedTuple):
-    """The bytes of an answer, untrusted: `fairlead.work.results.parse_answer` checks them."""
+    """An answer and the parts before it, untrusted: `results.parse_answer` checks them."""
 
     raw: bytes
+    parts: tuple[tuple[bytes, bytes], ...] = ()
 
 
 class ChildDied(Exception):
@@ -67,19 +59,29 @@ class Sandbox:
     """A child process under limits: start it, wait for `fileno`, call `receive`, send jobs.
 
     Nothing here waits for the child except `close`. The child dies with the thread that
-    called `start`, so that thread must live as long as the sandbox.
+    called `start`, so that thread must live as long as the sandbox. `desk` is the folder where
+    it gets its documents, best on their disk; by default one among the temporary files. With a
+    nursery the child is forked there, which is faster.
     """
 
-    def __init__(self, limits: Limits | None = None, *, show_errors: bool = False) -> None:
+    def __init__(
+        self,
+        limits: Limits | None = None,
+        desk: Path | None = None,
+        nursery: Nursery | None = None,
+    ) -> None:
         self.limits = limits or Limits()
+        self._desk = Desk(desk or Path(tempfile.mkdtemp(prefix="fairlead-")))
         self.ready = False
         self.busy = False
         self.jobs_done = 0
-        self._show_errors = show_errors
-        self._process: subprocess.Popen[bytes] | None = None
+        self.missing: list[str] = []
+        self._nursery = nursery
+        self._job_limits = asdict(self.limits.read)
+        self._process: Process | None = None
         self._jobs = -1
         self._answers = -1
-        self._buffer = bytearray()
+        self._inbox = Inbox(self.limits)
 
     def start(self) -> None:
         """Start the child. It is of use once `receive` has made `ready` true."""
@@ -89,16 +91,7 @@ class Sandbox:
         self._answers, answers = os.pipe()
         os.set_blocking(self._answers, False)
         try:
-            self._process = subprocess.Popen(  # noqa: S603 - our own module, fixed arguments
-                self._command(),
-                stdin=jobs,
-                stdout=answers,
-                stderr=None if self._show_errors else subprocess.DEVNULL,
-                cwd="/",
-                env=_environment(),
-                close_fds=True,
-                start_new_session=True,  # a Ctrl-C in the terminal is for the parent only
-            )
+            self._process = self._born(jobs, answers) or self._spawned(jobs, answers)
         except BaseException:
             self._close_pipes()
             raise
@@ -111,6 +104,11 @@ class Sandbox:
         """The child's process id."""
         return self._child.pid
 
+    @property
+    def progress(self) -> tuple[int, int] | None:
+        """Pages read and pages in all of the document at hand, as the child says."""
+        return self._inbox.progress
+
     def fileno(self) -> int:
         """The descriptor that becomes readable when `receive` has something to do."""
         return self._answers
@@ -120,17 +118,18 @@ class Sandbox:
 
         Raises:
             ChildDied: there is no child to take it.
+            OSError: the document is gone; the child is still free.
         """
         if not self.ready or self.busy:
             raise RuntimeError("a job can only be sent to a child that is ready and not busy")
-        message = pack(
-            {
-                "path": str(job.path.absolute()),
-                "sha256": job.sha256,
-                "cpu_seconds": max(1, math.ceil(self.limits.seconds)),
-                "max_characters": self.limits.max_characters,
-            }
-        )
+        try:
+            self._desk.lay(job.path)
+        except DeskGone:
+            self.kill()
+            raise self._death() from None
+        self._inbox.expect_answer()
+        self._limit_cpu()
+        message = pack({"sha256": job.sha256, "limits": self._job_limits, "password": job.password})
         try:
             # An idle child's pipe is empty, and a job is far shorter than what fits in.
             os.write(self._jobs, message)
@@ -144,9 +143,13 @@ class Sandbox:
         Raises:
             ChildDied: it ended or broke the protocol; the sandbox only wants to be closed.
             MissingExtra: the document libraries are not installed.
+            NoSandbox: the machine lacks a lock, and the limits are strict.
         """
-        at_end = self._fill()
-        raw = self._take()
+        try:
+            at_end = self._inbox.fill(self._answers)
+            raw = self._inbox.take()
+        except BadFrame as error:
+            raise self._distrust(str(error)) from None
         if raw is None:
             if at_end:
                 raise self._death()
@@ -156,9 +159,10 @@ class Sandbox:
             return None
         if not self.busy:
             raise self._distrust("it answered without a job")
+        self._desk.clear()
         self.busy = False
         self.jobs_done += 1
-        return Answer(raw)
+        return Answer(raw, self._inbox.take_parts())
 
     def kill(self) -> None:
         """End the child at once; its end shows as ChildDied at the next `receive`."""
@@ -170,6 +174,7 @@ class Sandbox:
         self._close_pipes()
         if self._process is not None:
             _end(self._process)
+        self._desk.remove()
         self.ready = self.busy = False
 
     def __enter__(self) -> Sandbox:
@@ -182,48 +187,54 @@ class Sandbox:
         self.close()
 
     @property
-    def _child(self) -> subprocess.Popen[bytes]:
+    def _child(self) -> Process:
         if self._process is None:
             raise RuntimeError("this sandbox was not started")
         return self._process
 
+    def _born(self, jobs: int, answers: int) -> Process | None:
+        if self._nursery is None:
+            return None
+        memory, _parent, desk, manner = self._arguments()
+        return self._nursery.bear([memory, desk, manner], jobs, answers)
+
+    def _spawned(self, jobs: int, answers: int) -> Process:
+        return subprocess.Popen(  # noqa: S603 - our own module, fixed arguments
+            self._command(),
+            stdin=jobs,
+            stdout=answers,
+            stderr=subprocess.DEVNULL,
+            cwd="/",
+            env=environment(),
+            close_fds=True,
+            start_new_session=True,  # a Ctrl-C in the terminal is for the parent only
+        )
+
     def _command(self) -> list[str]:
-        # -P, -s: neither the present folder nor the user's own choose what is imported.
-        # -B: the child may not write files, so it must not try to.
-        flags = ["-P", "-s", "-B", "-m", "fairlead.work.child"]
-        return [sys.executable, *flags, str(self.limits.memory), str(os.getpid())]
+        return [*python("fairlead.work.child"), *self._arguments()]
 
-    def _fill(self) -> bool:
-        """Read what there is into the buffer; True at the end of the pipe."""
-        with contextlib.suppress(BlockingIOError):
-            for _ in range(_READS_AT_ONCE):
-                chunk = os.read(self._answers, _READ_BYTES)
-                if not chunk:
-                    return True
-                self._buffer += chunk
-        return False
+    def _arguments(self) -> list[str]:
+        manner = "strict" if self.limits.strict else "best"
+        return [str(self.limits.memory), str(os.getpid()), str(self._desk.folder), manner]
 
-    def _take(self) -> bytes | None:
-        """Cut a complete message out of the buffer."""
-        if len(self._buffer) < HEADER.size:
-            return None
-        (length,) = HEADER.unpack_from(self._buffer)
-        if length > self.limits.answer_bytes:
-            raise self._distrust(f"an answer of {length} bytes is longer than allowed")
-        end = HEADER.size + length
-        if len(self._buffer) > end:
-            raise self._distrust("it wrote more than one answer")
-        if len(self._buffer) < end:
-            return None
-        raw = bytes(memoryview(self._buffer)[HEADER.size :])
-        self._buffer = bytearray()
-        return raw
+    def _limit_cpu(self) -> None:
+        """Processor time for the next document; the kernel ends the child that uses more.
+
+        It is set from here, where the child cannot undo it. The deadline holds in any case.
+        """
+        with contextlib.suppress(OSError):
+            used = time.clock_gettime(~self.pid << 3)  # the clock of that process: its CPU time
+            seconds = math.ceil(used) + max(1, math.ceil(self.limits.seconds))
+            _, hard = resource.prlimit(self.pid, resource.RLIMIT_CPU)
+            soft = seconds if hard == resource.RLIM_INFINITY else min(seconds, hard)
+            resource.prlimit(self.pid, resource.RLIMIT_CPU, (soft, hard))
 
     def _greet(self, raw: bytes) -> None:
         # Before its first document the child is as trustworthy as this code.
         greeting = json.loads(raw)
         if not greeting["ready"]:
-            raise MissingExtra(greeting["detail"])
+            raise _refusal(greeting["why"], greeting["detail"])
+        self.missing = greeting["missing"]
         self.ready = True
 
     def _distrust(self, reason: str) -> ChildDied:
@@ -234,14 +245,14 @@ class Sandbox:
     def _death(self) -> ChildDied:
         """How the child ended. One that only closed its pipe is ended here."""
         self._finish()
-        code = self._child.returncode
+        code = self._child.wait()
         if code >= 0:
             return ChildDied(f"exit code {code}")
         name = _signal_name(-code)
         return ChildDied(name, "time-limit" if name == "SIGXCPU" else "crashed")
 
     def _finish(self) -> None:
-        _end(self._child)
+        _end(self._child, _DIE_SECONDS)
         self.ready = self.busy = False
 
     def _close_pipes(self) -> None:
@@ -251,25 +262,20 @@ class Sandbox:
         self._jobs = self._answers = -1
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _end(process: Process, patience: float = _END_SECONDS) -> None:
     try:
-        process.wait(_END_SECONDS)
+        process.wait(patience)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
 
 
-def _environment() -> dict[str, str]:
-    environment = {
-        "PATH": os.environ.get("PATH", os.defpath),
-        "LANG": "C.UTF-8",
-        "HOME": "/nonexistent",
-    }
-    # Where the parent finds its modules by this, so must the child, which is in another folder.
-    found = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    if any(found):
-        environment["PYTHONPATH"] = os.pathsep.join(str(Path(each).absolute()) for each in found)
-    return environment
+def _refusal(why: str, detail: str) -> Exception:
+    if why == "extra":
+        return MissingExtra(detail)
+    return NoSandbox(
+        f'this machine lacks {detail}; use a kernel that has it, or set sandbox = "best"'
+    )
 
 
 def _signal_name(number: int) -> str:

@@ -15,6 +15,7 @@ from fairlead.core.documents import (
     Failed,
     NewDocument,
     Outcome,
+    Progress,
     Saved,
 )
 from fairlead.core.parts import Family
@@ -83,6 +84,15 @@ def settle(moment: Moment, claim: Claim, outcome: Outcome) -> Saved:
         case Broken():
             _try_again(moment, held, outcome)
     return Saved.SAVED
+
+
+def progress(moment: Moment, steps: Iterable[Progress]) -> None:
+    """Record how far claims are, but those that are no longer the newest of their document."""
+    for claim, done, pages in steps:
+        held = _held(moment, claim.id, claim.fence)
+        if held is not None:
+            data = {"pages_done": done, "pages": pages}
+            moment.tell(EventKind.PROGRESS, held.customer, held.document, **data)
 
 
 def release(moment: Moment, id_: str, fence: int) -> Saved:

@@ -20,6 +20,7 @@ from fairlead.core.documents import (
     Event,
     Outcome,
     Place,
+    Progress,
     Saved,
     Submission,
     Switched,
@@ -112,6 +113,10 @@ class SqliteStore:
                 for claim in held
                 if connection.execute(query, (claim.id, claim.fence)).get is None
             ]
+
+    def progress(self, steps: Sequence[Progress]) -> None:
+        """Record how far claims are; an old one leaves no trace."""
+        self._write(lambda moment: claims.progress(moment, steps), durable=False)
 
     def finish(self, claim: Claim, outcome: Outcome) -> Saved:
         """Save what became of a claim; an old one changes nothing."""

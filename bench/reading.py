@@ -1,0 +1,138 @@
+"""How much of the bare libraries' speed is left when documents go through Fairlead end to end.
+
+The same documents, read by the same function: once in two plain processes that keep nothing, once
+accepted, queued, claimed, read by two locked workers and saved durably. Both in turns, in one run.
+"""
+
+from __future__ import annotations
+
+import csv
+import multiprocessing
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Sequence
+from multiprocessing.pool import Pool
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+
+from fairlead import Fairlead
+from fairlead.core.states import State
+from fairlead.demo.samples import samples
+from fairlead.work.extract import CannotRead, ReadLimits, extract, readers
+
+CORPUS = Path(os.environ.get("FAIRLEAD_CORPUS", "../shared/corpus"))
+BATCH = 500
+
+
+class Speed(NamedTuple):
+    """Documents per second, and processor time for each, which others' work disturbs less."""
+
+    rate: float
+    cpu: float
+
+    def __str__(self) -> str:
+        return f"{self.rate:,.0f}/s ({self.cpu * 1000:.1f} ms CPU each)"
+
+
+@click.command()
+@click.option("--documents", default=2_000, show_default=True)
+@click.option("--workers", default=2, show_default=True)
+@click.option("--rounds", default=3, show_default=True)
+@click.option("--made", is_flag=True, help="Made documents, also where there is a corpus.")
+def main(documents: int, workers: int, rounds: int, made: bool) -> None:
+    """Print documents per second of both, and the ratio."""
+    with tempfile.TemporaryDirectory(dir=".") as folder:
+        sources = (
+            made_documents(Path(folder)) if made else born_digital() or made_documents(Path(folder))
+        )
+        paths = [sources[number % len(sources)] for number in range(documents)]
+        print(f"{documents:,} documents out of {len(sources)}, {workers} workers")
+        ratios = []
+        with plain_processes(workers) as pool:
+            for number in range(rounds):
+                bare = read_bare(pool, paths)
+                through = read_through_fairlead(Path(folder) / str(number), paths, workers)
+                ratios.append(through.rate / bare.rate)
+                print(f"bare {bare}, Fairlead {through}: {ratios[-1]:.0%}")
+        print(f"median: {statistics.median(ratios):.0%} of the bare libraries' speed")
+
+
+def born_digital() -> list[Path]:
+    """Those of the corpus that have text of their own and can be read here."""
+    manifest = CORPUS / "manifest.csv"
+    if not manifest.exists():
+        return []
+    with manifest.open(encoding="utf-8", newline="") as file:
+        found = [
+            CORPUS / row["file"] for row in csv.DictReader(file) if row["expected_outcome"] == "ok"
+        ]
+    return [path for path in found if read_one(path)]
+
+
+def made_documents(folder: Path) -> list[Path]:
+    paths = []
+    for number, sample in enumerate(samples(40, seed=1)):
+        paths.append(folder / f"{number}-{sample.name}")
+        paths[-1].write_bytes(sample.content)
+    return paths
+
+
+def plain_processes(workers: int) -> Pool:
+    """Warm ones, as Fairlead's are."""
+    pool = multiprocessing.get_context("spawn").Pool(workers, initializer=readers)
+    pool.map(time.sleep, [0.2] * workers, chunksize=1)
+    return pool
+
+
+def read_one(path: Path) -> int:
+    """The length of the text; 0 where it cannot be read."""
+    return len(read_text(path))
+
+
+def read_text(path: Path) -> str:
+    try:
+        found = extract(path, limits=ReadLimits(), on_progress=lambda _done, _pages: None)
+    except CannotRead:
+        return ""
+    return found.text
+
+
+def read_timed(path: Path) -> tuple[int, float]:
+    began = time.process_time()
+    return read_one(path), time.process_time() - began
+
+
+def read_bare(pool: Pool, paths: Sequence[Path]) -> Speed:
+    began = time.perf_counter()
+    found = list(pool.imap_unordered(read_timed, paths, chunksize=8))
+    took = time.perf_counter() - began
+    assert all(length for length, _ in found)
+    return Speed(len(paths) / took, sum(cpu for _, cpu in found) / len(paths))
+
+
+def read_through_fairlead(folder: Path, paths: Sequence[Path], workers: int) -> Speed:
+    """Speed from the first start to the last end; all are accepted before."""
+    with Fairlead(folder) as fairlead:
+        for first in range(0, len(paths), BATCH):
+            fairlead.submit_many("acme", list(paths[first : first + BATCH]))
+        before = cpu_of_all()
+        fairlead.run_until_idle(workers=workers)
+        cpu = cpu_of_all() - before
+        found = fairlead.documents(limit=len(paths))
+        assert {each.state for each in found} == {State.DONE}
+        began = min(each.started_at or 0.0 for each in found)
+        ended = max(each.finished_at or 0.0 for each in found)
+        return Speed(len(found) / (ended - began), cpu / len(found))
+
+
+def cpu_of_all() -> float:
+    """Processor time of this process and of all children that have ended."""
+    return sum(os.times()[:4])
+
+
+if __name__ == "__main__":
+    main()

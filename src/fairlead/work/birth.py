@@ -1,0 +1,93 @@
+"""The process that children are born from: it has the libraries, and never sees a document.
+
+To start Python and to import the libraries takes as long as dozens of documents. A process that has
+done it once can fork children that are ready at once, so that they can be replaced often. Run as
+`python -P -s -B -m fairlead.work.birth PARENT_PID`; `fairlead.work.nursery` is its other side.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import socket
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NoReturn
+
+from fairlead.errors import MissingExtra
+from fairlead.work import child
+from fairlead.work.extract import readers
+from fairlead.work.locks import die_with
+
+MAX_REQUEST_BYTES = 65_536
+
+
+def main(parent: int) -> int:
+    """Serve requests until input ends; the return value is the exit code."""
+    requests = _take_socket()
+    die_with(parent)
+    with suppress(MissingExtra):  # each child will say so itself
+        readers()
+    gc.collect()
+    gc.freeze()  # a collection in a child then leaves these pages shared
+    while True:
+        packet, descriptors, _flags, _sender = socket.recv_fds(requests, MAX_REQUEST_BYTES, 2)
+        if not packet:
+            return 0
+        reply = _serve(json.loads(packet), requests, descriptors)
+        requests.send(json.dumps(reply).encode())
+
+
+def _serve(request: dict[str, Any], requests: socket.socket, descriptors: list[int]) -> int | None:
+    if "reap" in request:
+        return os.waitstatus_to_exitcode(os.waitpid(request["reap"], 0)[1])
+    try:
+        return _fork(request["bear"], requests, descriptors) if _may_fork() else None
+    finally:
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
+def _may_fork() -> bool:
+    """Not beside threads: what they hold would be held for ever in the child."""
+    return len(list(Path("/proc/self/task").iterdir())) == 1
+
+
+def _fork(arguments: list[str], requests: socket.socket, descriptors: list[int]) -> int:
+    parent = os.getpid()
+    pid = os.fork()
+    if pid == 0:
+        _live(parent, arguments, requests, descriptors)
+    return pid
+
+
+def _live(
+    parent: int, arguments: list[str], requests: socket.socket, descriptors: list[int]
+) -> NoReturn:
+    """Be the child, with its pipes at the usual places, and never come back."""
+    code = 1
+    try:
+        requests.close()
+        os.setsid()
+        for place, descriptor in enumerate(descriptors):
+            os.dup2(descriptor, place)
+            os.close(descriptor)
+        memory, desk, manner = arguments
+        code = child.main(int(memory), parent, Path(desk), strict=manner == "strict")
+    finally:
+        os._exit(code)
+
+
+def _take_socket() -> socket.socket:
+    requests = socket.socket(fileno=os.dup(0))
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nowhere, 0)
+    os.dup2(nowhere, 1)
+    os.close(nowhere)
+    return requests
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1])))

@@ -1,0 +1,120 @@
+"""What a child writes, as it comes: frames of an untrusted hand, within bounds."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+
+from fairlead.work.limits import Limits
+from fairlead.work.wire import HEADER, MAX_NAME_BYTES, PAGES, Tag, split_part
+
+_READ_BYTES = 262_144
+_READS_AT_ONCE = 16  # a child that never stops writing must not keep its parent reading
+_NAME_AND_LENGTH = MAX_NAME_BYTES + 2
+_MOST_PAGES = 10**9
+
+
+class BadFrame(Exception):
+    """The child broke the protocol; the message says how."""
+
+
+class Inbox:
+    """Bytes from a child, cut into frames; the newest progress, and parts until the answer."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.progress: tuple[int, int] | None = None
+        self._limits = limits
+        self._longest = {
+            Tag.MESSAGE: limits.answer_bytes,
+            Tag.PROGRESS: PAGES.size,
+            Tag.PART: limits.read.unpacked_bytes + _NAME_AND_LENGTH,
+        }
+        self._buffer = bytearray()
+        self._parts: list[tuple[bytes, bytes]] = []
+        self._part_bytes = 0
+        self._room = limits.all_bytes
+
+    def expect_answer(self) -> None:
+        """Begin with a new job."""
+        self.progress = None
+        self._parts, self._part_bytes = [], 0
+        self._room = self._limits.all_bytes
+
+    def fill(self, descriptor: int) -> bool:
+        """Read what there is; True at the end of the pipe.
+
+        Raises:
+            BadFrame: more was written than any document can ask for.
+        """
+        with suppress(BlockingIOError):
+            for _ in range(_READS_AT_ONCE):
+                chunk = os.read(descriptor, _READ_BYTES)
+                if not chunk:
+                    return True
+                self._buffer += chunk
+                self._room -= len(chunk)
+                if self._room < 0:
+                    raise BadFrame("it wrote more than allowed")
+        return False
+
+    def take(self) -> bytes | None:
+        """The answer, when it is complete; progress and parts before it are kept.
+
+        Raises:
+            BadFrame: what was written is no frame, or too much.
+        """
+        while (frame := self._next()) is not None:
+            tag, body = frame
+            if tag is Tag.MESSAGE:
+                if self._buffer:
+                    raise BadFrame("it wrote more than one answer")
+                self._buffer = bytearray()  # gives back the room of a long answer
+                return body
+            if tag is Tag.PROGRESS:
+                self._keep_progress(body)
+            else:
+                self._keep_part(body)
+        return None
+
+    def take_parts(self) -> tuple[tuple[bytes, bytes], ...]:
+        """The parts that came before the answer, as names and contents."""
+        parts, self._parts = tuple(self._parts), []
+        return parts
+
+    def _next(self) -> tuple[Tag, bytes] | None:
+        """Cut a complete frame out of the buffer."""
+        if len(self._buffer) < HEADER.size:
+            return None
+        number, length = HEADER.unpack_from(self._buffer)
+        tag = self._checked(number, length)
+        end = HEADER.size + length
+        if len(self._buffer) < end:
+            return None
+        body = bytes(memoryview(self._buffer)[HEADER.size : end])
+        del self._buffer[:end]
+        return tag, body
+
+    def _checked(self, number: int, length: int) -> Tag:
+        """The tag of a frame, as soon as its length is known to be possible."""
+        if number not in self._longest:
+            raise BadFrame("it wrote what is no frame")
+        tag = Tag(number)
+        if length > self._longest[tag]:
+            raise BadFrame(f"a frame of {length} bytes is longer than allowed")
+        return tag
+
+    def _keep_progress(self, body: bytes) -> None:
+        if len(body) != PAGES.size:
+            raise BadFrame("it wrote what is no frame")
+        done, pages = PAGES.unpack(body)
+        if done <= pages <= _MOST_PAGES:
+            self.progress = done, pages
+
+    def _keep_part(self, body: bytes) -> None:
+        name, content = split_part(body)
+        self._parts.append((name, content))
+        self._part_bytes += len(content)
+        if len(self._parts) > self._limits.read.members:
+            raise BadFrame("it found more parts than allowed")
+        if self._part_bytes > self._limits.read.unpacked_bytes:
+            raise BadFrame("its parts are longer than allowed")

@@ -1,0 +1,29 @@
+"""The locks that a child puts on itself before it sees its first document.
+
+`files` and `calls` turn the keys; `missing` looks whether this machine has the locks at all.
+"""
+
+from __future__ import annotations
+
+from fairlead.work.locks.calls import has_seccomp, lock_calls
+from fairlead.work.locks.files import landlock_version, lock_files
+from fairlead.work.locks.process import die_with, lock_process
+
+__all__ = [
+    "NO_LANDLOCK",
+    "NO_SECCOMP",
+    "die_with",
+    "lock_calls",
+    "lock_files",
+    "lock_process",
+    "missing",
+]
+
+NO_LANDLOCK = "Landlock, which keeps a reading process away from files"
+NO_SECCOMP = "seccomp, which keeps a reading process away from the network and other processes"
+
+
+def missing() -> list[str]:
+    """What this machine lacks, in words; empty when a child is locked in as intended."""
+    lacks = (NO_LANDLOCK, landlock_version() == 0), (NO_SECCOMP, not has_seccomp())
+    return [what for what, is_lacking in lacks if is_lacking]

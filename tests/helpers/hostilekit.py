@@ -1,0 +1,45 @@
+"""Children that have the hostile behaviours in them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from fairlead.work.limits import Limits
+from fairlead.work.sandbox import Sandbox
+
+HERE = Path(__file__).parent
+SCRIPT = (
+    "import importlib.util, sys\n"
+    "spec = importlib.util.spec_from_file_location('hostile', {path!r})\n"
+    "hostile = importlib.util.module_from_spec(spec)\n"
+    "sys.modules['hostile'] = hostile\n"
+    "spec.loader.exec_module(hostile)\n"
+    "hostile.install(unlocked={unlocked})\n"
+)
+CHILD = "sys.exit(hostile.child._main(*sys.argv[1:]))\n"
+NURSERY = "from fairlead.work import birth\nsys.exit(birth.main(int(sys.argv[1])))\n"
+
+
+def hostile_command(sandbox: Sandbox, *, unlocked: bool = False) -> list[str]:
+    """How to start a child that does what hostile documents say."""
+    script = SCRIPT.format(path=str(HERE / "hostile.py"), unlocked=unlocked)
+    return [sys.executable, "-I", "-B", "-c", script + CHILD, *sandbox._arguments()]
+
+
+def hostile_nursery(before: str = "") -> list[str]:
+    """How to start a process that forks such children."""
+    script = SCRIPT.format(path=str(HERE / "hostile.py"), unlocked=False) + before + NURSERY
+    return [sys.executable, "-I", "-B", "-c", script, str(os.getpid())]
+
+
+class HostileSandbox(Sandbox):
+    """A child that does what hostile documents say, with its locks or without them."""
+
+    def __init__(self, limits: Limits | None = None, *, unlocked: bool = False) -> None:
+        super().__init__(limits)
+        self._unlocked = unlocked
+
+    def _command(self) -> list[str]:
+        return hostile_command(self, unlocked=self._unlocked)
