@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -89,30 +86,3 @@ def test_invoices_tell_their_fields(name: str) -> None:
 def test_many_pages_are_cut_with_a_warning() -> None:
     found = extract(CORPUS / "pages50k_shared.pdf")
     assert found.facts["warnings"] == ["only the first 5000 of 50000 pages were read"]
-
-
-UNDER_LIMITS = """
-import resource, sys
-from pathlib import Path
-from fairlead.work.extract import extract
-for limit, value in ((resource.RLIMIT_AS, 1_500_000_000), (resource.RLIMIT_FSIZE, 0),
-                     (resource.RLIMIT_NOFILE, 64)):
-    resource.setrlimit(limit, (value, value))
-for name in sys.argv[1:]:
-    assert extract(Path(name)).text, name
-print("all read")
-"""
-
-
-def test_all_are_read_by_a_process_that_may_hardly_do_anything() -> None:
-    names = [str(CORPUS / name) for name in having("ok", "ok-ocr")]
-    need_languages("eng", "osd")
-    done = subprocess.run(
-        [sys.executable, "-B", "-c", UNDER_LIMITS, *names],
-        env={"PATH": os.environ["PATH"], "HOME": "/nonexistent"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
-    assert done.stdout == "all read\n", done.stderr
