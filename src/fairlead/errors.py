@@ -6,6 +6,7 @@ FairleadError
 │   ├── InvalidCustomer
 │   ├── InvalidName
 │   ├── InvalidTrace
+│   ├── InvalidWebhook
 │   └── MissingExtra           a library of an optional extra is not installed
 ├── Refused                    a submission that was not accepted; nothing was kept
 │   ├── EmptyDocument
@@ -15,6 +16,8 @@ FairleadError
 │   ├── PendingCapReached
 │   └── IdempotencyConflict
 ├── UnknownDocument
+├── UnknownWebhook
+├── UnknownDelivery
 ├── InvalidTransition          the document's state does not allow this
 ├── NotReady                   a text was asked for that does not exist (yet)
 └── DataError                  the data folder or its disk cannot serve
@@ -56,6 +59,10 @@ class InvalidTrace(UsageError):
     """A trace for the simulator cannot be read."""
 
 
+class InvalidWebhook(UsageError):
+    """A webhook's address or kinds cannot be used, or there are too many of them."""
+
+
 class MissingExtra(UsageError):
     """A library of an optional extra is not installed."""
 
@@ -90,6 +97,14 @@ class IdempotencyConflict(Refused):
 
 class UnknownDocument(FairleadError):
     """No document has this id."""
+
+
+class UnknownWebhook(FairleadError):
+    """No webhook has this id."""
+
+
+class UnknownDelivery(FairleadError):
+    """No delivery has this id."""
 
 
 class InvalidTransition(FairleadError):

@@ -9,7 +9,6 @@ import click
 
 from fairlead.cli.common import (
     data_option,
-    document_json,
     duration,
     existing,
     json_option,
@@ -21,6 +20,7 @@ from fairlead.cli.common import (
 from fairlead.cli.submit import submit_command
 from fairlead.core.documents import Document, Place
 from fairlead.core.explain import words
+from fairlead.core.shown import document_json
 from fairlead.core.states import State
 
 

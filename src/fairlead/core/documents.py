@@ -245,6 +245,10 @@ class EventKind(StrEnum):
     CUSTOMER_RESET = "customer-reset"
     POLICY_SWITCHED = "policy-switched"
     BOUND_BROKEN = "bound-broken"
+    WEBHOOK_ADDED = "webhook-added"
+    WEBHOOK_SET = "webhook-set"
+    WEBHOOK_REMOVED = "webhook-removed"
+    WEBHOOK_DISABLED = "webhook-disabled"
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,9 +29,11 @@ from fairlead.core.fair import Clock
 from fairlead.core.fairness import Fairness
 from fairlead.core.rules import PolicyName, Rules
 from fairlead.core.states import State
+from fairlead.ports import Outbox
 from fairlead.stores.sqlite import acceptance, claims, decisions, ledger, policies, reading
 from fairlead.stores.sqlite.database import connect, our_words, prepare
 from fairlead.stores.sqlite.moment import Moment
+from fairlead.stores.sqlite.outbox import SqliteOutbox
 from fairlead.stores.sqlite.queries import sql
 from fairlead.stores.sqlite.writer import Writer
 
@@ -60,6 +62,7 @@ class SqliteStore:
         self._watcher = connect(path)
         self._watching = Lock()
         self._asked_for: PolicyName | None = None
+        self.outbox: Outbox = SqliteOutbox(self._write, self._reading)
 
     def close(self) -> None:
         """Close all connections."""

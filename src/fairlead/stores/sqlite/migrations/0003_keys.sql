@@ -1,0 +1,1 @@
+-- Keys of customers and operators come here.
