@@ -290,7 +290,9 @@ def _wholes(value: Any) -> tuple[int, ...]:
 
 def _texts(value: Any) -> tuple[str, ...]:
     parts = value.split(",") if isinstance(value, str) else value
-    return tuple(each for each in (_text(part).strip() for part in parts) if each)
+    return tuple(
+        each for each in (_text(part).strip() for part in parts) if each not in ("", "none")
+    )
 
 
 def _text_or_none(value: Any) -> str | None:

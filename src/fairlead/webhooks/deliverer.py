@@ -112,6 +112,7 @@ class Deliverer:
 
     def _forget_old(self) -> None:
         now = self._clock()
-        if self._forgot_at is None or now - self._forgot_at >= FORGET_EVERY:
-            if not self._outbox.forget(now - KEPT_SECONDS):
-                self._forgot_at = now
+        if self._forgot_at is not None and now - self._forgot_at < FORGET_EVERY:
+            return
+        if not self._outbox.forget(now - KEPT_SECONDS):
+            self._forgot_at = now

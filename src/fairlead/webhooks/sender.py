@@ -13,7 +13,7 @@ import ssl
 import time
 from collections.abc import Callable
 from contextlib import closing
-from http.client import HTTPException, HTTPResponse
+from http.client import HTTPException, HTTPResponse, LineTooLong
 from typing import Protocol
 
 from fairlead.core.webhooks import MOST_CHARACTERS, Answer, Sending
@@ -151,9 +151,10 @@ class _Bounded(io.RawIOBase):
         return True
 
     def readinto(self, buffer: memoryview, /) -> int:  # type: ignore[override] # any buffer
-        room = min(self._left, len(buffer))
+        if not self._left:
+            raise LineTooLong("answer")
         self._connection.settimeout(self._deadline.left())
-        got = self._connection.recv_into(buffer, room) if room else 0
+        got = self._connection.recv_into(buffer, min(self._left, len(buffer)))
         self._left -= got
         return got
 
