@@ -184,6 +184,7 @@ class Fairlead:
             clock=self.store.clock(),
             lane=self._sources.rules().lane,
             now=self._clock(),
+            flow=self.store.flow() if document.state is State.WAITING else None,
         )
 
     def cancel(self, id_: str) -> Document:

@@ -22,6 +22,7 @@ from fairlead.core.documents import (
 )
 from fairlead.core.fair import Clock
 from fairlead.core.fairness import Fairness
+from fairlead.core.forecast import Flow
 from fairlead.core.rules import PolicyName
 from fairlead.core.states import State
 from fairlead.core.webhooks import Answer, Delivery, NewWebhook, Sending, Webhook
@@ -242,6 +243,10 @@ class Store(Protocol):
 
     def fairness(self) -> Fairness:
         """How fair the queue is, as numbers."""
+        ...
+
+    def flow(self) -> Flow:
+        """The work of late, from which starts are forecast."""
         ...
 
     def clock(self) -> Clock:

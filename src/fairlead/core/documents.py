@@ -145,8 +145,9 @@ class Totals(NamedTuple):
 class Place(NamedTuple):
     """What goes before a waiting document, as things stand.
 
-    `tag` is the sort key of the place, `seconds` the estimated work of all that goes before, `most`
-    the others with most documents in it.
+    `tag` is the sort key of the place, `seconds` the estimated work of all that goes before,
+    `own_seconds` the part of it that is its own customer's, `most` the others with most documents
+    in it.
     """
 
     own_documents: int
@@ -154,6 +155,7 @@ class Place(NamedTuple):
     other_customers: int
     tag: float = 0.0
     seconds: float = 0.0
+    own_seconds: float = 0.0
     most: tuple[tuple[str, int], ...] = ()
 
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from fairlead.core.classic import ClassicPolicy
 from fairlead.core.documents import Customer, Document, Place
 from fairlead.core.fair import Clock, FairRule
+from fairlead.core.forecast import Ahead, Flow, Forecast, forecast
 from fairlead.core.lane import OverdueLane, waits_since
 from fairlead.core.levels import lowest_bound_passed, priority
 from fairlead.core.states import State
@@ -27,11 +28,15 @@ class Reason(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Everything there is to say about one document's place."""
+    """Everything there is to say about one document's place.
+
+    `forecast` has times; None: it does not wait, or nobody can tell.
+    """
 
     document: Document
     reasons: tuple[Reason, ...]
     place: Place | None
+    forecast: Forecast | None = None
 
 
 _WORDS = {
@@ -121,6 +126,7 @@ def explain(
     clock: Clock,
     lane: OverdueLane | None,
     now: float,
+    flow: Flow | None = None,
 ) -> Explanation:
     """All reasons for a document: its priority, then its wait, then what would change it."""
     reasons = [_why_placed(document, policy)]
@@ -135,7 +141,40 @@ def explain(
         reasons.append(why_restart(policy, customer, clock, now))
     else:
         reasons.append(why_reset(policy, customer, now))
-    return Explanation(document, tuple(reasons), place)
+    expected = None
+    if place is not None and flow is not None and not customer.paused:
+        found = forecast(_ahead(document, customer, place, policy, clock, lane, now), flow)
+        expected = None if found is None else found.at(now)
+    return Explanation(document, tuple(reasons), place, expected)
+
+
+def _ahead(
+    document: Document,
+    customer: Customer,
+    place: Place,
+    policy: ClassicPolicy | FairRule,
+    clock: Clock,
+    lane: OverdueLane | None,
+    now: float,
+) -> Ahead:
+    """What the forecast needs to know of the document's place."""
+    is_fair = isinstance(policy, FairRule)
+    waited = _wait(customer, now)
+    is_oldest = document.submitted_at == customer.oldest_waiting_at and not place.own_documents
+    latest = None
+    if lane is not None and waited is not None and is_oldest:
+        # The lane takes it when its customer is overdue, and needs a part of the work for it.
+        latest = max(0.0, lane.after - waited) + lane.share * document.estimate
+    return Ahead(
+        documents=place.own_documents + place.other_documents,
+        seconds=place.seconds,
+        behind=place.tag - clock.value if is_fair else float(document.priority),
+        is_closing=is_fair,
+        own_documents=place.own_documents,
+        own_seconds=place.own_seconds,
+        cap=customer.settings.processing_cap,
+        latest=latest,
+    )
 
 
 def _why_placed(document: Document, policy: ClassicPolicy | FairRule) -> Reason:

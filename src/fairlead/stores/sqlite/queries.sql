@@ -370,6 +370,19 @@ WHERE customer = ?1 AND queued = 1
 SELECT slot_rank, slot_seq FROM documents
 WHERE customer = ? AND queued = 1 ORDER BY slot_rank, slot_seq LIMIT 1 OFFSET ?;
 
+-- name: running
+SELECT started_at, estimate FROM documents WHERE lease_until IS NOT NULL;
+
+-- name: latest_arrivals
+SELECT submitted_at, priority, count, estimate FROM documents ORDER BY seq DESC LIMIT 1000;
+
+-- name: latest_costs
+-- Of the latest events only: looking for the latest ends among all might take long.
+SELECT d.estimate, d.seconds
+FROM events e JOIN documents d ON d.seq = e.document
+WHERE e.seq > (SELECT max(seq) FROM events) - 5000 AND e.kind = 'done' AND d.seconds IS NOT NULL
+ORDER BY e.seq DESC LIMIT 200;
+
 -- name: known_documents
 SELECT id FROM documents WHERE id IN (SELECT value FROM json_each(?));
 

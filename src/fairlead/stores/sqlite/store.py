@@ -27,6 +27,7 @@ from fairlead.core.documents import (
 )
 from fairlead.core.fair import Clock
 from fairlead.core.fairness import Fairness
+from fairlead.core.forecast import Flow
 from fairlead.core.rules import PolicyName, Rules
 from fairlead.core.states import State
 from fairlead.ports import Outbox
@@ -341,6 +342,11 @@ class SqliteStore:
         """How fair the queue is, as numbers."""
         with self._reading() as connection:
             return reading.fairness(Moment.read(connection, self._rules(), self._clock()))
+
+    def flow(self) -> Flow:
+        """The work of late, from which starts are forecast."""
+        with self._reading() as connection:
+            return reading.flow(Moment.read(connection, self._rules(), self._clock()))
 
     @contextmanager
     def _reading(self) -> Iterator[apsw.Connection]:
