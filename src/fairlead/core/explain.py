@@ -39,7 +39,35 @@ class Explanation:
     forecast: Forecast | None = None
 
 
-_WORDS = {
+class Plural(NamedTuple):
+    """A part of a sentence that depends on a number: for one, and for any other."""
+
+    by: str
+    one: str
+    other: str
+
+
+PHRASES = {
+    "standard_documents": Plural(
+        "units", "{units} standard document", "{units} standard documents"
+    ),
+    "own": Plural(
+        "own_documents",
+        "{own_documents} document of the same customer",
+        "{own_documents} documents of the same customer",
+    ),
+    "others": Plural(
+        "other_documents",
+        "{other_documents} document of others",
+        "{other_documents} documents of others",
+    ),
+    "customers": Plural(
+        "other_customers", "{other_customers} customer", "{other_customers} customers"
+    ),
+}
+"""Parts of the sentences below, by the names that stand for them there."""
+
+WORDS = {
     "count-below": "count {count} is below {bound}: priority {priority}",
     "count-not-below": "count {count} is not below {bound}: priority {priority}",
     "placed-earlier": "count {count} gave priority {priority} by the rules of that time",
@@ -50,7 +78,7 @@ _WORDS = {
         "none of its customer's earlier work was ahead of the clock: count 0, priority {priority}"
     ),
     "work-before": (
-        "its customer's earlier work lay {units} standard documents ahead of the clock: "
+        "its customer's earlier work lay {standard_documents} ahead of the clock: "
         "count {count}, priority {priority}"
     ),
     "costs": "estimated at {seconds} s of work, with a weight of {weight}",
@@ -68,10 +96,7 @@ _WORDS = {
     ),
     "overdue": "its customer has waited {seconds} s for a start and is overdue: it may go first",
     "retry": "attempt {attempts} broke ({error}): the next one comes in {seconds} s",
-    "ahead": (
-        "before it: {own_documents} of the same customer's documents, {other_documents} of others' "
-        "(other customers: {other_customers})"
-    ),
+    "ahead": "before it: {own}, {others} ({customers})",
     "next": "nothing goes before it: it starts when a worker is free",
     "processing": "it is being processed, attempt {attempts}",
     "done": "it is done",
@@ -83,7 +108,11 @@ _WORDS = {
 def words(reason: Reason) -> str:
     """The reason as a sentence in English."""
     shown = {name: _number(value) for name, value in reason.params.items()}
-    return _WORDS[reason.code].format(**shown)
+    for name, plural in PHRASES.items():
+        if plural.by in reason.params:
+            is_one = reason.params[plural.by] == 1
+            shown[name] = (plural.one if is_one else plural.other).format(**shown)
+    return WORDS[reason.code].format(**shown)
 
 
 def why_priority(document: Document, thresholds: Sequence[int]) -> Reason:
