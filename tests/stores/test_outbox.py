@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from hookkit import SECRET, added
@@ -236,3 +237,25 @@ def test_a_customer_has_so_many_webhooks_and_must_be_known(store: Store) -> None
     with pytest.raises(UnknownCustomer):
         store.outbox.add(NewWebhook("w", "nobody", "http://a.test/", ("document.done",), SECRET))
     assert len(store.outbox.webhooks("acme")) == MOST_OF_A_CUSTOMER
+
+
+def test_the_claim_is_flat_and_every_index_is_used(store: Store) -> None:
+    for number in range(20):
+        added(store, "acme", number)
+    seen: dict[str, object] = {}
+    writer = store._writer._connection  # type: ignore[attr-defined]  # of the embedded store
+    writer.exec_trace = lambda _, statement, bindings: not seen.update({statement: bindings})
+    store.outbox.test("acme-1")
+    store.outbox.settle(must_send(store), BAD, jitter=0.0)
+    store.outbox.forget(before=0.0)
+    submit_one(store, "acme")
+    store.finish(must_claim(store), DONE)
+    writer.exec_trace = None
+    plans = " ".join(
+        row[3]
+        for statement, bindings in seen.items()
+        for row in writer.execute("EXPLAIN QUERY PLAN " + statement, bindings)
+    )
+    assert not re.search(r"SCAN (deliveries|webhooks|d\b)|TEMP B-TREE", plans)
+    for index in ("webhooks_of_customer", "webhooks_due", "deliveries_due", "deliveries_settled"):
+        assert f"INDEX {index} " in plans, index
