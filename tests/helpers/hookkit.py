@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from threading import Event, Thread
@@ -28,7 +29,8 @@ class Received(NamedTuple):
 class Receiver:
     """A server on the loopback; each connection is handled in a thread of its own."""
 
-    def __init__(self, handle: Handler) -> None:
+    def __init__(self, handle: Handler, tls: ssl.SSLContext | None = None) -> None:
+        self._tls = tls
         self.requests: list[Received] = []
         self.closing = Event()
         self._handle = handle
@@ -58,8 +60,12 @@ class Receiver:
 
     def _serve(self, connection: socket.socket) -> None:
         with connection, suppress(OSError):
-            self.requests.append(read_request(connection))
-            self._handle(connection, self)
+            stream = connection
+            if self._tls is not None:
+                stream = self._tls.wrap_socket(connection, server_side=True)
+            with stream:
+                self.requests.append(read_request(stream))
+                self._handle(stream, self)
 
 
 def read_request(connection: socket.socket) -> Received:
@@ -77,8 +83,8 @@ def says(answer: bytes) -> Handler:
 
 
 @contextmanager
-def receiving(handle: Handler) -> Iterator[Receiver]:
-    receiver = Receiver(handle)
+def receiving(handle: Handler, tls: ssl.SSLContext | None = None) -> Iterator[Receiver]:
+    receiver = Receiver(handle, tls)
     try:
         yield receiver
     finally:

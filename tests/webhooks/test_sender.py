@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import shutil
 import socket
+import ssl
+import subprocess
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from hookkit import GOOD, SECRET, Receiver, receiving, says, sending
@@ -152,3 +156,38 @@ def test_plain_text_on_a_secure_port_is_no_answer() -> None:
         url = receiver.url().replace("http:", "https:")
         answer = sender(time_limit=2)(sending(url))
     assert answer.code is None
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> Path:
+    """A certificate for name.test, with its key in the same file."""
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("openssl is not installed; it makes the certificate of this test")
+    key, made = tmp_path / "key.pem", tmp_path / "made.pem"
+    command = [openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
+    command += ["-subj", "/CN=name.test", "-addext", "subjectAltName=DNS:name.test"]
+    command += ["-keyout", str(key), "-out", str(made)]
+    subprocess.run(command, check=True, capture_output=True, timeout=60)
+    both = tmp_path / "both.pem"
+    both.write_bytes(key.read_bytes() + made.read_bytes())
+    return both
+
+
+def test_a_secure_receiver_must_prove_the_name_that_was_asked_for(certificate: Path) -> None:
+    asked: list[str | None] = []
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(certificate)
+    server.sni_callback = lambda _socket, name, _context: asked.append(name)
+    trusting = ssl.create_default_context(cafile=str(certificate))
+    ours = sender(resolver=lambda _host, _port: ["127.0.0.1"], tls=trusting)
+    with receiving(says(GOOD), server) as receiver:
+        named, other = (
+            receiver.url(host).replace("http:", "https:") for host in ("name.test", "other.test")
+        )
+        assert ours(sending(named)).code == 204
+        assert "no secure connection" in (ours(sending(other)).error or "")
+        distrusting = sender(resolver=lambda _host, _port: ["127.0.0.1"])
+        assert "no secure connection" in (distrusting(sending(named)).error or "")
+        assert len(receiver.requests) == 1
+    assert asked == ["name.test", "other.test", "name.test"]

@@ -71,7 +71,7 @@ class Sender:
         try:
             target = parse(sending.url)
             with closing(self._connect(target, deadline)) as connection:
-                connection.sendall(self._request(target, sending))
+                _post(connection, self._request(target, sending), deadline)
                 return _answer(connection, deadline)
         except (_Refused, InvalidWebhook) as error:
             return Answer(None, error=str(error))
@@ -137,6 +137,14 @@ def _first_that_answers(addresses: list[str], port: int, deadline: _Deadline) ->
         except OSError:
             continue
     return socket.create_connection((addresses[-1], port), timeout=deadline.left())
+
+
+def _post(connection: socket.socket, request: bytes, deadline: _Deadline) -> None:
+    """Send it all. `sendall` would grant a secure connection the time anew for each part."""
+    left = memoryview(request)
+    while left:
+        connection.settimeout(deadline.left())
+        left = left[connection.send(left[:16_384]) :]
 
 
 class _Bounded(io.RawIOBase):
