@@ -1,4 +1,4 @@
-"""When a waiting document will start: an expectation, and a range that holds four times in five.
+"""When a waiting document will start: an expectation, and a range from one tenth to nine tenths.
 
 Work ahead is shared by the workers; what is sent meanwhile and goes before makes it longer, by the
 rate of late. The range comes from what was learnt: how far estimates are off, and how unevenly
@@ -25,7 +25,7 @@ _BUSIEST = 0.9
 _MOST_PLAYED = 500
 _NOTHING = 1e-9
 _UNKNOWN = 0.15
-"""Relative error that remains however much was learnt."""
+"""Relative error that remains however much was learnt; fitted to simulations, and cautious."""
 
 
 class Running(NamedTuple):
@@ -83,7 +83,7 @@ class Ahead:
 
 
 class Forecast(NamedTuple):
-    """Seconds or times: the expectation, and the range that starts lie in four times in five."""
+    """Seconds or times: the expectation, and the range in which four of five starts should lie."""
 
     expected: float
     low: float
@@ -172,8 +172,8 @@ def _rate(ahead: Ahead, arrived: Sequence[Arrived], learnt: _Learnt) -> _Rate:
 def _part_before(ahead: Ahead, arrived: Arrived) -> float:
     """The part of the wait during which such a document would go before.
 
-    A clock that comes nearer with the work, and runs on its own as well, is fastest at first: the
-    square fits that.
+    Under fair the clock comes nearer with the work, and runs on its own as well. The square is
+    fitted to simulations, not derived: without it starts were forecast too late.
     """
     if arrived.behind >= ahead.behind:
         return 0.0
