@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -10,6 +11,8 @@ from hypothesis import HealthCheck, settings
 
 LONGEST_TEST = 600.0
 """Seconds after which a test that waits for something that never comes ends the whole run."""
+
+os.environ["LC_ALL"] = "C.UTF-8"  # what is said must not depend on whose computer this is
 
 settings.register_profile(
     "ci",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import random
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -17,15 +19,18 @@ from fairlead.core.fair import FairRule, Placed
 from fairlead.core.fairness import Fairness
 from fairlead.core.rules import PolicyName, check_policy
 from fairlead.core.states import State
+from fairlead.core.webhooks import DEFAULT_KINDS, Delivery, NewWebhook, Webhook, check_kinds
 from fairlead.datafolder import DataFolder
 from fairlead.engines.local import LocalEngine
-from fairlead.errors import NotReady
+from fairlead.errors import NotReady, UnknownDelivery, UnknownWebhook
 from fairlead.files.local import LocalFiles
+from fairlead.ids import new_id
 from fairlead.intake import Intake, Source
 from fairlead.intake.names import check_customer
 from fairlead.ports import Files, Store
 from fairlead.settings import Explained, Settings, Sources
 from fairlead.stores.sqlite import SqliteStore
+from fairlead.webhooks import Deliverer, Networks, Sender, check_url, new_secret
 from fairlead.work.extract import ReadLimits
 from fairlead.work.limits import Limits
 from fairlead.work.sweep import Sweeper, portions
@@ -196,6 +201,7 @@ class Fairlead:
             clock=self.store.clock(),
             lane=self._sources.rules().lane,
             now=self._clock(),
+            flow=self.store.flow() if document.state is State.WAITING else None,
         )
 
     def cancel(self, id_: str) -> Document:
@@ -270,6 +276,91 @@ class Fairlead:
     def next_priority(self, customer: Customer) -> int:
         """The priority that the customer's next document would get now."""
         return self.next_place(customer).priority
+
+    # --- webhooks ---
+
+    def add_webhook(
+        self, customer: str, url: str, kinds: Iterable[str] = DEFAULT_KINDS
+    ) -> tuple[Webhook, str]:
+        """Tell a customer's own server what becomes of its documents from now on.
+
+        Returns the webhook and its secret, which is never shown again.
+        """
+        check_url(url, self._networks())
+        secret = new_secret(os.urandom(32))
+        id_ = new_id(self._clock())
+        new = NewWebhook(id_, customer, url, check_kinds(kinds), secret)
+        return self.store.outbox.add(new), secret
+
+    def webhook(self, id_: str, *, customer: str | None = None) -> Webhook:
+        """The webhook of this id; with `customer`, another one's is as good as none."""
+        found = self.store.outbox.webhook(id_)
+        if customer not in (None, found.customer):
+            raise UnknownWebhook(f"no webhook has the id {id_!r}; list those there are")
+        return found
+
+    def webhooks(self, customer: str | None = None) -> list[Webhook]:
+        """All webhooks, or those of a customer, oldest first."""
+        return self.store.outbox.webhooks(customer)
+
+    def set_webhook(
+        self,
+        id_: str,
+        *,
+        customer: str | None = None,
+        url: str | None = None,
+        kinds: Iterable[str] | None = None,
+        enabled: bool | None = None,
+    ) -> Webhook:
+        """Change a webhook; None: as it is. What waits for a disabled one goes on when enabled."""
+        self.webhook(id_, customer=customer)
+        if url is not None:
+            check_url(url, self._networks())
+        wanted = None if kinds is None else check_kinds(kinds)
+        return self.store.outbox.set(id_, url=url, kinds=wanted, enabled=enabled)
+
+    def remove_webhook(self, id_: str, *, customer: str | None = None) -> None:
+        """Forget a webhook and its deliveries."""
+        self.webhook(id_, customer=customer)
+        self.store.outbox.remove(id_)
+
+    def test_webhook(self, id_: str, *, customer: str | None = None) -> Delivery:
+        """Queue a delivery that tells of nothing; look at it again to see what came of it."""
+        self.webhook(id_, customer=customer)
+        return self.store.outbox.test(id_)
+
+    def delivery(self, id_: str, *, customer: str | None = None) -> Delivery:
+        """The delivery of this id; with `customer`, another one's is as good as none."""
+        found = self.store.outbox.delivery(id_)
+        if customer not in (None, self.webhook(found.webhook).customer):
+            raise UnknownDelivery(f"no delivery has the id {id_!r}; list those of its webhook")
+        return found
+
+    def deliveries(
+        self,
+        webhook: str,
+        *,
+        customer: str | None = None,
+        before: str | None = None,
+        limit: int = 100,
+    ) -> list[Delivery]:
+        """Deliveries of a webhook, newest first; `before` is the last id of the page before."""
+        self.webhook(webhook, customer=customer)
+        return self.store.outbox.deliveries(webhook, before=before, limit=limit)
+
+    def resend(self, id_: str, *, customer: str | None = None) -> Delivery:
+        """Send a delivery again, under its old id and with all its attempts."""
+        self.delivery(id_, customer=customer)
+        return self.store.outbox.resend(id_)
+
+    def deliverer(self) -> Deliverer:
+        """Threads that deliver what is due, until it is closed."""
+        sender = Sender(self._networks, clock=self._clock)
+        lot = random.random  # spreads attempts; nothing secret depends on it
+        return Deliverer(self.store.outbox, sender, clock=self._clock, lot=lot)
+
+    def _networks(self) -> Networks:
+        return Networks(self.settings.webhook_networks)
 
     # --- the whole ---
 

@@ -6,6 +6,7 @@ FairleadError
 │   ├── InvalidCustomer
 │   ├── InvalidName
 │   ├── InvalidTrace
+│   ├── InvalidWebhook
 │   └── MissingExtra           a library of an optional extra is not installed
 ├── Refused                    a submission that was not accepted; nothing was kept
 │   ├── EmptyDocument
@@ -15,6 +16,8 @@ FairleadError
 │   ├── PendingCapReached
 │   └── IdempotencyConflict
 ├── UnknownDocument
+├── UnknownWebhook
+├── UnknownDelivery
 ├── InvalidTransition          the document's state does not allow this
 ├── NotReady                   a text was asked for that does not exist (yet)
 ├── NoSandbox                  the machine lacks a lock that the settings ask for
@@ -27,7 +30,8 @@ FairleadError
     ├── DataInUse
     └── StoreBusy
 
-Each message is one sentence that says what was expected, what came, and what to do next.
+Each message is one sentence that says what was expected, what came, and what to do next. Each class
+has a `code`, which never changes, and a `title`, which does not depend on the case at hand.
 """
 
 from __future__ import annotations
@@ -36,102 +40,201 @@ from __future__ import annotations
 class FairleadError(Exception):
     """Base of all errors that Fairlead raises on purpose."""
 
+    code = "error"
+    title = "Something went wrong"
+
 
 class UsageError(FairleadError):
     """The call itself is wrong."""
+
+    code = "usage"
+    title = "The request is not valid"
 
 
 class InvalidSetting(UsageError):
     """A setting is unknown or has a value it cannot have."""
 
+    code = "invalid-setting"
+    title = "A setting is not valid"
+
 
 class InvalidCustomer(UsageError):
     """A customer's name is not one."""
+
+    code = "invalid-customer"
+    title = "The customer's name is not valid"
 
 
 class InvalidName(UsageError):
     """A document's name is not one."""
 
+    code = "invalid-name"
+    title = "The document's name is not valid"
+
 
 class InvalidTrace(UsageError):
     """A trace for the simulator cannot be read."""
+
+    code = "invalid-trace"
+    title = "The trace cannot be read"
+
+
+class InvalidWebhook(UsageError):
+    """A webhook's address or kinds cannot be used, or there are too many of them."""
+
+    code = "invalid-webhook"
+    title = "The webhook is not valid"
 
 
 class MissingExtra(UsageError):
     """A library of an optional extra is not installed."""
 
+    code = "missing-extra"
+    title = "A library is not installed"
+
 
 class Refused(FairleadError):
     """A submission was not accepted; nothing of it was kept."""
+
+    code = "refused"
+    title = "The submission was refused"
 
 
 class EmptyDocument(Refused):
     """The document has no bytes."""
 
+    code = "empty-document"
+    title = "The document is empty"
+
 
 class TooLarge(Refused):
     """The document has more bytes than the settings allow."""
+
+    code = "too-large"
+    title = "The document is too large"
 
 
 class UnreadableSource(Refused):
     """The file to submit is missing or may not be read."""
 
+    code = "unreadable-source"
+    title = "The file cannot be read"
+
 
 class UnknownCustomer(Refused):
     """The customer was never seen, and strict submission asks for known ones."""
+
+    code = "unknown-customer"
+    title = "The customer is not known"
 
 
 class PendingCapReached(Refused):
     """The customer has as many pending documents as its cap allows."""
 
+    code = "pending-cap-reached"
+    title = "Too many pending documents"
+
 
 class IdempotencyConflict(Refused):
     """The idempotency key was used before for another body."""
+
+    code = "idempotency-conflict"
+    title = "The idempotency key was used for other documents"
 
 
 class UnknownDocument(FairleadError):
     """No document has this id."""
 
+    code = "unknown-document"
+    title = "The document is not known"
+
+
+class UnknownWebhook(FairleadError):
+    """No webhook has this id."""
+
+    code = "unknown-webhook"
+    title = "The webhook is not known"
+
+
+class UnknownDelivery(FairleadError):
+    """No delivery has this id."""
+
+    code = "unknown-delivery"
+    title = "The delivery is not known"
+
 
 class InvalidTransition(FairleadError):
     """The document's state does not allow the action."""
+
+    code = "invalid-transition"
+    title = "The document's state does not allow this"
 
 
 class NotReady(FairleadError):
     """The document has no text (yet)."""
 
+    code = "not-ready"
+    title = "The text is not ready"
+
 
 class NoSandbox(FairleadError):
     """The machine cannot lock a reading process in as the settings ask for."""
+
+    code = "no-sandbox"
+    title = "Reading processes cannot be locked in"
 
 
 class DataError(FairleadError):
     """The data folder or its disk cannot serve."""
 
+    code = "data"
+    title = "The data cannot be used"
+
 
 class NoDataFolder(DataError):
     """There is no Fairlead data at this path."""
+
+    code = "no-data-folder"
+    title = "There is no data folder"
 
 
 class ReadOnlyData(DataError):
     """The data folder cannot be written."""
 
+    code = "read-only-data"
+    title = "The data folder cannot be written"
+
 
 class DiskFull(DataError):
     """The disk of the data folder is full."""
+
+    code = "disk-full"
+    title = "The disk is full"
 
 
 class NewerData(DataError):
     """The data folder was written by a newer version of Fairlead."""
 
+    code = "newer-data"
+    title = "The data folder belongs to a newer version"
+
 
 class DamagedData(DataError):
     """What is on disk is not what was written."""
+
+    code = "damaged-data"
+    title = "The data are damaged"
 
 
 class DataInUse(DataError):
     """Another server already works on this data folder."""
 
+    code = "data-in-use"
+    title = "The data folder is in use"
+
 
 class StoreBusy(DataError):
     """Another process kept the database locked for too long."""
+
+    code = "store-busy"
+    title = "The database is busy"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, Protocol
@@ -23,8 +23,10 @@ from fairlead.core.documents import (
 )
 from fairlead.core.fair import Clock
 from fairlead.core.fairness import Fairness
+from fairlead.core.forecast import Flow
 from fairlead.core.rules import PolicyName
 from fairlead.core.states import State
+from fairlead.core.webhooks import Answer, Delivery, NewWebhook, Sending, Webhook
 
 Opener = Callable[[], AbstractContextManager[BinaryIO]]
 """Opens what is to be stored; called when its turn comes, so that few files are open at once."""
@@ -72,8 +74,77 @@ class Files(Protocol):
         ...
 
 
+class Outbox(Protocol):
+    """Webhooks and their deliveries, which are made in the transactions of what they tell."""
+
+    def add(self, new: NewWebhook) -> Webhook:
+        """Keep a webhook; it is told of what happens from now on."""
+        ...
+
+    def webhook(self, id_: str) -> Webhook:
+        """The webhook of this id."""
+        ...
+
+    def webhooks(self, customer: str | None = None) -> list[Webhook]:
+        """All webhooks, or those of a customer, oldest first."""
+        ...
+
+    def set(
+        self,
+        id_: str,
+        *,
+        url: str | None = None,
+        kinds: tuple[str, ...] | None = None,
+        enabled: bool | None = None,
+    ) -> Webhook:
+        """Change a webhook; None: as it is. Enabling it forgets its failures."""
+        ...
+
+    def remove(self, id_: str) -> None:
+        """Forget a webhook and its deliveries; one that is not there stays so."""
+        ...
+
+    def test(self, id_: str) -> Delivery:
+        """Make a delivery that tells of nothing, due now."""
+        ...
+
+    def resend(self, id_: str) -> Delivery:
+        """Make a delivery due now, with all its attempts and under its old id."""
+        ...
+
+    def delivery(self, id_: str) -> Delivery:
+        """The delivery of this id."""
+        ...
+
+    def deliveries(
+        self, webhook: str, *, before: str | None = None, limit: int = 100
+    ) -> list[Delivery]:
+        """Deliveries of a webhook, newest first; `before` is the last id of the page before."""
+        ...
+
+    def next_at(self) -> float | None:
+        """When the next attempt is due, or the claim of one ends; None: nothing is to be sent."""
+        ...
+
+    def claim(
+        self, *, webhooks: Collection[str] = (), customers: Collection[str] = ()
+    ) -> Sending | None:
+        """The next attempt that is due, but for those of these webhooks and customers."""
+        ...
+
+    def settle(self, sending: Sending, answer: Answer, *, jitter: float) -> Saved:
+        """Save what an attempt came to; an old one changes nothing."""
+        ...
+
+    def forget(self, before: float) -> int:
+        """Remove some of the deliveries settled before a moment; return how many."""
+        ...
+
+
 class Store(Protocol):
     """The truth. Every store passes the same suite: tests/stores/."""
+
+    outbox: Outbox
 
     def close(self) -> None:
         """Let go of the database."""
@@ -177,6 +248,10 @@ class Store(Protocol):
 
     def fairness(self) -> Fairness:
         """How fair the queue is, as numbers."""
+        ...
+
+    def flow(self) -> Flow:
+        """The work of late, from which starts are forecast."""
         ...
 
     def clock(self) -> Clock:

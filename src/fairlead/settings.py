@@ -12,6 +12,7 @@ import re
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,6 +24,7 @@ from fairlead.core.parts import PartsRule
 from fairlead.core.retry import RetryRule
 from fairlead.core.rules import Rules, check_policy
 from fairlead.errors import InvalidSetting
+from fairlead.locale import LANGUAGES
 
 _log = logging.getLogger(__name__)
 
@@ -100,6 +102,12 @@ class Settings:
     max_document_bytes: int = _setting(1_000_000_000, "largest document that is accepted")
     strict_customers: bool = _setting(default=False, help_text="refuse customers never added")
     sweep_after: float = _setting(86_400.0, "seconds after which a file of no document is removed")
+    webhook_networks: tuple[str, ...] = _setting(
+        (), "networks that webhooks may lead to although they are not public"
+    )
+    language: str | None = _setting(
+        None, "language of explanations: en, es, pt, pl, de (none: the environment's)"
+    )
 
     def __post_init__(self) -> None:
         check_interval(self.reset_interval)
@@ -108,6 +116,8 @@ class Settings:
         _check_languages(self.ocr_languages)
         for name, (least, most) in _BOUNDS.items():
             _check_between(name, getattr(self, name), least, most)
+        _check_networks(self.webhook_networks)
+        _check_language(self.language)
         self.rules()
 
     def rules(self) -> Rules:
@@ -139,6 +149,21 @@ def _check_languages(languages: tuple[str, ...]) -> None:
         raise InvalidSetting(
             f"ocr_languages must be names of Tesseract's languages, such as eng; got {languages!r}"
         )
+
+
+def _check_networks(networks: tuple[str, ...]) -> None:
+    for each in networks:
+        try:
+            ip_network(each)
+        except ValueError as error:
+            raise InvalidSetting(
+                f"webhook_networks must be networks such as 10.1.0.0/16; got {each!r}: {error}"
+            ) from None
+
+
+def _check_language(language: str | None) -> None:
+    if language not in (None, *LANGUAGES):
+        raise InvalidSetting(f"language must be one of {', '.join(LANGUAGES)}; got {language!r}")
 
 
 class Explained(NamedTuple):
@@ -296,14 +321,15 @@ def _wholes(value: Any) -> tuple[int, ...]:
     return tuple(_whole(each) for each in (value.split(",") if isinstance(value, str) else value))
 
 
+def _texts(value: Any) -> tuple[str, ...]:
+    parts = value.split(",") if isinstance(value, str) else value
+    return tuple(
+        each for each in (_text(part).strip() for part in parts) if each not in ("", "none")
+    )
+
+
 def _text_or_none(value: Any) -> str | None:
     return None if value in (None, "none") else _text(value)
-
-
-def _texts(value: Any) -> tuple[str, ...]:
-    return tuple(
-        _text(each).strip() for each in (value.split(",") if isinstance(value, str) else value)
-    )
 
 
 def _number_or_none(value: Any) -> float | None:
@@ -317,7 +343,7 @@ _CONVERTERS: dict[str, tuple[Callable[[Any], Any], str]] = {
         "bool": (_truth, "true or false"),
         "tuple[int, ...]": (_wholes, "whole numbers, such as -2, -4, -6"),
         "str | None": (_text_or_none, 'a text, or "none"'),
-        "tuple[str, ...]": (_texts, "names, such as eng, deu"),
+        "tuple[str, ...]": (_texts, "texts with commas between"),
         "float | None": (_number_or_none, 'a number, or "none"'),
     }.get(str(each.type), (_text, "a text"))
     for each in fields(Settings)

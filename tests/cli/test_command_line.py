@@ -136,7 +136,7 @@ def test_why_speaks_in_words_and_in_codes(run: Run, letter: Path, data: Path) ->
     lines = run("docs", "why", document.id).stdout.splitlines()
     assert lines[0] == "count −5 is below −4: priority 3"
     assert lines[1] == (
-        "before it: 5 of the same customer's documents, 0 of others' (other customers: 0)"
+        "before it: 5 documents of the same customer, 0 documents of others (0 customers)"
     )
     assert lines[2].startswith("resets in 1,")
     assert lines[2].endswith(" s unless another document comes")

@@ -75,4 +75,4 @@ WRONG = {
 def test_a_wrong_store_is_found_out(monkeypatch: pytest.MonkeyPatch, wrong: str) -> None:
     WRONG[wrong](monkeypatch)
     with pytest.raises((AssertionError, ExceptionGroup)):
-        check_against_model(sqlite_store, max_examples=150, stateful_step_count=50, shrink=False)
+        check_against_model(sqlite_store, max_examples=600, stateful_step_count=50, shrink=False)

@@ -58,3 +58,14 @@ def test_a_lost_worker_keeps_it_busy_until_its_document_has_an_end(
     must_claim(store)
     clock.advance(LEASE * 100)
     assert not store.is_idle()
+
+
+def test_a_claim_in_vain_changes_nothing(store: Store, clock: Clock) -> None:
+    """Else an idle engine, which looks again after every change, would never come to rest."""
+    submit(store, "acme", 2)
+    store.pause("acme")
+    store.claim("worker")
+    before = store.version()
+    clock.advance(5.0)
+    assert store.claim_for(["worker", "another"]) == []
+    assert store.version() == before

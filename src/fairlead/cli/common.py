@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
@@ -15,9 +14,10 @@ from click.core import ParameterSource
 
 from fairlead.app import Fairlead
 from fairlead.core.classic import ClassicPolicy
-from fairlead.core.documents import Customer, Document
+from fairlead.core.documents import Customer
 from fairlead.core.explain import why_reset
 from fairlead.core.fairness import Fairness
+from fairlead.core.shown import moment
 from fairlead.errors import DataError, FairleadError, UsageError
 
 DEFAULT_DATA = "fairlead-data"
@@ -132,13 +132,6 @@ def safe(text: str) -> str:
     return "".join(letter if letter.isprintable() else "�" for letter in text)
 
 
-def moment(seconds: float | None) -> str | None:
-    """A time as others write it, in UTC."""
-    if seconds is None:
-        return None
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
-
-
 def duration(seconds: float | None) -> str:
     """A length of time, short."""
     if seconds is None:
@@ -149,33 +142,6 @@ def duration(seconds: float | None) -> str:
         if seconds >= 2 * size:
             return f"{seconds / size:.1f} {unit}"
     return f"{seconds:.1f} s"
-
-
-def document_json(document: Document) -> dict[str, Any]:
-    """A document as every JSON of ours shows it."""
-    return {
-        "id": document.id,
-        "customer": document.customer,
-        "name": document.name,
-        "size": document.size,
-        "sha256": document.sha256,
-        "kind": document.kind,
-        "state": document.state.value,
-        "priority": document.priority,
-        "count": document.count,
-        "policy": document.policy,
-        "urgent": document.urgent,
-        "submitted_at": moment(document.submitted_at),
-        "started_at": moment(document.started_at),
-        "finished_at": moment(document.finished_at),
-        "estimate": document.estimate,
-        "seconds": document.seconds,
-        "attempts": document.attempts,
-        "error": document.error,
-        "detail": document.detail,
-        "parent": document.parent,
-        "facts": dict(document.facts),
-    }
 
 
 def customer_json(fairlead: Fairlead, customer: Customer) -> dict[str, Any]:

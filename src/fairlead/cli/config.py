@@ -52,10 +52,10 @@ def _in_force(setting: Explained, data: Path) -> Explained:
 
 def shown(value: Any) -> str:
     """A setting's value as people read it."""
-    if isinstance(value, tuple | list):
+    if isinstance(value, tuple | list) and value:
         return ", ".join(map(str, value))
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float):
         return f"{value:g}"
-    return "none" if value is None else str(value)
+    return "none" if value in (None, (), []) else str(value)

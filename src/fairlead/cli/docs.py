@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,6 @@ import click
 
 from fairlead.cli.common import (
     data_option,
-    document_json,
     duration,
     existing,
     json_option,
@@ -21,7 +21,10 @@ from fairlead.cli.common import (
 from fairlead.cli.submit import submit_command
 from fairlead.core.documents import Document, Place
 from fairlead.core.explain import words
+from fairlead.core.forecast import Forecast
+from fairlead.core.shown import document_json, moment
 from fairlead.core.states import State
+from fairlead.locale import language_of, translator
 
 
 @click.group("docs")
@@ -99,19 +102,28 @@ def show_command(*, id_: str, data: Path, as_json: bool) -> None:
 def why_command(*, id_: str, data: Path, as_json: bool) -> None:
     """Say why a document has its priority, and what it waits for."""
     with existing(data) as fairlead:
-        found = fairlead.why(id_)
+        found, now = fairlead.why(id_), fairlead.now()
+        said = translator(fairlead.settings.language or language_of(os.environ))
     if as_json:
         reasons = [
             {"code": each.code, "params": dict(each.params), "words": words(each)}
             for each in found.reasons
         ]
-        print_json({"id": id_, "reasons": reasons, "ahead": _ahead_json(found.place)})
+        shown = {"id": id_, "reasons": reasons, "ahead": _ahead_json(found.place)}
+        print_json(shown | {"forecast": _forecast_json(found.forecast)})
         return
     for reason in found.reasons:
-        click.echo(safe(words(reason)))
+        click.echo(safe(said.reason(reason)))
     if found.place is not None and found.place.most:
-        most = ", ".join(f"{customer} ({number:,})" for customer, number in found.place.most)
-        click.echo(safe(f"whose documents go before it: {most}"))
+        click.echo(safe(said.most_ahead(found.place.most)))
+    if found.forecast is not None:
+        click.echo(said.forecast(found.forecast, now))
+
+
+def _forecast_json(found: Forecast | None) -> dict[str, str | None] | None:
+    if found is None:
+        return None
+    return {name: moment(at) for name, at in found._asdict().items()}
 
 
 def _ahead_json(place: Place | None) -> dict[str, Any] | None:

@@ -13,9 +13,10 @@ from typing import NamedTuple
 import click
 
 from fairlead.app import Fairlead
-from fairlead.cli.common import data_option, document_json, json_option, print_json, safe
+from fairlead.cli.common import data_option, json_option, print_json, safe
 from fairlead.cli.progress import pages_told, progress_bar
 from fairlead.core.documents import Document, Event
+from fairlead.core.shown import document_json
 from fairlead.core.states import State
 from fairlead.errors import FairleadError, UnreadableSource, UsageError
 from fairlead.intake.intake import check_file

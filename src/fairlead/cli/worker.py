@@ -39,13 +39,14 @@ def worker_command(*, data: Path, workers: int | None, until_idle: bool, quiet: 
         click.echo(
             f"fairlead: {fairlead.settings.workers} workers on {data}; Ctrl-C ends", err=True
         )
-        sweeper = fairlead.sweeper()
+        sweeper, deliverer = fairlead.sweeper(), fairlead.deliverer()
         try:
             engine.run(until_idle=until_idle)
             if not quiet:
                 journal.write()
         finally:
             sweeper.close()
+            deliverer.close()
     if engine.stopping is Stop.NOW:
         sys.exit(1)
 

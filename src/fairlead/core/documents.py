@@ -151,8 +151,9 @@ class Totals(NamedTuple):
 class Place(NamedTuple):
     """What goes before a waiting document, as things stand.
 
-    `tag` is the sort key of the place, `seconds` the estimated work of all that goes before, `most`
-    the others with most documents in it.
+    `tag` is the sort key of the place, `seconds` the estimated work of all that goes before,
+    `own_seconds` the part of it that is its own customer's, `most` the others with most documents
+    in it.
     """
 
     own_documents: int
@@ -160,6 +161,7 @@ class Place(NamedTuple):
     other_customers: int
     tag: float = 0.0
     seconds: float = 0.0
+    own_seconds: float = 0.0
     most: tuple[tuple[str, int], ...] = ()
 
 
@@ -268,6 +270,10 @@ class EventKind(StrEnum):
     CUSTOMER_RESET = "customer-reset"
     POLICY_SWITCHED = "policy-switched"
     BOUND_BROKEN = "bound-broken"
+    WEBHOOK_ADDED = "webhook-added"
+    WEBHOOK_SET = "webhook-set"
+    WEBHOOK_REMOVED = "webhook-removed"
+    WEBHOOK_DISABLED = "webhook-disabled"
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from fairlead.core.classic import ClassicPolicy
 from fairlead.core.documents import Customer, Document, Place
 from fairlead.core.fair import Clock, FairRule
+from fairlead.core.forecast import Ahead, Flow, Forecast, forecast
 from fairlead.core.lane import OverdueLane, waits_since
 from fairlead.core.levels import lowest_bound_passed, priority
 from fairlead.core.states import State
@@ -27,14 +28,46 @@ class Reason(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Everything there is to say about one document's place."""
+    """Everything there is to say about one document's place.
+
+    `forecast` has times; None: it does not wait, or nobody can tell.
+    """
 
     document: Document
     reasons: tuple[Reason, ...]
     place: Place | None
+    forecast: Forecast | None = None
 
 
-_WORDS = {
+class Plural(NamedTuple):
+    """A part of a sentence that depends on a number: for one, and for any other."""
+
+    by: str
+    one: str
+    other: str
+
+
+PHRASES = {
+    "standard_documents": Plural(
+        "units", "{units} standard document", "{units} standard documents"
+    ),
+    "own": Plural(
+        "own_documents",
+        "{own_documents} document of the same customer",
+        "{own_documents} documents of the same customer",
+    ),
+    "others": Plural(
+        "other_documents",
+        "{other_documents} document of others",
+        "{other_documents} documents of others",
+    ),
+    "customers": Plural(
+        "other_customers", "{other_customers} customer", "{other_customers} customers"
+    ),
+}
+"""Parts of the sentences below, by the names that stand for them there."""
+
+WORDS = {
     "count-below": "count {count} is below {bound}: priority {priority}",
     "count-not-below": "count {count} is not below {bound}: priority {priority}",
     "placed-earlier": "count {count} gave priority {priority} by the rules of that time",
@@ -45,7 +78,7 @@ _WORDS = {
         "none of its customer's earlier work was ahead of the clock: count 0, priority {priority}"
     ),
     "work-before": (
-        "its customer's earlier work lay {units} standard documents ahead of the clock: "
+        "its customer's earlier work lay {standard_documents} ahead of the clock: "
         "count {count}, priority {priority}"
     ),
     "costs": "estimated at {seconds} s of work, with a weight of {weight}",
@@ -63,10 +96,7 @@ _WORDS = {
     ),
     "overdue": "its customer has waited {seconds} s for a start and is overdue: it may go first",
     "retry": "attempt {attempts} broke ({error}): the next one comes in {seconds} s",
-    "ahead": (
-        "before it: {own_documents} of the same customer's documents, {other_documents} of others' "
-        "(other customers: {other_customers})"
-    ),
+    "ahead": "before it: {own}, {others} ({customers})",
     "next": "nothing goes before it: it starts when a worker is free",
     "processing": "it is being processed, attempt {attempts}",
     "done": "it is done",
@@ -78,7 +108,11 @@ _WORDS = {
 def words(reason: Reason) -> str:
     """The reason as a sentence in English."""
     shown = {name: _number(value) for name, value in reason.params.items()}
-    return _WORDS[reason.code].format(**shown)
+    for name, plural in PHRASES.items():
+        if plural.by in reason.params:
+            is_one = reason.params[plural.by] == 1
+            shown[name] = (plural.one if is_one else plural.other).format(**shown)
+    return WORDS[reason.code].format(**shown)
 
 
 def why_priority(document: Document, thresholds: Sequence[int]) -> Reason:
@@ -121,6 +155,7 @@ def explain(
     clock: Clock,
     lane: OverdueLane | None,
     now: float,
+    flow: Flow | None = None,
 ) -> Explanation:
     """All reasons for a document: its priority, then its wait, then what would change it."""
     reasons = [_why_placed(document, policy)]
@@ -135,7 +170,40 @@ def explain(
         reasons.append(why_restart(policy, customer, clock, now))
     else:
         reasons.append(why_reset(policy, customer, now))
-    return Explanation(document, tuple(reasons), place)
+    expected = None
+    if place is not None and flow is not None and not customer.paused:
+        found = forecast(_ahead(document, customer, place, policy, clock, lane, now), flow)
+        expected = None if found is None else found.at(now)
+    return Explanation(document, tuple(reasons), place, expected)
+
+
+def _ahead(
+    document: Document,
+    customer: Customer,
+    place: Place,
+    policy: ClassicPolicy | FairRule,
+    clock: Clock,
+    lane: OverdueLane | None,
+    now: float,
+) -> Ahead:
+    """What the forecast needs to know of the document's place."""
+    is_fair = isinstance(policy, FairRule)
+    waited = _wait(customer, now)
+    is_oldest = document.submitted_at == customer.oldest_waiting_at and not place.own_documents
+    latest = None
+    if lane is not None and waited is not None and is_oldest:
+        # The lane takes it when its customer is overdue, and needs a part of the work for it.
+        latest = max(0.0, lane.after - waited) + lane.share * document.estimate
+    return Ahead(
+        documents=place.own_documents + place.other_documents,
+        seconds=place.seconds,
+        behind=place.tag - clock.value if is_fair else float(document.priority),
+        is_closing=is_fair,
+        own_documents=place.own_documents,
+        own_seconds=place.own_seconds,
+        cap=customer.settings.processing_cap,
+        latest=latest,
+    )
 
 
 def _why_placed(document: Document, policy: ClassicPolicy | FairRule) -> Reason:

@@ -6,6 +6,8 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+import apsw
+
 from fairlead.core.costs import Look, row_of
 from fairlead.core.documents import (
     Broken,
@@ -48,6 +50,11 @@ class _Held(NamedTuple):
     urgent: int
     root: int | None
     depth: int
+
+
+def may_find(connection: apsw.Connection, now: float) -> bool:
+    """Whether a claim would find something, or something to put right."""
+    return bool(connection.execute(sql("may_find"), (now,)).get)
 
 
 def claim(moment: Moment, worker: str) -> Claim | None:

@@ -14,6 +14,7 @@ from fairlead.core.lane import OverdueLane
 from fairlead.core.rules import PolicyName, Rules
 from fairlead.stores.sqlite.queries import sql
 from fairlead.stores.sqlite.rows import THOUSANDTHS, data_text
+from fairlead.stores.sqlite.telling import tell_webhooks
 
 NOBODY = 0
 """The customer of an event that is about the whole installation."""
@@ -79,10 +80,14 @@ class Moment:
     def tell(
         self, kind: EventKind, customer: int = NOBODY, document: int | None = None, **data: object
     ) -> None:
-        """One line of the append-only record, in the transaction of what it tells."""
+        """One line of the append-only record, in the transaction of what it tells.
+
+        What the customer's webhooks are to be told of it is made at once.
+        """
         self.connection.execute(
             sql("add_event"), (self.now, kind.value, customer, document, data_text(data))
         )
+        tell_webhooks(self.connection, self.now, kind, customer, document)
 
     def _bring_clocks(self) -> None:
         """Let the clocks run up to now. The ideal server works at full pace for all who wait."""

@@ -96,6 +96,12 @@ ON CONFLICT (engine) DO UPDATE SET workers = ?2, until = ?3;
 -- name: leave
 DELETE FROM attendance WHERE engine = ? OR until <= ?;
 
+-- name: may_find
+SELECT
+  EXISTS (SELECT 1 FROM customers WHERE head_rank IS NOT NULL)
+  OR EXISTS (SELECT 1 FROM documents WHERE retry_at IS NOT NULL AND retry_at <= ?1)
+  OR EXISTS (SELECT 1 FROM documents WHERE lease_until IS NOT NULL AND lease_until < ?1);
+
 -- name: most_overdue
 SELECT id FROM customers
 WHERE head_rank IS NOT NULL AND waits_since < ? ORDER BY waits_since, id LIMIT 1;
@@ -387,6 +393,19 @@ WHERE customer = ?1 AND queued = 1
 SELECT slot_rank, slot_seq FROM documents
 WHERE customer = ? AND queued = 1 ORDER BY slot_rank, slot_seq LIMIT 1 OFFSET ?;
 
+-- name: running
+SELECT started_at, estimate FROM documents WHERE lease_until IS NOT NULL;
+
+-- name: latest_arrivals
+SELECT submitted_at, priority, count, estimate FROM documents ORDER BY seq DESC LIMIT 1000;
+
+-- name: latest_costs
+-- Of the latest events only: looking for the latest ends among all might take long.
+SELECT d.estimate, d.seconds
+FROM events e JOIN documents d ON d.seq = e.document
+WHERE e.seq > (SELECT max(seq) FROM events) - 5000 AND e.kind = 'done' AND d.seconds IS NOT NULL
+ORDER BY e.seq DESC LIMIT 200;
+
 -- name: known_documents
 SELECT id FROM documents WHERE id IN (SELECT value FROM json_each(?));
 
@@ -430,3 +449,94 @@ WHERE a.runnable > 0;
 
 -- name: lane_use
 SELECT lane_work, all_work FROM line_state;
+
+-- name: webhooks_told
+SELECT id, kinds FROM webhooks WHERE customer = ? AND enabled = 1;
+
+-- name: count_webhooks
+SELECT count(*) FROM webhooks WHERE customer = ?;
+
+-- name: select_webhook
+SELECT
+  w.id, c.name, w.url, w.kinds, w.enabled, w.created_at, w.failing_since, w.disabled_because
+FROM webhooks w JOIN customers c ON c.id = w.customer;
+
+-- name: add_webhook
+INSERT INTO webhooks (id, customer, url, kinds, secret, created_at) VALUES (?, ?, ?, ?, ?, ?);
+
+-- name: set_webhook
+UPDATE webhooks SET url = ?, kinds = ? WHERE id = ?;
+
+-- name: enable_webhook
+UPDATE webhooks SET enabled = ?, disabled_because = ?, failing_since = NULL WHERE id = ?;
+
+-- name: disable_webhook
+UPDATE webhooks SET enabled = 0, disabled_because = ? WHERE id = ? AND enabled = 1 RETURNING 1;
+
+-- name: remove_webhook
+DELETE FROM webhooks WHERE id = ? RETURNING customer;
+
+-- name: remove_deliveries
+DELETE FROM deliveries WHERE webhook = ?;
+
+-- name: refresh_webhook
+-- After anything of its deliveries changed: when the first of them is due.
+UPDATE webhooks SET due_at = (
+  SELECT due_at FROM deliveries INDEXED BY deliveries_due
+  WHERE webhook = webhooks.id AND due_at IS NOT NULL ORDER BY due_at, seq LIMIT 1)
+WHERE id = ?;
+
+-- name: add_delivery
+INSERT INTO deliveries (webhook, kind, document, body, created_at, due_at)
+VALUES (?, ?, ?, ?, ?, ?) RETURNING seq;
+
+-- name: select_delivery
+SELECT
+  'msg_' || webhook || '_' || seq, webhook, kind, document, delivered, created_at, attempts,
+  due_at, last_at, code, answer, error
+FROM deliveries;
+
+-- name: next_delivery_at
+SELECT due_at FROM webhooks INDEXED BY webhooks_due
+WHERE enabled = 1 AND due_at IS NOT NULL ORDER BY due_at LIMIT 1;
+
+-- name: webhook_due
+-- The webhook that has waited longest, but for those that have enough under way.
+SELECT w.id FROM webhooks w INDEXED BY webhooks_due JOIN customers c ON c.id = w.customer
+WHERE w.enabled = 1 AND w.due_at IS NOT NULL AND w.due_at <= ?1
+  AND w.id NOT IN (SELECT value FROM json_each(?2))
+  AND c.name NOT IN (SELECT value FROM json_each(?3))
+ORDER BY w.due_at LIMIT 1;
+
+-- name: first_delivery_due
+SELECT seq FROM deliveries INDEXED BY deliveries_due
+WHERE webhook = ? AND due_at IS NOT NULL ORDER BY due_at, seq LIMIT 1;
+
+-- name: claim_delivery
+UPDATE deliveries SET fence = fence + 1, attempts = attempts + 1, due_at = ? WHERE seq = ?;
+
+-- name: sending
+SELECT 'msg_' || d.webhook || '_' || d.seq, d.fence, w.id, c.name, w.url, w.secret, d.body
+FROM deliveries d JOIN webhooks w ON w.id = d.webhook JOIN customers c ON c.id = w.customer
+WHERE d.seq = ?;
+
+-- name: held_delivery
+SELECT attempts FROM deliveries WHERE seq = ? AND fence = ? AND due_at IS NOT NULL;
+
+-- name: settle_delivery
+UPDATE deliveries SET
+  due_at = ?, delivered = ?, last_at = ?, code = ?, answer = ?, error = ?
+WHERE seq = ?;
+
+-- name: note_answer
+UPDATE webhooks SET failing_since = CASE WHEN ?2 THEN NULL ELSE coalesce(failing_since, ?3) END
+WHERE id = ?1 RETURNING failing_since;
+
+-- name: resend_delivery
+UPDATE deliveries SET due_at = ?, delivered = 0, attempts = 0 WHERE seq = ?;
+
+-- name: forget_deliveries
+DELETE FROM deliveries WHERE seq IN (
+  SELECT seq FROM deliveries INDEXED BY deliveries_settled
+  WHERE due_at IS NULL AND last_at < ? LIMIT ?)
+RETURNING 1;

@@ -10,6 +10,7 @@ import apsw
 
 from fairlead.core.documents import Customer, Document, Event, Place, Totals
 from fairlead.core.fairness import Fairness, Overdue, Share, jain_index
+from fairlead.core.forecast import Arrived, Flow, Pair, Running
 from fairlead.core.states import State
 from fairlead.errors import UnknownCustomer, UnknownDocument
 from fairlead.stores.sqlite import rows
@@ -102,6 +103,7 @@ def place(connection: apsw.Connection, id_: str) -> Place | None:
         other_customers=len(others),
         tag=tag,
         seconds=own[1] + sum(seconds for _, _, seconds in others),
+        own_seconds=own[1],
         most=tuple((name, number) for name, number, _ in others[:MOST_NAMED]),
     )
 
@@ -131,6 +133,21 @@ def _most_overdue(moment: Moment) -> Overdue | None:
         return None
     _, since, runnable_since, _, name = row
     return Overdue(name, max(0.0, moment.now - max(since, runnable_since)))
+
+
+def flow(moment: Moment) -> Flow:
+    """The work of late. It reads a bounded number of rows, however many there are."""
+    run, now = moment.connection.execute, moment.now
+    unit = moment.rules.unit
+    return Flow(
+        workers=moment.workers,
+        running=tuple(Running(max(0.0, now - since), cost) for since, cost in run(sql("running"))),
+        arrived=tuple(
+            Arrived(max(0.0, now - at), -count * unit if moment.is_fair else level, cost)
+            for at, level, count, cost in run(sql("latest_arrivals"))
+        ),
+        pairs=tuple(Pair(*row) for row in run(sql("latest_costs"))),
+    )
 
 
 def known_documents(connection: apsw.Connection, ids: Iterable[str]) -> set[str]:

@@ -28,11 +28,14 @@ from fairlead.core.documents import (
 )
 from fairlead.core.fair import Clock
 from fairlead.core.fairness import Fairness
+from fairlead.core.forecast import Flow
 from fairlead.core.rules import PolicyName, Rules
 from fairlead.core.states import State
+from fairlead.ports import Outbox
 from fairlead.stores.sqlite import acceptance, claims, decisions, ledger, policies, reading
 from fairlead.stores.sqlite.database import connect, our_words, prepare
 from fairlead.stores.sqlite.moment import Moment
+from fairlead.stores.sqlite.outbox import SqliteOutbox
 from fairlead.stores.sqlite.queries import sql
 from fairlead.stores.sqlite.writer import Writer
 
@@ -61,6 +64,7 @@ class SqliteStore:
         self._watcher = connect(path)
         self._watching = Lock()
         self._asked_for: PolicyName | None = None
+        self.outbox: Outbox = SqliteOutbox(self._write, self._reading)
 
     def close(self) -> None:
         """Close all connections."""
@@ -95,6 +99,8 @@ class SqliteStore:
 
     def _claims(self, connection: apsw.Connection, workers: Sequence[str]) -> Iterator[Claim]:
         for worker in workers:
+            if not claims.may_find(connection, self._clock()):
+                return  # and nothing is written: who waits for a change is not woken by it
             claim = self._act(connection, claims.claim, worker)
             if claim is None:
                 return
@@ -345,6 +351,11 @@ class SqliteStore:
         """How fair the queue is, as numbers."""
         with self._reading() as connection:
             return reading.fairness(Moment.read(connection, self._rules(), self._clock()))
+
+    def flow(self) -> Flow:
+        """The work of late, from which starts are forecast."""
+        with self._reading() as connection:
+            return reading.flow(Moment.read(connection, self._rules(), self._clock()))
 
     @contextmanager
     def _reading(self) -> Iterator[apsw.Connection]:

@@ -1,0 +1,107 @@
+"""A translator: everything that customers read, in one language."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, tzinfo
+from functools import cache
+
+from fairlead.core.explain import PHRASES, WORDS, Plural, Reason
+from fairlead.core.failures import SENTENCES
+from fairlead.core.forecast import Forecast
+from fairlead.errors import FairleadError
+from fairlead.locale.catalogue import catalogue
+from fairlead.locale.formats import FORMATS
+from fairlead.locale.negotiate import DEFAULT, LANGUAGES
+from fairlead.locale.texts import FORECAST, FORECAST_NOW, LENGTHS, MOST_AHEAD
+
+_SYMBOLS = ((86_400, "d"), (3600, "h"), (60, "min"))
+
+
+@cache
+def translator(language: str) -> Translator:
+    """The translator of one of our languages; of any other, the English one."""
+    return Translator(language if language in LANGUAGES else DEFAULT)
+
+
+class Translator:
+    """Speaks one language. A text that it lacks is said in English."""
+
+    def __init__(self, language: str) -> None:
+        self.language = language
+        self._format = FORMATS[language]
+
+    def reason(self, reason: Reason) -> str:
+        """A reason of an explanation as a sentence."""
+        params = dict(reason.params)
+        if reason.code == "failed" and self.language != DEFAULT:
+            params["detail"] = self.failure(params["error"])
+        shown = {name: self._shown(value) for name, value in params.items()}
+        for name, plural in PHRASES.items():
+            if plural.by in params:
+                shown[name] = self._counted(plural, params[plural.by]).format(**shown)
+        return self._said(WORDS[reason.code]).format(**shown)
+
+    def failure(self, code: str) -> str:
+        """What a failure code means, as a sentence to the customer."""
+        return self._said(SENTENCES.get(code, code))
+
+    def title(self, error: FairleadError | type[FairleadError]) -> str:
+        """What an error is called, whatever the case at hand."""
+        return self._said(error.title)
+
+    def forecast(self, forecast: Forecast, now: float) -> str:
+        """When a document is expected to start, as a sentence."""
+        expected, low, high = (max(0.0, each - now) for each in forecast)
+        if high < 1:
+            return self._said(FORECAST_NOW)
+        shown = {"expected": self.short_duration(expected), "low": self.short_duration(low)}
+        shown["high"] = self.short_duration(high)
+        low_number, _, low_unit = shown["low"].partition(" ")
+        if shown["high"].endswith(f" {low_unit}"):
+            shown["low"] = low_number  # "1 to 6 min"
+        return self._said(FORECAST).format(**shown)
+
+    def most_ahead(self, most: Sequence[tuple[str, int]]) -> str:
+        """Whose documents go before, as a sentence."""
+        named = ", ".join(f"{name} ({self.number(number)})" for name, number in most)
+        return self._said(MOST_AHEAD).format(most=named)
+
+    def number(self, value: float) -> str:
+        """A number with its thousands apart, and a real minus sign."""
+        form = self._format
+        plain = f"{abs(value):,}" if abs(value) >= form.least_grouped else f"{abs(value)}"
+        marks = str.maketrans({",": form.group, ".": form.decimal})
+        return ("−" if value < 0 else "") + plain.translate(marks)
+
+    def duration(self, seconds: float) -> str:
+        """A length of time in whole words, such as 3 minutes."""
+        size = next((size for size in LENGTHS if round(seconds) >= 2 * size), 1)
+        number = round(seconds / size)
+        return self._counted(LENGTHS[size], number).format(number=self.number(number))
+
+    def short_duration(self, seconds: float) -> str:
+        """A length of time with the symbols that all our languages share, such as 3 min."""
+        for size, symbol in _SYMBOLS:
+            if seconds >= 2 * size:
+                return f"{self.number(round(seconds / size))} {symbol}"
+        return f"{self.number(round(seconds))} s"
+
+    def moment(self, seconds: float, zone: tzinfo = UTC) -> str:
+        """A time, with the name of its zone."""
+        found = datetime.fromtimestamp(seconds, zone)
+        return f"{found.strftime(self._format.moment)} {found.tzname()}"
+
+    def _said(self, text: str) -> str:
+        return catalogue(self.language).get(text, (text,))[0]
+
+    def _counted(self, plural: Plural, number: int) -> str:
+        forms = catalogue(self.language).get(plural.one)
+        if forms is None or len(forms) != self._format.forms:
+            return plural.one if number == 1 else plural.other
+        return forms[self._format.form(abs(number))]
+
+    def _shown(self, value: object) -> str:
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return self.number(value)
+        return str(value)

@@ -1,0 +1,272 @@
+"""Webhooks and their deliveries: who is told, what is due, and what came of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection
+from contextlib import AbstractContextManager
+from typing import Protocol, TypeVar
+
+import apsw
+
+from fairlead.core.documents import EventKind, Saved
+from fairlead.core.webhooks import (
+    LEASE,
+    MOST_CHARACTERS,
+    MOST_OF_A_CUSTOMER,
+    TEST_KIND,
+    Answer,
+    Delivery,
+    NewWebhook,
+    Sending,
+    Status,
+    Webhook,
+    is_given_up,
+    next_delay,
+)
+from fairlead.errors import InvalidWebhook, UnknownDelivery, UnknownWebhook
+from fairlead.stores.sqlite.decisions import find_customer
+from fairlead.stores.sqlite.moment import Moment
+from fairlead.stores.sqlite.queries import sql
+from fairlead.stores.sqlite.rows import Row
+from fairlead.stores.sqlite.telling import add_delivery
+
+T = TypeVar("T")
+
+_FORGET_AT_ONCE = 1000
+
+
+class Write(Protocol):
+    """Makes one change in a transaction."""
+
+    def __call__(self, action: Callable[[Moment], T], *, durable: bool = True) -> T:
+        """Run the action; return when it is committed."""
+        ...
+
+
+class SqliteOutbox:
+    """Every change is one transaction of the store."""
+
+    def __init__(
+        self, write: Write, reading: Callable[[], AbstractContextManager[apsw.Connection]]
+    ) -> None:
+        self._write = write
+        self._reading = reading
+
+    # --- webhooks ---
+
+    def add(self, new: NewWebhook) -> Webhook:
+        """Keep a webhook; it is told of what happens from now on."""
+        self._write(lambda moment: _add(moment, new))
+        return self.webhook(new.id)
+
+    def webhook(self, id_: str) -> Webhook:
+        """The webhook of this id."""
+        with self._reading() as connection:
+            return _webhook(connection, id_)
+
+    def webhooks(self, customer: str | None = None) -> list[Webhook]:
+        """All webhooks, or those of a customer, oldest first."""
+        query = sql("select_webhook") + " WHERE ?1 IS NULL OR c.name = ?1 ORDER BY w.id"
+        with self._reading() as connection:
+            return [_webhook_of(row) for row in connection.execute(query, (customer,))]
+
+    def set(
+        self,
+        id_: str,
+        *,
+        url: str | None = None,
+        kinds: tuple[str, ...] | None = None,
+        enabled: bool | None = None,
+    ) -> Webhook:
+        """Change a webhook; None: as it is. Enabling it forgets its failures."""
+        self._write(lambda moment: _set(moment, id_, url, kinds, enabled))
+        return self.webhook(id_)
+
+    def remove(self, id_: str) -> None:
+        """Forget a webhook and its deliveries; one that is not there stays so."""
+        self._write(lambda moment: _remove(moment, id_))
+
+    # --- deliveries ---
+
+    def test(self, id_: str) -> Delivery:
+        """Make a delivery that tells of nothing, due now."""
+        return self.delivery(self._write(lambda moment: _test(moment, id_)))
+
+    def resend(self, id_: str) -> Delivery:
+        """Make a delivery due now, with all its attempts and under its old id."""
+        self._write(lambda moment: _resend(moment, id_))
+        return self.delivery(id_)
+
+    def delivery(self, id_: str) -> Delivery:
+        """The delivery of this id."""
+        with self._reading() as connection:
+            return _delivery(connection, id_)
+
+    def deliveries(
+        self, webhook: str, *, before: str | None = None, limit: int = 100
+    ) -> list[Delivery]:
+        """Deliveries of a webhook, newest first; `before` is the last id of the page before."""
+        number = None if before is None else _number_in(before)
+        query = sql("select_delivery") + (
+            " WHERE webhook = ?1 AND (?2 IS NULL OR seq < ?2) ORDER BY seq DESC LIMIT ?3"
+        )
+        with self._reading() as connection:
+            found = connection.execute(query, (webhook, number, limit))
+            return [_delivery_of(row) for row in found]
+
+    # --- sending ---
+
+    def next_at(self) -> float | None:
+        """When the next attempt is due, or the claim of one ends; None: nothing is to be sent."""
+        with self._reading() as connection:
+            found: float | None = connection.execute(sql("next_delivery_at")).get
+            return found
+
+    def claim(
+        self, *, webhooks: Collection[str] = (), customers: Collection[str] = ()
+    ) -> Sending | None:
+        """The next attempt that is due, but for those of these webhooks and customers.
+
+        It is held for as long as any attempt may take; of one that nobody settled, another
+        attempt comes after that. So a crash repeats a delivery and never loses it.
+        """
+        busy = (json.dumps(list(webhooks)), json.dumps(list(customers)))
+        return self._write(lambda moment: _claim(moment, busy), durable=False)
+
+    def settle(self, sending: Sending, answer: Answer, *, jitter: float) -> Saved:
+        """Save what an attempt came to; an old one changes nothing. `jitter`: by lot, 0 to 1."""
+        return self._write(lambda moment: _settle(moment, sending, answer, jitter))
+
+    def forget(self, before: float) -> int:
+        """Remove some of the deliveries settled before a moment; return how many."""
+        values = (before, _FORGET_AT_ONCE)
+
+        def forget(moment: Moment) -> int:
+            return len(moment.connection.execute(sql("forget_deliveries"), values).fetchall())
+
+        return self._write(forget)
+
+
+def _add(moment: Moment, new: NewWebhook) -> None:
+    customer = find_customer(moment, new.customer)
+    number: int = moment.connection.execute(sql("count_webhooks"), (customer,)).get
+    if number >= MOST_OF_A_CUSTOMER:
+        raise InvalidWebhook(
+            f"customer {new.customer!r} has {number} webhooks, and more than "
+            f"{MOST_OF_A_CUSTOMER} are not kept; remove one first"
+        )
+    values = (new.id, customer, new.url, json.dumps(new.kinds), new.secret, moment.now)
+    moment.connection.execute(sql("add_webhook"), values)
+    moment.tell(EventKind.WEBHOOK_ADDED, customer, webhook=new.id)
+
+
+def _set(
+    moment: Moment,
+    id_: str,
+    url: str | None,
+    kinds: tuple[str, ...] | None,
+    enabled: bool | None,  # noqa: FBT001 (handed on by name)
+) -> None:
+    known = _webhook(moment.connection, id_)
+    asked = known.kinds if kinds is None else kinds
+    values = (known.url if url is None else url, json.dumps(asked), id_)
+    moment.connection.execute(sql("set_webhook"), values)
+    if enabled is not None and enabled != known.enabled:
+        because = None if enabled else "by hand"
+        moment.connection.execute(sql("enable_webhook"), (int(enabled), because, id_))
+    customer = find_customer(moment, known.customer)
+    is_on = known.enabled if enabled is None else enabled
+    moment.tell(EventKind.WEBHOOK_SET, customer, webhook=id_, enabled=is_on)
+
+
+def _remove(moment: Moment, id_: str) -> None:
+    moment.connection.execute(sql("remove_deliveries"), (id_,))
+    customer: int | None = moment.connection.execute(sql("remove_webhook"), (id_,)).get
+    if customer is not None:
+        moment.tell(EventKind.WEBHOOK_REMOVED, customer, webhook=id_)
+
+
+def _test(moment: Moment, id_: str) -> str:
+    if not _webhook(moment.connection, id_).enabled:
+        raise InvalidWebhook(f"webhook {id_} is disabled; enable it, then test it")
+    number = add_delivery(moment.connection, moment.now, id_, TEST_KIND, {"webhook": id_})
+    return f"msg_{id_}_{number}"
+
+
+def _resend(moment: Moment, id_: str) -> None:
+    found = _delivery(moment.connection, id_)
+    moment.connection.execute(sql("resend_delivery"), (moment.now, _number_in(id_)))
+    moment.connection.execute(sql("refresh_webhook"), (found.webhook,))
+
+
+def _claim(moment: Moment, busy: tuple[str, str]) -> Sending | None:
+    webhook: str | None = moment.connection.execute(sql("webhook_due"), (moment.now, *busy)).get
+    if webhook is None:
+        return None
+    number: int = moment.connection.execute(sql("first_delivery_due"), (webhook,)).get
+    moment.connection.execute(sql("claim_delivery"), (moment.now + LEASE, number))
+    moment.connection.execute(sql("refresh_webhook"), (webhook,))
+    row = moment.connection.execute(sql("sending"), (number,)).fetchone()
+    assert row is not None  # noqa: S101 (claimed in this transaction)
+    return Sending(*row)
+
+
+def _settle(moment: Moment, sending: Sending, answer: Answer, jitter: float) -> Saved:
+    held = (_number_in(sending.id), sending.fence)
+    attempts: int | None = moment.connection.execute(sql("held_delivery"), held).get
+    if attempts is None:
+        return Saved.STALE
+    delay = None if answer.is_good or answer.is_gone else next_delay(attempts, jitter)
+    due_at = None if delay is None else moment.now + delay
+    said = (answer.code, answer.text[:MOST_CHARACTERS], answer.error)
+    values = (due_at, int(answer.is_good), moment.now, *said, held[0])
+    moment.connection.execute(sql("settle_delivery"), values)
+    failing = (sending.webhook, int(answer.is_good), moment.now)
+    since: float | None = moment.connection.execute(sql("note_answer"), failing).get
+    moment.connection.execute(sql("refresh_webhook"), (sending.webhook,))
+    if answer.is_gone:
+        _disable(moment, sending, "the receiver answered 410 Gone")
+    elif delay is None and is_given_up(since, now=moment.now):
+        _disable(moment, sending, "all attempts of more than a day have failed")
+    return Saved.SAVED
+
+
+def _disable(moment: Moment, sending: Sending, because: str) -> None:
+    query, values = sql("disable_webhook"), (because, sending.webhook)
+    if moment.connection.execute(query, values).get is not None:
+        customer = find_customer(moment, sending.customer)
+        moment.tell(EventKind.WEBHOOK_DISABLED, customer, webhook=sending.webhook, because=because)
+
+
+def _webhook(connection: apsw.Connection, id_: str) -> Webhook:
+    row = connection.execute(sql("select_webhook") + " WHERE w.id = ?", (id_,)).fetchone()
+    if row is None:
+        raise UnknownWebhook(f"no webhook has the id {id_!r}; list those there are")
+    return _webhook_of(row)
+
+
+def _webhook_of(row: Row) -> Webhook:
+    id_, customer, url, kinds, enabled, *others = row
+    return Webhook(id_, customer, url, tuple(json.loads(kinds)), bool(enabled), *others)
+
+
+def _delivery(connection: apsw.Connection, id_: str) -> Delivery:
+    query = sql("select_delivery") + " WHERE seq = ?"
+    row = connection.execute(query, (_number_in(id_),)).fetchone()
+    if row is None or row[0] != id_:
+        raise UnknownDelivery(f"no delivery has the id {id_!r}; list those of its webhook")
+    return _delivery_of(row)
+
+
+def _delivery_of(row: Row) -> Delivery:
+    id_, webhook, kind, document, delivered, created_at, attempts, due_at, *last = row
+    settled = Status.DELIVERED if delivered else Status.FAILED
+    status = settled if due_at is None else Status.PENDING
+    return Delivery(id_, webhook, kind, document, status, created_at, attempts, due_at, *last)
+
+
+def _number_in(id_: str) -> int:
+    """The number of a delivery in its id; 0, which none has, where it is no such id."""
+    number = id_.rpartition("_")[2]
+    return int(number) if number.isascii() and number.isdigit() and len(number) < 19 else 0

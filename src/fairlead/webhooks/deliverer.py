@@ -1,0 +1,118 @@
+"""The deliverer: makes the attempts that are due, several at once, in threads of its own.
+
+A receiver that answers slowly holds up itself: at most two attempts at a webhook and four of a
+customer are under way at once, of sixteen in all.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from threading import Condition, Thread
+
+from fairlead.core.webhooks import Answer, Sending
+from fairlead.errors import DataError
+from fairlead.ports import Outbox
+from fairlead.webhooks.sender import Send
+
+AT_ONCE = 16
+AT_ONCE_TO_A_WEBHOOK = 2
+AT_ONCE_OF_A_CUSTOMER = 4
+LOOK_EVERY = 0.25
+"""Seconds between two looks at whether anything is due; a look is one small read."""
+KEPT_SECONDS = 30 * 86_400.0
+FORGET_EVERY = 3600.0
+
+
+class Deliverer:
+    """Delivers until it is closed.
+
+    `clock` gives the store's time and `lot` a number from 0 to 1, by which attempts are spread.
+    """
+
+    def __init__(
+        self,
+        outbox: Outbox,
+        send: Send,
+        *,
+        clock: Callable[[], float],
+        lot: Callable[[], float],
+    ) -> None:
+        self._outbox = outbox
+        self._send = send
+        self._clock = clock
+        self._lot = lot
+        self._forgot_at: float | None = None
+        self._under_way: list[Sending] = []
+        self._is_closing = False
+        self._changed = Condition()
+        self._thread = Thread(target=self._work, name="fairlead-deliverer", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """End when the attempts under way are over, each of which has its time limit."""
+        with self._changed:
+            self._is_closing = True
+            self._changed.notify_all()
+        self._thread.join()
+        with self._changed:
+            self._changed.wait_for(lambda: not self._under_way)
+
+    def _work(self) -> None:
+        while not self._is_closing:
+            try:
+                began = self._begin_one()
+                self._forget_old()
+            except DataError:  # a full disk or a locked store: the next look comes
+                began = False
+            with self._changed:
+                if not began and not self._is_closing:
+                    self._changed.wait(LOOK_EVERY)
+
+    def _begin_one(self) -> bool:
+        """Begin an attempt; False: nothing is due, or too much is under way."""
+        webhooks, customers = self._busy()
+        due = self._outbox.next_at()
+        if webhooks is None or due is None or due > self._clock():
+            return False
+        sending = self._outbox.claim(webhooks=webhooks, customers=customers)
+        if sending is None:
+            return False
+        with self._changed:
+            self._under_way.append(sending)
+        name = f"fairlead-delivery-{sending.id}"
+        Thread(target=self._deliver, args=(sending,), name=name, daemon=True).start()
+        return True
+
+    def _busy(self) -> tuple[list[str] | None, list[str]]:
+        """Webhooks and customers with enough under way; None: there is no room at all."""
+        with self._changed:
+            if len(self._under_way) >= AT_ONCE:
+                return None, []
+            webhooks = Counter(each.webhook for each in self._under_way)
+            customers = Counter(each.customer for each in self._under_way)
+        return (
+            [id_ for id_, number in webhooks.items() if number >= AT_ONCE_TO_A_WEBHOOK],
+            [name for name, number in customers.items() if number >= AT_ONCE_OF_A_CUSTOMER],
+        )
+
+    def _deliver(self, sending: Sending) -> None:
+        try:
+            self._settle(sending, self._send(sending))
+        finally:
+            with self._changed:
+                self._under_way.remove(sending)
+                self._changed.notify_all()
+
+    def _settle(self, sending: Sending, answer: Answer) -> None:
+        try:
+            self._outbox.settle(sending, answer, jitter=self._lot())
+        except DataError:  # not saved: another attempt comes when the claim ends
+            return
+
+    def _forget_old(self) -> None:
+        now = self._clock()
+        if self._forgot_at is not None and now - self._forgot_at < FORGET_EVERY:
+            return
+        if not self._outbox.forget(now - KEPT_SECONDS):
+            self._forgot_at = now

@@ -1,0 +1,80 @@
+"""The URLs of webhooks: checked when they are given, and taken apart when they are called."""
+
+from __future__ import annotations
+
+import socket
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from fairlead.errors import InvalidWebhook
+from fairlead.webhooks.addresses import Networks
+
+MOST_CHARACTERS = 2000
+_PORTS = {"http": 80, "https": 443}
+
+
+class Target(NamedTuple):
+    """Where a URL leads. `path` is what is asked for there, with the query."""
+
+    is_secure: bool
+    host: str
+    port: int
+    path: str
+
+    @property
+    def authority(self) -> str:
+        """Host and port as the header `Host` has them."""
+        shown = f"[{self.host}]" if ":" in self.host else self.host
+        is_usual = self.port == _PORTS["https" if self.is_secure else "http"]
+        return shown if is_usual else f"{shown}:{self.port}"
+
+
+def check_url(url: str, networks: Networks) -> str:
+    """The URL, if it may be one of a webhook; refuses others in one sentence.
+
+    A host that is written as an address is checked here already. A name is not looked up: what
+    counts is the address at each connection.
+    """
+    target = parse(url)
+    for address in _numeric(target.host):
+        if not networks.allows(address):
+            raise InvalidWebhook(
+                f"a webhook must lead to a public address; {target.host} is {address}, which is "
+                "not; use another one, or let the operator allow its network (webhook_networks)"
+            )
+    return url
+
+
+def parse(url: str) -> Target:
+    """Take a URL apart; refuses what a webhook cannot have."""
+    if len(url) > MOST_CHARACTERS or not url.isascii() or not url.isprintable() or " " in url:
+        raise InvalidWebhook(
+            f"a webhook's URL must have at most {MOST_CHARACTERS} plain ASCII characters and no "
+            "spaces; write other letters percent-encoded, and names in Punycode"
+        )
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise InvalidWebhook(f"a webhook's URL cannot be read: {error}; mend it") from None
+    if parts.scheme not in _PORTS:
+        raise InvalidWebhook(
+            f"a webhook's URL must begin with https:// or http://; got {parts.scheme!r}"
+        )
+    if parts.username is not None or parts.password is not None or "\\" in url:
+        raise InvalidWebhook(
+            "a webhook's URL must not hold a name or password; deliveries are signed instead"
+        )
+    if not parts.hostname or port == 0:
+        raise InvalidWebhook("a webhook's URL must name a host, such as https://example.com/hook")
+    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    return Target(parts.scheme == "https", parts.hostname, port or _PORTS[parts.scheme], path)
+
+
+def _numeric(host: str) -> list[str]:
+    """The address that a host is a spelling of (decimal, octal and so on too); none for names."""
+    try:
+        found = socket.getaddrinfo(host, None, flags=socket.AI_NUMERICHOST)
+    except (OSError, UnicodeError):
+        return []
+    return sorted({str(each[4][0]) for each in found})

@@ -1,0 +1,150 @@
+"""The deliverer: what is due goes out, a slow receiver holds up nobody, a crash loses nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Condition, Event
+from typing import Any
+
+import pytest
+from hookkit import GOOD, added, receiving, says
+from standardwebhooks import Webhook
+from storekit import DONE, Clock, RulesInForce, must_claim, sqlite_store, submit_one
+
+from fairlead import Fairlead
+from fairlead.core.webhooks import LEASE, Answer, Sending, Status
+from fairlead.errors import InvalidWebhook, StoreBusy, UnknownDelivery, UnknownWebhook
+from fairlead.ports import Store
+from fairlead.webhooks import Deliverer
+from fairlead.webhooks.deliverer import AT_ONCE_OF_A_CUSTOMER, AT_ONCE_TO_A_WEBHOOK
+
+
+class Post:
+    """Takes attempts instead of a network; those to slow URLs wait until it is opened."""
+
+    def __init__(self) -> None:
+        self.sent: list[Sending] = []
+        self.gate = Event()
+        self._changed = Condition()
+
+    def __call__(self, sending: Sending) -> Answer:
+        with self._changed:
+            self.sent.append(sending)
+            self._changed.notify_all()
+        if "slow" in sending.url:
+            self.gate.wait()
+        return Answer(204)
+
+    def wait_for(self, number: int, customer: str) -> None:
+        with self._changed:
+            self._changed.wait_for(
+                lambda: sum(each.customer == customer for each in self.sent) >= number
+            )
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def store(tmp_path: Path, clock: Clock) -> Iterator[Store]:
+    store = sqlite_store(tmp_path, RulesInForce(), clock)
+    yield store
+    store.close()
+
+
+def deliverer(store: Store, post: Any, clock: Clock) -> Deliverer:
+    return Deliverer(store.outbox, post, clock=clock, lot=lambda: 0.5)
+
+
+def wait_until_delivered(store: Store, webhook: str) -> None:
+    patience = Event()
+    while any(each.status is not Status.DELIVERED for each in store.outbox.deliveries(webhook)):
+        patience.wait(0.01)
+
+
+def test_slow_receivers_hold_up_themselves_alone(store: Store, clock: Clock) -> None:
+    post = Post()
+    slow = [added(store, "slow", number, "http://slow.test/") for number in range(10)]
+    quick = added(store, "quick")
+    for webhook in slow * 10:
+        store.outbox.test(webhook.id)
+    clock.advance(1)
+    for _ in range(10):
+        store.outbox.test(quick.id)
+    running = deliverer(store, post, clock)
+    post.wait_for(AT_ONCE_OF_A_CUSTOMER, "slow")
+    post.wait_for(10, "quick")
+    wait_until_delivered(store, quick.id)
+    held = [each.webhook for each in post.sent if each.customer == "slow"]
+    assert len(held) <= AT_ONCE_OF_A_CUSTOMER
+    assert max(held.count(each) for each in held) <= AT_ONCE_TO_A_WEBHOOK
+    post.gate.set()
+    post.wait_for(100, "slow")
+    running.close()
+    assert len({each.id for each in post.sent}) == len(post.sent) == 110
+
+
+def test_a_crash_between_sending_and_saving_repeats_under_the_same_id(
+    store: Store, clock: Clock
+) -> None:
+    post, crashed = Post(), Event()
+    webhook = added(store, "acme")
+    submit_one(store, "acme")
+    store.finish(must_claim(store), DONE)
+    settle = store.outbox.settle
+
+    def crash(*_: Any, **__: Any) -> Any:
+        crashed.set()
+        raise StoreBusy("gone")
+
+    store.outbox.settle = crash  # type: ignore[method-assign]
+    first = deliverer(store, post, clock)
+    crashed.wait()
+    first.close()
+    store.outbox.settle = settle  # type: ignore[method-assign]
+    clock.advance(LEASE)
+    second = deliverer(store, post, clock)
+    post.wait_for(2, "acme")
+    wait_until_delivered(store, webhook.id)
+    second.close()
+    assert len({(each.id, each.body) for each in post.sent}) == 1
+    assert store.outbox.deliveries(webhook.id)[0].attempts == 2
+
+
+def test_an_installation_tells_of_its_documents(tmp_path: Path) -> None:
+    settings = {"webhook_networks": ["127.0.0.0/8"]}
+    with receiving(says(GOOD)) as receiver, Fairlead(tmp_path, settings=settings) as fairlead:
+        fairlead.add_customer("acme")
+        webhook, secret = fairlead.add_webhook("acme", receiver.url())
+        document = fairlead.submit("acme", b"hello")
+        fairlead.run_until_idle(workers=1)
+        running = fairlead.deliverer()
+        wait_until_delivered(fairlead.store, webhook.id)
+        running.close()
+        (request,) = receiver.requests
+        told = Webhook(secret).verify(request.body, request.headers)
+        assert (told["type"], told["data"]["id"]) == ("document.done", document.id)
+        (delivery,) = fairlead.deliveries(webhook.id, customer="acme")
+        assert (delivery.code, delivery.document) == (204, document.id)
+        assert fairlead.resend(delivery.id).status is Status.PENDING
+        with pytest.raises(UnknownWebhook):
+            fairlead.webhook(webhook.id, customer="globex")
+        with pytest.raises(UnknownDelivery):
+            fairlead.resend(delivery.id, customer="globex")
+        assert secret not in repr(fairlead.webhooks())
+        assert not fairlead.set_webhook(webhook.id, enabled=False).enabled
+        fairlead.remove_webhook(webhook.id, customer="acme")
+        assert fairlead.webhooks("acme") == []
+
+
+def test_without_leave_an_installation_speaks_to_no_loopback(tmp_path: Path) -> None:
+    with receiving(says(GOOD)) as receiver, Fairlead(tmp_path) as fairlead:
+        fairlead.add_customer("acme")
+        with pytest.raises(InvalidWebhook):
+            fairlead.add_webhook("acme", receiver.url())
+        with pytest.raises(InvalidWebhook, match="kinds"):
+            fairlead.add_webhook("acme", "https://a.test/", ["document.lost"])
+        assert receiver.requests == []
