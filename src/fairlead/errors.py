@@ -13,8 +13,11 @@ FairleadError
 │   ├── UnreadableSource
 │   ├── UnknownCustomer
 │   ├── PendingCapReached
-│   └── IdempotencyConflict
+│   ├── DailyBytesReached
+│   ├── IdempotencyConflict
+│   └── DeletedDocument        the idempotency key stands for a document that was deleted
 ├── UnknownDocument
+├── UnknownKey
 ├── InvalidTransition          the document's state does not allow this
 ├── NotReady                   a text was asked for that does not exist (yet)
 └── DataError                  the data folder or its disk cannot serve
@@ -84,8 +87,20 @@ class PendingCapReached(Refused):
     """The customer has as many pending documents as its cap allows."""
 
 
+class DailyBytesReached(Refused):
+    """The customer has sent as many bytes today as it may."""
+
+
 class IdempotencyConflict(Refused):
     """The idempotency key was used before for another body."""
+
+
+class DeletedDocument(Refused):
+    """The idempotency key stands for documents that were deleted."""
+
+
+class UnknownKey(FairleadError):
+    """No key has this id."""
 
 
 class UnknownDocument(FairleadError):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
@@ -14,11 +13,11 @@ import click
 from click.core import ParameterSource
 
 from fairlead.app import Fairlead
-from fairlead.core.classic import ClassicPolicy
-from fairlead.core.documents import Customer, Document
-from fairlead.core.explain import why_reset
 from fairlead.core.fairness import Fairness
 from fairlead.errors import DataError, FairleadError, UsageError
+
+BY = "command-line"
+"""Who decides, in the audit record, what is decided here."""
 
 DEFAULT_DATA = "fairlead-data"
 NARROWEST = 72
@@ -132,13 +131,6 @@ def safe(text: str) -> str:
     return "".join(letter if letter.isprintable() else "�" for letter in text)
 
 
-def moment(seconds: float | None) -> str | None:
-    """A time as others write it, in UTC."""
-    if seconds is None:
-        return None
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
-
-
 def duration(seconds: float | None) -> str:
     """A length of time, short."""
     if seconds is None:
@@ -149,82 +141,6 @@ def duration(seconds: float | None) -> str:
         if seconds >= 2 * size:
             return f"{seconds / size:.1f} {unit}"
     return f"{seconds:.1f} s"
-
-
-def document_json(document: Document) -> dict[str, Any]:
-    """A document as every JSON of ours shows it."""
-    return {
-        "id": document.id,
-        "customer": document.customer,
-        "name": document.name,
-        "size": document.size,
-        "sha256": document.sha256,
-        "kind": document.kind,
-        "state": document.state.value,
-        "priority": document.priority,
-        "count": document.count,
-        "policy": document.policy,
-        "urgent": document.urgent,
-        "submitted_at": moment(document.submitted_at),
-        "started_at": moment(document.started_at),
-        "finished_at": moment(document.finished_at),
-        "estimate": document.estimate,
-        "seconds": document.seconds,
-        "attempts": document.attempts,
-        "error": document.error,
-        "detail": document.detail,
-        "facts": dict(document.facts),
-    }
-
-
-def customer_json(fairlead: Fairlead, customer: Customer) -> dict[str, Any]:
-    """A customer as every JSON of ours shows it."""
-    own = customer.settings
-    return {
-        "name": customer.name,
-        "pending": customer.pending,
-        "waiting": customer.waiting,
-        "processing": customer.processing,
-        "count": customer.counter.count if customer.counter else None,
-        "next_priority": fairlead.next_priority(customer),
-        "resets_in": _resets_in(fairlead, customer),
-        "oldest_wait": wait_of(fairlead, customer),
-        "paused": customer.paused,
-        "account": own.account,
-        "weight": own.weight,
-        "processing_cap": own.processing_cap,
-        "pending_cap": own.pending_cap,
-        "reset_interval": own.reset_interval,
-        "thresholds": own.thresholds,
-        "created_at": moment(customer.created_at),
-    }
-
-
-def _resets_in(fairlead: Fairlead, customer: Customer) -> int | None:
-    """After how many seconds without a document the customer starts over, if it has to wait."""
-    policy = fairlead.policy_of(customer)
-    if isinstance(policy, ClassicPolicy):
-        left: int | None = why_reset(policy, customer, fairlead.now()).params.get("seconds")
-        return left
-    if customer.tags is None or customer.pending:
-        return None
-    return max(0, round(customer.tags.submitted_at + policy.reset_interval - fairlead.now()))
-
-
-def fairness_json(found: Fairness) -> dict[str, Any]:
-    """The fairness figures as every JSON of ours shows them."""
-    return {
-        "policy": found.policy,
-        "workers": found.workers,
-        "waiting_customers": found.waiting_customers,
-        "jain_index": found.jain,
-        "most_overdue": found.most_overdue and found.most_overdue._asdict(),
-        "lane_share": found.lane_share,
-        "longest_document": found.longest,
-        "start_bound": found.start_bound,
-        "bound_broken": found.is_bound_broken,
-        "accounts": [each._asdict() | {"lag": each.lag} for each in found.shares],
-    }
 
 
 def fairness_words(found: Fairness) -> str:
@@ -240,10 +156,3 @@ def fairness_words(found: Fairness) -> str:
     if found.lane_share is not None:
         said.append(f"overdue lane: {found.lane_share:.0%} of the work")
     return "; ".join(said)
-
-
-def wait_of(fairlead: Fairlead, customer: Customer) -> float | None:
-    """How long the customer's oldest waiting document has waited."""
-    if customer.oldest_waiting_at is None:
-        return None
-    return max(0.0, fairlead.now() - customer.oldest_waiting_at)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 
 from fairlead.cli.common import (
+    BY,
     data_option,
-    document_json,
     duration,
     existing,
     json_option,
@@ -19,9 +18,10 @@ from fairlead.cli.common import (
     safe,
 )
 from fairlead.cli.submit import submit_command
-from fairlead.core.documents import Document, Place
+from fairlead.core.documents import Document
 from fairlead.core.explain import words
 from fairlead.core.states import State
+from fairlead.shapes import document_json, why_json
 
 
 @click.group("docs")
@@ -94,29 +94,13 @@ def why_command(*, id_: str, data: Path, as_json: bool) -> None:
     with existing(data) as fairlead:
         found = fairlead.why(id_)
     if as_json:
-        reasons = [
-            {"code": each.code, "params": dict(each.params), "words": words(each)}
-            for each in found.reasons
-        ]
-        print_json({"id": id_, "reasons": reasons, "ahead": _ahead_json(found.place)})
+        print_json(why_json(found, with_others=True))
         return
     for reason in found.reasons:
         click.echo(safe(words(reason)))
     if found.place is not None and found.place.most:
         most = ", ".join(f"{customer} ({number:,})" for customer, number in found.place.most)
         click.echo(safe(f"whose documents go before it: {most}"))
-
-
-def _ahead_json(place: Place | None) -> dict[str, Any] | None:
-    if place is None:
-        return None
-    return {
-        "own_documents": place.own_documents,
-        "other_documents": place.other_documents,
-        "other_customers": place.other_customers,
-        "seconds": round(place.seconds, 3),
-        "most": [{"customer": name, "documents": number} for name, number in place.most],
-    }
 
 
 @docs_group.command("text")
@@ -136,7 +120,7 @@ def text_command(*, id_: str, data: Path) -> None:
 def cancel_command(*, ids: tuple[str, ...], data: Path, as_json: bool) -> None:
     """Cancel pending documents."""
     with existing(data) as fairlead:
-        _print_states([fairlead.cancel(each) for each in ids], as_json=as_json)
+        _print_states([fairlead.cancel(each, by=BY) for each in ids], as_json=as_json)
 
 
 @docs_group.command("retry")
@@ -146,7 +130,7 @@ def cancel_command(*, ids: tuple[str, ...], data: Path, as_json: bool) -> None:
 def retry_command(*, ids: tuple[str, ...], data: Path, as_json: bool) -> None:
     """Queue failed or cancelled documents once more."""
     with existing(data) as fairlead:
-        _print_states([fairlead.retry(each) for each in ids], as_json=as_json)
+        _print_states([fairlead.retry(each, by=BY) for each in ids], as_json=as_json)
 
 
 def _print_states(documents: list[Document], *, as_json: bool) -> None:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import click
 
 from fairlead.app import Fairlead
-from fairlead.cli.common import data_option, document_json, json_option, print_json, safe
+from fairlead.cli.common import data_option, json_option, print_json, safe
 from fairlead.cli.progress import progress_bar
 from fairlead.core.documents import Document
 from fairlead.core.states import State
@@ -21,6 +21,7 @@ from fairlead.errors import FairleadError, UnreadableSource, UsageError
 from fairlead.intake.intake import check_file
 from fairlead.intake.names import check_customer, check_name
 from fairlead.settings import Sources
+from fairlead.shapes import document_json
 
 BATCH = 100
 

@@ -11,7 +11,13 @@ from fairlead.core.classic import Check, Counter, Policy
 from fairlead.core.costs import Row, row_of
 from fairlead.core.documents import Document, EventKind, NewDocument, Submission
 from fairlead.core.states import State
-from fairlead.errors import IdempotencyConflict, PendingCapReached, UnknownCustomer
+from fairlead.errors import (
+    DailyBytesReached,
+    DeletedDocument,
+    IdempotencyConflict,
+    PendingCapReached,
+    UnknownCustomer,
+)
 from fairlead.stores.sqlite import ledger, line, rows
 from fairlead.stores.sqlite.moment import Moment
 from fairlead.stores.sqlite.queries import sql
@@ -27,6 +33,8 @@ class _Checked(NamedTuple):
     pending_cap: int | None = None
     pending: int = 0
     lift: float = 0.0
+    day: int = 0
+    day_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +57,7 @@ def accept(moment: Moment, submission: Submission) -> list[Document]:
         if earlier is not None:
             return earlier
     _check_cap(customer, submission)
+    _check_day(moment, customer, submission)
     first = _take_seqs(moment, len(submission.documents))
     documents = _insert(moment, submission, customer, first)
     if submission.key is not None:
@@ -80,15 +89,13 @@ def _customer(moment: Moment, submission: Submission) -> _Checked:
                 f"add it first: fairlead customers add {submission.customer}"
             )
         return _Checked(add_customer(moment, submission.customer))
-    number, count, counted_at, interval, thresholds, cap, pending, lift = row
+    number, count, counted_at, interval, thresholds, *numbers = row
     return _Checked(
         number,
         rows.counter(count, counted_at),
         interval,
         rows.thresholds_from(thresholds),
-        cap,
-        pending,
-        lift,
+        *numbers,
     )
 
 
@@ -106,7 +113,29 @@ def _accepted_before(
         )
     query = sql("select_document") + " WHERE d.seq BETWEEN ? AND ? ORDER BY d.seq"
     found = moment.connection.execute(query, (first, first + number - 1))
-    return [rows.document(row) for row in found]
+    documents = [rows.document(row) for row in found]
+    if len(documents) < number:
+        raise DeletedDocument(
+            f"idempotency key {submission.key!r} was used for documents that were deleted since; "
+            "send a new key to submit them again"
+        )
+    return documents
+
+
+def _day_bytes(moment: Moment, customer: _Checked, submission: Submission) -> tuple[int, int]:
+    """Today, and the bytes that the customer would have sent today."""
+    today = int(moment.now // 86_400)
+    before = customer.day_bytes if customer.day == today else 0
+    return today, before + sum(each.size for each in submission.documents)
+
+
+def _check_day(moment: Moment, customer: _Checked, submission: Submission) -> None:
+    limit = moment.rules.bytes_a_day
+    if limit is not None and _day_bytes(moment, customer, submission)[1] > limit:
+        raise DailyBytesReached(
+            f"customer {submission.customer!r} may send {limit:,} bytes a day and would exceed "
+            "that; submit the rest after midnight UTC"
+        )
 
 
 def _check_cap(customer: _Checked, submission: Submission) -> None:
@@ -142,7 +171,10 @@ def _insert(
     kind = EventKind.SUBMITTED.value
     moment.connection.executemany(
         sql("add_event"),
-        [(moment.now, kind, customer.id, seq, None) for seq in range(first, first + len(placed))],
+        [
+            (moment.now, kind, customer.id, seq, None, None)
+            for seq in range(first, first + len(placed))
+        ],
     )
     return [_document(submission.customer, new, place, moment.now) for new, place in placed]
 
@@ -158,7 +190,9 @@ def _places(moment: Moment, submission: Submission, customer: _Checked) -> list[
     if not checks:
         return []
     last = checks[-1].counter
-    moment.connection.execute(sql("save_check"), (last.count, last.updated_at, customer.id))
+    day = _day_bytes(moment, customer, submission)
+    record = (last.count, last.updated_at, *day, customer.id)
+    moment.connection.execute(sql("save_check"), record)
     estimates = _estimates(moment, submission)
     if moment.is_fair:
         return _fair_places(moment, customer, checks, estimates)

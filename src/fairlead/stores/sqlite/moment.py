@@ -34,6 +34,7 @@ class Moment:
     customers: int
     workers: int
     longest: float
+    actor: str | None = None
 
     @classmethod
     def read(cls, connection: apsw.Connection, rules: Rules, now: float) -> Moment:
@@ -81,7 +82,8 @@ class Moment:
     ) -> None:
         """One line of the append-only record, in the transaction of what it tells."""
         self.connection.execute(
-            sql("add_event"), (self.now, kind.value, customer, document, data_text(data))
+            sql("add_event"),
+            (self.now, kind.value, customer, document, data_text(data), self.actor),
         )
 
     def _bring_clocks(self) -> None:
