@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup demo test check faults bench policies picture pins clean
+.PHONY: help setup run demo test check faults bench policies picture pins clean
 
 help: ## list these targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -17,6 +17,9 @@ setup: $(READY) ## make .venv with everything, in pinned versions
 $(READY): requirements.txt pyproject.toml tools/setup.sh
 	@PYTHON=$(PYTHON) VENV=$(VENV) tools/setup.sh
 	@touch $@
+
+run: setup ## serve HTTP with workers, on ./fairlead-data
+	@$(BIN)/fairlead serve
 
 demo: setup ## process sample documents of several customers and show who waited
 	@$(BIN)/fairlead demo
