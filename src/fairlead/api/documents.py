@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.types import Message, Receive, Scope, Send
 
 from fairlead.api import schemas
 from fairlead.api.accept import best_type
@@ -63,6 +64,22 @@ _BODY = {
         }
     ],
 }
+
+class _Attachment(FileResponse):
+    """A file, and a problem where its ranges are wrong."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it."""
+
+        async def checked(message: Message) -> None:
+            if message.get("status") == 416:
+                raise Problem("range-not-satisfiable", "the range lies outside of the document")
+            if message.get("status") == 400:
+                raise Problem("invalid-request", "the Range header is not one")
+            await send(message)
+
+        await super().__call__(scope, receive, checked)
+
 
 router = APIRouter(prefix="/v1/documents", tags=["documents"])
 
@@ -270,7 +287,7 @@ async def content(request: Request, id_: str) -> Response:
     path: Path = office.fairlead.content_path(document)
     if not await office.ask(path.exists):
         raise Problem("internal", "the file is not there; the operator has to restore it")
-    return FileResponse(
+    return _Attachment(
         path,
         media_type="application/octet-stream",
         filename=document.name,

@@ -10,7 +10,6 @@ from typing import Any
 
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fairlead.api.office import Office
@@ -209,16 +208,9 @@ def _of_http(error: HTTPException, scope: Scope) -> Problem:
         return Problem(kind, "nothing is at this address; see /docs")
     if kind == "method-not-allowed":
         problem = Problem(kind, f"{scope['method'][:20]} is not among the methods of this address")
-        problem.headers = {"Allow": ", ".join(sorted(_methods(scope)))}
+        problem.headers = {"Allow": ", ".join(sorted(scope["app"].state.methods(scope["path"])))}
         return problem
     return Problem(kind, str(error.detail))
-
-
-def _methods(scope: Scope) -> set[str]:
-    """The methods that this address takes."""
-    routes: list[Any] = scope["app"].routes
-    found = [each for each in routes if each.matches(scope)[0] is not Match.NONE]
-    return {method for each in found for method in getattr(each, "methods", None) or ()}
 
 
 async def problem_handler(_request: Request, error: Exception) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
 from fastapi_offline import FastAPIOffline
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp
@@ -38,6 +39,7 @@ def create_inner(office: Office) -> FastAPI:
         redirect_slashes=False,
     )
     app.state.office = office
+    app.state.methods = _methods
     for router in ROUTERS:
         app.include_router(router)
     for kind in (HTTPException, Exception):
@@ -45,6 +47,12 @@ def create_inner(office: Office) -> FastAPI:
     app.add_exception_handler(RequestValidationError, _invalid)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return app
+
+
+def _methods(path: str) -> set[str]:
+    """The methods that this address takes."""
+    routes = [each for router in ROUTERS for each in router.routes if isinstance(each, APIRoute)]
+    return {name for each in routes if each.path_regex.match(path) for name in each.methods}
 
 
 @asynccontextmanager

@@ -34,6 +34,7 @@ _FOLDER_LETTERS = 6  # of an id: files of about 17 minutes
 _CHUNK = 1 << 20
 _AT_ONCE = 8
 _WORTH_A_POOL = 6
+_WORTH_A_FLUSH = 3
 
 
 class LocalFiles:
@@ -87,7 +88,7 @@ class LocalFiles:
 
     def _make_safe(self, stored: Sequence[Stored]) -> None:
         """Many small files share one flush of the file system; few are flushed one by one."""
-        if len(stored) >= _WORTH_A_POOL and self._flusher.is_worth_it():
+        if len(stored) >= _WORTH_A_FLUSH and self._flusher.is_worth_it():
             self._move(stored)
             self._flusher.flush(self._root, len(stored))
             return
