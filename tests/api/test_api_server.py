@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import socket
 import threading
@@ -10,6 +9,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
 from apikit import PATIENT, Served, served, upload
 
 from fairlead import Fairlead
@@ -99,7 +99,8 @@ def _metrics(server: Served) -> bytes:
 
 def _is_read(server: Served) -> bool:
     """Whether the server has taken the connection of the upload: two clients, two connections."""
-    sockets = [os.readlink(each) for each in Path(f"/proc/{server.process.pid}/fd").iterdir()]
+    folder = Path(f"/proc/{server.process.pid}/fd")
+    sockets = [str(each.readlink()) for each in folder.iterdir()]
     return sum(each.startswith("socket:") for each in sockets) >= 3
 
 
@@ -139,8 +140,5 @@ def test_half_an_upload_of_a_killed_server_is_swept_and_never_a_document(data: P
 
 def test_a_second_server_on_the_folder_is_refused(data: Path) -> None:
     with served(data, "--workers", "0"):
-        try:
-            with served(data, "--workers", "0"):
-                raise RuntimeError("two servers on one folder")
-        except AssertionError as error:
-            assert "already serves" in str(error)
+        with pytest.raises(AssertionError, match="already serves"), served(data):
+            pass

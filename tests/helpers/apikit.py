@@ -108,7 +108,11 @@ def served(data: Path, *options: str, **settings: Any) -> Iterator[Served]:
         text=True,
         env=environment,
     )
-    running = Served(data, process)
+    try:
+        running = Served(data, process)
+    except AssertionError:
+        process.communicate()
+        raise
     try:
         yield running
     finally:

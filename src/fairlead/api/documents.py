@@ -65,6 +65,7 @@ _BODY = {
     ],
 }
 
+
 class _Attachment(FileResponse):
     """A file, and a problem where its ranges are wrong."""
 

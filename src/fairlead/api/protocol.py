@@ -35,12 +35,11 @@ class Protocol(HttpToolsProtocol):
         """Take bytes; headers without an end are refused before they fill the memory."""
         if self._is_refused:
             return
-        if self._timer is not None:
-            self._header_bytes += len(data)
-            # A body may have come along: as long as headers are incomplete, there is none.
         super().data_received(data)
-        if self._timer is not None and self._header_bytes > MOST_HEADER_BYTES:
-            self._refuse_headers()
+        if self._timer is not None:  # the headers are not complete, so there is no body yet
+            self._header_bytes += len(data)
+            if self._header_bytes > MOST_HEADER_BYTES:
+                self._refuse_headers()
 
     def on_message_begin(self) -> None:
         """Begin to wait for the headers."""

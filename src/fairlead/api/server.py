@@ -17,7 +17,7 @@ from fairlead.api.make import create_app
 from fairlead.api.office import Office
 from fairlead.api.protocol import Protocol
 from fairlead.app import Fairlead
-from fairlead.engines.local import LocalEngine
+from fairlead.engines.local import LocalEngine, Stop
 from fairlead.errors import DataError, UsageError
 
 _log = logging.getLogger(__name__)
@@ -129,7 +129,8 @@ class _Serving:
         self._on_ready(self._office)
         await self._server.serve(sockets=[self._listener])
         if self._worker is not None:
-            self._worker.engine.stop()
+            if self._worker.engine.stopping is Stop.NO:
+                self._worker.engine.stop()
             await asyncio.to_thread(self._worker.join)
             self._raise_if_broken(self._worker)
         return self._signals < 2
