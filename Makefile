@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup run demo test check faults bench policies picture pins clean
+.PHONY: help setup run demo test check faults bench bench-http policies picture pins clean
 
 help: ## list these targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -38,6 +38,9 @@ faults: setup ## longer tests that kill processes and fill disks
 
 bench: setup ## the speed of submission and claim, small and large
 	$(BIN)/python -m bench
+
+bench-http: setup ## the speed of uploads over HTTP
+	$(BIN)/python -m bench.http
 
 policies: setup ## classic, fifo and fair side by side on made-up traffic
 	$(BIN)/python -m bench.policies

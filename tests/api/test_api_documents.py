@@ -184,7 +184,7 @@ def test_cancel_retry_and_delete_may_be_repeated(server: Served) -> None:
 
 @pytest.mark.parametrize("key", [None, "fl_000000000000_" + "x" * 43, "nonsense", "fl_" + "é" * 9])
 def test_without_a_valid_key_nobody_comes_in(server: Served, key: str | None) -> None:
-    headers = {} if key is None else {"Authorization": f"Bearer {key}".encode()}
+    headers = {} if key is None else {b"Authorization": f"Bearer {key}".encode()}
     answer = httpx.get(server.url + "/v1/documents", headers=headers, trust_env=False)
     problem(answer, "unauthorised", 401)
     assert answer.headers["www-authenticate"].startswith("Bearer")

@@ -66,7 +66,7 @@ def test_what_the_document_says_is_true(who: str, data: Path) -> None:
 def _check_all(server: Served, authorization: str) -> None:
     schema = schemathesis.openapi.from_url(f"{server.url}/openapi.json")
     for found in schema.get_all_operations():
-        operation = found.ok()
+        operation: Any = found.ok()  # type: ignore[union-attr]  # a broken one fails here
         if operation.path != "/v1/events":  # it does not end
             _check(operation, authorization)
 

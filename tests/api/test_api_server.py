@@ -139,6 +139,6 @@ def test_half_an_upload_of_a_killed_server_is_swept_and_never_a_document(data: P
 
 
 def test_a_second_server_on_the_folder_is_refused(data: Path) -> None:
-    with served(data, "--workers", "0"):
-        with pytest.raises(AssertionError, match="already serves"), served(data):
-            pass
+    first, second = served(data, "--workers", "0"), served(data)
+    with first, pytest.raises(AssertionError, match="already serves"), second:
+        pass

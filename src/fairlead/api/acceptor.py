@@ -10,8 +10,8 @@ from fairlead.app import Fairlead
 from fairlead.core.documents import Document
 from fairlead.intake import Offer
 
-LANES = 2
-"""Batches at once: while one waits for the disk, the next is written."""
+LANES = 1
+"""Batches at once: a second one would only make both smaller, and the disk flush twice."""
 MOST_TOGETHER = 64
 
 Waiting = tuple[Offer, "asyncio.Future[list[Document]]"]

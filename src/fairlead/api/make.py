@@ -52,7 +52,7 @@ def create_inner(office: Office) -> FastAPI:
 def _methods(path: str) -> set[str]:
     """The methods that this address takes."""
     routes = [each for router in ROUTERS for each in router.routes if isinstance(each, APIRoute)]
-    return {name for each in routes if each.path_regex.match(path) for name in each.methods}
+    return {name for each in routes if each.path_regex.match(path) for name in each.methods or ()}
 
 
 @asynccontextmanager

@@ -185,11 +185,11 @@ class LocalFiles:
 
     def _move(self, stored: Sequence[Stored]) -> set[Path]:
         """Give files their places; return the folders."""
-        folders = {self.path(each.key).parent for each in stored}
+        places = [self.path(each.key) for each in stored]
+        folders = {place.parent for place in places}
         for folder in folders:
             folder.mkdir(mode=0o700, exist_ok=True)
-        for each in stored:
-            place = self.path(each.key)
+        for place in places:
             (self._incoming / place.name).rename(place)
         return folders
 

@@ -31,7 +31,15 @@ from fairlead.core.fair import Clock
 from fairlead.core.fairness import Fairness
 from fairlead.core.rules import PolicyName, Rules
 from fairlead.core.states import State
-from fairlead.stores.sqlite import acceptance, claims, decisions, ledger, policies, reading
+from fairlead.stores.sqlite import (
+    acceptance,
+    claims,
+    decisions,
+    ledger,
+    policies,
+    reading,
+    together,
+)
 from fairlead.stores.sqlite.database import connect, our_words, prepare
 from fairlead.stores.sqlite.moment import Moment
 from fairlead.stores.sqlite.queries import sql
@@ -83,6 +91,9 @@ class SqliteStore:
     def submit_each(self, submissions: Sequence[Submission]) -> list[list[Document] | Exception]:
         """Accept many submissions with one wait for the disk, each accepted or refused alone."""
         self._follow_the_settings()
+        return together.submit_each(submissions, self._accept_all)
+
+    def _accept_all(self, submissions: Sequence[Submission]) -> list[list[Document] | Exception]:
         actions = [partial(self._accept_one, submission=each) for each in submissions]
         return self._writer.run_each(actions)
 
