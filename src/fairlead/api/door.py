@@ -110,6 +110,9 @@ class Door:
         """Forget what a change of keys has made untrue."""
         if event.kind is EventKind.KEY_REVOKED:
             self.forget()
+            gone = event.data.get("key")
+            kept = {name: each for name, each in self._sessions.items() if each[0].key_id != gone}
+            self._sessions = kept
 
     def forget(self) -> None:
         """Look at all keys again."""

@@ -65,6 +65,8 @@ class Guard:
         if answer.status:  # too late for words
             raise error
         response = problem.response()
+        if body.is_short and problem.kind != "too-slow":
+            await body.drain()  # then the connection can stay
         if not body.is_whole:
             response.headers["connection"] = "close"
         start: Message = {
@@ -125,6 +127,11 @@ class _Body:
         if self._declared is not None and int(self._declared) > self._limit:
             raise self._too_large()
 
+    @property
+    def is_short(self) -> bool:
+        """Whether little is left to come."""
+        return not self.is_whole and int(self._declared or self._limit) <= MOST_JSON_BYTES
+
     async def receive(self) -> Message:
         """The next piece; refuses what is too large or too slow."""
         if self.is_whole:
@@ -151,6 +158,7 @@ class _Body:
                     message = await self._receive()
                     size += len(message.get("body", b""))
                     if not message.get("more_body", False):
+                        self.is_whole = message["type"] == "http.request"
                         return
         except TimeoutError:
             pass
