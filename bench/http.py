@@ -123,7 +123,9 @@ class Client(asyncio.Protocol):
             self.done.set_result(None)
 
 
-async def load(port: int, request: bytes, clients: int, seconds: float) -> tuple[float, float]:
+async def load(
+    port: int, request: bytes, clients: int, seconds: float, *, refusals: bool = False
+) -> tuple[float, float]:
     """Answers a second, and the 95th percentile of the time to an answer."""
     loop, began = asyncio.get_running_loop(), time.perf_counter()
     made = [
@@ -134,9 +136,42 @@ async def load(port: int, request: bytes, clients: int, seconds: float) -> tuple
     ]
     await asyncio.gather(*(each.done for each in made))
     took = time.perf_counter() - began
-    assert not any(each.bad for each in made), "an upload was refused"
+    assert refusals or not any(each.bad for each in made), "an upload was refused"
     times = sorted(itertools.chain.from_iterable(each.answers for each in made))
-    return len(times) / took, times[int(0.95 * len(times))]
+    return len(times) / took, times[int(0.95 * len(times))] if times else 0.0
+
+
+def start_server(data: Path) -> tuple[Any, int]:
+    listener = bound_socket("127.0.0.1", 0)
+    context = multiprocessing.get_context("fork")
+    server = context.Process(target=run_server, args=(str(data), listener), daemon=True)
+    server.start()
+    return server, listener.getsockname()[1]
+
+
+def measure_neighbours(data: Path, seconds: float) -> None:
+    """How long a modest customer waits for an answer beside one that is at its limit."""
+    data.mkdir()
+    (data / "fairlead.toml").write_text("requests_a_second = 500.0\nrequests_burst = 500\n")
+    with Fairlead(data) as fairlead:
+        modest, greedy = (fairlead.add_key(name)[0] for name in ("modest", "greedy"))
+    server, port = start_server(data)
+    ours = request_bytes("/v1/documents", modest, b"x" * 4000)
+    theirs = request_bytes("/v1/documents", greedy, b"x" * 4000)
+
+    async def both(others: int) -> tuple[float, float]:
+        until = asyncio.create_task(load(port, theirs, others, seconds, refusals=True))
+        found = await load(port, ours, 2, seconds)
+        await until
+        return found
+
+    try:
+        for others, what in ((0, "alone"), (8, "beside 8 clients of a customer at its limit")):
+            _, p95 = asyncio.run(both(others))
+            print(f"a modest customer {what}: 95 % within {1000 * p95:.0f} ms")
+    finally:
+        server.terminate()
+        server.join()
 
 
 @click.command()
@@ -155,11 +190,7 @@ def main(seconds: float, clients: int, folder: str, size: int) -> None:
         data = Path(made) / "data"
         with Fairlead(data) as fairlead:
             key, _ = fairlead.add_key("bench")
-        listener = bound_socket("127.0.0.1", 0)
-        port = listener.getsockname()[1]
-        context = multiprocessing.get_context("fork")
-        server = context.Process(target=run_server, args=(str(data), listener), daemon=True)
-        server.start()
+        server, port = start_server(data)
         best: dict[str, tuple[float, float]] = {}
         rates: dict[str, list[float]] = {name: [] for name in PATHS}
         try:
@@ -172,6 +203,7 @@ def main(seconds: float, clients: int, folder: str, size: int) -> None:
         finally:
             server.terminate()
             server.join()
+        measure_neighbours(Path(made) / "neighbours", seconds)
     for name, (rate, p95) in best.items():
         shown = ", ".join(f"{each:,.0f}" for each in rates[name])
         print(f"{name}: {rate:,.0f} uploads/s (rounds: {shown}), 95 % within {1000 * p95:.0f} ms")
