@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup demo test check faults bench policies picture pins clean
+.PHONY: help setup run demo test check faults bench bench-http policies picture pins clean
 
 help: ## list these targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -17,6 +17,9 @@ setup: $(READY) ## make .venv with everything, in pinned versions
 $(READY): requirements.txt pyproject.toml tools/setup.sh
 	@PYTHON=$(PYTHON) VENV=$(VENV) tools/setup.sh
 	@touch $@
+
+run: setup ## serve HTTP with workers, on ./fairlead-data
+	@$(BIN)/fairlead serve
 
 demo: setup ## process sample documents of several customers and show who waited
 	@$(BIN)/fairlead demo
@@ -35,6 +38,9 @@ faults: setup ## longer tests that kill processes and fill disks
 
 bench: setup ## the speed of submission and claim, small and large
 	$(BIN)/python -m bench
+
+bench-http: setup ## the speed of uploads over HTTP
+	$(BIN)/python -m bench.http
 
 policies: setup ## classic, fifo and fair side by side, simulated and on real workers
 	$(BIN)/python -m bench.policies

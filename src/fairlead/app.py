@@ -6,12 +6,14 @@ import os
 import random
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from fairlead.core.access import Key
 from fairlead.core.classic import Check, ClassicPolicy
 from fairlead.core.documents import Customer, Document, Event, Switched, Totals
 from fairlead.core.explain import Explanation, explain
@@ -22,12 +24,13 @@ from fairlead.core.states import State
 from fairlead.core.webhooks import DEFAULT_KINDS, Delivery, NewWebhook, Webhook, check_kinds
 from fairlead.datafolder import DataFolder
 from fairlead.engines.local import LocalEngine
-from fairlead.errors import NotReady, UnknownDelivery, UnknownWebhook
+from fairlead.errors import NotReady, UnknownDelivery, UnknownKey, UnknownWebhook
 from fairlead.files.local import LocalFiles
 from fairlead.ids import new_id
-from fairlead.intake import Intake, Source
+from fairlead.intake import Intake, Offer, Source
 from fairlead.intake.names import check_customer
-from fairlead.ports import Files, Store
+from fairlead.keys import id_of, matches, new_key, sha256_of
+from fairlead.ports import Files, Incoming, Store
 from fairlead.settings import Explained, Settings, Sources
 from fairlead.stores.sqlite import SqliteStore
 from fairlead.webhooks import Deliverer, Networks, Sender, check_url, new_secret
@@ -135,6 +138,14 @@ class Fairlead:
             password=password,
         )
 
+    def begin(self) -> Incoming:
+        """A new document that comes in pieces; it is nothing until `accept_each` takes it."""
+        return self._intake.begin()
+
+    def accept_each(self, offers: Sequence[Offer]) -> list[list[Document] | Exception]:
+        """Accept what came in pieces; each offer is accepted or refused as a whole."""
+        return self._intake.accept_each(offers)
+
     def document(self, id_: str) -> Document:
         """The document of this id."""
         return self.store.document(id_)
@@ -189,6 +200,19 @@ class Fairlead:
         """The document as it was submitted."""
         return self._files.read(id_, self.document(id_).sha256)
 
+    def content_path(self, document: Document) -> Path:
+        """Where the document lies as it was submitted."""
+        return self._files.path(document.id)
+
+    def delete(self, id_: str, *, by: str | None = None) -> None:
+        """Remove a document with its files; a pending one is cancelled first.
+
+        Its events stay, without its content. One that was deleted before stays so.
+        """
+        texts = self.store.delete(id_, by=by)
+        self._files.delete([id_])
+        self._texts.delete(texts)
+
     def why(self, id_: str) -> Explanation:
         """Why the document has its priority, and what it waits for."""
         document = self.document(id_)
@@ -204,13 +228,13 @@ class Fairlead:
             flow=self.store.flow() if document.state is State.WAITING else None,
         )
 
-    def cancel(self, id_: str) -> Document:
+    def cancel(self, id_: str, *, by: str | None = None) -> Document:
         """Cancel a pending document; its worker, if it has one, is stopped."""
-        return self.store.cancel(id_)
+        return self.store.cancel(id_, by=by)
 
-    def retry(self, id_: str) -> Document:
+    def retry(self, id_: str, *, by: str | None = None) -> Document:
         """Queue a failed or cancelled document once more, at its own place."""
-        return self.store.again(id_)
+        return self.store.again(id_, by=by)
 
     # --- customers ---
 
@@ -222,12 +246,12 @@ class Fairlead:
         """All customers, by name."""
         return self.store.customers()
 
-    def add_customer(self, name: str) -> Customer:
+    def add_customer(self, name: str, *, by: str | None = None) -> Customer:
         """Make a customer known before it submits anything."""
-        self.store.add_customer(check_customer(name))
+        self.store.add_customer(check_customer(name), by=by)
         return self.customer(name)
 
-    def set_customer(self, name: str, **changes: Any) -> Customer:
+    def set_customer(self, name: str, *, by: str | None = None, **changes: Any) -> Customer:
         """Change settings of a customer: weight, account, caps, interval, thresholds.
 
         None: as for everybody.
@@ -235,22 +259,22 @@ class Fairlead:
         if changes.get("account") is not None:
             check_customer(changes["account"])
         settings = replace(self.customer(name).settings, **changes)
-        self.store.set_customer(name, settings)
+        self.store.set_customer(name, settings, by=by)
         return self.customer(name)
 
-    def pause(self, name: str) -> Customer:
+    def pause(self, name: str, *, by: str | None = None) -> Customer:
         """Let the customer's documents wait; new ones are accepted all the same."""
-        self.store.pause(name)
+        self.store.pause(name, by=by)
         return self.customer(name)
 
-    def resume(self, name: str) -> Customer:
+    def resume(self, name: str, *, by: str | None = None) -> Customer:
         """Let the customer's documents run again."""
-        self.store.resume(name)
+        self.store.resume(name, by=by)
         return self.customer(name)
 
-    def reset(self, name: str) -> Customer:
+    def reset(self, name: str, *, by: str | None = None) -> Customer:
         """Forget the customer's count: its next document is checked as its first."""
-        self.store.reset(name)
+        self.store.reset(name, by=by)
         return self.customer(name)
 
     def policy_of(self, customer: Customer) -> ClassicPolicy | FairRule:
@@ -362,6 +386,50 @@ class Fairlead:
     def _networks(self) -> Networks:
         return Networks(self.settings.webhook_networks)
 
+    # --- keys ---
+
+    def add_key(self, customer: str | None, *, by: str | None = None) -> tuple[str, Key]:
+        """A new key of a customer, made known where it is not, or of an operator.
+
+        The key itself comes back this once; what is kept does not tell it.
+        """
+        if customer is not None:
+            self.store.add_customer(check_customer(customer), by=by)
+        key, id_ = new_key()
+        return key, self.store.add_key(id_, sha256_of(key), customer, by=by)
+
+    def keys(self, customer: str | None = None, *, operators: bool = False) -> list[Key]:
+        """Keys, oldest first: of one customer, of operators, or all."""
+        if customer is not None:
+            self.customer(customer)
+        every = self.store.keys()
+        return [
+            each
+            for each in every
+            if (customer is None or each.customer == customer)
+            and (not operators or each.is_operator)
+        ]
+
+    def revoke_key(self, id_: str, *, by: str | None = None) -> Key:
+        """Let a key open nothing any more."""
+        return self.store.revoke_key(id_, by=by)
+
+    def operator_key(self) -> tuple[str, Key]:
+        """The operator key of this data folder, kept in a file that only this user may read.
+
+        Made where there is none, or where the one in the file was revoked.
+        """
+        found = self.folder.read_operator_key()
+        id_ = None if found is None else id_of(found)
+        if found is not None and id_ is not None:
+            with suppress(UnknownKey):
+                known = self.store.key(id_)
+                if matches(found, known.sha256) and not known.is_revoked:
+                    return found, known
+        key, made = self.add_key(None, by="first-start")
+        self.folder.write_operator_key(key)
+        return key, made
+
     # --- the whole ---
 
     @property
@@ -397,9 +465,11 @@ class Fairlead:
         """How many documents wait and are processed, of how many customers."""
         return self.store.totals()
 
-    def events(self, after: int = 0, limit: int = 1000) -> list[Event]:
-        """What happened after the event of this number, oldest first."""
-        return self.store.events(after, limit)
+    def events(
+        self, after: int = 0, limit: int = 1000, *, customer: str | None = None
+    ) -> list[Event]:
+        """What happened after the event of this number, oldest first; to one customer, if asked."""
+        return self.store.events(after, limit, customer=customer)
 
     def sweep(self) -> int:
         """Remove files that belong to no document and are old; return how many."""

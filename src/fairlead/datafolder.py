@@ -5,6 +5,7 @@ fairlead.toml   settings, if any
 files/          the documents' bytes
 texts/          what was read out of them
 reading/        the documents at work, under a second name, for the processes that read them
+operator.key    a key that opens everything; only this user may read it
 server.lock     held by the one server that works on the folder
 """
 
@@ -29,6 +30,7 @@ class DataFolder:
         self.files = path / "files"
         self.texts = path / "texts"
         self.desks = path / "reading"
+        self.operator_key = path / "operator.key"
         self._lock = path / "server.lock"
 
     def make(self) -> None:
@@ -41,6 +43,27 @@ class DataFolder:
             raise DataError(
                 f"{self.path} is a file; choose a folder with --data or FAIRLEAD_DATA"
             ) from None
+        except OSError as error:
+            raise translated(error, self.path) from error
+
+    def read_operator_key(self) -> str | None:
+        """The operator key in its file, if there is one."""
+        try:
+            return self.operator_key.read_text("utf-8").strip()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise translated(error, self.path) from error
+
+    def write_operator_key(self, key: str) -> None:
+        """Keep the operator key in a file that only this user may read."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+        new = self.operator_key.with_suffix(".new")
+        try:
+            with os.fdopen(os.open(new, flags, 0o600), "w") as file:
+                file.write(key + "\n")
+            new.replace(self.operator_key)
+            fsync_folder(self.path)
         except OSError as error:
             raise translated(error, self.path) from error
 

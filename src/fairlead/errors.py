@@ -14,10 +14,13 @@ FairleadError
 │   ├── UnreadableSource
 │   ├── UnknownCustomer
 │   ├── PendingCapReached
-│   └── IdempotencyConflict
+│   ├── DailyBytesReached
+│   ├── IdempotencyConflict
+│   └── DeletedDocument        the idempotency key stands for a document that was deleted
 ├── UnknownDocument
 ├── UnknownWebhook
 ├── UnknownDelivery
+├── UnknownKey
 ├── InvalidTransition          the document's state does not allow this
 ├── NotReady                   a text was asked for that does not exist (yet)
 ├── NoSandbox                  the machine lacks a lock that the settings ask for
@@ -135,11 +138,32 @@ class PendingCapReached(Refused):
     title = "Too many pending documents"
 
 
+class DailyBytesReached(Refused):
+    """The customer has sent as many bytes today as it may."""
+
+    code = "daily-bytes"
+    title = "The customer has sent as many bytes today as it may"
+
+
 class IdempotencyConflict(Refused):
     """The idempotency key was used before for another body."""
 
     code = "idempotency-conflict"
     title = "The idempotency key was used for other documents"
+
+
+class DeletedDocument(Refused):
+    """The idempotency key stands for documents that were deleted."""
+
+    code = "deleted-document"
+    title = "The document was deleted"
+
+
+class UnknownKey(FairleadError):
+    """No key has this id."""
+
+    code = "unknown-key"
+    title = "The key is not known"
 
 
 class UnknownDocument(FairleadError):

@@ -12,3 +12,11 @@ def new_id(now: float, randomness: bytes | None = None) -> str:
     """26 letters: 48 bits of milliseconds, then 80 random bits (a ULID in lower case)."""
     number = int(now * 1000) << 80 | int.from_bytes(randomness or os.urandom(10))
     return "".join([_PAIRS[number >> shift & 1023] for shift in range(120, -1, -10)])
+
+
+def time_of(id_: str) -> float:
+    """When the id was made, to the millisecond."""
+    number = 0
+    for letter in id_[:10]:
+        number = number << 5 | _LETTERS.index(letter)
+    return (number & (1 << 48) - 1) / 1000

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, Protocol
 
+from fairlead.core.access import Key, Tally
 from fairlead.core.documents import (
     Claim,
     Customer,
@@ -44,8 +45,42 @@ class Stored(NamedTuple):
     head: bytes = b""
 
 
+class Incoming(Protocol):
+    """A file that comes in pieces. It is nothing until `keep_each` has kept it."""
+
+    @property
+    def key(self) -> str:
+        """Its key."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """How many bytes have come."""
+        ...
+
+    def add(self, chunk: bytes) -> bool:
+        """Take some more bytes, without waiting; True: call `flush` before there are more."""
+        ...
+
+    def flush(self) -> None:
+        """Write what has come; may wait for the disk."""
+        ...
+
+    def discard(self) -> None:
+        """Leave nothing behind; may be called at any time and again."""
+        ...
+
+
 class Files(Protocol):
     """Bytes by key."""
+
+    def begin(self, key: str) -> Incoming:
+        """A new file, of which nothing has come yet."""
+        ...
+
+    def keep_each(self, groups: Sequence[Sequence[Incoming]]) -> list[list[Stored] | Exception]:
+        """Make files safe with few waits for the disk; each group is kept or refused as a whole."""
+        ...
 
     def put_all(
         self, sources: Sequence[tuple[str, Opener]], *, limit: int | None = None
@@ -158,6 +193,10 @@ class Store(Protocol):
         """Accept many submissions in one transaction, or refuse them all."""
         ...
 
+    def submit_each(self, submissions: Sequence[Submission]) -> list[list[Document] | Exception]:
+        """Accept many submissions with one wait for the disk, each accepted or refused alone."""
+        ...
+
     def claim(self, worker: str) -> Claim | None:
         """The next document for a free worker; None: nothing may run now."""
         ...
@@ -210,32 +249,71 @@ class Store(Protocol):
         """Say that an engine has stopped."""
         ...
 
-    def cancel(self, id_: str) -> Document:
+    def cancel(self, id_: str, *, by: str | None = None) -> Document:
         """Cancel a pending document."""
         ...
 
-    def again(self, id_: str) -> Document:
+    def again(self, id_: str, *, by: str | None = None) -> Document:
         """Queue a failed or cancelled document once more."""
         ...
 
-    def add_customer(self, name: str) -> bool:
+    def add_customer(self, name: str, *, by: str | None = None) -> bool:
         """Add a customer; False: it was there."""
         ...
 
-    def set_customer(self, name: str, settings: CustomerSettings) -> None:
+    def set_customer(self, name: str, settings: CustomerSettings, *, by: str | None = None) -> None:
         """Replace the customer's own settings."""
         ...
 
-    def pause(self, name: str) -> None:
+    def pause(self, name: str, *, by: str | None = None) -> None:
         """Let the customer's documents wait."""
         ...
 
-    def resume(self, name: str) -> None:
+    def resume(self, name: str, *, by: str | None = None) -> None:
         """Let the customer's documents run again."""
         ...
 
-    def reset(self, name: str) -> None:
+    def reset(self, name: str, *, by: str | None = None) -> None:
         """Forget the customer's count."""
+        ...
+
+    def delete(self, id_: str, *, by: str | None = None) -> list[str]:
+        """Delete a document, a pending one after it was cancelled; the keys of its texts.
+
+        One that was deleted before stays so. Its events stay, and so does its id in them.
+        """
+        ...
+
+    def add_key(self, id_: str, sha256: str, customer: str | None, *, by: str | None = None) -> Key:
+        """Add a key of a known customer, or of an operator."""
+        ...
+
+    def revoke_key(self, id_: str, *, by: str | None = None) -> Key:
+        """Let a key open nothing any more."""
+        ...
+
+    def key(self, id_: str) -> Key:
+        """The key of this id."""
+        ...
+
+    def keys(self) -> list[Key]:
+        """All keys, oldest first."""
+        ...
+
+    def audit(self, before: int | None = None, limit: int = 100) -> list[Event]:
+        """What somebody decided, newest first; `before` is the number of an event."""
+        ...
+
+    def deleted_customer(self, id_: str) -> str | None:
+        """Whose document of this id was deleted; None: none was."""
+        ...
+
+    def tallies(self) -> list[Tally]:
+        """How many documents of each priority are in each state."""
+        ...
+
+    def commits(self) -> tuple[int, int]:
+        """How many commits this process has made, and for how many writes."""
         ...
 
     def use_policy(self, name: PolicyName) -> Switched | None:
@@ -287,8 +365,10 @@ class Store(Protocol):
         """All customers, by name."""
         ...
 
-    def events(self, after: int = 0, limit: int = 1000) -> list[Event]:
-        """Events after the one of this number, oldest first."""
+    def events(
+        self, after: int = 0, limit: int = 1000, *, customer: str | None = None
+    ) -> list[Event]:
+        """Events after the one of this number, oldest first; of one customer, if asked."""
         ...
 
     def last_event(self) -> int:

@@ -34,7 +34,7 @@ NOT_SETTINGS = frozenset({"FAIRLEAD_DATA"})
 
 
 # What a computer can do, and what keeps the promise: a sweep must never meet a submission.
-_BOUNDS = {
+_BOUNDS: dict[str, tuple[float, float]] = {
     "workers": (1, 256),
     "max_attempts": (1, 1000),
     "max_characters": (1, 200_000_000),
@@ -49,6 +49,12 @@ _BOUNDS = {
     "max_ratio": (1, 1_000_000),
     "max_members": (1, 1_000_000),
     "max_depth": (0, 20),
+    "port": (0, 65_535),
+    "requests_burst": (1, 10**9),
+    "max_upload_bytes": (1, 10**15),
+    "max_upload_files": (1, 10_000),
+    "request_timeout": (0.1, 3600),
+    "slowest_upload": (0, 10**9),
 }
 _SANDBOXES = ("best", "strict")
 _LANGUAGE = re.compile(r"[A-Za-z0-9_/-]{1,40}")
@@ -101,6 +107,23 @@ class Settings:
     )
     max_document_bytes: int = _setting(1_000_000_000, "largest document that is accepted")
     strict_customers: bool = _setting(default=False, help_text="refuse customers never added")
+    host: str = _setting("127.0.0.1", "serve: the address to listen on")
+    port: int = _setting(8321, "serve: the port to listen on; 0: any free one")
+    requests_a_second: float | None = _setting(
+        None, "serve: requests that each customer may send a second (none: any number)"
+    )
+    requests_burst: int = _setting(100, "serve: requests it may send at once after a rest")
+    bytes_a_day: int | None = _setting(
+        None, "bytes that each customer may submit a day, UTC (none: any number)"
+    )
+    max_upload_bytes: int = _setting(2_000_000_000, "serve: largest request that is accepted")
+    max_upload_files: int = _setting(100, "serve: most documents in one request")
+    request_timeout: float = _setting(
+        20.0, "serve: seconds that a request may take to come, or to go on coming"
+    )
+    slowest_upload: int = _setting(
+        1000, "serve: bytes a second that an upload must have after that time"
+    )
     sweep_after: float = _setting(86_400.0, "seconds after which a file of no document is removed")
     webhook_networks: tuple[str, ...] = _setting(
         (), "networks that webhooks may lead to although they are not public"
@@ -118,6 +141,8 @@ class Settings:
             _check_between(name, getattr(self, name), least, most)
         _check_networks(self.webhook_networks)
         _check_language(self.language)
+        for name in ("requests_a_second", "bytes_a_day"):
+            _check_above_zero(name, getattr(self, name))
         self.rules()
 
     def rules(self) -> Rules:
@@ -132,6 +157,7 @@ class Settings:
             retry=RetryRule(self.max_attempts, self.retry_delay),
             parts=PartsRule(self.max_depth, self.max_members, self.max_unpacked_bytes),
             lease=self.lease,
+            bytes_a_day=self.bytes_a_day,
         )
 
     def _lane(self) -> OverdueLane | None:
@@ -139,7 +165,7 @@ class Settings:
         return OverdueLane(after, self.lane_share) if self.overdue_lane else None
 
 
-def _check_between(name: str, value: float, least: int, most: int) -> None:
+def _check_between(name: str, value: float, least: float, most: float) -> None:
     if not least <= value <= most:
         raise InvalidSetting(f"{name} must be from {least:,} to {most:,}; got {value!r}")
 
@@ -164,6 +190,11 @@ def _check_networks(networks: tuple[str, ...]) -> None:
 def _check_language(language: str | None) -> None:
     if language not in (None, *LANGUAGES):
         raise InvalidSetting(f"language must be one of {', '.join(LANGUAGES)}; got {language!r}")
+
+
+def _check_above_zero(name: str, value: float | None) -> None:
+    if value is not None and not 0 < value < 10**15:
+        raise InvalidSetting(f"{name} must be above 0, or none; got {value!r}")
 
 
 class Explained(NamedTuple):
@@ -332,6 +363,10 @@ def _text_or_none(value: Any) -> str | None:
     return None if value in (None, "none") else _text(value)
 
 
+def _whole_or_none(value: Any) -> int | None:
+    return None if value in (None, "none") else _whole(value)
+
+
 def _number_or_none(value: Any) -> float | None:
     return None if value in (None, "none") else _number(value)
 
@@ -344,6 +379,7 @@ _CONVERTERS: dict[str, tuple[Callable[[Any], Any], str]] = {
         "tuple[int, ...]": (_wholes, "whole numbers, such as -2, -4, -6"),
         "str | None": (_text_or_none, 'a text, or "none"'),
         "tuple[str, ...]": (_texts, "texts with commas between"),
+        "int | None": (_whole_or_none, 'a whole number, or "none"'),
         "float | None": (_number_or_none, 'a number, or "none"'),
     }.get(str(each.type), (_text, "a text"))
     for each in fields(Settings)

@@ -14,6 +14,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from fairlead.api.problems import KINDS
 from fairlead.cli import main
 from fairlead.cli.config import shown
 from fairlead.core.documents import EventKind
@@ -137,6 +138,11 @@ def test_every_setting_is_documented_with_its_default(tmp_path: Path) -> None:
 
 def test_every_event_is_documented() -> None:
     assert set(rows(read("events.md"))) == {each.value for each in EventKind}
+
+
+def test_every_problem_is_documented() -> None:
+    found = rows(read("http.md").partition("## Errors")[2].partition("## Keys")[0])
+    assert found == {name: [str(kind.status), kind.title] for name, kind in KINDS.items()}
 
 
 def test_every_failure_code_is_documented() -> None:

@@ -16,6 +16,8 @@ from fairlead.cli.customers import customers_group
 from fairlead.cli.demo import demo_command
 from fairlead.cli.docs import docs_group
 from fairlead.cli.doctor import doctor_command
+from fairlead.cli.keys import keys_group
+from fairlead.cli.serve import serve_command
 from fairlead.cli.simulate import simulate_command
 from fairlead.cli.worker import worker_command
 
@@ -37,6 +39,8 @@ for _command in (
     demo_command,
     docs_group,
     customers_group,
+    keys_group,
+    serve_command,
     worker_command,
     simulate_command,
     doctor_command,

@@ -13,12 +13,11 @@ import click
 from click.core import ParameterSource
 
 from fairlead.app import Fairlead
-from fairlead.core.classic import ClassicPolicy
-from fairlead.core.documents import Customer
-from fairlead.core.explain import why_reset
 from fairlead.core.fairness import Fairness
-from fairlead.core.shown import moment
 from fairlead.errors import DataError, FairleadError, UsageError
+
+BY = "command-line"
+"""Who decides, in the audit record, what is decided here."""
 
 DEFAULT_DATA = "fairlead-data"
 NARROWEST = 72
@@ -144,63 +143,6 @@ def duration(seconds: float | None) -> str:
     return f"{seconds:.1f} s"
 
 
-def customer_json(fairlead: Fairlead, customer: Customer) -> dict[str, Any]:
-    """A customer as every JSON of ours shows it."""
-    own = customer.settings
-    return {
-        "name": customer.name,
-        "pending": customer.pending,
-        "waiting": customer.waiting,
-        "processing": customer.processing,
-        "count": _count(fairlead, customer),
-        "next_priority": fairlead.next_priority(customer),
-        "resets_in": _resets_in(fairlead, customer),
-        "oldest_wait": wait_of(fairlead, customer),
-        "paused": customer.paused,
-        "account": own.account,
-        "weight": own.weight,
-        "processing_cap": own.processing_cap,
-        "pending_cap": own.pending_cap,
-        "reset_interval": own.reset_interval,
-        "thresholds": own.thresholds,
-        "created_at": moment(customer.created_at),
-    }
-
-
-def _count(fairlead: Fairlead, customer: Customer) -> int | None:
-    """The classic rule's count; under fair the one that the next document would be shown."""
-    if isinstance(fairlead.policy_of(customer), ClassicPolicy):
-        return customer.counter.count if customer.counter else None
-    return fairlead.next_place(customer).count
-
-
-def _resets_in(fairlead: Fairlead, customer: Customer) -> int | None:
-    """After how many seconds without a document the customer starts over, if it has to wait."""
-    policy = fairlead.policy_of(customer)
-    if isinstance(policy, ClassicPolicy):
-        left: int | None = why_reset(policy, customer, fairlead.now()).params.get("seconds")
-        return left
-    if customer.tags is None or customer.pending:
-        return None
-    return max(0, round(customer.tags.submitted_at + policy.reset_interval - fairlead.now()))
-
-
-def fairness_json(found: Fairness) -> dict[str, Any]:
-    """The fairness figures as every JSON of ours shows them."""
-    return {
-        "policy": found.policy,
-        "workers": found.workers,
-        "waiting_customers": found.waiting_customers,
-        "jain_index": found.jain,
-        "most_overdue": found.most_overdue and found.most_overdue._asdict(),
-        "lane_share": found.lane_share,
-        "longest_document": found.longest,
-        "start_bound": found.start_bound,
-        "bound_broken": found.is_bound_broken,
-        "accounts": [each._asdict() | {"lag": each.lag} for each in found.shares],
-    }
-
-
 def fairness_words(found: Fairness) -> str:
     """The fairness figures in one line."""
     said = [f"policy {found.policy}"]
@@ -214,10 +156,3 @@ def fairness_words(found: Fairness) -> str:
     if found.lane_share is not None:
         said.append(f"overdue lane: {found.lane_share:.0%} of the work")
     return "; ".join(said)
-
-
-def wait_of(fairlead: Fairlead, customer: Customer) -> float | None:
-    """How long the customer's oldest waiting document has waited."""
-    if customer.oldest_waiting_at is None:
-        return None
-    return max(0.0, fairlead.now() - customer.oldest_waiting_at)

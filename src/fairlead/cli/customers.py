@@ -10,11 +10,10 @@ import click
 
 from fairlead.app import Fairlead
 from fairlead.cli.common import (
-    customer_json,
+    BY,
     data_option,
     duration,
     existing,
-    fairness_json,
     fairness_words,
     json_option,
     print_fields,
@@ -24,6 +23,7 @@ from fairlead.cli.common import (
 )
 from fairlead.core.documents import Customer
 from fairlead.errors import UsageError
+from fairlead.shapes import customer_json, fairness_json
 
 
 @click.group("customers")
@@ -38,7 +38,7 @@ def customers_group() -> None:
 def add_command(*, name: str, data: Path, as_json: bool) -> None:
     """Make a customer known before it submits anything."""
     with Fairlead(data) as fairlead:
-        _print_customer(fairlead, fairlead.add_customer(name), as_json=as_json)
+        _print_customer(fairlead, fairlead.add_customer(name, by=BY), as_json=as_json)
 
 
 @customers_group.command("list")
@@ -117,10 +117,10 @@ def set_command(*, name: str, data: Path, as_json: bool, **given: str | None) ->
     if not changes:
         raise UsageError("nothing to set; give --weight, --processing-cap or another option")
     with existing(data) as fairlead:
-        _print_customer(fairlead, fairlead.set_customer(name, **changes), as_json=as_json)
+        _print_customer(fairlead, fairlead.set_customer(name, by=BY, **changes), as_json=as_json)
 
 
-def _add_decision(name: str, decide: Callable[[Fairlead, str], Customer], help_text: str) -> None:
+def _add_decision(name: str, decide: Callable[..., Customer], help_text: str) -> None:
     """A command that takes a customer's name and nothing else."""
 
     @customers_group.command(name, help=help_text)
@@ -129,7 +129,7 @@ def _add_decision(name: str, decide: Callable[[Fairlead, str], Customer], help_t
     @json_option
     def command(*, name: str, data: Path, as_json: bool) -> None:
         with existing(data) as fairlead:
-            _print_customer(fairlead, decide(fairlead, name), as_json=as_json)
+            _print_customer(fairlead, decide(fairlead, name, by=BY), as_json=as_json)
 
 
 _add_decision(

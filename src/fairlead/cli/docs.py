@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 import click
 
 from fairlead.cli.common import (
+    BY,
     data_option,
     duration,
     existing,
@@ -19,12 +19,12 @@ from fairlead.cli.common import (
     safe,
 )
 from fairlead.cli.submit import submit_command
-from fairlead.core.documents import Document, Place
+from fairlead.core.documents import Document
 from fairlead.core.explain import words
-from fairlead.core.forecast import Forecast
-from fairlead.core.shown import document_json, moment
+from fairlead.core.shown import document_json
 from fairlead.core.states import State
 from fairlead.locale import language_of, translator
+from fairlead.shapes import why_json
 
 
 @click.group("docs")
@@ -105,12 +105,7 @@ def why_command(*, id_: str, data: Path, as_json: bool) -> None:
         found, now = fairlead.why(id_), fairlead.now()
         said = translator(fairlead.settings.language or language_of(os.environ))
     if as_json:
-        reasons = [
-            {"code": each.code, "params": dict(each.params), "words": words(each)}
-            for each in found.reasons
-        ]
-        shown = {"id": id_, "reasons": reasons, "ahead": _ahead_json(found.place)}
-        print_json(shown | {"forecast": _forecast_json(found.forecast)})
+        print_json(why_json(found, words, with_others=True))
         return
     for reason in found.reasons:
         click.echo(safe(said.reason(reason)))
@@ -118,24 +113,6 @@ def why_command(*, id_: str, data: Path, as_json: bool) -> None:
         click.echo(safe(said.most_ahead(found.place.most)))
     if found.forecast is not None:
         click.echo(said.forecast(found.forecast, now))
-
-
-def _forecast_json(found: Forecast | None) -> dict[str, str | None] | None:
-    if found is None:
-        return None
-    return {name: moment(at) for name, at in found._asdict().items()}
-
-
-def _ahead_json(place: Place | None) -> dict[str, Any] | None:
-    if place is None:
-        return None
-    return {
-        "own_documents": place.own_documents,
-        "other_documents": place.other_documents,
-        "other_customers": place.other_customers,
-        "seconds": round(place.seconds, 3),
-        "most": [{"customer": name, "documents": number} for name, number in place.most],
-    }
 
 
 @docs_group.command("text")
@@ -156,7 +133,7 @@ def text_command(*, id_: str, data: Path, markdown: bool) -> None:
 def cancel_command(*, ids: tuple[str, ...], data: Path, as_json: bool) -> None:
     """Cancel pending documents."""
     with existing(data) as fairlead:
-        _print_states([fairlead.cancel(each) for each in ids], as_json=as_json)
+        _print_states([fairlead.cancel(each, by=BY) for each in ids], as_json=as_json)
 
 
 @docs_group.command("retry")
@@ -166,7 +143,7 @@ def cancel_command(*, ids: tuple[str, ...], data: Path, as_json: bool) -> None:
 def retry_command(*, ids: tuple[str, ...], data: Path, as_json: bool) -> None:
     """Queue failed or cancelled documents once more."""
     with existing(data) as fairlead:
-        _print_states([fairlead.retry(each) for each in ids], as_json=as_json)
+        _print_states([fairlead.retry(each, by=BY) for each in ids], as_json=as_json)
 
 
 def _print_states(documents: list[Document], *, as_json: bool) -> None:

@@ -263,11 +263,14 @@ class EventKind(StrEnum):
     RESCUED = "rescued"
     CANCELLED = "cancelled"
     AGAIN = "again"
+    DELETED = "deleted"
     CUSTOMER_ADDED = "customer-added"
     CUSTOMER_SET = "customer-set"
     CUSTOMER_PAUSED = "customer-paused"
     CUSTOMER_RESUMED = "customer-resumed"
     CUSTOMER_RESET = "customer-reset"
+    KEY_ADDED = "key-added"
+    KEY_REVOKED = "key-revoked"
     POLICY_SWITCHED = "policy-switched"
     BOUND_BROKEN = "bound-broken"
     WEBHOOK_ADDED = "webhook-added"
@@ -278,7 +281,10 @@ class EventKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One line of the append-only record. No customer: it is about the whole installation."""
+    """One line of the append-only record. No customer: it is about the whole installation.
+
+    `actor` is who decided it: the id of a key, or a word; None where nobody did.
+    """
 
     seq: int
     at: float
@@ -286,3 +292,4 @@ class Event:
     customer: str | None
     document: str | None
     data: Mapping[str, Any]
+    actor: str | None = None

@@ -34,6 +34,7 @@ def check_policy(name: str) -> PolicyName:
 class Rules:
     """Everything the store asks the rules for. `lane=None` switches the overdue lane off.
 
+    `bytes_a_day=None`: a customer may send any number of bytes.
     `policy=None` leaves the policy as the store has it; a new store begins with classic.
     """
 
@@ -46,6 +47,7 @@ class Rules:
     retry: RetryRule = field(default_factory=RetryRule)
     parts: PartsRule = field(default_factory=PartsRule)
     lease: float = 30.0
+    bytes_a_day: int | None = None
 
     def __post_init__(self) -> None:
         check_above_zero("unit", self.unit)

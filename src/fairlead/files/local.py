@@ -25,13 +25,16 @@ from fairlead.errors import (
     TooLarge,
     UnreadableSource,
 )
-from fairlead.ports import HEAD_BYTES, Opener, Stored
+from fairlead.files.flush import Flusher, fsync_path
+from fairlead.files.incoming import LocalIncoming, opened_private
+from fairlead.ports import HEAD_BYTES, Incoming, Opener, Stored
 
 _KEY = re.compile(r"[0-9a-z]{8,64}(\.[0-9a-z]{1,16}){0,2}")
 _FOLDER_LETTERS = 6  # of an id: files of about 17 minutes
 _CHUNK = 1 << 20
 _AT_ONCE = 8
 _WORTH_A_POOL = 6
+_WORTH_A_FLUSH = 3
 
 
 class LocalFiles:
@@ -41,6 +44,7 @@ class LocalFiles:
         self._root = root
         self._incoming = root / "incoming"
         self._synced: set[Path] = set()
+        self._flusher = Flusher()
 
     def put_all(
         self, sources: Sequence[tuple[str, Opener]], *, limit: int | None = None
@@ -54,6 +58,50 @@ class LocalFiles:
             stored = self._write_all(sources, limit)
             self._publish(stored)
             return stored
+
+    def begin(self, key: str) -> LocalIncoming:
+        """A new file, of which nothing has come yet."""
+        return LocalIncoming(key, self._incoming / self.path(key).name)
+
+    def keep_each(self, groups: Sequence[Sequence[Incoming]]) -> list[list[Stored] | Exception]:
+        """Make files safe with few waits for the disk; each group is kept or refused as a whole."""
+        outcomes = [self._written(group) for group in groups]
+        good = [each for each in outcomes if not isinstance(each, Exception)]
+        try:
+            with _our_words(self._root):
+                self._make_safe([file for group in good for file in group])
+        except Exception as error:  # nothing of it is safe
+            outcomes = [error] * len(outcomes)
+        for group, outcome in zip(groups, outcomes, strict=True):
+            if isinstance(outcome, Exception):
+                self._forget(group)
+        return outcomes
+
+    def _written(self, group: Sequence[Incoming]) -> list[Stored] | Exception:
+        try:
+            with _our_words(self._root):
+                for each in group:
+                    each.flush()
+            return [each.stored() for each in group if isinstance(each, LocalIncoming)]
+        except Exception as error:  # for the caller to raise
+            return error
+
+    def _make_safe(self, stored: Sequence[Stored]) -> None:
+        """Many small files share one flush of the file system; few are flushed one by one."""
+        if len(stored) >= _WORTH_A_FLUSH and self._flusher.is_worth_it():
+            self._move(stored)
+            self._flusher.flush(self._root, len(stored))
+            return
+        waiting = [self._incoming / self.path(each.key).name for each in stored]
+        with ThreadPoolExecutor(min(_AT_ONCE, len(stored) or 1)) as pool:
+            list(pool.map(fsync_path, waiting))
+        self._publish(stored)
+
+    def _forget(self, group: Sequence[Incoming]) -> None:
+        for each in group:
+            each.discard()
+            with suppress(OSError):
+                self.path(each.key).unlink(missing_ok=True)
 
     def path(self, key: str) -> Path:
         """Where the file of this key lies."""
@@ -118,7 +166,7 @@ class LocalFiles:
     def _write(self, key: str, opener: Opener, limit: int | None) -> Stored:
         digest, size, head = hashlib.sha256(), 0, b""
         # What a crash left under this key is overwritten: a key stands for one try.
-        with os.fdopen(_opened_private(self._incoming / self.path(key).name), "wb") as target:
+        with os.fdopen(opened_private(self._incoming / self.path(key).name), "wb") as target:
             for chunk in _chunks(opener):
                 head = head or chunk[:HEAD_BYTES]
                 size += len(chunk)
@@ -130,15 +178,20 @@ class LocalFiles:
         return Stored(key, size, digest.hexdigest(), head)
 
     def _publish(self, stored: Sequence[Stored]) -> None:
-        folders = {self.path(each.key).parent for each in stored}
-        for folder in folders:
-            folder.mkdir(mode=0o700, exist_ok=True)
-        for each in stored:
-            place = self.path(each.key)
-            (self._incoming / place.name).rename(place)
+        folders = self._move(stored)
         for folder in folders:
             fsync_folder(folder)
         self._sync_names_of(folders)
+
+    def _move(self, stored: Sequence[Stored]) -> set[Path]:
+        """Give files their places; return the folders."""
+        places = [self.path(each.key) for each in stored]
+        folders = {place.parent for place in places}
+        for folder in folders:
+            folder.mkdir(mode=0o700, exist_ok=True)
+        for place in places:
+            (self._incoming / place.name).rename(place)
+        return folders
 
     def _sync_names_of(self, folders: set[Path]) -> None:
         """Make the folders' own names safe, also of those that another process has just made."""
@@ -157,11 +210,6 @@ class LocalFiles:
                     (self._incoming / place.name).unlink(missing_ok=True)
                     place.unlink(missing_ok=True)
             raise
-
-
-def _opened_private(path: Path) -> int:
-    """A descriptor of a new file that only this user may read."""
-    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
 
 
 def _chunks(opener: Opener) -> Iterator[bytes]:
@@ -185,11 +233,7 @@ def _check_size(size: int, limit: int | None) -> None:
 
 def fsync_folder(folder: Path) -> None:
     """Make the names in a folder safe: a file is there after a crash only when its name is."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    fsync_path(folder)
 
 
 def _is_old(entry: os.DirEntry[str], moment: float) -> bool:

@@ -15,7 +15,7 @@ from fairlead.core.looks import look
 from fairlead.errors import DataError, EmptyDocument, TooLarge, UnreadableSource
 from fairlead.ids import new_id
 from fairlead.intake.names import check_customer, check_name
-from fairlead.ports import Files, Opener, Store, Stored
+from fairlead.ports import Files, Incoming, Opener, Store, Stored
 
 Source = str | Path | bytes | BinaryIO
 """A document to submit: a path, its bytes, or a file open for reading bytes."""
@@ -27,6 +27,15 @@ class _Offered(NamedTuple):
     id: str
     name: str
     open: Opener
+
+
+class Offer(NamedTuple):
+    """Documents of one customer that have come in pieces, each with its name."""
+
+    customer: str
+    files: Sequence[tuple[Incoming, str]]
+    urgent: bool = False
+    key: str | None = None
 
 
 class Intake:
@@ -70,6 +79,37 @@ class Intake:
             self._remove_refused(stored)
             raise
 
+    def begin(self) -> Incoming:
+        """A new document, of which nothing has come yet."""
+        return self._files.begin(new_id(self._clock()))
+
+    def accept_each(self, offers: Sequence[Offer]) -> list[list[Document] | Exception]:
+        """Accept documents that have come in pieces, with few waits for the disk.
+
+        Each offer is accepted or refused as a whole, whatever becomes of the others.
+        """
+        kept = self._files.keep_each([[file for file, _ in offer.files] for offer in offers])
+        good = [
+            (number, offer, stored)
+            for number, (offer, stored) in enumerate(zip(offers, kept, strict=True))
+            if not isinstance(stored, Exception)
+        ]
+        outcomes: list[list[Document] | Exception] = [
+            each if isinstance(each, Exception) else [] for each in kept
+        ]
+        answers = self._store.submit_each([_submission(each, files) for _, each, files in good])
+        for (number, _, stored), answer in zip(good, answers, strict=True):
+            outcomes[number] = answer
+            self._tidy(stored, answer)
+        return outcomes
+
+    def _tidy(self, stored: Sequence[Stored], answer: list[Document] | Exception) -> None:
+        """Remove the files of what was refused, or accepted already before."""
+        if isinstance(answer, Exception):
+            self._remove_refused(stored)
+        elif answer[0].id != stored[0].key:
+            self._files.delete(each.key for each in stored)
+
     def _look_at(self, source: Source, name: str | None, limit: int) -> _Offered:
         opener, own_name = _opened(source, limit)
         wanted = own_name if name is None else name
@@ -84,7 +124,7 @@ class Intake:
         key: str | None,
     ) -> list[Document]:
         for document in documents:
-            _check_not_empty(document.size, document.name)
+            check_not_empty(document.size, document.name)
         accepted = self._store.submit(
             Submission(customer, documents, strict, key, _fingerprint(documents))
         )
@@ -103,6 +143,16 @@ class Intake:
             self._files.delete(keys - self._store.known_documents(keys))
 
 
+def _submission(offer: Offer, stored: Sequence[Stored]) -> Submission:
+    documents = tuple(
+        NewDocument(file.key, name, file.size, file.sha256, offer.urgent, look(file.head))
+        for (_, name), file in zip(offer.files, stored, strict=True)
+    )
+    return Submission(
+        offer.customer, documents, strict=False, key=offer.key, fingerprint=_fingerprint(documents)
+    )
+
+
 def _opened(source: Source, limit: int) -> tuple[Opener, str]:
     if isinstance(source, bytes):
         return lambda: BytesIO(source), "document"
@@ -118,7 +168,7 @@ def _opened(source: Source, limit: int) -> tuple[Opener, str]:
 def check_file(path: Path, limit: int) -> None:
     """Refuse early, before anything is written, a file that could not be accepted anyway."""
     size = _size_of_readable(path)
-    _check_not_empty(size, str(path))
+    check_not_empty(size, str(path))
     if size > limit:
         raise TooLarge(
             f"{str(path)!r} has {size:,} bytes and {limit:,} are allowed; submit a smaller file, "
@@ -143,7 +193,8 @@ def _size_of_readable(path: Path) -> int:
         ) from None
 
 
-def _check_not_empty(size: int, name: str) -> None:
+def check_not_empty(size: int, name: str) -> None:
+    """Refuse a document without content."""
     if size == 0:
         raise EmptyDocument(f"{name!r} is empty; submit a file that has content")
 

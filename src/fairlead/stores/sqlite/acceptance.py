@@ -11,7 +11,13 @@ from fairlead.core.classic import Check, Counter, Policy
 from fairlead.core.costs import Row, row_of
 from fairlead.core.documents import Document, EventKind, NewDocument, Submission
 from fairlead.core.states import State
-from fairlead.errors import IdempotencyConflict, PendingCapReached, UnknownCustomer
+from fairlead.errors import (
+    DailyBytesReached,
+    DeletedDocument,
+    IdempotencyConflict,
+    PendingCapReached,
+    UnknownCustomer,
+)
 from fairlead.stores.sqlite import ledger, line, rows
 from fairlead.stores.sqlite.moment import Moment
 from fairlead.stores.sqlite.queries import sql
@@ -28,6 +34,8 @@ class _Checked(NamedTuple):
     pending_cap: int | None = None
     pending: int = 0
     lift: float = 0.0
+    day: int = 0
+    day_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +69,7 @@ def accept(moment: Moment, submission: Submission) -> list[Document]:
         if earlier is not None:
             return earlier
     _check_cap(customer, submission)
+    _check_day(moment, customer, submission)
     first = _take_seqs(moment, len(submission.documents))
     documents = _insert(moment, submission.documents, customer, first, SUBMITTED)
     if submission.key is not None:
@@ -110,16 +119,14 @@ def _customer(moment: Moment, submission: Submission) -> _Checked:
 
 
 def _checked(row: rows.Row) -> _Checked:
-    number, name, count, counted_at, interval, thresholds, cap, pending, lift = row
+    number, name, count, counted_at, interval, thresholds, *numbers = row
     return _Checked(
         number,
         name,
         rows.counter(count, counted_at),
         interval,
         rows.thresholds_from(thresholds),
-        cap,
-        pending,
-        lift,
+        *numbers,
     )
 
 
@@ -137,7 +144,29 @@ def _accepted_before(
         )
     query = sql("select_document") + " WHERE d.seq BETWEEN ? AND ? ORDER BY d.seq"
     found = moment.connection.execute(query, (first, first + number - 1))
-    return [rows.document(row) for row in found]
+    documents = [rows.document(row) for row in found]
+    if len(documents) < number:
+        raise DeletedDocument(
+            f"idempotency key {submission.key!r} was used for documents that were deleted since; "
+            "send a new key to submit them again"
+        )
+    return documents
+
+
+def _day_bytes(moment: Moment, customer: _Checked, news: Sequence[NewDocument]) -> tuple[int, int]:
+    """Today, and the bytes that the customer would have sent today."""
+    today = int(moment.now // 86_400)
+    before = customer.day_bytes if customer.day == today else 0
+    return today, before + sum(each.size for each in news)
+
+
+def _check_day(moment: Moment, customer: _Checked, submission: Submission) -> None:
+    limit = moment.rules.bytes_a_day
+    if limit is not None and _day_bytes(moment, customer, submission.documents)[1] > limit:
+        raise DailyBytesReached(
+            f"customer {submission.customer!r} may send {limit:,} bytes a day and would exceed "
+            "that; submit the rest after midnight UTC"
+        )
 
 
 def _check_cap(customer: _Checked, submission: Submission) -> None:
@@ -173,7 +202,10 @@ def _insert(
     kind = EventKind.SUBMITTED.value
     moment.connection.executemany(
         sql("add_event"),
-        [(moment.now, kind, customer.id, seq, None) for seq in range(first, first + len(placed))],
+        [
+            (moment.now, kind, customer.id, seq, None, None)
+            for seq in range(first, first + len(placed))
+        ],
     )
     return [_document(customer.name, new, place, moment.now) for new, place in placed]
 
@@ -189,7 +221,9 @@ def _places(moment: Moment, news: Sequence[NewDocument], customer: _Checked) -> 
     if not checks:
         return []
     last = checks[-1].counter
-    moment.connection.execute(sql("save_check"), (last.count, last.updated_at, customer.id))
+    day = _day_bytes(moment, customer, news)
+    record = (last.count, last.updated_at, *day, customer.id)
+    moment.connection.execute(sql("save_check"), record)
     estimates = _estimates(moment, news)
     if moment.is_fair:
         return _fair_places(moment, customer, checks, estimates)

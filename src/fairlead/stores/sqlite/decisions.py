@@ -10,9 +10,9 @@ from fairlead.core.states import Action, State, after
 from fairlead.errors import PendingCapReached, UnknownDocument
 from fairlead.stores.sqlite import ledger, line, rows
 from fairlead.stores.sqlite.acceptance import add_customer
-from fairlead.stores.sqlite.moment import Moment
+from fairlead.stores.sqlite.moment import NOBODY, Moment
 from fairlead.stores.sqlite.queries import sql
-from fairlead.stores.sqlite.reading import unknown_customer
+from fairlead.stores.sqlite.reading import known_texts, unknown_customer
 
 
 class _Found(NamedTuple):
@@ -40,6 +40,38 @@ def cancel(moment: Moment, id_: str) -> None:
         worked = max(0.0, moment.now - found.started_at)
         ledger.correct(moment, found.customer, estimated=found.estimate, actual=worked)
     moment.tell(EventKind.CANCELLED, found.customer, found.document)
+
+
+def delete(moment: Moment, id_: str) -> list[str]:
+    """Delete a document, a pending one after it was cancelled; the keys of its texts.
+
+    One that was deleted before stays so.
+    """
+    if moment.connection.execute(sql("find_deleted"), (id_,)).get is not None:
+        return []
+    found = _find(moment, id_)
+    if found.state.is_pending:
+        cancel(moment, id_)
+    texts = known_texts(moment.connection, [id_])
+    moment.connection.execute(sql("bury_document"), (found.document, moment.now))
+    moment.connection.execute(sql("delete_document"), (found.document,))
+    moment.tell(EventKind.DELETED, found.customer, found.document)
+    return sorted(texts)
+
+
+def add_key(moment: Moment, id_: str, sha256: str, customer: str | None) -> None:
+    """Add a key; the customer must be known."""
+    number = None if customer is None else find_customer(moment, customer)
+    row = (id_, number, sha256, moment.now)
+    moment.connection.execute(sql("add_access_key"), row)
+    moment.tell(EventKind.KEY_ADDED, number or NOBODY, key=id_)
+
+
+def revoke_key(moment: Moment, id_: str) -> None:
+    """Let a key open nothing any more; one that was revoked before stays so."""
+    found = moment.connection.execute(sql("revoke_access_key"), (moment.now, id_)).fetchone()
+    if found is not None:
+        moment.tell(EventKind.KEY_REVOKED, found[0] or NOBODY, key=id_)
 
 
 def again(moment: Moment, id_: str) -> None:

@@ -35,6 +35,7 @@ class Moment:
     customers: int
     workers: int
     longest: float
+    actor: str | None = None
 
     @classmethod
     def read(cls, connection: apsw.Connection, rules: Rules, now: float) -> Moment:
@@ -85,7 +86,8 @@ class Moment:
         What the customer's webhooks are to be told of it is made at once.
         """
         self.connection.execute(
-            sql("add_event"), (self.now, kind.value, customer, document, data_text(data))
+            sql("add_event"),
+            (self.now, kind.value, customer, document, data_text(data), self.actor),
         )
         tell_webhooks(self.connection, self.now, kind, customer, document)
 

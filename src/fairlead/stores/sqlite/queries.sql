@@ -3,7 +3,8 @@
 
 -- name: select_for_check
 SELECT
-  id, name, count, counted_at, reset_interval, thresholds, pending_cap, waiting + processing, lift
+  id, name, count, counted_at, reset_interval, thresholds, pending_cap, waiting + processing, lift,
+  day, day_bytes
 FROM customers;
 
 -- name: add_customer
@@ -13,7 +14,7 @@ INSERT INTO customers (name, created_at, account) VALUES (?, ?, ?) RETURNING id;
 INSERT INTO accounts (name) VALUES (?) RETURNING id;
 
 -- name: save_check
-UPDATE customers SET count = ?, counted_at = ? WHERE id = ?;
+UPDATE customers SET count = ?, counted_at = ?, day = ?, day_bytes = ? WHERE id = ?;
 
 -- name: take_seqs
 UPDATE line_state SET next_seq = next_seq + ? RETURNING next_seq;
@@ -27,7 +28,7 @@ VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'waiting', ?7, ?8, ?9, ?10, ?11, ?12, ?12, ?1, 1
   ?16, ?17, ?18, ?19, ?20, ?21);
 
 -- name: add_event
-INSERT INTO events (at, kind, customer, document, data) VALUES (?, ?, ?, ?, ?);
+INSERT INTO events (at, kind, customer, document, data, actor) VALUES (?, ?, ?, ?, ?, ?);
 
 -- name: family_of
 SELECT count(*), coalesce(sum(size), 0) FROM documents WHERE root = ?;
@@ -352,10 +353,43 @@ SELECT
 FROM customers c JOIN accounts a ON a.id = c.account;
 
 -- name: select_events
-SELECT e.seq, e.at, e.kind, c.name, d.id, e.data
+SELECT e.seq, e.at, e.kind, c.name, coalesce(d.id, x.id), e.data, e.actor
 FROM events e
   LEFT JOIN customers c ON c.id = e.customer LEFT JOIN documents d ON d.seq = e.document
-WHERE e.seq > ? ORDER BY e.seq LIMIT ?;
+  LEFT JOIN deleted x ON x.seq = e.document;
+
+-- name: add_access_key
+INSERT INTO keys (id, customer, sha256, created_at) VALUES (?, ?, ?, ?);
+
+-- name: select_access_keys
+SELECT k.id, c.name, k.sha256, k.created_at, k.revoked_at
+FROM keys k LEFT JOIN customers c ON c.id = k.customer;
+
+-- name: revoke_access_key
+UPDATE keys SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL RETURNING customer;
+
+-- name: find_deleted
+SELECT 1 FROM deleted WHERE id = ?;
+
+-- name: deleted_customer
+SELECT c.name FROM deleted x JOIN customers c ON c.id = x.customer WHERE x.id = ?;
+
+-- name: before_document
+d.seq < (SELECT seq FROM (
+  SELECT seq, id FROM documents UNION ALL SELECT seq, id FROM deleted) WHERE id = ?)
+
+-- name: bury_document
+INSERT INTO deleted (seq, id, customer, at) SELECT seq, id, customer, ?2 FROM documents WHERE seq = ?1;
+
+-- name: delete_document
+DELETE FROM documents WHERE seq = ?;
+
+-- name: tallies
+SELECT state, priority, documents FROM tallies WHERE documents > 0 ORDER BY state, priority;
+
+-- name: miscounted_tallies
+SELECT state, priority, documents FROM tallies WHERE documents <> 0
+EXCEPT SELECT state, priority, count(*) FROM documents GROUP BY state, priority;
 
 -- name: last_event
 SELECT coalesce(max(seq), 0) FROM events;

@@ -8,11 +8,12 @@ from typing import Any
 
 import apsw
 
+from fairlead.core.access import Key, Tally
 from fairlead.core.documents import Customer, Document, Event, Place, Totals
 from fairlead.core.fairness import Fairness, Overdue, Share, jain_index
 from fairlead.core.forecast import Arrived, Flow, Pair, Running
 from fairlead.core.states import State
-from fairlead.errors import UnknownCustomer, UnknownDocument
+from fairlead.errors import UnknownCustomer, UnknownDocument, UnknownKey
 from fairlead.stores.sqlite import rows
 from fairlead.stores.sqlite.moment import Moment
 from fairlead.stores.sqlite.queries import sql
@@ -45,7 +46,7 @@ def documents(
         ("d.state = ?", state),
         ("d.priority = ?", priority),
         ("d.parent = (SELECT seq FROM documents WHERE id = ?)", parent),
-        ("d.seq < (SELECT seq FROM documents WHERE id = ?)", before),
+        (sql("before_document"), before),
     ]
     asked = [(term, value) for term, value in wanted if value is not None]
     where = " WHERE " + " AND ".join(term for term, _ in asked) if asked else ""
@@ -73,9 +74,55 @@ def customers(connection: apsw.Connection) -> list[Customer]:
     return [rows.customer(row) for row in connection.execute(query)]
 
 
-def events(connection: apsw.Connection, after: int, limit: int) -> list[Event]:
+def events(
+    connection: apsw.Connection, after: int, limit: int, customer: str | None
+) -> list[Event]:
     """Events after the one of this number, oldest first."""
-    return [rows.event(row) for row in connection.execute(sql("select_events"), (after, limit))]
+    of_one = (
+        "" if customer is None else "e.customer = (SELECT id FROM customers WHERE name = ?) AND "
+    )
+    query = f"{sql('select_events')} WHERE {of_one}e.seq > ? ORDER BY e.seq LIMIT ?"
+    values = (after, limit) if customer is None else (customer, after, limit)
+    return [rows.event(row) for row in connection.execute(query, values)]
+
+
+def audit(connection: apsw.Connection, before: int | None, limit: int) -> list[Event]:
+    """What somebody decided, newest first."""
+    query = sql("select_events") + (
+        " WHERE e.actor IS NOT NULL AND e.seq < ? ORDER BY e.seq DESC LIMIT ?"
+    )
+    newest = 2**62 if before is None else before
+    return [rows.event(row) for row in connection.execute(query, (newest, limit))]
+
+
+def key(connection: apsw.Connection, id_: str) -> Key:
+    """The key of this id."""
+    row = connection.execute(sql("select_access_keys") + " WHERE k.id = ?", (id_,)).fetchone()
+    if row is None:
+        raise unknown_key(id_)
+    return Key(*row)
+
+
+def unknown_key(id_: str) -> UnknownKey:
+    """The error for an id that no key has."""
+    return UnknownKey(f"no key has the id {id_!r}; see: fairlead keys list")
+
+
+def keys(connection: apsw.Connection) -> list[Key]:
+    """All keys, oldest first."""
+    query = sql("select_access_keys") + " ORDER BY k.created_at, k.id"
+    return [Key(*row) for row in connection.execute(query)]
+
+
+def tallies(connection: apsw.Connection) -> list[Tally]:
+    """How many documents of each priority are in each state."""
+    return [Tally(*row) for row in connection.execute(sql("tallies"))]
+
+
+def deleted_customer(connection: apsw.Connection, id_: str) -> str | None:
+    """Whose document of this id was deleted; None: none was."""
+    name: str | None = connection.execute(sql("deleted_customer"), (id_,)).get
+    return name
 
 
 def totals(connection: apsw.Connection) -> Totals:

@@ -54,10 +54,9 @@ def customer(row: Row) -> Customer:
 
 def event(row: Row) -> Event:
     """A row of `select_events`."""
-    seq, at, kind, customer_name, document_id, data = row
-    return Event(
-        seq, at, EventKind(kind), customer_name, document_id, json.loads(data) if data else {}
-    )
+    seq, at, kind, customer_name, document_id, data, actor = row
+    read = json.loads(data) if data else {}
+    return Event(seq, at, EventKind(kind), customer_name, document_id, read, actor)
 
 
 def counter(count: int | None, counted_at: float | None) -> Counter | None:

@@ -6,12 +6,14 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import TypeVar
 
 import apsw
 
+from fairlead.core.access import Key, Tally
 from fairlead.core.documents import (
     Claim,
     Customer,
@@ -32,7 +34,15 @@ from fairlead.core.forecast import Flow
 from fairlead.core.rules import PolicyName, Rules
 from fairlead.core.states import State
 from fairlead.ports import Outbox
-from fairlead.stores.sqlite import acceptance, claims, decisions, ledger, policies, reading
+from fairlead.stores.sqlite import (
+    acceptance,
+    claims,
+    decisions,
+    ledger,
+    policies,
+    reading,
+    together,
+)
 from fairlead.stores.sqlite.database import connect, our_words, prepare
 from fairlead.stores.sqlite.moment import Moment
 from fairlead.stores.sqlite.outbox import SqliteOutbox
@@ -82,6 +92,18 @@ class SqliteStore:
     def submit_all(self, submissions: Sequence[Submission]) -> list[list[Document]]:
         """Accept many submissions in one transaction, or refuse them all."""
         return self._write_each(acceptance.accept, submissions)
+
+    def submit_each(self, submissions: Sequence[Submission]) -> list[list[Document] | Exception]:
+        """Accept many submissions with one wait for the disk, each accepted or refused alone."""
+        self._follow_the_settings()
+        return together.submit_each(submissions, self._accept_all)
+
+    def _accept_all(self, submissions: Sequence[Submission]) -> list[list[Document] | Exception]:
+        actions = [partial(self._accept_one, submission=each) for each in submissions]
+        return self._writer.run_each(actions)
+
+    def _accept_one(self, connection: apsw.Connection, submission: Submission) -> list[Document]:
+        return self._act(connection, acceptance.accept, submission)
 
     # --- work ---
 
@@ -161,35 +183,49 @@ class SqliteStore:
 
     # --- decisions ---
 
-    def cancel(self, id_: str) -> Document:
+    def cancel(self, id_: str, *, by: str | None = None) -> Document:
         """Cancel a pending document."""
-        self._write(lambda moment: decisions.cancel(moment, id_))
+        self._write(lambda moment: decisions.cancel(moment, id_), by=by)
         return self.document(id_)
 
-    def again(self, id_: str) -> Document:
+    def again(self, id_: str, *, by: str | None = None) -> Document:
         """Queue a failed or cancelled document once more."""
-        self._write(lambda moment: decisions.again(moment, id_))
+        self._write(lambda moment: decisions.again(moment, id_), by=by)
         return self.document(id_)
 
-    def add_customer(self, name: str) -> bool:
+    def add_customer(self, name: str, *, by: str | None = None) -> bool:
         """Add a customer; False: it was there."""
-        return self._write(lambda moment: decisions.add(moment, name))
+        return self._write(lambda moment: decisions.add(moment, name), by=by)
 
-    def set_customer(self, name: str, settings: CustomerSettings) -> None:
+    def set_customer(self, name: str, settings: CustomerSettings, *, by: str | None = None) -> None:
         """Replace the customer's own settings."""
-        self._write(lambda moment: decisions.set_customer(moment, name, settings))
+        self._write(lambda moment: decisions.set_customer(moment, name, settings), by=by)
 
-    def pause(self, name: str) -> None:
+    def pause(self, name: str, *, by: str | None = None) -> None:
         """Let the customer's documents wait."""
-        self._write(lambda moment: decisions.pause(moment, name, paused=True))
+        self._write(lambda moment: decisions.pause(moment, name, paused=True), by=by)
 
-    def resume(self, name: str) -> None:
+    def resume(self, name: str, *, by: str | None = None) -> None:
         """Let the customer's documents run again."""
-        self._write(lambda moment: decisions.pause(moment, name, paused=False))
+        self._write(lambda moment: decisions.pause(moment, name, paused=False), by=by)
 
-    def reset(self, name: str) -> None:
+    def reset(self, name: str, *, by: str | None = None) -> None:
         """Forget the customer's count."""
-        self._write(lambda moment: decisions.reset(moment, name))
+        self._write(lambda moment: decisions.reset(moment, name), by=by)
+
+    def delete(self, id_: str, *, by: str | None = None) -> list[str]:
+        """Delete a document, a pending one after it was cancelled; the keys of its texts."""
+        return self._write(lambda moment: decisions.delete(moment, id_), by=by)
+
+    def add_key(self, id_: str, sha256: str, customer: str | None, *, by: str | None = None) -> Key:
+        """Add a key of a known customer, or of an operator."""
+        self._write(lambda moment: decisions.add_key(moment, id_, sha256, customer), by=by)
+        return self.key(id_)
+
+    def revoke_key(self, id_: str, *, by: str | None = None) -> Key:
+        """Let a key open nothing any more."""
+        self._write(lambda moment: decisions.revoke_key(moment, id_), by=by)
+        return self.key(id_)
 
     def use_policy(self, name: PolicyName) -> Switched | None:
         """Place all pending documents by another policy; None: it was in force."""
@@ -197,10 +233,14 @@ class SqliteStore:
 
     # --- how changes are made ---
 
-    def _write(self, action: Callable[[Moment], T], *, durable: bool = True) -> T:
-        """One change in a transaction, which others may share."""
+    def _write(
+        self, action: Callable[[Moment], T], *, durable: bool = True, by: str | None = None
+    ) -> T:
+        """One change in a transaction, which others may share; `by` is who decided it."""
         self._follow_the_settings()
-        return self._writer.run(lambda connection: self._act(connection, action), durable=durable)
+        return self._writer.run(
+            lambda connection: self._act(connection, action, by=by), durable=durable
+        )
 
     def _write_each(
         self, action: Callable[[Moment, E], T], things: Sequence[E], *, durable: bool = True
@@ -212,8 +252,15 @@ class SqliteStore:
             durable=durable,
         )
 
-    def _act(self, connection: apsw.Connection, action: Callable[..., T], *things: object) -> T:
+    def _act(
+        self,
+        connection: apsw.Connection,
+        action: Callable[..., T],
+        *things: object,
+        by: str | None = None,
+    ) -> T:
         moment = self._at(connection)
+        moment.actor = by
         result = action(moment, *things)
         ledger.rest(moment)
         return result
@@ -282,10 +329,41 @@ class SqliteStore:
         with self._reading() as connection:
             return reading.customers(connection)
 
-    def events(self, after: int = 0, limit: int = 1000) -> list[Event]:
-        """Events after the one of this number, oldest first."""
+    def events(
+        self, after: int = 0, limit: int = 1000, *, customer: str | None = None
+    ) -> list[Event]:
+        """Events after the one of this number, oldest first; of one customer, if asked."""
         with self._reading() as connection:
-            return reading.events(connection, after, limit)
+            return reading.events(connection, after, limit, customer)
+
+    def audit(self, before: int | None = None, limit: int = 100) -> list[Event]:
+        """What somebody decided, newest first; `before` is the number of an event."""
+        with self._reading() as connection:
+            return reading.audit(connection, before, limit)
+
+    def key(self, id_: str) -> Key:
+        """The key of this id."""
+        with self._reading() as connection:
+            return reading.key(connection, id_)
+
+    def keys(self) -> list[Key]:
+        """All keys, oldest first."""
+        with self._reading() as connection:
+            return reading.keys(connection)
+
+    def deleted_customer(self, id_: str) -> str | None:
+        """Whose document of this id was deleted; None: none was."""
+        with self._reading() as connection:
+            return reading.deleted_customer(connection, id_)
+
+    def tallies(self) -> list[Tally]:
+        """How many documents of each priority are in each state."""
+        with self._reading() as connection:
+            return reading.tallies(connection)
+
+    def commits(self) -> tuple[int, int]:
+        """How many commits this process has made, and for how many writes."""
+        return self._writer.commits, self._writer.writes
 
     def last_event(self) -> int:
         """The number of the newest event."""
@@ -324,6 +402,7 @@ class SqliteStore:
             wrong = [row[0] for row in connection.execute(sql("miscounted_customers"))]
             accounts = [row[0] for row in connection.execute(sql("miscounted_accounts"))]
             line = connection.execute(sql("miscounted_line")).get
+            tally = connection.execute(sql("miscounted_tallies")).get
         return [
             *(each for each in found if each != "ok"),
             *(
@@ -335,6 +414,7 @@ class SqliteStore:
                 for name in accounts
             ),
             *(["the numbers kept for the line differ from its customers"] if line else []),
+            *(["the numbers kept for states and priorities differ"] if tally else []),
         ]
 
     def policy(self) -> PolicyName:

@@ -7,7 +7,7 @@ it done when they get the lock. A lone writer pays nothing for it.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock
@@ -55,6 +55,14 @@ class _Write(Generic[T]):
         return self.result
 
 
+def _result_or_error(write: _Write[Any], path: Path) -> Any:
+    try:
+        with our_words(path):
+            return write.outcome()
+    except Exception as error:  # for the caller to raise
+        return error
+
+
 class Writer:
     """The one connection of a process that writes."""
 
@@ -64,6 +72,8 @@ class Writer:
         self._is_durable = True
         self._lock = Lock()
         self._queue: deque[_Write[Any]] = deque()
+        self.commits = 0
+        self.writes = 0
 
     def run(self, action: Callable[[apsw.Connection], T], *, durable: bool = True) -> T:
         """Run the action in a transaction; return when it is committed.
@@ -73,17 +83,27 @@ class Writer:
         happened, such as a claim.
         """
         write = _Write(action, durable=durable)
-        self._queue.append(write)
+        self._settle([write])
+        with our_words(self._path):
+            return write.outcome()
+
+    def run_each(self, actions: Sequence[Callable[[apsw.Connection], T]]) -> list[T | Exception]:
+        """Run many actions that share commits, each done or undone on its own."""
+        writes = [_Write(action, durable=True) for action in actions]
+        self._settle(writes)
+        return [_result_or_error(write, self._path) for write in writes]
+
+    def _settle(self, writes: Sequence[_Write[Any]]) -> None:
+        for write in writes:
+            self._queue.append(write)
         with self._lock:
-            while not write.is_settled:
+            while not all(write.is_settled for write in writes):
                 if not self._queue:
                     raise StoreBusy(
                         "the write was interrupted together with another one; "
                         "look whether it was done, then try again"
                     )
                 self._settle_next_batch()
-        with our_words(self._path):
-            return write.outcome()
 
     def close(self) -> None:
         """Close the connection; what was committed stays."""
@@ -113,6 +133,8 @@ class Writer:
             for write in batch:
                 write.run_beside_others(self._connection)
         self._connection.execute("COMMIT")
+        self.commits += 1
+        self.writes += len(batch)
 
     def _is_committed(self, batch: list[_Write[Any]]) -> bool:
         """Whether an interruption came too late to undo anything."""

@@ -1,0 +1,219 @@
+"""Measures uploads over HTTP: durable, one commit a request, and stored nowhere.
+
+python -m bench.http [--seconds S] [--clients N] [--size BYTES]
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import multiprocessing
+import socket
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import click
+import uvicorn
+import uvloop
+from fastapi import Request
+from starlette.responses import JSONResponse, Response
+
+from fairlead import Fairlead
+from fairlead.api.guard import Guard
+from fairlead.api.make import create_inner
+from fairlead.api.office import Office, office_of
+from fairlead.api.protocol import Protocol
+from fairlead.api.server import bound_socket
+from fairlead.api.upload import read_upload
+from fairlead.core.shown import document_json
+from fairlead.intake import Offer
+
+PATHS = {
+    "stored nowhere": "/bench/nowhere",
+    "durable": "/v1/documents",
+    "one commit a request": "/bench/alone",
+}
+ROUNDS = 3
+
+_one_at_a_time = ThreadPoolExecutor(1)
+
+
+async def nowhere(request: Request) -> Response:
+    """Reads the same upload with the same checks, and stores nothing."""
+    office = office_of(request)
+    await office.door.customer(request)
+    upload = await read_upload(request, office)
+    upload.discard()
+    return JSONResponse({"files": len(upload.files)}, 202)
+
+
+async def alone(request: Request) -> Response:
+    """The same promise, kept for one request after the other."""
+    office = office_of(request)
+    _, customer = await office.door.customer(request)
+    upload = await read_upload(request, office)
+    loop = asyncio.get_running_loop()
+    offers = [Offer(customer, upload.files)]
+    (found,) = await loop.run_in_executor(_one_at_a_time, office.fairlead.accept_each, offers)
+    assert isinstance(found, list)
+    return JSONResponse(document_json(found[0]), 202)
+
+
+def run_server(data: str, listener: socket.socket) -> None:
+    with Fairlead(data) as fairlead:
+        office = Office(fairlead)
+        app = create_inner(office)
+        app.add_api_route("/bench/nowhere", nowhere, methods=["POST"])
+        app.add_api_route("/bench/alone", alone, methods=["POST"])
+        config = uvicorn.Config(
+            Guard(app, office), http=Protocol, loop="none", access_log=False, log_level="error"
+        )
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(uvicorn.Server(config).serve(sockets=[listener]))
+
+
+def request_bytes(path: str, key: str, content: bytes) -> bytes:
+    body = (
+        b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\n'
+        + content
+        + b"\r\n--x--\r\n"
+    )
+    head = (
+        f"POST {path} HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer {key}\r\n"
+        f"Content-Type: multipart/form-data; boundary=x\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    return head.encode() + body
+
+
+class Client(asyncio.Protocol):
+    """Sends a request, waits for the answer, sends the next; as lean as can be."""
+
+    def __init__(self, request: bytes, until: float) -> None:
+        self.answers: list[float] = []
+        self.bad = 0
+        self.done = asyncio.get_running_loop().create_future()
+        self._request, self._until, self._got = request, until, b""
+
+    def connection_made(self, transport: Any) -> None:
+        self._transport = transport
+        self._send()
+
+    def _send(self) -> None:
+        self._began = time.perf_counter()
+        self._transport.write(self._request)
+
+    def data_received(self, data: bytes) -> None:
+        self._got += data
+        head, found, body = self._got.partition(b"\r\n\r\n")
+        if not found:
+            return
+        length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
+        if len(body) < length:
+            return
+        self._got = b""
+        self.bad += not head.startswith(b"HTTP/1.1 202")
+        self.answers.append(time.perf_counter() - self._began)
+        if time.perf_counter() < self._until:
+            self._send()
+        else:
+            self._transport.close()
+            self.done.set_result(None)
+
+
+async def load(
+    port: int, request: bytes, clients: int, seconds: float, *, refusals: bool = False
+) -> tuple[float, float]:
+    """Answers a second, and the 95th percentile of the time to an answer."""
+    loop, began = asyncio.get_running_loop(), time.perf_counter()
+    made = [
+        (await loop.create_connection(lambda: Client(request, began + seconds), "127.0.0.1", port))[
+            1
+        ]
+        for _ in range(clients)
+    ]
+    await asyncio.gather(*(each.done for each in made))
+    took = time.perf_counter() - began
+    assert refusals or not any(each.bad for each in made), "an upload was refused"
+    times = sorted(itertools.chain.from_iterable(each.answers for each in made))
+    return len(times) / took, times[int(0.95 * len(times))] if times else 0.0
+
+
+def start_server(data: Path) -> tuple[Any, int]:
+    listener = bound_socket("127.0.0.1", 0)
+    context = multiprocessing.get_context("fork")
+    server = context.Process(target=run_server, args=(str(data), listener), daemon=True)
+    server.start()
+    return server, listener.getsockname()[1]
+
+
+def measure_neighbours(data: Path, seconds: float) -> None:
+    """How long a modest customer waits for an answer beside one that is at its limit."""
+    data.mkdir()
+    (data / "fairlead.toml").write_text("requests_a_second = 500.0\nrequests_burst = 500\n")
+    with Fairlead(data) as fairlead:
+        modest, greedy = (fairlead.add_key(name)[0] for name in ("modest", "greedy"))
+    server, port = start_server(data)
+    ours = request_bytes("/v1/documents", modest, b"x" * 4000)
+    theirs = request_bytes("/v1/documents", greedy, b"x" * 4000)
+
+    async def both(others: int) -> tuple[float, float]:
+        until = asyncio.create_task(load(port, theirs, others, seconds, refusals=True))
+        found = await load(port, ours, 2, seconds)
+        await until
+        return found
+
+    try:
+        for others, what in ((0, "alone"), (8, "beside 8 clients of a customer at its limit")):
+            _, p95 = asyncio.run(both(others))
+            print(f"a modest customer {what}: 95 % within {1000 * p95:.0f} ms")
+    finally:
+        server.terminate()
+        server.join()
+
+
+@click.command()
+@click.option("--seconds", default=3.0, show_default=True, help="Of each measurement.")
+@click.option("--clients", default=32, show_default=True)
+@click.option(
+    "--folder",
+    default=".",
+    show_default=True,
+    help="On the disk to measure; one where little was deleted.",
+)
+@click.option("--size", default=4000, show_default=True, help="Bytes of each document.")
+def main(seconds: float, clients: int, folder: str, size: int) -> None:
+    """Print the rates, and how they compare."""
+    with tempfile.TemporaryDirectory(dir=folder) as made:
+        data = Path(made) / "data"
+        with Fairlead(data) as fairlead:
+            key, _ = fairlead.add_key("bench")
+        server, port = start_server(data)
+        best: dict[str, tuple[float, float]] = {}
+        rates: dict[str, list[float]] = {name: [] for name in PATHS}
+        try:
+            for _ in range(ROUNDS):  # in turns: what else the machine does hits all of them
+                for name, path in PATHS.items():
+                    content = request_bytes(path, key, b"x" * size)
+                    found = asyncio.run(load(port, content, clients, seconds))
+                    rates[name].append(found[0])
+                    best[name] = max(best.get(name, found), found)
+        finally:
+            server.terminate()
+            server.join()
+        measure_neighbours(Path(made) / "neighbours", seconds)
+    for name, (rate, p95) in best.items():
+        shown = ", ".join(f"{each:,.0f}" for each in rates[name])
+        print(f"{name}: {rate:,.0f} uploads/s (rounds: {shown}), 95 % within {1000 * p95:.0f} ms")
+    durable = sorted(rates["durable"])[1]
+    print(
+        f"durable, of medians: {durable / sorted(rates['stored nowhere'])[1]:.0%} of stored "
+        f"nowhere, {durable / sorted(rates['one commit a request'])[1]:.1f} times one commit a "
+        f"request; {clients} clients, {size:,} bytes each"
+    )
+
+
+if __name__ == "__main__":
+    main()

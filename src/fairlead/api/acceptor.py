@@ -1,0 +1,66 @@
+"""Submissions that arrive together share the waits for the disk, of files and of the store."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+
+from fairlead.app import Fairlead
+from fairlead.core.documents import Document
+from fairlead.intake import Offer
+
+LANES = 1
+"""Batches at once: a second one would only make both smaller, and the disk flush twice."""
+MOST_TOGETHER = 64
+
+Waiting = tuple[Offer, "asyncio.Future[list[Document]]"]
+
+
+class Acceptor:
+    """Accepts what requests offer. A lone request waits for nobody."""
+
+    def __init__(self, fairlead: Fairlead) -> None:
+        self._fairlead = fairlead
+        self._pool = ThreadPoolExecutor(LANES, thread_name_prefix="accept")
+        self._waiting: deque[Waiting] = deque()
+        self._busy = 0
+
+    async def accept(self, offer: Offer) -> list[Document]:
+        """Return when the documents are safe; raise when they were refused."""
+        answer: asyncio.Future[list[Document]] = asyncio.get_running_loop().create_future()
+        self._waiting.append((offer, answer))
+        self._start()
+        return await answer
+
+    def close(self) -> None:
+        """Finish what was begun."""
+        self._pool.shutdown()
+
+    def _start(self) -> None:
+        while self._waiting and self._busy < LANES:
+            number = min(len(self._waiting), MOST_TOGETHER)
+            batch = [self._waiting.popleft() for _ in range(number)]
+            self._busy += 1
+            loop = asyncio.get_running_loop()
+            done = loop.run_in_executor(self._pool, self._accept, [offer for offer, _ in batch])
+            done.add_done_callback(lambda found, batch=batch: self._settle(batch, found))  # type: ignore[misc]
+
+    def _accept(self, offers: list[Offer]) -> list[list[Document] | Exception]:
+        try:
+            return self._fairlead.accept_each(offers)
+        except Exception as error:  # each request gets it
+            return [error] * len(offers)
+
+    def _settle(
+        self, batch: list[Waiting], found: asyncio.Future[list[list[Document] | Exception]]
+    ) -> None:
+        self._busy -= 1
+        for (_, answer), outcome in zip(batch, found.result(), strict=True):
+            if answer.done():
+                continue  # nobody waits for it any more; what was accepted stays
+            if isinstance(outcome, Exception):
+                answer.set_exception(outcome)
+            else:
+                answer.set_result(outcome)
+        self._start()

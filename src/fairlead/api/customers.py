@@ -1,0 +1,182 @@
+"""/v1/customers and /v1/audit, for operators only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any
+from urllib.parse import quote
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import JSONResponse, Response
+
+from fairlead.api import schemas
+from fairlead.api.office import Office, office_of
+from fairlead.api.problems import Problem
+from fairlead.core.documents import Customer
+from fairlead.errors import UnknownCustomer, UnknownKey
+from fairlead.shapes import customer_json, event_json, fairness_json, key_json
+
+router = APIRouter(prefix="/v1", tags=["operators"])
+_ONE = schemas.answers(200, schemas.Customer, "the customer", "forbidden", "unknown-customer")
+
+
+def _show(office: Office, customer: Customer) -> dict[str, Any]:
+    return customer_json(office.fairlead, customer)
+
+
+@router.get(
+    "/customers", responses=schemas.answers(200, schemas.Customers, "all customers", "forbidden")
+)
+async def every(request: Request) -> Response:
+    """All customers by name, and how fair the queue is."""
+    office = office_of(request)
+    await office.door.operator(request)
+    return JSONResponse(await office.ask(_every, office))
+
+
+def _every(office: Office) -> dict[str, Any]:
+    found = [_show(office, each) for each in office.fairlead.customers()]
+    return {"customers": found, "fairness": fairness_json(office.fairlead.fairness())}
+
+
+@router.post(
+    "/customers",
+    status_code=201,
+    responses=schemas.answers(
+        201, schemas.Customer, "it is known now", "forbidden", "customer-exists"
+    ),
+)
+async def add(request: Request, new: schemas.NewCustomer) -> Response:
+    """Make a customer known, with settings of its own if some are given."""
+    office = office_of(request)
+    caller = await office.door.operator(request)
+    shown = await office.ask(_add, office, new, caller.key_id)
+    return JSONResponse(shown, 201, {"Location": f"/v1/customers/{quote(new.name, safe='')}"})
+
+
+def _add(office: Office, new: schemas.NewCustomer, by: str) -> dict[str, Any]:
+    fairlead = office.fairlead
+    try:
+        fairlead.customer(new.name)
+    except UnknownCustomer:
+        customer = fairlead.add_customer(new.name, by=by)
+    else:
+        raise Problem("customer-exists", f"customer {new.name!r} is known; change it with PATCH")
+    if given := new.given():
+        customer = fairlead.set_customer(new.name, by=by, **given)
+    return _show(office, customer)
+
+
+def _add_decision(name: str, decide: Callable[..., Customer], help_text: str) -> None:
+    """A decision that needs nothing but the customer's name."""
+
+    @router.post("/customers/{name:path}/" + name, name=name, description=help_text, responses=_ONE)
+    async def decision(request: Request, name: str) -> Response:
+        office = office_of(request)
+        caller = await office.door.operator(request)
+        found = await office.ask(decide, office.fairlead, name, by=caller.key_id)
+        return JSONResponse(await office.ask(_show, office, found))
+
+
+_add_decision(
+    "pause",
+    lambda fairlead, name, by: fairlead.pause(name, by=by),
+    "Let its documents wait; new ones are accepted all the same.",
+)
+_add_decision(
+    "resume", lambda fairlead, name, by: fairlead.resume(name, by=by), "Let its documents run."
+)
+_add_decision(
+    "reset",
+    lambda fairlead, name, by: fairlead.reset(name, by=by),
+    "Forget its count: the next document is checked as its first.",
+)
+
+
+@router.get(
+    "/customers/{name:path}/keys",
+    responses=schemas.answers(200, schemas.Keys, "its keys", "forbidden", "unknown-customer"),
+)
+async def keys(request: Request, name: str) -> Response:
+    """The customer's keys, without their secrets."""
+    office = office_of(request)
+    await office.door.operator(request)
+    found = await office.ask(office.fairlead.keys, name)
+    return JSONResponse({"keys": [key_json(each) for each in found]})
+
+
+@router.post(
+    "/customers/{name:path}/keys",
+    status_code=201,
+    responses=schemas.answers(
+        201, schemas.NewKey, "the key, shown this once", "forbidden", "unknown-customer"
+    ),
+)
+async def add_key(request: Request, name: str) -> Response:
+    """A new key for the customer."""
+    office = office_of(request)
+    caller = await office.door.operator(request)
+    await office.ask(office.fairlead.customer, name)  # a misspelt one is not made
+    key, made = await office.ask(office.fairlead.add_key, name, by=caller.key_id)
+    headers = {"Cache-Control": "no-store"}
+    return JSONResponse({"key": key} | key_json(made), 201, headers)
+
+
+@router.delete(
+    "/customers/{name:path}/keys/{key_id}",
+    status_code=204,
+    responses=schemas.answers(
+        204, None, "it opens nothing any more", "forbidden", "unknown-customer", "unknown-key"
+    ),
+)
+async def revoke(request: Request, name: str, key_id: str) -> Response:
+    """Let a key open nothing any more. One that was revoked stays so."""
+    office = office_of(request)
+    caller = await office.door.operator(request)
+    await office.ask(_revoke, office, name, key_id, caller.key_id)
+    office.door.forget()
+    return Response(status_code=204)
+
+
+def _revoke(office: Office, name: str, key_id: str, by: str) -> None:
+    if key_id not in {each.id for each in office.fairlead.keys(name)}:
+        raise UnknownKey(f"customer {name!r} has no key of the id {key_id[:100]!r}")
+    office.fairlead.revoke_key(key_id, by=by)
+
+
+@router.get("/customers/{name:path}", responses=_ONE)
+async def one(request: Request, name: str) -> Response:
+    """All about one customer."""
+    office = office_of(request)
+    await office.door.operator(request)
+    found = await office.ask(office.fairlead.customer, name)
+    return JSONResponse(await office.ask(_show, office, found))
+
+
+@router.patch("/customers/{name:path}", responses=_ONE)
+async def change(request: Request, name: str, changes: schemas.Changes) -> Response:
+    """Change its weight, account, caps, interval or thresholds; what is not sent stays."""
+    office = office_of(request)
+    caller = await office.door.operator(request)
+    found = await office.ask(
+        office.fairlead.set_customer, name, by=caller.key_id, **changes.given()
+    )
+    return JSONResponse(await office.ask(_show, office, found))
+
+
+@router.get(
+    "/audit", responses=schemas.answers(200, schemas.Audit, "decisions, newest first", "forbidden")
+)
+async def audit(
+    request: Request,
+    *,
+    cursor: Annotated[int | None, Query(ge=1, le=2**62)] = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+) -> Response:
+    """Who decided what and when: keys by their ids. `cursor` is the `next` of the page before."""
+    office = office_of(request)
+    await office.door.operator(request)
+    found = await office.ask(office.fairlead.store.audit, cursor, limit + 1)
+    following = found[limit - 1].seq if len(found) > limit else None
+    entries = [event_json(each) for each in found[:limit]]
+    return JSONResponse({"entries": entries, "next": following})

@@ -1,0 +1,381 @@
+"""/v1/documents: submit, look, read, decide."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.types import Message, Receive, Scope, Send
+
+from fairlead.api import schemas
+from fairlead.api.accept import best_type
+from fairlead.api.door import Caller
+from fairlead.api.office import Office, office_of
+from fairlead.api.problems import Problem, unknown_document
+from fairlead.api.upload import read_upload
+from fairlead.core.documents import Document
+from fairlead.core.shown import document_json
+from fairlead.core.states import State
+from fairlead.errors import NotReady, UnknownDocument
+from fairlead.intake import Offer
+from fairlead.locale import negotiate, translator
+from fairlead.shapes import why_json
+
+LONGEST_WAIT = 60
+LONGEST_KEY = 255
+_TEXTS = ("text/plain", "text/markdown", "application/json")
+_MARK = ("invalid-upload", "forbidden", "unsupported-media-type", "idempotency-conflict")
+_BODY = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "multipart/form-data": {
+                "schema": {
+                    "type": "object",
+                    "required": ["file"],
+                    "properties": {
+                        "file": {
+                            "type": "array",
+                            "items": {"type": "string", "format": "binary"},
+                            "minItems": 1,
+                            "description": "one or more documents, accepted or refused together",
+                        },
+                        "urgent": {
+                            "type": "string",
+                            "enum": ["true", "false"],
+                            "description": "before the other documents of the same customer",
+                        },
+                    },
+                    "additionalProperties": False,
+                }
+            }
+        },
+    },
+    "parameters": [
+        {
+            "name": "Idempotency-Key",
+            "in": "header",
+            "required": False,
+            "schema": {"type": "string", "pattern": "^[!-~]{1,255}$"},
+            "description": "sent again with the same body, the same documents come back",
+        }
+    ],
+}
+
+
+class _Attachment(FileResponse):
+    """A file, and a problem where its ranges are wrong."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it."""
+
+        async def checked(message: Message) -> None:
+            if message.get("status") == 416:
+                raise Problem("range-not-satisfiable", "the range lies outside of the document")
+            if message.get("status") == 400:
+                raise Problem("invalid-request", "the Range header is not one")
+            await send(message)
+
+        await super().__call__(scope, receive, checked)
+
+
+router = APIRouter(prefix="/v1/documents", tags=["documents"])
+
+
+@router.post(
+    "",
+    status_code=202,
+    responses=schemas.answers(
+        202, schemas.Document, "accepted, and safe", *_MARK, "deleted", "disk-full"
+    ),
+    openapi_extra=_BODY,
+)
+async def submit(request: Request) -> Response:
+    """Submit one or more documents. When the answer comes, they are safe."""
+    office = office_of(request)
+    _, customer = await office.door.customer(request)
+    key = _idempotency_key(request)
+    upload = await read_upload(request, office)
+    try:
+        offer = Offer(customer, upload.files, upload.urgent, key)
+    except Problem:
+        upload.discard()
+        raise
+    accepted = await office.acceptor.accept(offer)
+    shown = [document_json(each) for each in accepted]
+    if len(shown) == 1:
+        location = f"/v1/documents/{accepted[0].id}"
+        return JSONResponse(shown[0], 202, {"Location": location})
+    return JSONResponse({"documents": shown}, 202, {"Location": "/v1/documents"})
+
+
+def _idempotency_key(request: Request) -> str | None:
+    key = request.headers.get("idempotency-key")
+    if key is not None and not (
+        0 < len(key) <= LONGEST_KEY and key.isascii() and key.isprintable()
+    ):
+        raise Problem(
+            "invalid-request",
+            f"an Idempotency-Key has 1 to {LONGEST_KEY} printable ASCII characters",
+        )
+    return key
+
+
+@router.get(
+    "",
+    responses=schemas.answers(200, schemas.Page, "a page, newest first", "invalid-cursor"),
+)
+async def pages(
+    request: Request,
+    *,
+    state: State | None = None,
+    priority: Annotated[int | None, Query(ge=1, le=99)] = None,
+    customer: Annotated[str | None, Query(max_length=200)] = None,
+    cursor: Annotated[str | None, Query(max_length=100)] = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+) -> Response:
+    """List documents, newest first. `cursor` is the `next` of the page before."""
+    office = office_of(request)
+    caller = await office.door.caller(request)
+    if caller.customer is not None and customer not in (None, caller.customer):
+        return JSONResponse({"documents": [], "next": None})
+    found = await office.ask(
+        _page, office, caller, caller.customer or customer, state, priority, cursor, limit + 1
+    )
+    following = found[limit - 1].id if len(found) > limit else None
+    shown = [document_json(each) for each in found[:limit]]
+    return JSONResponse({"documents": shown, "next": following})
+
+
+def _page(
+    office: Office,
+    caller: Caller,
+    customer: str | None,
+    state: State | None,
+    priority: int | None,
+    cursor: str | None,
+    limit: int,
+) -> list[Document]:
+    store = office.fairlead.store
+    if cursor is not None and not _is_cursor(office, caller, cursor):
+        raise Problem(
+            "invalid-cursor", "this cursor came from no page of yours; begin again without one"
+        )
+    return store.documents(
+        customer=customer, state=state, priority=priority, before=cursor, limit=limit
+    )
+
+
+def _is_cursor(office: Office, caller: Caller, cursor: str) -> bool:
+    """Whether it is a document that the caller may see, or might have seen until its deletion."""
+    store = office.fairlead.store
+    try:
+        owner: str | None = store.document(cursor).customer
+    except UnknownDocument:
+        owner = store.deleted_customer(cursor)
+    return owner is not None and caller.may_see(owner)
+
+
+async def visible(request: Request, id_: str) -> tuple[Office, Caller, Document]:
+    """The document, if it is the caller's; another one's is as one that never was."""
+    office = office_of(request)
+    caller = await office.door.caller(request)
+    return office, caller, await _look(office, caller, id_)
+
+
+async def _look(office: Office, caller: Caller, id_: str) -> Document:
+    document = await office.ask(office.fairlead.document, id_)
+    if not caller.may_see(document.customer):
+        raise unknown_document(id_)
+    return document
+
+
+@router.get(
+    "/{id_}",
+    responses=schemas.answers(200, schemas.Document, "the document", "unknown-document")
+    | {304: {"description": "it is as the ETag in If-None-Match says"}},
+)
+async def show(
+    request: Request, id_: str, wait: Annotated[float, Query(ge=0, le=LONGEST_WAIT)] = 0
+) -> Response:
+    """Show a document. With `wait`, the answer comes when it has ended, or after so many seconds.
+
+    With `wait` and `If-None-Match`, it comes as soon as anything about the document changes.
+    """
+    office, caller, document = await visible(request, id_)
+    known = request.headers.get("if-none-match")
+    if wait:
+        document = await _wait(office, caller, document, wait, known)
+    content = _encoded(document_json(document))
+    etag = _etag(content)
+    if known is not None and _is_among(etag, known):
+        return Response(status_code=304, headers={"ETag": etag})
+    return Response(content, 200, {"ETag": etag}, "application/json")
+
+
+async def _wait(
+    office: Office, caller: Caller, document: Document, seconds: float, known: str | None
+) -> Document:
+    bell = office.hub.bell(document.id)
+    try:
+        async with asyncio.timeout(seconds):
+            while True:
+                # Read after the bell was hung: what came in between is not missed.
+                document = await _look(office, caller, document.id)
+                if office.hub.is_closing or _is_news(document, known):
+                    return document
+                await bell.wait()
+                bell.clear()
+    except TimeoutError:
+        return document
+    finally:
+        office.hub.forget(document.id, bell)
+
+
+def _is_news(document: Document, known: str | None) -> bool:
+    if known is None:
+        return not document.state.is_pending
+    return not _is_among(_etag(_encoded(document_json(document))), known)
+
+
+@router.get(
+    "/{id_}/text",
+    responses=schemas.answers(
+        *(200, schemas.Text, "the text, by Accept"),
+        *("unknown-document", "not-ready", "not-acceptable"),
+    ),
+)
+async def text(request: Request, id_: str) -> Response:
+    """The text of a document that is done, as `text/plain`, `text/markdown` or JSON."""
+    office, _, document = await visible(request, id_)
+    wanted = best_type(request.headers.get("accept"), _TEXTS)
+    if wanted is None:
+        raise Problem("not-acceptable", f"the text is there as {', '.join(_TEXTS)}")
+    try:
+        read = office.fairlead.markdown if wanted == "text/markdown" else office.fairlead.text
+        found = await office.ask(read, id_)
+    except NotReady as error:
+        if document.state.is_pending:
+            raise Problem("not-ready", str(error), retry_after=1) from None
+        raise
+    headers = {"Vary": "Accept", "ETag": f'"{document.text_sha256}-{wanted}"'}
+    if wanted == "application/json":
+        shown = document_json(document)
+        content = {name: shown[name] for name in ("id", "kind", "facts")} | {"text": found}
+        return JSONResponse(content, headers=headers)
+    return Response(found, 200, headers, f"{wanted}; charset=utf-8")
+
+
+@router.get(
+    "/{id_}/file",
+    responses=schemas.answers(
+        *(200, None, "the document as it was submitted"),
+        *("unknown-document", "range-not-satisfiable"),
+    )
+    | {
+        206: {"description": "the part of it that was asked for"},
+        304: {"description": "it is as the ETag in If-None-Match says"},
+    },
+)
+async def content(request: Request, id_: str) -> Response:
+    """The document as it was submitted, always as an attachment; takes ranges."""
+    office, _, document = await visible(request, id_)
+    etag = f'"{document.sha256}"'
+    if _is_among(etag, request.headers.get("if-none-match", "")):
+        return Response(status_code=304, headers={"ETag": etag})
+    path: Path = office.fairlead.content_path(document)
+    if not await office.ask(path.exists):
+        raise Problem("internal", "the file is not there; the operator has to restore it")
+    return _Attachment(
+        path,
+        media_type="application/octet-stream",
+        filename=document.name,
+        content_disposition_type="attachment",
+        headers={"ETag": etag, "Content-Security-Policy": "sandbox; default-src 'none'"},
+    )
+
+
+@router.get(
+    "/{id_}/why",
+    responses=schemas.answers(200, schemas.Why, "the reasons", "unknown-document"),
+)
+async def why(request: Request, id_: str) -> Response:
+    """Why the document has its priority, what it waits for, and when it may start.
+
+    In the language of Accept-Language. Other customers have no names.
+    """
+    office, caller, _ = await visible(request, id_)
+    found = await office.ask(office.fairlead.why, id_)
+    place = found.place
+    position = None if place is None else place.own_documents + place.other_documents + 1
+    said = translator(negotiate(request.headers.get("accept-language")))
+    shown = why_json(found, said.reason, with_others=caller.is_operator)
+    headers = {"Content-Language": said.language, "Vary": "Accept-Language"}
+    return JSONResponse(shown | {"position": position}, headers=headers)
+
+
+@router.post(
+    "/{id_}/cancel",
+    responses=schemas.answers(
+        200, schemas.Document, "it is cancelled", "unknown-document", "wrong-state"
+    ),
+)
+async def cancel(request: Request, id_: str) -> Response:
+    """Cancel a pending document. One that is cancelled stays so."""
+    office, caller, _ = await visible(request, id_)
+    found = await office.ask(office.fairlead.cancel, id_, by=caller.key_id)
+    return JSONResponse(document_json(found))
+
+
+@router.post(
+    "/{id_}/retry",
+    responses=schemas.answers(
+        200, schemas.Document, "it is pending", "unknown-document", "wrong-state"
+    ),
+)
+async def retry(request: Request, id_: str) -> Response:
+    """Queue a failed or cancelled document once more. A pending one stays as it is."""
+    office, caller, _ = await visible(request, id_)
+    found = await office.ask(office.fairlead.retry, id_, by=caller.key_id)
+    return JSONResponse(document_json(found))
+
+
+@router.delete(
+    "/{id_}",
+    status_code=204,
+    responses=schemas.answers(204, None, "it is gone", "unknown-document"),
+)
+async def delete(request: Request, id_: str) -> Response:
+    """Remove a document with its files; a pending one is cancelled first. Its events stay.
+
+    Deleting again what was deleted is no error.
+    """
+    office = office_of(request)
+    caller = await office.door.caller(request)
+    await office.ask(_delete, office, caller, id_)
+    return Response(status_code=204)
+
+
+def _delete(office: Office, caller: Caller, id_: str) -> None:
+    fairlead = office.fairlead
+    owner = fairlead.store.deleted_customer(id_) or fairlead.document(id_).customer
+    if not caller.may_see(owner):
+        raise unknown_document(id_)
+    fairlead.delete(id_, by=caller.key_id)
+
+
+def _encoded(shown: dict[str, Any]) -> bytes:
+    return json.dumps(shown, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _etag(content: bytes) -> str:
+    return f'"{hashlib.sha256(content).hexdigest()[:32]}"'
+
+
+def _is_among(etag: str, known: str) -> bool:
+    return any(each.strip().removeprefix("W/") in (etag, "*") for each in known.split(","))

@@ -1,0 +1,155 @@
+"""Who comes in: keys in the Authorization header, or the session of a login link."""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+from starlette.requests import Request
+
+from fairlead.api.problems import Problem
+from fairlead.core.access import Key
+from fairlead.core.documents import Event, EventKind
+from fairlead.errors import UnknownKey
+from fairlead.keys import id_of, matches
+
+if TYPE_CHECKING:
+    from fairlead.api.office import Office
+
+COOKIE = "fairlead_session"
+SESSION_SECONDS = 12 * 3600
+_MOST_KNOWN = 10_000
+_SAFE = frozenset(["GET", "HEAD", "OPTIONS"])
+
+
+class Caller(NamedTuple):
+    """Who asks. No customer: an operator."""
+
+    key_id: str
+    customer: str | None
+
+    @property
+    def is_operator(self) -> bool:
+        """Whether it may see and decide everything."""
+        return self.customer is None
+
+    def may_see(self, customer: str) -> bool:
+        """Whether things of this customer are for its eyes."""
+        return self.customer in (None, customer)
+
+
+class Door:
+    """Knows keys and sessions.
+
+    What another process revokes is known here with the next events, some hundredths of a second
+    later; what is revoked over HTTP, at once.
+    """
+
+    def __init__(self, office: Office) -> None:
+        self._office = office
+        self._known: dict[str, Key] = {}
+        self._changes = 0
+        self._sessions: dict[str, tuple[Caller, float]] = {}
+
+    async def caller(self, request: Request) -> Caller:
+        """Who sends this request; raises where nobody may come in. Counts against its limit."""
+        found = self._session(request) or await self._holder(request)
+        if found.customer is not None:
+            settings = self._office.fairlead.settings
+            self._office.limiter.check(
+                found.customer, settings.requests_a_second, settings.requests_burst
+            )
+        request.state.caller = found
+        return found
+
+    async def operator(self, request: Request) -> Caller:
+        """As `caller`, for operators only."""
+        found = await self.caller(request)
+        if not found.is_operator:
+            raise Problem("forbidden", "this needs an operator's key, and the key is a customer's")
+        return found
+
+    async def customer(self, request: Request) -> tuple[Caller, str]:
+        """As `caller`, for customers only; with the customer's name."""
+        found = await self.caller(request)
+        if found.customer is None:
+            raise Problem(
+                "forbidden",
+                "documents are submitted with a customer's key, and the key is an operator's; "
+                "make one with: fairlead keys add CUSTOMER",
+            )
+        return found, found.customer
+
+    async def _holder(self, request: Request) -> Caller:
+        scheme, _, given = request.headers.get("authorization", "").partition(" ")
+        key = given.strip()
+        id_ = id_of(key) if scheme.lower() == "bearer" else None
+        known = None if id_ is None else await self._find(id_)
+        if known is None or not matches(key, known.sha256) or known.is_revoked:
+            raise Problem(
+                "unauthorised",
+                "no valid key came with the request; send the header Authorization: Bearer KEY",
+            )
+        return Caller(known.id, known.customer)
+
+    async def _find(self, id_: str) -> Key | None:
+        if id_ in self._known:
+            return self._known[id_]
+        before = self._changes
+        try:
+            found = await self._office.ask(self._office.fairlead.store.key, id_)
+        except UnknownKey:
+            return None
+        if before == self._changes and len(self._known) < _MOST_KNOWN:
+            self._known[id_] = found  # nothing was revoked while it was read
+        return found
+
+    def hear(self, event: Event) -> None:
+        """Forget what a change of keys has made untrue."""
+        if event.kind is EventKind.KEY_REVOKED:
+            self.forget()
+            gone = event.data.get("key")
+            kept = {name: each for name, each in self._sessions.items() if each[0].key_id != gone}
+            self._sessions = kept
+
+    def forget(self) -> None:
+        """Look at all keys again."""
+        self._changes += 1
+        self._known.clear()
+
+    # --- sessions ---
+
+    async def login(self, token: str) -> str:
+        """The cookie of a new session for the token of the login link."""
+        if not hmac.compare_digest(token.encode(), self._office.token.encode()):
+            raise Problem(
+                "unauthorised",
+                "this login link is not valid any more; take the one that the server printed "
+                "at its start",
+            )
+        _, key = await self._office.ask(self._office.fairlead.operator_key)
+        session = secrets.token_urlsafe(32)
+        self._sessions = {k: v for k, v in self._sessions.items() if v[1] > time.time()}
+        self._sessions[session] = (Caller(key.id, None), time.time() + SESSION_SECONDS)
+        return session
+
+    def _session(self, request: Request) -> Caller | None:
+        if "authorization" in request.headers:
+            return None
+        caller, until = self._sessions.get(request.cookies.get(COOKIE, ""), (None, 0.0))
+        if caller is None or until < time.time():
+            return None
+        if request.method not in _SAFE and not _is_own_page(request):
+            raise Problem("forbidden", "another site may not decide in the name of a session")
+        return caller
+
+
+def _is_own_page(request: Request) -> bool:
+    """Whether a page of ours sent this: the browser says so, and pages cannot change it."""
+    site = request.headers.get("sec-fetch-site")
+    if site is not None:
+        return site in ("same-origin", "none")
+    origin = request.headers.get("origin")
+    return origin is None or origin.partition("://")[2] == request.headers.get("host")

@@ -1,0 +1,145 @@
+"""/v1/events: what happens, as it happens (server-sent events)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from fairlead.api import schemas
+from fairlead.api.hub import PORTION, Stream, Told
+from fairlead.api.office import Office, office_of
+from fairlead.api.problems import Problem
+
+PING_SECONDS = 15.0
+SLOW_SECONDS = 30.0
+"""How long a reader may let its line be full before the connection is closed."""
+_NEWEST = 2**62
+
+router = APIRouter(prefix="/v1", tags=["events"])
+
+
+@router.get(
+    "/events",
+    responses=schemas.answers(200, None, "a stream that does not end by itself")
+    | {200: {"description": "a stream", "content": {"text/event-stream": {}}}},
+)
+async def events(
+    request: Request,
+    *,
+    customer: Annotated[str | None, Query(max_length=200)] = None,
+    after: Annotated[int | None, Query(ge=0, le=_NEWEST)] = None,
+) -> Response:
+    """Follow what happens: to your documents or, for operators, everywhere.
+
+    `Last-Event-ID`, or `after` at the first time, goes on after that event without gap or repeat;
+    without them it begins now. A reader that is too slow gets `event: end` with the reason.
+    """
+    office = office_of(request)
+    caller = await office.door.caller(request)
+    if caller.customer is not None and customer not in (None, caller.customer):
+        raise Problem("invalid-request", "a customer's key shows events of its own only")
+    last = _last_event(request.headers.get("last-event-id"))
+    return EventStream(
+        office,
+        caller.customer or customer,
+        after if last is None else last,
+        is_operator=caller.is_operator,
+    )
+
+
+def _last_event(given: str | None) -> int | None:
+    if not given:
+        return None
+    if not (given.isascii() and given.isdigit() and int(given) <= _NEWEST):
+        raise Problem("invalid-request", "Last-Event-ID is the number of an event")
+    return int(given)
+
+
+class EventStream(Response):
+    """Sends events until the reader goes, is too slow, or the server stops."""
+
+    media_type = "text/event-stream"
+
+    def __init__(
+        self, office: Office, customer: str | None, after: int | None, *, is_operator: bool
+    ) -> None:
+        super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
+        del self.headers["content-length"]
+        self._office = office
+        self._customer = customer
+        self._after = after
+        self._is_operator = is_operator
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
+        """Send the stream."""
+        hub = self._office.hub
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        watch = asyncio.ensure_future(_gone(receive))
+        self._office.metrics.streams.inc()
+        try:
+            async for content in self._contents():
+                if watch.done():
+                    break
+                async with asyncio.timeout(SLOW_SECONDS):
+                    await send({"type": "http.response.body", "body": content, "more_body": True})
+            await send({"type": "http.response.body", "body": b""})
+        except TimeoutError:
+            return  # its line was full for too long; the server closes the connection
+        finally:
+            watch.cancel()
+            self._office.metrics.streams.dec()
+            if self._stream is not None:
+                hub.unsubscribe(self._stream)
+
+    _stream: Stream | None = None
+
+    async def _contents(self) -> AsyncIterator[bytes]:
+        yield b"retry: 1000\n\n"
+        hub, last = self._office.hub, self._after
+        if last is not None:
+            async for told in self._history(last, _NEWEST):
+                last = told.event.seq
+                yield told.text(for_operator=self._is_operator)
+        self._stream = stream = hub.subscribe(self._customer)
+        start = hub.seen
+        if last is None:
+            last = start
+        async for told in self._history(last, start):  # what came until we subscribed
+            last = told.event.seq
+            yield told.text(for_operator=self._is_operator)
+        while True:
+            found = [each for each in await stream.take(PING_SECONDS) if each.event.seq > last]
+            yield (
+                b"".join(each.text(for_operator=self._is_operator) for each in found)
+                or b": ping\n\n"
+            )
+            if stream.end is not None:
+                yield _end(stream.end)
+                return
+
+    async def _history(self, after: int, until: int) -> AsyncIterator[Told]:
+        """Events from the store up to a number; to the end of what is there now at most."""
+        store = self._office.fairlead.store
+        while after < until:
+            found = await self._office.ask(store.events, after, PORTION, customer=self._customer)
+            for event in found:
+                if event.seq <= until:
+                    yield Told(event)
+            if len(found) < PORTION:
+                return
+            after = found[-1].seq
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def _end(reason: str) -> bytes:
+    return f"event: end\ndata: {json.dumps({'reason': reason})}\n\n".encode()

@@ -1,0 +1,226 @@
+"""Around every request: its size and pace, problems for whatever goes wrong, and numbers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import time
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from fairlead.api.office import Office
+from fairlead.api.problems import Problem, of_ours
+from fairlead.errors import FairleadError
+
+_log = logging.getLogger(__name__)
+
+MOST_JSON_BYTES = 65_536
+DRAIN_SECONDS = 5.0
+DRAIN_BYTES = 1 << 26
+_KEY_IN_QUERY = re.compile(
+    rb"fl_[0-9a-z]{12}_|(?:^|&)(?:api_?key|key|access_token)=", re.IGNORECASE
+)
+_KINDS_BY_STATUS = {
+    400: "invalid-request",
+    404: "not-found",
+    405: "method-not-allowed",
+    413: "too-large",
+    415: "unsupported-media-type",
+    416: "range-not-satisfiable",
+}
+
+
+class Guard:
+    """The outermost layer. Nothing but a problem comes out where something goes wrong."""
+
+    def __init__(self, app: ASGIApp, office: Office) -> None:
+        self._app = app
+        self._office = office
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        body = _Body(scope, receive, self._office)
+        answer = _Answer(send)
+        began = time.perf_counter()
+        try:
+            body.check_declared()
+            _check_query(scope)
+            await self._app(scope, body.receive, answer.send)
+        except ClientDisconnect:
+            pass
+        except Exception as error:
+            await self._refuse(scope, error, body, answer)
+        finally:
+            self._count(scope, answer.status, answer.began_at - began)
+
+    async def _refuse(self, scope: Scope, error: Exception, body: _Body, answer: _Answer) -> None:
+        problem = as_problem(error, scope)
+        if answer.status:  # too late for words
+            raise error
+        response = problem.response()
+        if body.is_short and problem.kind != "too-slow":
+            await body.drain()  # then the connection can stay
+        if not body.is_whole:
+            response.headers["connection"] = "close"
+        start: Message = {
+            "type": "http.response.start",
+            "status": response.status_code,
+            "headers": response.raw_headers,
+        }
+        await answer.send(start)
+        more = not body.is_whole
+        await answer.send({"type": "http.response.body", "body": response.body, "more_body": more})
+        if more:
+            # Closed at once, the rest of the body would make the network drop the answer.
+            await body.drain()
+            await answer.send({"type": "http.response.body", "body": b""})
+
+    def _count(self, scope: Scope, status: int, seconds: float) -> None:
+        path = getattr(scope.get("route"), "path", "other")
+        metrics = self._office.metrics
+        metrics.requests.labels(scope["method"][:10], path, str(status)).inc()
+        if status:
+            metrics.seconds.labels(path).observe(seconds)
+
+
+class _Answer:
+    """Notes the status, and when the answer began."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.status = 0
+        self.began_at = 0.0
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            self.began_at = time.perf_counter()
+            message["headers"] = [*message["headers"], (b"x-content-type-options", b"nosniff")]
+        await self._send(message)
+
+
+class _Body:
+    """The body as it comes, with its limits."""
+
+    def __init__(self, scope: Scope, receive: Receive, office: Office) -> None:
+        settings = office.fairlead.settings
+        headers: dict[bytes, bytes] = dict(scope["headers"])
+        is_upload = headers.get(b"content-type", b"").startswith(b"multipart/")
+        self._receive = receive
+        self._limit = settings.max_upload_bytes if is_upload else MOST_JSON_BYTES
+        self._patience = settings.request_timeout
+        self._slowest = settings.slowest_upload
+        self._declared = headers.get(b"content-length")
+        self._began = time.monotonic()
+        self._size = 0
+        self.is_whole = self._declared in (None, b"0") and b"transfer-encoding" not in headers
+
+    def check_declared(self) -> None:
+        """Refuse at once what says itself that it is too large."""
+        if self._declared is not None and int(self._declared) > self._limit:
+            raise self._too_large()
+
+    @property
+    def is_short(self) -> bool:
+        """Whether little is left to come."""
+        return not self.is_whole and int(self._declared or self._limit) <= MOST_JSON_BYTES
+
+    async def receive(self) -> Message:
+        """The next piece; refuses what is too large or too slow."""
+        if self.is_whole:
+            return await self._receive()
+        try:
+            async with asyncio.timeout(self._patience):
+                message = await self._receive()
+        except TimeoutError:
+            raise self._too_slow() from None
+        self._size += len(message.get("body", b""))
+        self.is_whole = not message.get("more_body", False)
+        if self._size > self._limit:
+            raise self._too_large()
+        if not self.is_whole:
+            self._check_pace()
+        return message
+
+    async def drain(self) -> None:
+        """Let the rest go by, within bounds."""
+        size = 0
+        try:
+            async with asyncio.timeout(DRAIN_SECONDS):
+                while size < DRAIN_BYTES:
+                    message = await self._receive()
+                    size += len(message.get("body", b""))
+                    if not message.get("more_body", False):
+                        self.is_whole = message["type"] == "http.request"
+                        return
+        except TimeoutError:
+            pass
+
+    def _check_pace(self) -> None:
+        seconds = time.monotonic() - self._began
+        if seconds > self._patience and self._size < self._slowest * seconds:
+            raise self._too_slow()
+
+    def _too_slow(self) -> Problem:
+        return Problem(
+            "too-slow",
+            f"the body must go on coming within {self._patience:g} s and at "
+            f"{self._slowest:,} bytes a second; send it again over a better line",
+        )
+
+    def _too_large(self) -> Problem:
+        return Problem(
+            "too-large", f"such a request may have {self._limit:,} bytes; send a smaller one"
+        )
+
+
+def _check_query(scope: Scope) -> None:
+    if _KEY_IN_QUERY.search(scope["query_string"]):
+        raise Problem(
+            "key-in-query",
+            "addresses end up in logs, so keys are refused there; revoke this key if it is real, "
+            "and send the header Authorization: Bearer KEY",
+        )
+
+
+def as_problem(error: Exception, scope: Scope) -> Problem:
+    """Whatever went wrong, as a problem."""
+    if isinstance(error, Problem):
+        return error
+    if isinstance(error, FairleadError):
+        problem = of_ours(error, str(scope.get("path_params", {}).get("id_", "")))
+        if problem.status_code >= 500:
+            _log.error("fairlead: %s %s: %s", scope["method"], _route(scope), error)
+        return problem
+    if isinstance(error, HTTPException):
+        return _of_http(error, scope)
+    _log.exception("fairlead: %s %s", scope["method"], _route(scope), exc_info=error)
+    return Problem("internal", "something went wrong here; the operator finds it in the log")
+
+
+def _route(scope: Scope) -> str:
+    """The route, never the address: that may have anything in it."""
+    return str(getattr(scope.get("route"), "path", "an unknown address"))
+
+
+def _of_http(error: HTTPException, scope: Scope) -> Problem:
+    kind = _KINDS_BY_STATUS.get(error.status_code, "invalid-request")
+    if kind == "not-found":
+        return Problem(kind, "nothing is at this address; see /docs")
+    if kind == "method-not-allowed":
+        problem = Problem(kind, f"{scope['method'][:20]} is not among the methods of this address")
+        problem.headers = {"Allow": ", ".join(sorted(scope["app"].state.methods(scope["path"])))}
+        return problem
+    return Problem(kind, str(error.detail))
+
+
+async def problem_handler(_request: Request, error: Exception) -> Any:
+    """For errors that the inner layers would else answer themselves."""
+    raise error

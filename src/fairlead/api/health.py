@@ -1,0 +1,61 @@
+"""/livez, /readyz, /metrics and /login."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import JSONResponse, RedirectResponse, Response
+
+from fairlead.api import schemas
+from fairlead.api.door import COOKIE, SESSION_SECONDS
+from fairlead.api.office import office_of
+from fairlead.api.problems import Problem
+
+router = APIRouter(tags=["health"])
+_SAYS_SO: dict[int | str, dict[str, Any]] = {
+    200: {"description": "yes", "content": {"application/json": {"example": {"status": "ok"}}}}
+}
+
+
+@router.get("/livez", responses={**_SAYS_SO, **schemas.problems()})
+async def livez() -> Response:
+    """Whether the server answers at all."""
+    return JSONResponse({"status": "ok"})
+
+
+@router.get("/readyz", responses={**_SAYS_SO, **schemas.problems("unavailable")})
+async def readyz(request: Request) -> Response:
+    """Whether it can accept documents: the store answers, the workers run, it is not stopping."""
+    office = office_of(request)
+    if office.hub.is_closing or not office.is_ready():
+        raise Problem("unavailable", "the server is stopping, or its workers have ended")
+    await office.ask(office.fairlead.totals)
+    return JSONResponse({"status": "ok"})
+
+
+@router.get(
+    "/metrics",
+    responses={
+        200: {"description": "numbers for Prometheus", "content": {"text/plain": {}}},
+        **schemas.problems(),
+    },
+)
+async def metrics(request: Request) -> Response:
+    """Numbers for Prometheus. They name no customer."""
+    office = office_of(request)
+    return Response(
+        await office.ask(office.metrics.text),
+        media_type="text/plain; version=0.0.4; charset=utf-8",
+    )
+
+
+@router.get("/login", include_in_schema=False)
+async def login(request: Request, token: Annotated[str, Query(max_length=200)]) -> Response:
+    """Begin an operator's session in a browser, by the link that the server printed."""
+    session = await office_of(request).door.login(token)
+    answer = RedirectResponse("/docs", 303, {"Referrer-Policy": "no-referrer"})
+    answer.set_cookie(
+        COOKIE, session, max_age=SESSION_SECONDS, httponly=True, samesite="strict", path="/"
+    )
+    return answer

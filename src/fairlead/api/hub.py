@@ -1,0 +1,183 @@
+"""One watcher for all who wait: it reads new events once, and wakes whom they concern."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections import defaultdict, deque
+from collections.abc import Callable
+from threading import Event as Flag
+from threading import Thread
+from typing import Any
+
+from fairlead.app import Fairlead
+from fairlead.core.documents import Event
+from fairlead.errors import FairleadError
+from fairlead.shapes import event_json
+
+_log = logging.getLogger(__name__)
+
+LOOK_SECONDS = 0.02
+PORTION = 500
+MOST_QUEUED = 2000
+"""Events that wait for a slow reader before it is dropped."""
+INNER = frozenset(["worker", "fence"])
+"""What is told to operators only."""
+
+
+class Told:
+    """An event with its texts, each made once for all who read it."""
+
+    def __init__(self, event: Event) -> None:
+        self.event = event
+        self._texts: dict[bool, bytes] = {}
+
+    def text(self, *, for_operator: bool) -> bytes:
+        """The event as a stream carries it."""
+        if for_operator not in self._texts:
+            self._texts[for_operator] = _text(self.event, for_operator=for_operator)
+        return self._texts[for_operator]
+
+
+def _text(event: Event, *, for_operator: bool) -> bytes:
+    shown: dict[str, Any] = event_json(event)
+    if not for_operator:
+        del shown["actor"]
+        shown["data"] = {name: v for name, v in shown["data"].items() if name not in INNER}
+    line = json.dumps(shown, ensure_ascii=False, separators=(",", ":"))
+    return f"id: {event.seq}\nevent: {event.kind.value}\ndata: {line}\n\n".encode()
+
+
+class Stream:
+    """The queue of one reader; no customer: it reads everything."""
+
+    def __init__(self, customer: str | None) -> None:
+        self.customer = customer
+        self.end: str | None = None
+        self._queue: deque[Told] = deque()
+        self._bell = asyncio.Event()
+
+    def put(self, told: Told) -> None:
+        """Queue an event, or drop the reader that has let too many wait."""
+        if self.end is None:
+            self._queue.append(told)
+            if len(self._queue) > MOST_QUEUED:
+                self.close("too-slow")
+            self._bell.set()
+
+    def close(self, reason: str) -> None:
+        """End the stream with a reason."""
+        self.end = self.end or reason
+        if reason == "too-slow":
+            self._queue.clear()
+        self._bell.set()
+
+    async def take(self, seconds: float) -> list[Told]:
+        """What has come; nothing after so many seconds, or at the end."""
+        if not self._queue and self.end is None:
+            try:
+                async with asyncio.timeout(seconds):
+                    await self._bell.wait()
+            except TimeoutError:
+                return []
+        self._bell.clear()
+        found = list(self._queue)
+        self._queue.clear()
+        return found
+
+
+class Hub:
+    """Wakes waiters and feeds streams. All but its own thread runs in the event loop."""
+
+    def __init__(self, fairlead: Fairlead) -> None:
+        self._fairlead = fairlead
+        self._listeners: list[Callable[[Event], None]] = []
+        self._streams: set[Stream] = set()
+        self._waiters: dict[str, set[asyncio.Event]] = defaultdict(set)
+        self._stop = Flag()
+        self._thread: Thread | None = None
+        self.is_closing = False
+        self.seen = 0
+
+    def listen(self, listener: Callable[[Event], None]) -> None:
+        """Tell this function of every event."""
+        self._listeners.append(listener)
+
+    def open(self) -> None:
+        """Begin to watch; to be called in the event loop."""
+        self.seen = self._fairlead.store.last_event()
+        loop = asyncio.get_running_loop()
+        self._thread = Thread(target=self._watch, args=(loop,), name="watcher", daemon=True)
+        self._thread.start()
+
+    def end_all(self) -> None:
+        """Let nobody wait any longer: the server is about to stop."""
+        self.is_closing = True
+        for stream in list(self._streams):
+            stream.close("stopping")
+        for waiters in self._waiters.values():
+            for each in waiters:
+                each.set()
+
+    def close(self) -> None:
+        """Stop watching."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def subscribe(self, customer: str | None) -> Stream:
+        """A stream of all events after `seen`; of one customer, if named."""
+        stream = Stream(customer)
+        self._streams.add(stream)
+        if self.is_closing:
+            stream.close("stopping")
+        return stream
+
+    def unsubscribe(self, stream: Stream) -> None:
+        """Forget a stream."""
+        self._streams.discard(stream)
+
+    @property
+    def streams(self) -> int:
+        """How many streams are open."""
+        return len(self._streams)
+
+    def bell(self, document: str) -> asyncio.Event:
+        """Rings when something happened to the document; give it back with `forget`."""
+        bell = asyncio.Event()
+        self._waiters[document].add(bell)
+        return bell
+
+    def forget(self, document: str, bell: asyncio.Event) -> None:
+        """Wait no longer."""
+        self._waiters[document].discard(bell)
+        if not self._waiters[document]:
+            del self._waiters[document]
+
+    def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
+        version, seen = -1, self.seen
+        while not self._stop.wait(LOOK_SECONDS):
+            try:
+                version, before = self._fairlead.store.version(), version
+                if version == before:
+                    continue
+                while events := self._fairlead.events(seen, PORTION):
+                    seen = events[-1].seq
+                    loop.call_soon_threadsafe(self._tell, events)
+            except FairleadError as error:
+                _log.warning("fairlead: events cannot be read: %s", error)
+            except RuntimeError:  # the loop has ended before us
+                return
+
+    def _tell(self, events: list[Event]) -> None:
+        for event in events:
+            self.seen = event.seq
+            told = Told(event)
+            for listener in self._listeners:
+                listener(event)
+            for bell in self._waiters.get(event.document or "", ()):
+                bell.set()
+            for stream in self._streams:
+                if stream.customer is None or stream.customer == event.customer:
+                    stream.put(told)

@@ -1,0 +1,111 @@
+"""The application: all routes, and an OpenAPI document that tells the whole truth."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
+from fastapi_offline import FastAPIOffline
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp
+
+import fairlead
+from fairlead.api import customers, documents, events, health, schemas, webhooks
+from fairlead.api.guard import Guard, problem_handler
+from fairlead.api.office import Office
+from fairlead.api.problems import Problem
+
+ROUTERS = (documents.router, events.router, customers.router, webhooks.router, health.router)
+"""What is served. More comes by adding a router here."""
+
+
+def create_app(office: Office) -> ASGIApp:
+    """The application for an office; it opens the office when it starts."""
+    return Guard(create_inner(office), office)
+
+
+def create_inner(office: Office) -> FastAPI:
+    """The application without its guard."""
+    app = FastAPIOffline(
+        title="Fairlead",
+        version=fairlead.__version__,
+        description="Processes documents for many customers, with fair priorities.",
+        redoc_url=None,
+        lifespan=_lifespan,
+        redirect_slashes=False,
+    )
+    app.state.office = office
+    app.state.methods = _methods
+    for router in ROUTERS:
+        app.include_router(router)
+    for kind in (HTTPException, Exception):
+        app.add_exception_handler(kind, problem_handler)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
+    return app
+
+
+def _methods(path: str) -> set[str]:
+    """The methods that this address takes."""
+    routes = [each for router in ROUTERS for each in router.routes if isinstance(each, APIRoute)]
+    return {name for each in routes if each.path_regex.match(path) for name in each.methods or ()}
+
+
+@asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    office: Office = app.state.office
+    office.open()
+    try:
+        yield
+    finally:
+        office.close()
+
+
+async def _invalid(_request: Request, error: Exception) -> Any:
+    """Name what is wrong, but do not repeat what came: it may be a secret."""
+    assert isinstance(error, RequestValidationError)  # noqa: S101 (registered for it)
+    found = [
+        {"where": ".".join(str(part) for part in each["loc"]), "what": str(each["msg"])}
+        for each in error.errors()
+    ]
+    detail = "; ".join(f"{each['where']}: {each['what']}" for each in found[:5])
+    raise Problem("invalid-request", detail or "the request is not valid", errors=found[:20])
+
+
+def _openapi(app: FastAPI) -> dict[str, Any]:
+    if app.openapi_schema is None:
+        app.openapi_schema = _completed(FastAPI.openapi(app))
+    return app.openapi_schema
+
+
+def _completed(found: dict[str, Any]) -> dict[str, Any]:
+    """With the scheme of keys, and without FastAPI's own shape of errors."""
+    parts = found["components"]["schemas"]
+    parts.pop("HTTPValidationError", None)
+    parts.pop("ValidationError", None)
+    parts["Problem"] = schemas.Problem.model_json_schema()
+    found["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
+    for path, operations in found["paths"].items():
+        for operation in operations.values():
+            _complete(operation, needs_key=path.startswith("/v1"))
+    submit = found["paths"]["/v1/documents"]["post"]["responses"]["202"]
+    one = submit["content"]["application/json"]["schema"]
+    several = {"$ref": "#/components/schemas/Documents"}
+    submit["content"]["application/json"]["schema"] = {"anyOf": [one, several]}
+    submit["headers"] = {"Location": {"schema": {"type": "string"}}}
+    return found
+
+
+def _complete(operation: dict[str, Any], *, needs_key: bool) -> None:
+    answers = operation["responses"]
+    if "HTTPValidationError" in str(answers.get("422")):
+        del answers["422"]
+    if needs_key:
+        operation["security"] = [{"key": []}]
+    limited = answers.get("429")
+    if limited is not None:
+        limited["headers"] = {"Retry-After": {"schema": {"type": "integer"}}}

@@ -1,0 +1,65 @@
+"""The office: what all requests share."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import ParamSpec, TypeVar
+
+from starlette.requests import HTTPConnection
+
+from fairlead.api.acceptor import Acceptor
+from fairlead.api.door import Door
+from fairlead.api.hub import Hub
+from fairlead.api.limits import Limiter
+from fairlead.api.metrics import Metrics
+from fairlead.app import Fairlead
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+THREADS = 8
+"""How many questions to the store run at once; more would only wait for one another."""
+
+
+@dataclass
+class Office:
+    """The installation, its threads, and what is kept in memory while it is served."""
+
+    fairlead: Fairlead
+    token: str = field(default_factory=lambda: secrets.token_urlsafe(24))
+    is_ready: Callable[[], bool] = lambda: True
+
+    def __post_init__(self) -> None:
+        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="api")
+        self.hub = Hub(self.fairlead)
+        self.metrics = Metrics(self.fairlead)
+        self.limiter = Limiter()
+        self.acceptor = Acceptor(self.fairlead)
+        self.door = Door(self)
+
+    async def ask(self, call: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
+        """Run what may wait in a thread."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._pool, lambda: call(*args, **named))
+
+    def open(self) -> None:
+        """Begin to watch what happens."""
+        self.hub.listen(self.metrics.hear)
+        self.hub.listen(self.door.hear)
+        self.hub.open()
+
+    def close(self) -> None:
+        """Let go of everything."""
+        self.hub.close()
+        self.acceptor.close()
+        self._pool.shutdown(cancel_futures=True)
+
+
+def office_of(request: HTTPConnection) -> Office:
+    """The office that serves this request."""
+    found: Office = request.app.state.office
+    return found

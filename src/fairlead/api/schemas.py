@@ -1,0 +1,331 @@
+"""What goes in and out, for the OpenAPI document. Bodies that come in are checked by these."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from fairlead.api.problems import KINDS, MEDIA_TYPE, TYPE_PREFIX, body
+
+ID = "01m7gnankk8v2x4c6b0d9f1h3j"
+Name = Annotated[str, Field(min_length=1, max_length=200)]
+Cap = Annotated[int, Field(ge=1, le=10**12, strict=True)]
+
+
+class Out(BaseModel):
+    """Something that comes out."""
+
+
+class Document(Out):
+    """A document."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "example": {
+                "id": ID,
+                "customer": "acme",
+                "name": "invoice.pdf",
+                "size": 18_231,
+                "sha256": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+                "kind": None,
+                "state": "waiting",
+                "priority": 1,
+                "count": 0,
+                "policy": "classic/1",
+                "urgent": False,
+                "submitted_at": "2026-01-31T12:00:00.000Z",
+                "started_at": None,
+                "finished_at": None,
+                "estimate": 0.02,
+                "seconds": None,
+                "attempts": 0,
+                "error": None,
+                "detail": None,
+                "parent": None,
+                "facts": {},
+            }
+        }
+    )
+    id: str
+    customer: str
+    name: str
+    size: int
+    sha256: str
+    kind: str | None
+    state: Annotated[str, Field(pattern="^(waiting|processing|done|failed|cancelled)$")]
+    priority: int
+    count: int
+    policy: str
+    urgent: bool
+    submitted_at: str
+    started_at: str | None
+    finished_at: str | None
+    estimate: float
+    seconds: float | None
+    attempts: int
+    error: str | None
+    detail: str | None
+    parent: str | None
+    facts: dict[str, Any]
+
+
+class Documents(Out):
+    """Several documents of one request."""
+
+    documents: list[Document]
+
+
+class Page(Documents):
+    """Documents, newest first, and where to go on."""
+
+    next: str | None
+
+
+class Text(Out):
+    """A document's text with what was found."""
+
+    id: str
+    kind: str | None
+    text: str
+    facts: dict[str, Any]
+
+
+class Reason(Out):
+    """One reason: a code that stays, its parameters, and words."""
+
+    code: str
+    params: dict[str, Any]
+    words: str
+
+
+class Why(Out):
+    """Why a document has its priority, and what it waits for."""
+
+    id: str
+    reasons: list[Reason]
+    position: int | None
+    ahead: dict[str, Any] | None
+    forecast: dict[str, str] | None
+
+
+class Customer(Out):
+    """A customer."""
+
+    name: str
+    pending: int
+    waiting: int
+    processing: int
+    count: int | None
+    next_priority: int
+    resets_in: int | None
+    oldest_wait: float | None
+    paused: bool
+    account: str | None
+    weight: float
+    processing_cap: int | None
+    pending_cap: int | None
+    reset_interval: float | None
+    thresholds: list[int] | None
+    created_at: str
+
+
+class Customers(Out):
+    """All customers, and how fair the queue is."""
+
+    customers: list[Customer]
+    fairness: dict[str, Any]
+
+
+class Key(Out):
+    """A key, without its secret."""
+
+    id: str
+    customer: str | None
+    operator: bool
+    created_at: str
+    revoked_at: str | None
+
+
+class NewKey(Key):
+    """A new key; this is the only time that it is shown."""
+
+    key: str
+
+
+class Keys(Out):
+    """Keys, oldest first."""
+
+    keys: list[Key]
+
+
+class Entry(Out):
+    """Something that somebody decided."""
+
+    seq: int
+    at: str
+    kind: str
+    customer: str | None
+    document: str | None
+    data: dict[str, Any]
+    actor: str | None
+
+
+class Audit(Out):
+    """Decisions, newest first, and where to go on."""
+
+    entries: list[Entry]
+    next: int | None
+
+
+class Changes(BaseModel):
+    """What an operator may set; null: as for everybody."""
+
+    model_config = ConfigDict(
+        extra="forbid", json_schema_extra={"example": {"weight": 2.0, "pending_cap": 1000}}
+    )
+    weight: Annotated[float, Field(ge=0.001, le=1000, strict=True)] | None = None
+    account: Name | None = None
+    processing_cap: Cap | None = None
+    pending_cap: Cap | None = None
+    reset_interval: Annotated[float, Field(strict=True)] | None = None
+    thresholds: list[int] | None = None
+
+    def given(self) -> dict[str, Any]:
+        """Only what was sent, as the store takes it."""
+        found: dict[str, Any] = self.model_dump(
+            include=set(Changes.model_fields), exclude_unset=True
+        )
+        if found.get("thresholds") is not None:
+            found["thresholds"] = tuple(found["thresholds"])
+        if "weight" in found and found["weight"] is None:
+            found["weight"] = 1.0
+        return found
+
+
+class NewCustomer(Changes):
+    """A customer to be made known."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"example": {"name": "acme"}})
+    name: Name
+
+
+_URL = Field(min_length=1, max_length=2000)
+_KINDS = Field(max_length=20)
+
+
+class WebhookChanges(BaseModel):
+    """What may be changed of a webhook."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"example": {"enabled": True}})
+    url: Annotated[str, _URL] | None = None
+    kinds: Annotated[list[str], _KINDS] | None = None
+    enabled: Annotated[bool, Field(strict=True)] | None = None
+
+
+class NewWebhook(BaseModel):
+    """A webhook to be made."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "example": {"url": "https://example.com/hook", "kinds": ["document.done"]}
+        },
+    )
+    url: Annotated[str, _URL]
+    kinds: Annotated[list[str], _KINDS] | None = None
+    customer: Name | None = None
+
+
+class Webhook(Out):
+    """Where a customer is told."""
+
+    id: str
+    customer: str
+    url: str
+    kinds: list[str]
+    enabled: bool
+    created_at: str
+    failing_since: str | None
+    disabled_because: str | None
+
+
+class WebhookWithSecret(Webhook):
+    """A new webhook; the secret is shown this once."""
+
+    secret: str
+
+
+class Webhooks(Out):
+    """Webhooks."""
+
+    webhooks: list[Webhook]
+
+
+class Delivery(Out):
+    """One thing told, or to be told."""
+
+    id: str
+    webhook: str
+    kind: str
+    document: str | None
+    status: str
+    created_at: str
+    attempts: int
+    next_at: str | None
+    last_at: str | None
+    code: int | None
+    answer: str | None
+    error: str | None
+
+
+class Deliveries(Out):
+    """A page of deliveries."""
+
+    deliveries: list[Delivery]
+    next: str | None
+
+
+class Problem(Out):
+    """An error: RFC 9457."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+
+
+def problems(*kinds: str) -> dict[int | str, dict[str, Any]]:
+    """The errors of an operation, each with an example."""
+    everywhere = ("key-in-query", "too-slow", "too-large", "internal", "unavailable")
+    found: dict[int | str, dict[str, Any]] = {}
+    for kind in (*kinds, *everywhere):
+        status, title = KINDS[kind]
+        known = found.setdefault(
+            status,
+            {
+                "description": title,
+                "content": {
+                    MEDIA_TYPE: {
+                        "schema": {"$ref": "#/components/schemas/Problem"},
+                        "examples": {},
+                    }
+                },
+            },
+        )
+        example = body(kind, "what was expected, what came, and what to do next")
+        known["content"][MEDIA_TYPE]["examples"][kind] = {"value": example}
+    return found
+
+
+def answers(
+    status: int, model: type[Out] | None, description: str, *kinds: str
+) -> dict[int | str, dict[str, Any]]:
+    """The answers of an operation: the good one, then its errors."""
+    good: dict[str, Any] = {"description": description}
+    if model is not None:
+        good["model"] = model
+    return {status: good} | problems("unauthorised", "limit-reached", "invalid-request", *kinds)
+
+
+__all__ = ["TYPE_PREFIX", "answers", "problems"]

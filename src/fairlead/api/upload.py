@@ -1,0 +1,138 @@
+"""Uploads: multipart bodies that go to disk as they come, and leave nothing behind when refused."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from multipart import MultipartError, MultipartSegment, PushMultipartParser, parse_options_header
+from starlette.requests import ClientDisconnect, Request
+
+from fairlead.api.office import Office
+from fairlead.api.problems import Problem
+from fairlead.intake import check_name, check_not_empty
+from fairlead.ports import Incoming
+from fairlead.settings import Settings
+
+MOST_FIELDS = 10
+LONGEST_FIELD = 1000
+LONGEST_HEADER = 4096
+MOST_HEADERS = 8
+_TRUTH = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+
+
+@dataclass
+class Upload:
+    """What a request has brought so far."""
+
+    settings: Settings
+    files: list[tuple[Incoming, str]] = field(default_factory=list)
+    fields: dict[str, bytes] = field(default_factory=dict)
+    current: Incoming | str | None = None
+
+    @property
+    def urgent(self) -> bool:
+        """Whether the documents go before others of their customer."""
+        given = self.fields.get("urgent", b"false").decode("utf-8", "replace").strip().lower()
+        if given not in _TRUTH:
+            raise Problem("invalid-upload", "the field urgent must be true or false")
+        return _TRUTH[given]
+
+    def discard(self) -> None:
+        """Leave nothing behind."""
+        for file, _ in self.files:
+            file.discard()
+
+
+async def read_upload(request: Request, office: Office) -> Upload:
+    """Everything that the request brings; raises a problem and keeps nothing when it is wrong."""
+    upload = Upload(office.fairlead.settings)
+    try:
+        parser = _parser(request, upload.settings)
+        await _read(request, office, parser, upload)
+        _check(upload)
+    except MultipartError as error:
+        upload.discard()
+        raise Problem("invalid-upload", f"the multipart body is broken: {error}") from None
+    except ClientDisconnect:
+        upload.discard()
+        raise Problem("invalid-upload", "the connection ended before the body did") from None
+    except BaseException:
+        upload.discard()
+        raise
+    return upload
+
+
+def _parser(request: Request, settings: Settings) -> PushMultipartParser:
+    media_type, options = parse_options_header(request.headers.get("content-type", ""))
+    if media_type != "multipart/form-data":
+        raise Problem(
+            "unsupported-media-type",
+            "documents are sent as multipart/form-data, in fields named file; "
+            f"got {media_type[:100]!r}",
+        )
+    return PushMultipartParser(
+        options.get("boundary", ""),
+        max_header_size=LONGEST_HEADER,
+        max_header_count=MOST_HEADERS,
+        max_segment_count=settings.max_upload_files + MOST_FIELDS,
+        strict=True,
+    )
+
+
+async def _read(
+    request: Request, office: Office, parser: PushMultipartParser, upload: Upload
+) -> None:
+    async for chunk in request.stream():
+        if not chunk:
+            continue
+        for part in parser.parse(chunk):
+            if isinstance(part, MultipartSegment):
+                _begin(part, office, upload)
+            elif part is None:
+                upload.current = None
+            elif _add(bytes(part), upload) and not isinstance(upload.current, str | None):
+                await office.ask(upload.current.flush)
+    parser.close()
+
+
+def _begin(part: MultipartSegment, office: Office, upload: Upload) -> None:
+    if part.name == "file":
+        if len(upload.files) >= upload.settings.max_upload_files:
+            raise Problem(
+                "invalid-upload",
+                f"one request may bring {upload.settings.max_upload_files} files; send several",
+            )
+        name = check_name(part.filename or "document")
+        upload.current = office.fairlead.begin()
+        upload.files.append((upload.current, name))
+    elif part.name == "urgent":
+        upload.current = part.name
+        upload.fields[part.name] = b""
+    else:
+        raise Problem(
+            "invalid-upload", f"the fields are file and urgent; got {str(part.name)[:100]!r}"
+        )
+
+
+def _add(chunk: bytes, upload: Upload) -> bool:
+    """Take a piece; True where the file wants to be written."""
+    if isinstance(upload.current, str):
+        value = upload.fields[upload.current] + chunk
+        if len(value) > LONGEST_FIELD:
+            raise Problem("invalid-upload", f"the field {upload.current} is too long")
+        upload.fields[upload.current] = value
+        return False
+    if upload.current is None:
+        return False
+    is_full = upload.current.add(chunk)
+    limit = upload.settings.max_document_bytes
+    if upload.current.size > limit:
+        raise Problem("too-large", f"a document may have {limit:,} bytes; send a smaller one")
+    return is_full
+
+
+def _check(upload: Upload) -> None:
+    if not upload.files:
+        raise Problem("invalid-upload", "no document came; send at least one field named file")
+    for file, name in upload.files:
+        check_not_empty(file.size, name)

@@ -1,0 +1,134 @@
+"""/v1/webhooks: where a customer is told what becomes of its documents.
+
+A customer sees and changes its own; an operator those of all customers.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import JSONResponse, Response
+
+from fairlead.api import schemas
+from fairlead.api.door import Caller
+from fairlead.api.office import Office, office_of
+from fairlead.api.problems import Problem
+from fairlead.core.webhooks import DEFAULT_KINDS
+from fairlead.shapes import delivery_json, webhook_json
+
+router = APIRouter(prefix="/v1/webhooks", tags=["webhooks"])
+_ONE = schemas.answers(200, schemas.Webhook, "the webhook", "unknown-webhook")
+_DELIVERY = schemas.answers(202, schemas.Delivery, "it will be sent", "unknown-webhook")
+
+
+async def _let_in(request: Request) -> tuple[Office, Caller]:
+    office = office_of(request)
+    return office, await office.door.caller(request)
+
+
+@router.get("", responses=schemas.answers(200, schemas.Webhooks, "the webhooks"))
+async def every(request: Request) -> Response:
+    """All webhooks that the key may see, oldest first."""
+    office, caller = await _let_in(request)
+    found = await office.ask(office.fairlead.webhooks, caller.customer)
+    return JSONResponse({"webhooks": [webhook_json(each) for each in found]})
+
+
+@router.post(
+    "",
+    status_code=201,
+    responses=schemas.answers(
+        *(201, schemas.WebhookWithSecret, "the webhook, with its secret this once"),
+        "unknown-customer",
+    ),
+)
+async def add(request: Request, new: schemas.NewWebhook) -> Response:
+    """Ask to be told. An operator says for which customer; a customer's key says it itself."""
+    office, caller = await _let_in(request)
+    customer = caller.customer or new.customer
+    if customer is None or new.customer not in (None, customer):
+        raise Problem(
+            "invalid-request",
+            "`customer` is for operators, who must name one; a customer's key names its own",
+        )
+    kinds = DEFAULT_KINDS if new.kinds is None else new.kinds
+    made, secret = await office.ask(office.fairlead.add_webhook, customer, new.url, kinds)
+    headers = {"Location": f"/v1/webhooks/{made.id}", "Cache-Control": "no-store"}
+    return JSONResponse(webhook_json(made) | {"secret": secret}, 201, headers)
+
+
+@router.get("/{id_}", responses=_ONE)
+async def one(request: Request, id_: str) -> Response:
+    """One webhook, without its secret."""
+    office, caller = await _let_in(request)
+    found = await office.ask(office.fairlead.webhook, id_, customer=caller.customer)
+    return JSONResponse(webhook_json(found))
+
+
+@router.patch("/{id_}", responses=_ONE)
+async def change(request: Request, id_: str, changes: schemas.WebhookChanges) -> Response:
+    """Change its address or events, or switch it off and on; what is not sent stays."""
+    office, caller = await _let_in(request)
+    found = await office.ask(
+        office.fairlead.set_webhook,
+        id_,
+        customer=caller.customer,
+        url=changes.url,
+        kinds=changes.kinds,
+        enabled=changes.enabled,
+    )
+    return JSONResponse(webhook_json(found))
+
+
+@router.delete(
+    "/{id_}",
+    status_code=204,
+    responses=schemas.answers(204, None, "it is forgotten", "unknown-webhook"),
+)
+async def remove(request: Request, id_: str) -> Response:
+    """Forget a webhook and its deliveries."""
+    office, caller = await _let_in(request)
+    await office.ask(office.fairlead.remove_webhook, id_, customer=caller.customer)
+    return Response(status_code=204)
+
+
+@router.post("/{id_}/test", status_code=202, responses=_DELIVERY)
+async def test(request: Request, id_: str) -> Response:
+    """Send a delivery that tells of nothing; what came of it stands among the deliveries."""
+    office, caller = await _let_in(request)
+    made = await office.ask(office.fairlead.test_webhook, id_, customer=caller.customer)
+    return JSONResponse(delivery_json(made), 202)
+
+
+@router.get(
+    "/{id_}/deliveries",
+    responses=schemas.answers(
+        *(200, schemas.Deliveries, "deliveries, newest first"), "unknown-webhook"
+    ),
+)
+async def deliveries(
+    request: Request,
+    id_: str,
+    *,
+    cursor: Annotated[str | None, Query(min_length=1, max_length=100)] = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+) -> Response:
+    """What was sent, and what the receiver said. `cursor` is the `next` of the page before."""
+    office, caller = await _let_in(request)
+    if cursor is not None:
+        await office.ask(office.fairlead.delivery, cursor, customer=caller.customer)
+    found = await office.ask(
+        office.fairlead.deliveries, id_, customer=caller.customer, before=cursor, limit=limit + 1
+    )
+    following = found[limit - 1].id if len(found) > limit else None
+    shown = [delivery_json(each) for each in found[:limit]]
+    return JSONResponse({"deliveries": shown, "next": following})
+
+
+@router.post("/deliveries/{id_}/resend", status_code=202, responses=_DELIVERY)
+async def resend(request: Request, id_: str) -> Response:
+    """Send a delivery again under its old id."""
+    office, caller = await _let_in(request)
+    found = await office.ask(office.fairlead.resend, id_, customer=caller.customer)
+    return JSONResponse(delivery_json(found), 202)

@@ -1,0 +1,80 @@
+"""`fairlead serve`: HTTP and workers on one data folder."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from fairlead.app import Fairlead
+from fairlead.cli.common import data_option
+from fairlead.errors import MissingExtra
+
+if TYPE_CHECKING:
+    from fairlead.api.office import Office
+
+
+@click.command("serve")
+@data_option
+@click.option("--host", help="The address to listen on.  [default: the setting host]")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65_535),
+    help="The port to listen on; 0: any free one.  [default: the setting port]",
+)
+@click.option(
+    "--workers",
+    type=click.IntRange(min=0),
+    help="Worker processes; 0: none, others work.  [default: the setting workers]",
+)
+def serve_command(*, data: Path, host: str | None, port: int | None, workers: int | None) -> None:
+    """Serve HTTP, and process documents.
+
+    SIGTERM, SIGHUP or Ctrl-C: finish what runs, then end. A second one: stop at once; what was
+    running goes back to its place in line.
+    """
+    given = {"host": host, "port": port, "workers": workers or None}
+    with Fairlead(data, settings=given) as fairlead, fairlead.folder.as_server():
+        if not _serve(fairlead, has_workers=workers != 0):
+            sys.exit(1)
+
+
+def _serve(fairlead: Fairlead, *, has_workers: bool) -> bool:
+    try:
+        from fairlead.api import server  # noqa: PLC0415 (an extra, needed here alone)
+    except ModuleNotFoundError as error:
+        raise MissingExtra(
+            f"the library {error.name} is missing; install it: pip install 'fairlead[server]'"
+        ) from None
+    settings = fairlead.settings
+    listener = server.bound_socket(settings.host, settings.port)
+    fairlead.operator_key()
+    engine = fairlead.engine() if has_workers else None
+    sweeper, deliverer = fairlead.sweeper(), fairlead.deliverer()
+    try:
+        return server.serve(
+            fairlead,
+            listener,
+            engine,
+            on_ready=lambda office: _greet(fairlead, listener, office),
+            on_stop=_say_stopping,
+        )
+    finally:
+        deliverer.close()
+        sweeper.close()
+
+
+def _greet(fairlead: Fairlead, listener: socket.socket, office: Office) -> None:
+    host, port = listener.getsockname()[:2]
+    address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    click.echo(f"fairlead: serving {address} on {fairlead.folder.path}; Ctrl-C ends", err=True)
+    click.echo(f"fairlead: operator key in {fairlead.folder.operator_key}", err=True)
+    click.echo(f"fairlead: log in: {address}/login?token={office.token}", err=True)
+
+
+def _say_stopping() -> None:
+    os.write(2, b"fairlead: finishing what runs; once more to stop at once\n")

@@ -1,0 +1,87 @@
+"""A file that comes in pieces: a small one stays in memory until it is kept, as a whole."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from fairlead.ports import HEAD_BYTES, Stored
+
+SMALL_BYTES = 1 << 16
+PIECE_BYTES = 1 << 20
+SYNC_BYTES = 1 << 23
+"""How much of a large file may wait in memory for the disk, so that it keeps nobody waiting."""
+
+
+def opened_private(path: Path) -> int:
+    """A descriptor of a new file that only this user may read."""
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+
+
+class LocalIncoming:
+    """A file on its way in. One thread at a time may use it."""
+
+    def __init__(self, key: str, place: Path) -> None:
+        self.key = key
+        self.size = 0
+        self._place = place
+        self._pieces: list[bytes] = []
+        self._held = 0
+        self._unsynced = 0
+        self._digest = hashlib.sha256()
+        self._head = b""
+        self._descriptor: int | None = None
+
+    def add(self, chunk: bytes) -> bool:
+        """Take some more bytes, without waiting; True: call `flush` before there are more."""
+        self._pieces.append(chunk)
+        self._held += len(chunk)
+        self.size += len(chunk)
+        return self._held >= (SMALL_BYTES if self._descriptor is None else PIECE_BYTES)
+
+    def flush(self) -> None:
+        """Write what has come; may wait for the disk."""
+        content = b"".join(self._pieces)
+        self._pieces, self._held = [], 0
+        if len(self._head) < HEAD_BYTES:
+            self._head += content[: HEAD_BYTES - len(self._head)]
+        self._digest.update(content)
+        self._write(content)
+
+    def _write(self, content: bytes) -> None:
+        if self._descriptor is None:
+            self._descriptor = self._opened()
+        rest = memoryview(content)
+        while rest:
+            rest = rest[os.write(self._descriptor, rest) :]
+        self._unsynced += len(content)
+        if self._unsynced >= SYNC_BYTES:
+            os.fdatasync(self._descriptor)
+            self._unsynced = 0
+
+    def _opened(self) -> int:
+        try:
+            return opened_private(self._place)
+        except FileNotFoundError:
+            for folder in (self._place.parent.parent, self._place.parent):
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            return opened_private(self._place)
+
+    def stored(self) -> Stored:
+        """What has come, all of it written; no more may come."""
+        self._close()
+        return Stored(self.key, self.size, self._digest.hexdigest(), self._head)
+
+    def discard(self) -> None:
+        """Leave nothing behind; may be called at any time and again."""
+        self._pieces = []
+        self._close()
+        with suppress(OSError):
+            self._place.unlink(missing_ok=True)
+
+    def _close(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None

@@ -1,0 +1,195 @@
+"""Bad input: each gets a clear answer, others go on, nothing is left behind."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from apikit import PATIENT, Served, answer_on, files_in, problem, raw_problem, served, upload
+
+BODY = (
+    b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\n'
+    b"content\r\n--x--\r\n"
+)
+
+
+@pytest.fixture(scope="module")
+def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A server with little patience and low limits."""
+    data = tmp_path_factory.mktemp("strict") / "data"
+    limits = {"request_timeout": 0.5, "max_document_bytes": 100_000, "max_upload_files": 5}
+    with served(data, "--workers", "0", max_upload_bytes=300_000, **limits) as running:
+        yield running
+
+
+@pytest.fixture
+def head(strict: Served) -> bytes:
+    return (
+        b"POST /v1/documents HTTP/1.1\r\nHost: x\r\n"
+        b"Content-Type: multipart/form-data; boundary=x\r\n"
+        b"Authorization: Bearer " + strict.key("acme").encode() + b"\r\n"
+    )
+
+
+@pytest.fixture(autouse=True)
+def _unharmed(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Whatever was sent: no file is left, and the next request is served."""
+    strict: Served = request.getfixturevalue("strict")
+    before = len(files_in(strict.data))
+    yield
+    assert len(files_in(strict.data)) == before
+    assert upload(strict.customer("next"), b"x").status_code == 202
+
+
+def test_a_body_larger_than_declared(strict: Served, head: bytes) -> None:
+    answer = strict.raw(head + b"Content-Length: 50\r\n\r\n" + BODY)
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b"application/problem+json" in answer
+
+
+def test_a_body_smaller_than_declared_is_waited_for_and_given_up(
+    strict: Served, head: bytes
+) -> None:
+    answer = strict.raw(head + b"Content-Length: 9000\r\n\r\n" + BODY)
+    raw_problem(answer, "too-slow", 408)
+
+
+def test_a_body_that_breaks_off(strict: Served, head: bytes) -> None:
+    with socket.create_connection(("127.0.0.1", strict.port), PATIENT) as line:
+        line.sendall(head + b"Content-Length: 90000\r\n\r\n" + BODY[:-10] + b"y" * 80_000)
+
+
+@pytest.mark.parametrize("length", [b"Content-Length: 0\r\n", b""])
+def test_no_body_at_all(strict: Served, head: bytes, length: bytes) -> None:
+    raw_problem(strict.raw(head + length + b"\r\n"), "invalid-upload", 400)
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_two_lengths_that_contradict_each_other(strict: Served, head: bytes, first: bool) -> None:
+    lines = [b"Content-Length: 10\r\n", b"Transfer-Encoding: chunked\r\n"]
+    both = b"".join(lines if first else lines[::-1])
+    raw_problem(strict.raw(head + both + b"\r\n0\r\n\r\n"), "invalid-request", 400)
+
+
+def test_ten_thousand_parts(strict: Served) -> None:
+    answer = strict.customer("acme").post(
+        "/v1/documents", files=[("file", (f"{n}", b"x")) for n in range(10_000)]
+    )
+    assert answer.status_code in (400, 413)
+    answer = strict.customer("acme").post(
+        "/v1/documents", files=[("file", (f"{n}", b"x")) for n in range(6)]
+    )
+    problem(answer, "invalid-upload", 400)
+
+
+def test_a_document_that_is_too_large(strict: Served) -> None:
+    problem(upload(strict.customer("acme"), b"x" * 100_001), "too-large", 413)
+    problem(upload(strict.customer("acme"), *[b"x" * 99_000] * 4), "too-large", 413)
+
+
+def test_a_stream_without_a_length_that_is_too_large(strict: Served) -> None:
+    def pieces() -> Iterator[bytes]:
+        yield BODY[:80]
+        for _ in range(100):
+            yield b"x" * 10_000
+
+    headers = {"Content-Type": "multipart/form-data; boundary=x"}
+    answer = strict.customer("acme").post("/v1/documents", content=pieces(), headers=headers)
+    problem(answer, "too-large", 413)
+
+
+def test_one_byte_after_the_other(strict: Served, head: bytes) -> None:
+    with socket.create_connection(("127.0.0.1", strict.port), PATIENT) as line:
+        line.sendall(head + b"Content-Length: 9000\r\n\r\n")
+        line.settimeout(0.1)
+        answer = b""
+        for letter in BODY * 3:
+            line.sendall(bytes([letter]))
+            try:
+                answer = line.recv(1)
+                break
+            except TimeoutError:
+                continue
+        line.settimeout(PATIENT)
+        raw_problem(answer + answer_on(line), "too-slow", 408)
+
+
+def test_headers_that_never_end(strict: Served) -> None:
+    raw_problem(strict.raw(b"GET /livez HTTP/1.1\r\nHost: x\r\n"), "too-slow", 408)
+
+
+def test_a_header_of_64_kilobytes(strict: Served) -> None:
+    long = b"GET /livez HTTP/1.1\r\nHost: x\r\nX-Long: " + b"x" * 65_536
+    raw_problem(strict.raw(long + b"\r\n\r\n"), "header-too-large", 431)
+    raw_problem(strict.raw(long), "header-too-large", 431)
+
+
+def test_what_is_no_http_at_all(strict: Served) -> None:
+    raw_problem(strict.raw(b"\x16\x03\x01 hello\r\n\r\n"), "invalid-request", 400)
+
+
+@pytest.mark.parametrize("content", [b"[" * 10_000, b'{"name":' * 10_000, b"{", b"", b"\xff", b"7"])
+def test_json_that_is_none(strict: Served, content: bytes) -> None:
+    headers = {"Content-Type": "application/json"}
+    answer = strict.operator.post("/v1/customers", content=content, headers=headers)
+    assert answer.status_code in (400, 413)
+    assert answer.headers["content-type"] == "application/problem+json"
+
+
+def test_json_that_is_too_long(strict: Served) -> None:
+    answer = strict.operator.post("/v1/customers", json={"name": "x" * 70_000})
+    problem(answer, "too-large", 413)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        BODY.replace(b'name="file"', b'name="pile"'),
+        BODY.replace(b"a.txt", b"../a.txt"),
+        BODY.replace(b"a.txt", b"a" * 300),
+        BODY.replace(b"--x--", b"--x-"),
+        BODY[10:],
+        BODY.replace(b"filename", b"X: " + b"y" * 5000 + b"filename"),
+    ],
+)
+def test_parts_that_are_wrong(strict: Served, body: bytes) -> None:
+    headers = {"Content-Type": "multipart/form-data; boundary=x"}
+    answer = strict.customer("acme").post("/v1/documents", content=body, headers=headers)
+    assert answer.status_code == 400
+    assert answer.headers["content-type"] == "application/problem+json"
+
+
+def test_another_media_type(strict: Served) -> None:
+    for media_type in ("application/json", "multipart/mixed; boundary=x", "text/plain"):
+        answer = strict.customer("acme").post(
+            "/v1/documents", content=b"x", headers={"Content-Type": media_type}
+        )
+        problem(answer, "unsupported-media-type", 415)
+
+
+def test_methods_and_addresses_that_are_not_there(strict: Served) -> None:
+    answer = strict.operator.put("/v1/documents")
+    problem(answer, "method-not-allowed", 405)
+    assert answer.headers["allow"] == "GET, POST"
+    problem(strict.operator.get("/v1/nothing"), "not-found", 404)
+    problem(strict.operator.get("/v1/documents/"), "not-found", 404)
+
+
+def test_an_idempotency_key_that_is_none(strict: Served) -> None:
+    answer = upload(strict.customer("acme"), b"x", headers={"Idempotency-Key": "k" * 300})
+    problem(answer, "invalid-request", 400)
+
+
+def test_an_unknown_language_gets_english(strict: Served) -> None:
+    answer = strict.operator.get("/v1/customers/nobody", headers={"Accept-Language": "tlh, xx"})
+    found = problem(answer, "unknown-customer", 404)
+    assert json.dumps(found).isascii()
+
+
+def test_paths_are_no_paths(strict: Served, tmp_path: Path) -> None:
+    for path in ("..%2f..%2foperator.key", "%00", "x" * 5000):
+        answer = strict.operator.get(f"/v1/documents/{path}/file")
+        assert answer.status_code == 404

@@ -1,0 +1,238 @@
+"""Documents over HTTP, against a real server process."""
+
+from __future__ import annotations
+
+import hashlib
+
+import httpx
+import pytest
+from apikit import Served, files_in, problem, upload
+
+from fairlead import Fairlead
+
+ARTICLE = b"An article about fairness."
+
+
+def done(client: httpx.Client, content: bytes = ARTICLE) -> str:
+    id_ = str(upload(client, content).json()["id"])
+    assert client.get(f"/v1/documents/{id_}", params={"wait": 60}).json()["state"] == "done"
+    return id_
+
+
+def test_a_document_is_accepted_processed_and_read(server: Served) -> None:
+    client = server.customer("reader")
+    answer = upload(client, ARTICLE)
+    document = answer.json()
+    assert answer.status_code == 202
+    assert answer.headers["location"] == f"/v1/documents/{document['id']}"
+    assert document["sha256"] == hashlib.sha256(ARTICLE).hexdigest()
+    assert (document["state"], document["priority"], document["count"]) == ("waiting", 1, 0)
+    ended = client.get(answer.headers["location"], params={"wait": 60}).json()
+    assert ended["state"] == "done"
+    text = client.get(answer.headers["location"] + "/text")
+    assert text.headers["content-type"] == "text/plain; charset=utf-8"
+    assert text.content == ARTICLE
+
+
+def test_texts_come_as_accepted(server: Served) -> None:
+    client = server.customer("reader")
+    path = f"/v1/documents/{done(client)}/text"
+    for accept, found in [
+        ("text/markdown", "text/markdown; charset=utf-8"),
+        ("application/json, text/plain;q=0.5", "application/json"),
+        ("text/*", "text/plain; charset=utf-8"),
+    ]:
+        assert client.get(path, headers={"Accept": accept}).headers["content-type"] == found
+    assert client.get(path, headers={"Accept": "application/json"}).json()["text"]
+    problem(client.get(path, headers={"Accept": "image/png"}), "not-acceptable", 406)
+
+
+def test_several_documents_come_together_or_not_at_all(server: Served) -> None:
+    client = server.customer("several")
+    answer = upload(client, b"one", b"two", data={"urgent": "true"})
+    documents = answer.json()["documents"]
+    assert [each["count"] for each in documents] == [0, -1]
+    assert {each["urgent"] for each in documents} == {True}
+    before = len(files_in(server.data))
+    problem(upload(client, b"three", b""), "invalid-upload", 400)
+    problem(upload(client, b"four", data={"urgent": "perhaps"}), "invalid-upload", 400)
+    problem(upload(client, b"five", data={"colour": "red"}), "invalid-upload", 400)
+    assert len(client.get("/v1/documents").json()["documents"]) == 2
+    assert len(files_in(server.data)) == before
+
+
+def test_an_idempotency_key_gives_the_same_document(server: Served) -> None:
+    client = server.customer("again")
+    headers = {"Idempotency-Key": "order-1"}
+    first = upload(client, b"body", headers=headers).json()
+    before = len(files_in(server.data))
+    assert upload(client, b"body", headers=headers).json()["id"] == first["id"]
+    problem(upload(client, b"another", headers=headers), "idempotency-conflict", 422)
+    assert len(files_in(server.data)) == before
+    other = upload(server.customer("another"), b"another", headers=headers)
+    assert other.status_code == 202
+    client.delete(f"/v1/documents/{first['id']}")
+    problem(upload(client, b"body", headers=headers), "deleted", 410)
+
+
+def test_pages_stay_right_while_documents_arrive(server: Served) -> None:
+    client = server.customer("pages")
+    made = [each["id"] for each in upload(client, *[b"x"] * 7).json()["documents"]]
+    seen, cursor = [], None
+    while True:
+        page = client.get(
+            "/v1/documents", params={"limit": 3} | ({"cursor": cursor} if cursor else {})
+        )
+        seen += [each["id"] for each in page.json()["documents"]]
+        cursor = page.json()["next"]
+        if cursor is None:
+            break
+        upload(client, b"later")
+    assert seen == made[::-1]
+
+
+def test_lists_are_narrowed_and_bounded(server: Served) -> None:
+    client = server.customer("lists")
+    upload(client, *[b"x"] * 4)
+    second = client.get("/v1/documents", params={"priority": 2}).json()["documents"]
+    assert {each["priority"] for each in second} == {2}
+    for params in ({"limit": -1}, {"limit": 5000}, {"state": "lost"}, {"priority": "high"}):
+        problem(client.get("/v1/documents", params=params), "invalid-request", 400)
+    foreign = upload(server.customer("pages"), b"x").json()["id"]
+    for cursor in ("tampered", foreign, second[0]["id"][:-1]):
+        answer = client.get("/v1/documents", params={"cursor": cursor})
+        problem(answer, "invalid-cursor", 400)
+
+
+def test_what_is_foreign_is_as_what_never_was(server: Served) -> None:
+    ours, theirs = server.customer("ours"), server.customer("theirs")
+    id_ = done(theirs)
+    never = "0" * 26
+    calls = [("GET", ""), ("GET", "/text"), ("GET", "/file"), ("GET", "/why")]
+    calls += [("POST", "/cancel"), ("POST", "/retry"), ("DELETE", "")]
+    for method, path in calls:
+        foreign = ours.request(method, f"/v1/documents/{id_}{path}")
+        unknown = ours.request(method, f"/v1/documents/{never}{path}")
+        problem(foreign, "unknown-document", 404)
+        assert foreign.text.replace(id_, never) == unknown.text
+    assert ours.get("/v1/documents", params={"customer": "theirs"}).json()["documents"] == []
+    assert server.operator.get(f"/v1/documents/{id_}").status_code == 200
+
+
+def test_an_etag_saves_a_body_and_waits_for_a_change(server: Served) -> None:
+    client = server.customer("tags")
+    path = f"/v1/documents/{done(client)}"
+    tag = client.get(path).headers["etag"]
+    assert client.get(path, headers={"If-None-Match": tag}).status_code == 304
+    server.operator.post("/v1/customers/tags/pause")
+    path = f"/v1/documents/{upload(client, b'waits').json()['id']}"
+    tag = client.get(path).headers["etag"]
+    same = client.get(path, params={"wait": 0.05}, headers={"If-None-Match": tag})
+    assert same.status_code == 304
+    server.operator.post("/v1/customers/tags/resume")
+    changed = client.get(path, params={"wait": 60}, headers={"If-None-Match": tag})
+    assert changed.status_code == 200
+
+
+def test_the_file_comes_back_in_ranges_as_an_attachment(server: Served) -> None:
+    client = server.customer("files")
+    path = f"/v1/documents/{done(client)}/file"
+    whole = client.get(path)
+    assert whole.content == ARTICLE
+    assert whole.headers["content-disposition"].startswith("attachment")
+    assert whole.headers["x-content-type-options"] == "nosniff"
+    part = client.get(path, headers={"Range": "bytes=3-9"})
+    assert (part.status_code, part.content) == (206, ARTICLE[3:10])
+    problem(client.get(path, headers={"Range": "bytes=999-"}), "range-not-satisfiable", 416)
+    tag = whole.headers["etag"]
+    assert client.get(path, headers={"If-None-Match": tag}).status_code == 304
+
+
+def test_why_tells_a_customer_no_other_name(server: Served) -> None:
+    first, second = server.customer("first-of-two"), server.customer("second-of-two")
+    server.operator.post("/v1/customers/second-of-two/pause")
+    id_ = upload(second, b"x", b"y").json()["documents"][1]["id"]
+    upload(first, *[b"z"] * 3)
+    found = second.get(f"/v1/documents/{id_}/why").json()
+    assert found["position"] >= 2
+    assert "first-of-two" not in str(found)
+    assert "most" not in found["ahead"]
+    assert all(each["words"] for each in found["reasons"])
+    assert "most" in server.operator.get(f"/v1/documents/{id_}/why").json()["ahead"]
+    problem(second.get(f"/v1/documents/{id_}/text"), "not-ready", 409)
+
+
+def test_cancel_retry_and_delete_may_be_repeated(server: Served) -> None:
+    client = server.customer("decides")
+    server.operator.post("/v1/customers/decides/pause")
+    id_ = upload(client, b"never read").json()["id"]
+    path = f"/v1/documents/{id_}"
+    for _ in range(2):
+        assert client.post(path + "/cancel").json()["state"] == "cancelled"
+    for _ in range(2):
+        assert client.post(path + "/retry").json()["state"] == "waiting"
+    for _ in range(2):
+        assert client.delete(path).status_code == 204
+    problem(client.get(path), "unknown-document", 404)
+    assert not [each for each in files_in(server.data) if each.name == id_]
+    ended = done(server.customer("ended"))
+    problem(server.operator.post(f"/v1/documents/{ended}/cancel"), "wrong-state", 409)
+    with Fairlead(server.data) as fairlead:
+        kinds = [each.kind.value for each in fairlead.events(customer="decides")]
+    assert kinds[-2:] == ["cancelled", "deleted"]
+
+
+@pytest.mark.parametrize("key", [None, "fl_000000000000_" + "x" * 43, "nonsense", "fl_" + "é" * 9])
+def test_without_a_valid_key_nobody_comes_in(server: Served, key: str | None) -> None:
+    headers = {} if key is None else {b"Authorization": f"Bearer {key}".encode()}
+    answer = httpx.get(server.url + "/v1/documents", headers=headers, trust_env=False)
+    problem(answer, "unauthorised", 401)
+    assert answer.headers["www-authenticate"].startswith("Bearer")
+
+
+def test_keys_in_addresses_are_refused(server: Served) -> None:
+    key = server.key("leaky")
+    for query in (f"?key={key}", f"?x={key}", f"?access_token={key}"):
+        answer = httpx.get(server.url + "/v1/documents" + query, trust_env=False)
+        problem(answer, "key-in-query", 400)
+        assert key not in answer.text
+    assert key not in "".join(server.log)
+
+
+def test_an_operator_submits_nothing(server: Served) -> None:
+    problem(upload(server.operator, b"x"), "forbidden", 403)
+
+
+@pytest.mark.parametrize(
+    ("accepted", "language", "word"),
+    [
+        ("de-AT,de;q=0.9,en;q=0.5", "de", "Priorität"),
+        ("pl", "pl", "priorytet"),
+        ("es", "es", "prioridad"),
+        ("pt-BR", "pt", "prioridade"),
+        ("tlh, xx;q=nonsense", "en", "priority"),
+    ],
+)
+def test_why_speaks_the_askers_language(
+    server: Served, accepted: str, language: str, word: str
+) -> None:
+    acme = server.customer(f"speaks {language}")
+    id_ = upload(acme, b"a letter").json()["id"]
+    answer = acme.get(f"/v1/documents/{id_}/why", headers={"Accept-Language": accepted})
+    assert answer.headers["content-language"] == language
+    assert word in answer.json()["reasons"][0]["words"]
+    assert answer.json()["reasons"][0]["code"] == "count-not-below"
+    assert "forecast" in answer.json()
+
+
+def test_markdown_comes_where_it_is_accepted(server: Served) -> None:
+    acme = server.customer("layout")
+    page = b"<html><body><h1>Offer</h1><p>Tea and rice</p></body></html>"
+    id_ = upload(acme, page).json()["id"]
+    acme.get(f"/v1/documents/{id_}?wait=30")
+    read = {
+        wanted: acme.get(f"/v1/documents/{id_}/text", headers={"Accept": wanted}).text
+        for wanted in ("text/plain", "text/markdown")
+    }
+    assert "# Offer" in read["text/markdown"]
+    assert "#" not in read["text/plain"]

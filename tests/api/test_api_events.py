@@ -1,0 +1,113 @@
+"""Server-sent events, against a real server process."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+from apikit import PATIENT, Served, problem, served, upload
+
+from fairlead import Fairlead
+
+
+@contextmanager
+def stream(client: httpx.Client, **params: Any) -> Iterator[Iterator[dict[str, Any]]]:
+    headers = params.pop("headers", {})
+    with client.stream("GET", "/v1/events", params=params, headers=headers) as answer:
+        assert answer.status_code == 200
+        yield _events(answer.iter_lines())
+
+
+def _events(lines: Iterator[str]) -> Iterator[dict[str, Any]]:
+    for line in lines:
+        if line.startswith("data: "):
+            yield json.loads(line[6:])
+
+
+def take(events: Iterator[dict[str, Any]], number: int) -> list[dict[str, Any]]:
+    return [next(events) for _ in range(number)]
+
+
+def test_a_customer_sees_its_own_events_only(server: Served) -> None:
+    ours, theirs = server.customer("ours"), server.customer("theirs")
+    with stream(ours, after=0) as events:
+        upload(theirs, b"x")
+        id_ = upload(ours, b"y").json()["id"]
+        seen = take(events, 5)
+    assert [each["kind"] for each in seen] == [
+        *("customer-added", "key-added", "submitted", "claimed", "done"),
+    ]
+    assert seen[-1]["document"] == id_
+    assert {each["customer"] for each in seen} == {"ours"}
+    assert "worker" not in str(seen)
+    problem(ours.get("/v1/events", params={"customer": "theirs"}), "invalid-request", 400)
+    with stream(server.operator, after=0, customer="theirs") as events:
+        assert {each["customer"] for each in take(events, 3)} == {"theirs"}
+
+
+def test_going_on_after_an_event_has_no_gap_and_no_repeat(server: Served) -> None:
+    client = server.customer("goes-on")
+    upload(client, *[b"x"] * 20)
+    seen: list[int] = []
+    while len(seen) < 62:
+        headers = {"Last-Event-ID": str(seen[-1])} if seen else {"Last-Event-ID": "0"}
+        with stream(client, headers=headers) as events:
+            seen += [each["seq"] for each in take(events, min(7, 62 - len(seen)))]
+    with Fairlead(server.data) as fairlead:
+        assert seen == [each.seq for each in fairlead.events(customer="goes-on")]
+    problem(client.get("/v1/events", headers={"Last-Event-ID": "x"}), "invalid-request", 400)
+
+
+def test_without_a_number_a_stream_begins_now(server: Served) -> None:
+    client = server.customer("now")
+    upload(client, b"before")
+    with stream(client) as events:
+        server.operator.post("/v1/customers/now/pause")
+        assert any(each["kind"] == "customer-paused" for each in events)
+
+
+def test_five_hundred_streams_at_once(data: Path) -> None:
+    with served(data, "--workers", "0") as server:
+        client = server.customer("many")
+        head = (
+            b"GET /v1/events HTTP/1.1\r\nHost: x\r\nAuthorization: "
+            + client.headers["authorization"].encode()
+            + b"\r\n\r\n"
+        )
+        lines = []
+        try:
+            for _ in range(500):
+                line = socket.create_connection(("127.0.0.1", server.port), PATIENT)
+                lines.append(line)
+                line.sendall(head)
+            for line in lines:
+                until(line, b"retry: 1000")
+            while "fairlead_http_streams 500.0" not in client.get("/metrics").text:
+                pass
+            id_ = upload(client, b"x").json()["id"].encode()
+            for line in lines:
+                until(line, id_)
+        finally:
+            for line in lines:
+                line.close()
+        assert upload(client, b"y").status_code == 202
+
+
+def until(line: socket.socket, words: bytes) -> None:
+    got = b""
+    while words not in got:
+        piece = line.recv(65_536)
+        assert piece, got
+        got += piece
+
+
+def test_a_stream_ends_with_a_reason_when_the_server_stops(data: Path) -> None:
+    with served(data, "--workers", "0") as server, stream(server.operator) as events:
+        server.process.terminate()
+        assert next(events) == {"reason": "stopping"}
+        assert server.process.wait(PATIENT) == 0

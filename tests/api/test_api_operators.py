@@ -1,0 +1,148 @@
+"""Operators, keys, sessions and limits over HTTP."""
+
+from __future__ import annotations
+
+import stat
+from typing import Any
+
+import httpx
+import pytest
+from apikit import PATIENT, Served, problem, served, upload
+from click.testing import CliRunner
+
+from fairlead.cli import main
+
+PATCH = {
+    "weight": 2.5,
+    "account": "group",
+    "processing_cap": 3,
+    "pending_cap": 50,
+    "reset_interval": 60.0,
+    "thresholds": [-1, -3],
+}
+
+
+def test_customers_are_made_changed_paused_and_reset(server: Served) -> None:
+    operator = server.operator
+    made = operator.post("/v1/customers", json={"name": "a b/ü", "weight": 2})
+    assert made.status_code == 201
+    assert made.json()["weight"] == 2
+    path = made.headers["location"]
+    assert operator.get(path).json()["name"] == "a b/ü"
+    problem(operator.post("/v1/customers", json={"name": "a b/ü"}), "customer-exists", 409)
+    changed = operator.patch(path, json=PATCH).json()
+    assert {name: changed[name] for name in PATCH} == PATCH
+    kept = operator.patch(path, json={"pending_cap": None}).json()
+    assert (kept["pending_cap"], kept["weight"]) == (None, 2.5)
+    assert operator.post(path + "/pause").json()["paused"]
+    assert not operator.post(path + "/resume").json()["paused"]
+    assert operator.post(path + "/reset").json()["count"] is None
+    assert "a b/ü" in [each["name"] for each in operator.get("/v1/customers").json()["customers"]]
+    for wrong in ({"weight": -1}, {"colour": "red"}, {"pending_cap": 1.5}, {"thresholds": [1, 2]}):
+        problem(operator.patch(path, json=wrong), "invalid-request", 400)
+    problem(operator.get("/v1/customers/nobody"), "unknown-customer", 404)
+
+
+def test_every_decision_is_in_the_audit_with_who_and_when(server: Served) -> None:
+    operator = server.operator
+    operator.post("/v1/customers", json={"name": "audited"})
+    operator.post("/v1/customers/audited/pause")
+    entries = operator.get("/v1/audit", params={"limit": 2}).json()
+    assert [each["kind"] for each in entries["entries"]] == ["customer-paused", "customer-added"]
+    own = (server.data / "operator.key").read_text().split("_")[1]
+    assert {each["actor"] for each in entries["entries"]} == {own}
+    following = operator.get("/v1/audit", params={"limit": 2, "cursor": entries["next"]}).json()
+    assert following["entries"][0]["seq"] < entries["entries"][-1]["seq"]
+
+
+def test_keys_are_made_listed_and_revoked_at_once(server: Served) -> None:
+    operator = server.operator
+    operator.post("/v1/customers", json={"name": "keys"})
+    made = operator.post("/v1/customers/keys/keys").json()
+    client = server.client(made["key"])
+    assert client.get("/v1/documents").status_code == 200
+    listed = operator.get("/v1/customers/keys/keys").json()["keys"]
+    assert [each["id"] for each in listed] == [made["id"]]
+    assert made["key"] not in str(listed)
+    for _ in range(2):
+        assert operator.delete(f"/v1/customers/keys/keys/{made['id']}").status_code == 204
+        problem(client.get("/v1/documents"), "unauthorised", 401)
+    problem(operator.delete("/v1/customers/keys/keys/none"), "unknown-key", 404)
+    problem(operator.post("/v1/customers/nobody/keys"), "unknown-customer", 404)
+
+
+def test_the_command_line_makes_and_revokes_keys_of_a_running_server(server: Served) -> None:
+    def run(*words: str) -> str:
+        result = CliRunner().invoke(main, ["keys", *words, "--data", str(server.data)])
+        assert result.exit_code == 0, result.output
+        return str(result.stdout)
+
+    client = server.client(run("add", "by-hand").strip())
+    assert client.get("/v1/documents").status_code == 200
+    id_ = client.headers["authorization"].split("_")[1]
+    assert id_ in run("list", "by-hand")
+    operators = server.client(run("add", "--operator").strip())
+    assert operators.get("/v1/customers").status_code == 200
+    run("revoke", id_)
+    while client.get("/v1/documents").status_code == 200:
+        pass  # until the watcher has seen it: the test's own time limit bounds this
+    problem(client.get("/v1/documents"), "unauthorised", 401)
+
+
+def test_customers_are_no_operators(server: Served) -> None:
+    client = server.customer("curious")
+    for path in ("/v1/customers", "/v1/customers/curious", "/v1/audit"):
+        problem(client.get(path), "forbidden", 403)
+    problem(client.post("/v1/customers/curious/pause"), "forbidden", 403)
+
+
+def test_the_login_link_opens_a_session_that_scripts_cannot_read(server: Served) -> None:
+    with httpx.Client(base_url=server.url, timeout=PATIENT, trust_env=False) as browser:
+        answer = browser.get(server.login)
+        assert (answer.status_code, answer.headers["location"]) == (303, "/docs")
+        cookie = answer.headers["set-cookie"].lower()
+        assert "httponly" in cookie
+        assert "samesite=strict" in cookie
+        assert browser.get("/v1/customers").status_code == 200
+        headers = {"Origin": "https://elsewhere.example"}
+        answer = browser.post("/v1/customers", json={"name": "forged"}, headers=headers)
+        problem(answer, "forbidden", 403)
+        problem(browser.get("/login?token=wrong"), "unauthorised", 401)
+
+
+def test_the_operator_key_is_for_its_owner_only(server: Served) -> None:
+    mode = (server.data / "operator.key").stat().st_mode
+    assert stat.S_IMODE(mode) == 0o600
+
+
+def test_health_metrics_and_documentation_need_no_key_and_no_internet(server: Served) -> None:
+    with server.client(None) as anyone:
+        assert anyone.get("/livez").json() == {"status": "ok"}
+        assert anyone.get("/readyz").json() == {"status": "ok"}
+        metrics = anyone.get("/metrics").text
+        assert 'fairlead_http_requests_total{method="GET",route="/livez",status="200"}' in metrics
+        assert "fairlead_commits_total" in metrics
+        page = anyone.get("/docs").text
+        assert "https://" not in page.replace("https://fastapi.tiangolo.com", "")
+        assert anyone.get("/static-offline-docs/swagger-ui-bundle.js").status_code == 200
+
+
+@pytest.mark.parametrize("limit", ["requests_a_second", "bytes_a_day", "pending"])
+def test_a_limit_is_named_and_harms_nobody_else(
+    limit: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    data = tmp_path_factory.mktemp("limited") / "data"
+    settings: dict[str, dict[str, Any]] = {
+        "requests_a_second": {"requests_a_second": 0.01, "requests_burst": 3},
+        "bytes_a_day": {"bytes_a_day": 25},
+        "pending": {},
+    }
+    with served(data, "--workers", "0", **settings[limit]) as server:
+        greedy, modest = server.customer("greedy"), server.customer("modest")
+        if limit == "pending":
+            server.operator.patch("/v1/customers/greedy", json={"pending_cap": 2})
+        answers = [upload(greedy, b"x" * 10) for _ in range(4)]
+        found = problem(answers[-1], "limit-reached", 429)
+        assert found["limit"] == limit
+        assert int(answers[-1].headers["retry-after"]) == found["retry_after"] > 0
+        assert upload(modest, b"x" * 10).status_code == 202

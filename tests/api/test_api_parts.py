@@ -1,0 +1,110 @@
+"""The parts of the API that need no server."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from fairlead import Fairlead
+from fairlead.api.accept import best_type
+from fairlead.api.hub import MOST_QUEUED, Stream, Told
+from fairlead.api.limits import Limiter
+from fairlead.api.problems import Problem
+from fairlead.core.documents import Event, EventKind
+from fairlead.ids import new_id, time_of
+from fairlead.intake import Offer
+from fairlead.keys import id_of, matches, new_key, sha256_of
+
+TYPES = ("text/plain", "text/markdown", "application/json")
+
+
+@pytest.mark.parametrize(
+    ("accept", "best"),
+    [
+        (None, "text/plain"),
+        ("*/*", "text/plain"),
+        ("text/markdown;q=0.9, text/plain;q=0.1", "text/markdown"),
+        ("application/*", "application/json"),
+        ("text/plain;q=0, */*;q=0.1", "text/markdown"),
+        ("image/png", None),
+        ("text/plain;q=x", None),
+    ],
+)
+def test_the_best_type_is_found(accept: str | None, best: str | None) -> None:
+    assert best_type(accept, TYPES) == best
+
+
+def test_a_bucket_empties_and_fills_again() -> None:
+    now = [0.0]
+    limiter = Limiter(lambda: now[0])
+    for _ in range(3):
+        limiter.check("acme", 2.0, 3)
+    with pytest.raises(Problem) as caught:
+        limiter.check("acme", 2.0, 3)
+    assert caught.value.extra == {"limit": "requests_a_second", "retry_after": 1}
+    limiter.check("globex", 2.0, 3)
+    now[0] = 0.5
+    limiter.check("acme", 2.0, 3)
+    limiter.check("acme", None, 3)
+
+
+def test_a_slow_reader_is_dropped_with_a_reason_and_its_queue_with_it() -> None:
+    async def read() -> tuple[list[Told], str | None]:
+        stream = Stream("acme")
+        for number in range(MOST_QUEUED + 1):
+            stream.put(Told(Event(number, 0.0, EventKind.DONE, "acme", "x", {})))
+        stream.put(Told(Event(9, 0.0, EventKind.DONE, "acme", "x", {})))
+        return await stream.take(1.0), stream.end
+
+    assert asyncio.run(read()) == ([], "too-slow")
+
+
+def test_a_customer_is_not_told_who_works_and_who_decided() -> None:
+    told = Told(Event(7, 0.0, EventKind.CLAIMED, "acme", "x", {"worker": "w", "fence": 1}, "anna"))
+    assert b"anna" in told.text(for_operator=True)
+    assert b'"worker":"w"' in told.text(for_operator=True)
+    shown = told.text(for_operator=False)
+    assert shown.startswith(b"id: 7\nevent: claimed\ndata: {")
+    assert b"anna" not in shown
+    assert b"worker" not in shown
+
+
+def test_keys_tell_their_id_and_nothing_else() -> None:
+    key, id_ = new_key()
+    assert id_of(key) == id_
+    assert matches(key, sha256_of(key))
+    assert not matches(new_key()[0], sha256_of(key))
+    assert id_of("fl_short_x") is None
+    assert time_of(new_id(1234.567)) == 1234.567
+
+
+def test_offers_are_kept_or_refused_each_as_a_whole(tmp_path: Path) -> None:
+    with Fairlead(tmp_path, settings={"bytes_a_day": 200_000}) as fairlead:
+        offers = []
+        for number in range(8):
+            file = fairlead.begin()
+            size = 300_000 if number == 3 else 10
+            for _ in range(2):
+                if file.add(b"%d" % number * (size // 2)):
+                    file.flush()
+            offers.append(Offer("acme", [(file, f"{number}.txt")]))
+        answers = fairlead.accept_each(offers)
+        refused = [number for number, each in enumerate(answers) if isinstance(each, Exception)]
+        assert refused == [3]
+        accepted = [each[0] for each in answers if isinstance(each, list)]
+        assert [each.count for each in accepted] == list(range(0, -7, -1))
+        assert fairlead.content(accepted[4].id) == b"5" * 10
+        files = [each for each in (tmp_path / "files").rglob("*") if each.is_file()]
+        assert {each.name for each in files} == {each.id for each in accepted}
+
+
+def test_what_is_discarded_leaves_nothing(tmp_path: Path) -> None:
+    with Fairlead(tmp_path) as fairlead:
+        file = fairlead.begin()
+        file.add(b"x" * 100_000)
+        file.flush()
+        for _ in range(2):
+            file.discard()
+        assert not [each for each in (tmp_path / "files").rglob("*") if each.is_file()]

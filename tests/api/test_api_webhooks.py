@@ -1,0 +1,138 @@
+"""Webhooks over HTTP: a real receiver on loopback, and customers who see only their own."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from queue import Queue
+from typing import Any
+
+import pytest
+from apikit import Served, served, upload
+from standardwebhooks import Webhook
+
+NOBODY = "http://127.0.0.1:9/hook"
+"""Where no server listens."""
+Received = Queue[tuple[dict[str, str], bytes]]
+
+
+@contextmanager
+def receiver() -> Iterator[tuple[str, Received]]:
+    """A server that takes everything, on a free port of loopback."""
+    received: Received = Queue()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["content-length"]))
+            received.put(({name.lower(): value for name, value in self.headers.items()}, body))
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/hook", received
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.fixture
+def hooked(data: Path) -> Iterator[Served]:
+    """A server that may deliver to loopback."""
+    data.mkdir()
+    (data / "fairlead.toml").write_text('webhook_networks = ["127.0.0.0/8"]\n')
+    with served(data, "--workers", "1") as server:
+        yield server
+
+
+def test_a_receiver_is_told_and_can_check_who_tells(hooked: Served) -> None:
+    acme = hooked.customer("acme")
+    with receiver() as (url, received):
+        answer = acme.post("/v1/webhooks", json={"url": url})
+        assert answer.status_code == 201
+        made = answer.json()
+        id_ = upload(acme, b"a letter").json()["id"]
+        headers, body = received.get(timeout=60)
+        Webhook(made["secret"]).verify(body, headers)
+        told = json.loads(body)
+        assert (told["type"], told["data"]["id"]) == ("document.done", id_)
+        assert "secret" not in acme.get(f"/v1/webhooks/{made['id']}").json()
+        test = acme.post(f"/v1/webhooks/{made['id']}/test")
+        assert test.status_code == 202
+        received.get(timeout=60)
+    listed = acme.get(f"/v1/webhooks/{made['id']}/deliveries").json()["deliveries"]
+    assert [each["kind"] for each in listed] == ["webhook.test", "document.done"]
+
+
+def test_a_customer_never_sees_anothers_webhooks(hooked: Served) -> None:
+    acme, globex = hooked.customer("acme"), hooked.customer("globex")
+    id_ = acme.post("/v1/webhooks", json={"url": NOBODY}).json()["id"]
+    delivery = acme.post(f"/v1/webhooks/{id_}/test").json()["id"]
+    assert globex.get("/v1/webhooks").json() == {"webhooks": []}
+    for method, path in (
+        ("GET", f"/v1/webhooks/{id_}"),
+        ("PATCH", f"/v1/webhooks/{id_}"),
+        ("DELETE", f"/v1/webhooks/{id_}"),
+        ("POST", f"/v1/webhooks/{id_}/test"),
+        ("GET", f"/v1/webhooks/{id_}/deliveries"),
+        ("POST", f"/v1/webhooks/deliveries/{delivery}/resend"),
+    ):
+        body = {"enabled": False} if method == "PATCH" else None
+        answer = globex.request(method, path, json=body)
+        assert answer.status_code == 404, path
+        assert answer.json()["type"].endswith("unknown-webhook")
+    assert hooked.operator.get(f"/v1/webhooks/{id_}").json()["enabled"] is True
+
+
+def test_an_operator_makes_one_for_a_customer(hooked: Served) -> None:
+    hooked.customer("acme")
+    url = NOBODY
+    assert hooked.operator.post("/v1/webhooks", json={"url": url}).status_code == 400
+    made = hooked.operator.post("/v1/webhooks", json={"url": url, "customer": "acme"})
+    assert made.status_code == 201
+    assert made.json()["customer"] == "acme"
+    unknown = hooked.operator.post("/v1/webhooks", json={"url": url, "customer": "nobody"})
+    assert unknown.status_code == 404
+
+
+def test_a_webhook_is_changed_and_forgotten(hooked: Served) -> None:
+    acme = hooked.customer("acme")
+    id_ = acme.post("/v1/webhooks", json={"url": NOBODY}).json()["id"]
+    changed = acme.patch(f"/v1/webhooks/{id_}", json={"enabled": False, "kinds": ["document.done"]})
+    assert changed.json()["kinds"] == ["document.done"]
+    assert changed.json()["enabled"] is False
+    assert changed.json()["url"] == NOBODY
+    assert acme.delete(f"/v1/webhooks/{id_}").status_code == 204
+    assert acme.get(f"/v1/webhooks/{id_}").status_code == 404
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://127.0.0.1/",
+        "http://169.254.169.254/latest/meta-data/",
+        "http://[::1]/",
+        "http://10.0.0.1/",
+        "http://0x7f000001/",
+        "http://2130706433/",
+        "file:///etc/passwd",
+        "ftp://example.com/",
+        "https://user:secret@example.com/",
+        "http://",
+        "nonsense",
+    ],
+)
+def test_a_dangerous_address_is_refused(data: Path, url: str, server: Served) -> None:
+    answer = server.customer("acme").post("/v1/webhooks", json={"url": url})
+    assert answer.status_code == 400
+    assert answer.headers["content-type"].startswith("application/problem+json")

@@ -1,0 +1,143 @@
+"""A real server process for tests, and words to speak with it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from fairlead import Fairlead
+
+PATIENT = 60.0
+
+
+class Served:
+    """A server that runs, with its address and its keys."""
+
+    def __init__(self, data: Path, process: subprocess.Popen[str]) -> None:
+        self.data = data
+        self.process = process
+        self.log: list[str] = []
+        self._clients: list[httpx.Client] = []
+        self.url, self.login = self._read_greeting()
+        self.port = int(self.url.rsplit(":", 1)[1])
+        self._reader = threading.Thread(target=self._read_log, daemon=True)
+        self._reader.start()
+        self.operator = self.client((data / "operator.key").read_text().strip())
+
+    def _read_greeting(self) -> tuple[str, str]:
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            self.log.append(line)
+            if "log in: " in line:
+                login = line.split("log in: ")[1].strip()
+                return login.partition("/login")[0], login
+        raise AssertionError("".join(self.log))
+
+    def _read_log(self) -> None:
+        assert self.process.stderr is not None
+        self.log.extend(self.process.stderr)
+
+    def client(self, key: str | None) -> httpx.Client:
+        headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+        made = httpx.Client(base_url=self.url, headers=headers, timeout=PATIENT, trust_env=False)
+        self._clients.append(made)
+        return made
+
+    def close(self) -> None:
+        for each in self._clients:
+            each.close()
+        self.process.kill()
+        self.process.wait()
+        self._reader.join()
+        assert self.process.stderr is not None
+        self.process.stderr.close()
+
+    def key(self, customer: str) -> str:
+        with Fairlead(self.data) as fairlead:
+            return fairlead.add_key(customer)[0]
+
+    def customer(self, name: str) -> httpx.Client:
+        return self.client(self.key(name))
+
+    def raw(self, content: bytes, *, end: bool = False) -> bytes:
+        """What comes back for these bytes until the connection is closed or an answer is whole."""
+        with socket.create_connection(("127.0.0.1", self.port), PATIENT) as line:
+            line.sendall(content)
+            if end:
+                line.shutdown(socket.SHUT_WR)
+            return answer_on(line)
+
+    def stop(self) -> int:
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(PATIENT)
+
+    def memory(self) -> int:
+        """The most bytes that the process has had in memory."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return 1024 * int(status.partition("VmHWM:")[2].split()[0])
+
+
+def answer_on(line: socket.socket) -> bytes:
+    got = b""
+    while True:
+        piece = line.recv(65_536)
+        got += piece
+        head, found, body = got.partition(b"\r\n\r\n")
+        length = head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]
+        if not piece or (found and length and len(body) >= int(length)):
+            return got
+
+
+@contextmanager
+def served(data: Path, *options: str, **settings: Any) -> Iterator[Served]:
+    environment = os.environ | {f"FAIRLEAD_{k.upper()}": str(v) for k, v in settings.items()}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "fairlead", "serve", "--data", str(data), "--port", "0", *options],
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+    )
+    try:
+        running = Served(data, process)
+    except AssertionError:
+        process.communicate()
+        raise
+    try:
+        yield running
+    finally:
+        running.close()
+
+
+def upload(client: httpx.Client, *contents: bytes, **named: Any) -> httpx.Response:
+    files = [("file", (f"{number}.txt", each)) for number, each in enumerate(contents)]
+    return client.post("/v1/documents", files=files, **named)
+
+
+def problem(response: httpx.Response, kind: str, status: int) -> dict[str, Any]:
+    assert response.status_code == status, response.text
+    assert response.headers["content-type"] == "application/problem+json"
+    found: dict[str, Any] = response.json()
+    assert found["type"] == f"urn:fairlead:problem:{kind}"
+    assert found["status"] == status
+    return found
+
+
+def raw_problem(answer: bytes, kind: str, status: int) -> None:
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert head.startswith(f"HTTP/1.1 {status} ".encode()), answer
+    assert json.loads(body)["type"] == f"urn:fairlead:problem:{kind}"
+
+
+def files_in(data: Path) -> list[Path]:
+    return [each for each in (data / "files").rglob("*") if each.is_file()]
