@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import errno
 import hashlib
 import os
 import stat
@@ -16,6 +18,7 @@ from storekit import Clock, RulesInForce, fast_folder, new_document, sqlite_stor
 from fairlead.core.documents import Done, Submission
 from fairlead.errors import DamagedData, DiskFull, ReadOnlyData, TooLarge, UnreadableSource
 from fairlead.files import LocalFiles
+from fairlead.files.flush import Flusher, _tells_of_errors
 from fairlead.ids import new_id
 from fairlead.ports import Opener
 from fairlead.work.sweep import portions
@@ -104,10 +107,11 @@ def test_the_limit_itself_is_allowed(files: LocalFiles) -> None:
 def test_an_error_while_files_get_their_names_leaves_nothing(
     files: LocalFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    def full(_: Path) -> None:
+    def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("fairlead.files.local.fsync_folder", full)
+    monkeypatch.setattr("fairlead.files.flush.Flusher.flush", full)
     with pytest.raises(DiskFull):
         files.put_all([(key(each), source()) for each in range(number)])
     assert left_in(tmp_path) == []
@@ -191,9 +195,49 @@ def test_file_and_folders_are_synced_before_they_are_told(
     ]
 
 
+def test_many_files_share_one_flush_after_they_have_their_names(
+    files: LocalFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushed = []
+
+    def flush(_: Flusher, folder: Path, number: int) -> None:
+        there = [each for each in range(10) if files.path(key(each)).exists()]
+        flushed.append((folder, number, len(there)))
+
+    monkeypatch.setattr(Flusher, "flush", flush)
+    monkeypatch.setattr("fairlead.files.flush._tells_of_errors", lambda _release: True)
+    files.put_all([(key(each), source()) for each in range(10)])
+    assert flushed == [(tmp_path / "files", 10, 10)]
+
+
+def test_a_flush_that_fails_is_told_and_leaves_nothing(
+    files: LocalFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Broken:
+        def syncfs(self, _descriptor: int) -> int:
+            ctypes.set_errno(errno.ENOSPC)
+            return -1
+
+    monkeypatch.setattr("fairlead.files.flush._libc", Broken)
+    monkeypatch.setattr("fairlead.files.flush._tells_of_errors", lambda _release: True)
+    with pytest.raises(DiskFull):
+        files.put_all([(key(each), source()) for each in range(10)])
+    assert left_in(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("release", "tells"),
+    [("4.19.0-amd64", False), ("5.7.9", False), ("5.8.0", True), ("6.1.0-28-amd64", True)],
+)
+def test_a_kernel_that_hides_errors_is_not_trusted(release: str, tells: bool) -> None:
+    assert _tells_of_errors(release) is tells
+
+
 def test_every_file_of_many_is_synced_and_their_folder_once(
     files: LocalFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Where one flush for all is not to be had."""
+    monkeypatch.setattr(Flusher, "is_worth_it", lambda _: False)
     files.put_all([(key(99), source())])
     synced = Synced(monkeypatch)
     files.put_all([(key(each), source()) for each in range(10)])

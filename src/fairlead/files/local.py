@@ -55,8 +55,8 @@ class LocalFiles:
         with _our_words(self._root), self._removed_on_error([self.path(key) for key, _ in sources]):
             self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._incoming.mkdir(mode=0o700, exist_ok=True)
-            stored = self._write_all(sources, limit)
-            self._publish(stored)
+            stored = [self._write(key, opener, limit) for key, opener in sources]
+            self._make_safe(stored)
             return stored
 
     def begin(self, key: str) -> LocalIncoming:
@@ -92,10 +92,17 @@ class LocalFiles:
             self._move(stored)
             self._flusher.flush(self._root, len(stored))
             return
-        waiting = [self._incoming / self.path(each.key).name for each in stored]
-        with ThreadPoolExecutor(min(_AT_ONCE, len(stored) or 1)) as pool:
-            list(pool.map(fsync_path, waiting))
+        self._flush_one_by_one([self._incoming / self.path(each.key).name for each in stored])
         self._publish(stored)
+
+    def _flush_one_by_one(self, paths: Sequence[Path]) -> None:
+        if len(paths) < _WORTH_A_POOL:
+            for path in paths:
+                fsync_path(path)
+            return
+        # The disk merges the flushes of files that are synced at the same time.
+        with ThreadPoolExecutor(min(_AT_ONCE, len(paths))) as pool:
+            list(pool.map(fsync_path, paths))
 
     def _forget(self, group: Sequence[Incoming]) -> None:
         for each in group:
@@ -156,13 +163,6 @@ class LocalFiles:
                 if entry.is_dir() and entry != self._incoming:
                     yield entry
 
-    def _write_all(self, sources: Sequence[tuple[str, Opener]], limit: int | None) -> list[Stored]:
-        if len(sources) < _WORTH_A_POOL:
-            return [self._write(key, opener, limit) for key, opener in sources]
-        # The disk merges the flushes of files that are synced at the same time.
-        with ThreadPoolExecutor(min(_AT_ONCE, len(sources))) as pool:
-            return list(pool.map(lambda each: self._write(each[0], each[1], limit), sources))
-
     def _write(self, key: str, opener: Opener, limit: int | None) -> Stored:
         digest, size, head = hashlib.sha256(), 0, b""
         # What a crash left under this key is overwritten: a key stands for one try.
@@ -173,8 +173,6 @@ class LocalFiles:
                 _check_size(size, limit)
                 digest.update(chunk)
                 target.write(chunk)
-            target.flush()
-            os.fsync(target.fileno())
         return Stored(key, size, digest.hexdigest(), head)
 
     def _publish(self, stored: Sequence[Stored]) -> None:
