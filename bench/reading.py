@@ -24,7 +24,7 @@ from fairlead.core.states import State
 from fairlead.demo.samples import samples
 from fairlead.work.extract import CannotRead, ReadLimits, extract, readers
 
-CORPUS = Path(os.environ.get("FAIRLEAD_CORPUS", "../shared/corpus"))
+CORPUS = Path("../shared/corpus")
 BATCH = 500
 
 
@@ -43,11 +43,14 @@ class Speed(NamedTuple):
 @click.option("--workers", default=2, show_default=True)
 @click.option("--rounds", default=3, show_default=True)
 @click.option("--made", is_flag=True, help="Made documents, also where there is a corpus.")
-def main(documents: int, workers: int, rounds: int, made: bool) -> None:
+@click.option("--corpus", type=click.Path(path_type=Path), default=CORPUS, show_default=True)
+def main(documents: int, workers: int, rounds: int, made: bool, corpus: Path) -> None:
     """Print documents per second of both, and the ratio."""
     with tempfile.TemporaryDirectory(dir=".") as folder:
         sources = (
-            made_documents(Path(folder)) if made else born_digital() or made_documents(Path(folder))
+            made_documents(Path(folder))
+            if made
+            else born_digital(corpus) or made_documents(Path(folder))
         )
         paths = [sources[number % len(sources)] for number in range(documents)]
         print(f"{documents:,} documents out of {len(sources)}, {workers} workers")
@@ -61,14 +64,14 @@ def main(documents: int, workers: int, rounds: int, made: bool) -> None:
         print(f"median: {statistics.median(ratios):.0%} of the bare libraries' speed")
 
 
-def born_digital() -> list[Path]:
+def born_digital(corpus: Path) -> list[Path]:
     """Those of the corpus that have text of their own and can be read here."""
-    manifest = CORPUS / "manifest.csv"
+    manifest = corpus / "manifest.csv"
     if not manifest.exists():
         return []
     with manifest.open(encoding="utf-8", newline="") as file:
         found = [
-            CORPUS / row["file"] for row in csv.DictReader(file) if row["expected_outcome"] == "ok"
+            corpus / row["file"] for row in csv.DictReader(file) if row["expected_outcome"] == "ok"
         ]
     return [path for path in found if read_one(path)]
 

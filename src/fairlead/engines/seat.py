@@ -16,7 +16,7 @@ from fairlead.work.results import failure, parse_answer
 from fairlead.work.sandbox import ChildDied, Job, Sandbox
 
 GONE = "The stored bytes of the document are missing or cannot be read."
-RECYCLE_AFTER = 50
+RECYCLE_AFTER = 100
 """Documents after which a child is replaced, so that what one leaves behind meets few others."""
 
 _numbers = count(1)
