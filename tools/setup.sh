@@ -36,8 +36,8 @@ done
 if [ ${#missing[@]} -gt 0 ]; then
   if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
     echo "setup: installing ${missing[*]}" >&2
-    apt-get update -qq >/dev/null &&
-      DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null ||
+    apt-get update -qq -o Acquire::Retries=3 >/dev/null &&
+      DEBIAN_FRONTEND=noninteractive apt-get install -y -qq -o Acquire::Retries=3 --no-install-recommends "${missing[@]}" >/dev/null ||
       echo "setup: that failed; scans will not be read in all languages" >&2
   else
     echo "setup: scans need these packages to be read: sudo apt-get install ${missing[*]}" >&2
