@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 from fairlead.errors import MissingExtra
 from fairlead.work import child
 from fairlead.work.extract import readers
-from fairlead.work.locks import die_with
+from fairlead.work.locks import die_with, readable
 
 MAX_REQUEST_BYTES = 65_536
 
@@ -30,6 +30,7 @@ def main(parent: int) -> int:
     die_with(parent)
     with suppress(MissingExtra):  # each child will say so itself
         readers()
+    readable(os.environ)
     gc.collect()
     gc.freeze()  # a collection in a child then leaves these pages shared
     while True:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from fairlead.work.locks.calls import has_seccomp, lock_calls
-from fairlead.work.locks.files import landlock_version, lock_files
+from fairlead.work.locks.files import landlock_version, lock_files, readable
 from fairlead.work.locks.process import die_with, lock_process
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "lock_files",
     "lock_process",
     "missing",
+    "readable",
 ]
 
 NO_LANDLOCK = "Landlock, which keeps a reading process away from files"

@@ -13,6 +13,7 @@ import sys
 import sysconfig
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 from fairlead.work.locks.kernel import syscall
@@ -72,12 +73,15 @@ def lock_files(desk: Path, environment: Mapping[str, str]) -> bool:
     return True
 
 
-def readable(environment: Mapping[str, str]) -> Iterator[Path]:
-    """Files and folders that reading a document may need."""
-    yield from map(Path, SHARED)
-    yield from _python()
-    if models := environment.get("TESSDATA_PREFIX"):
-        yield Path(models)
+def readable(environment: Mapping[str, str]) -> tuple[Path, ...]:
+    """Files and folders that reading a document may need. Looked up once in a process."""
+    return _readable(environment.get("TESSDATA_PREFIX"))
+
+
+@cache  # children that are forked later find it done
+def _readable(models: str | None) -> tuple[Path, ...]:
+    own = [Path(models)] if models else []
+    return (*map(Path, SHARED), *_python(), *own)
 
 
 def _python() -> Iterator[Path]:
