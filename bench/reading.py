@@ -43,22 +43,21 @@ class Speed(NamedTuple):
 @click.option("--workers", default=2, show_default=True)
 @click.option("--rounds", default=3, show_default=True)
 @click.option("--made", is_flag=True, help="Made documents, also where there is a corpus.")
+@click.option("--folder", default=".", show_default=True, help="Where to work; on a real disk.")
 @click.option("--corpus", type=click.Path(path_type=Path), default=CORPUS, show_default=True)
-def main(documents: int, workers: int, rounds: int, made: bool, corpus: Path) -> None:
+def main(documents: int, workers: int, rounds: int, made: bool, folder: str, corpus: Path) -> None:
     """Print documents per second of both, and the ratio."""
-    with tempfile.TemporaryDirectory(dir=".") as folder:
-        sources = (
-            made_documents(Path(folder))
-            if made
-            else born_digital(corpus) or made_documents(Path(folder))
-        )
+    with tempfile.TemporaryDirectory(dir=folder) as made_here:
+        place = Path(made_here)
+        found = [] if made else born_digital(corpus)
+        sources = found or made_documents(place)
         paths = [sources[number % len(sources)] for number in range(documents)]
         print(f"{documents:,} documents out of {len(sources)}, {workers} workers")
         ratios = []
         with plain_processes(workers) as pool:
             for number in range(rounds):
                 bare = read_bare(pool, paths)
-                through = read_through_fairlead(Path(folder) / str(number), paths, workers)
+                through = read_through_fairlead(place / str(number), paths, workers)
                 ratios.append(through.rate / bare.rate)
                 print(f"bare {bare}, Fairlead {through}: {ratios[-1]:.0%}")
         print(f"median: {statistics.median(ratios):.0%} of the bare libraries' speed")
