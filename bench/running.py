@@ -198,7 +198,7 @@ def one_large_twenty_small() -> Scenario:
 
 
 def steady_and_gaming() -> Scenario:
-    """A crowd that sends more than two workers can do, and three who send little."""
+    """A crowd that keeps two workers busy, and three who send little."""
     lot, sends, hours = random.Random(2), [], 3
     for customer in range(60):
         at = lot.uniform(0, 2_400)
@@ -207,7 +207,7 @@ def steady_and_gaming() -> Scenario:
             at += lot.uniform(1_600, 3_200)
     sends += every(1_200, hours, "steady") + every(1_501, hours, "gamer", 3)
     sends += every(1_501 / 3, hours, "even")
-    title = "steady, gaming and even senders in an overload"
+    title = "steady, gaming and even senders beside a crowd"
     return Scenario(title, sends, ("steady", "even", "gamer", "crowd"))
 
 
