@@ -196,3 +196,15 @@ def test_again_needs_room_under_the_pending_cap(store: Store) -> None:
 def test_an_unknown_document_is_refused(store: Store, name: str) -> None:
     with pytest.raises(UnknownDocument):
         getattr(store, name)("no such id")
+
+
+def test_a_claim_tells_whether_its_document_broke_before(store: Store, clock: Clock) -> None:
+    """A worker that was gone says nothing about the document."""
+    submit(store, "acme")
+    assert not must_claim(store).broke_before
+    clock.advance(LEASE + 1)
+    rescued = must_claim(store)
+    assert (rescued.attempts, rescued.broke_before) == (2, False)
+    store.finish(rescued, CRASHED)
+    clock.advance(60.0)
+    assert must_claim(store).broke_before

@@ -169,6 +169,7 @@ class Claim(NamedTuple):
     """One attempt at a document, held by one worker until its lease ends.
 
     The fence is the number of the attempt: finishing with an old one changes nothing.
+    `broke_before`: an earlier attempt broke, other than by the end of its whole worker.
     """
 
     id: str
@@ -184,6 +185,7 @@ class Claim(NamedTuple):
     attempts: int
     depth: int = 0
     password: str | None = None
+    broke_before: bool = False
 
 
 class Progress(NamedTuple):

@@ -192,7 +192,7 @@ def _outcome(
     settled: Settled, texts: dict[str, Stored], files: dict[str, Stored], parts: _Parts
 ) -> Outcome:
     claim, result, seconds = settled
-    if isinstance(result, Broken) and claim.attempts > 1:
+    if isinstance(result, Broken) and claim.broke_before:
         result = Failed(result.code, result.detail)  # it was alone: there is nobody else to blame
     if not isinstance(result, Extraction):
         return result._replace(seconds=seconds)

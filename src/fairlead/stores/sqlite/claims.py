@@ -68,8 +68,9 @@ def claim(moment: Moment, worker: str) -> Claim | None:
     lease = (worker, moment.now + moment.rules.lease, moment.now, turn.document)
     row: rows.Row | None = moment.connection.execute(sql("claim_document"), lease).fetchone()
     assert row is not None  # noqa: S101 (chosen in this transaction)
-    *fields, estimate = row
-    found = Claim(*fields)  # the columns come in the order of its fields
+    *fields, broke_before, estimate = row
+    # The columns come in the order of its fields.
+    found = Claim(*fields)._replace(broke_before=bool(broke_before))
     _save_turn(moment, turn, estimate if moment.is_fair else 1.0)
     line.refresh(moment, turn.customer, waiting=-1, processing=1, started_at=moment.now)
     details = {"fence": found.fence, "worker": worker}

@@ -172,7 +172,7 @@ UPDATE documents SET
 WHERE seq = ?
 RETURNING
   id, fence, worker, (SELECT name FROM customers WHERE id = customer), name, size, sha256,
-  priority, submitted_at, started_at, attempts, depth, password, estimate;
+  priority, submitted_at, started_at, attempts, depth, password, error IS NOT NULL, estimate;
 
 -- name: held_claim
 SELECT seq, customer, attempts, estimate, shape, pages, size, urgent, root, depth FROM documents
