@@ -56,11 +56,6 @@ class Seat:
         """Pages read and pages in all of the document at hand, once its child has told."""
         return self._sandbox.progress if self.claim is not None else None
 
-    @property
-    def lacks(self) -> list[str]:
-        """The locks that its child could not put on itself."""
-        return self._sandbox.missing
-
     def fileno(self) -> int:
         """Readable when `receive` has something to do."""
         return self._sandbox.fileno()
