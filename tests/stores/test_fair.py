@@ -337,7 +337,9 @@ def test_a_lift_ends_with_the_policy(store: Store, rules: RulesInForce) -> None:
     started(store, 30)
     store.resume("paused")
     rules.change(policy="classic", lane=None)
-    assert "paused" in started(store, 2)
+    submit(store, "newcomer", 2)
+    served = [each for each in started(store, 7) if each != "busy"]
+    assert served == ["paused", "paused", "newcomer", "newcomer"]
 
 
 def test_urgent_documents_go_first_and_nobody_else_is_affected(store: Store) -> None:

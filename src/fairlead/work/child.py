@@ -63,7 +63,7 @@ def main(memory: int, parent: int, desk: Path, *, strict: bool = False) -> int:
         return refuse(pipes, "extra", str(error))
     if strict and missing:
         return refuse(pipes, "sandbox", "; ".join(missing))
-    write_all(pipes.answers, pack({"ready": True, "missing": missing}))
+    write_all(pipes.answers, pack({"ready": True}))
     while (job := next_job(pipes, desk)) is not None:
         reply = answer(job, pipes, out_of_memory)
         write_all(pipes.answers, reply)

@@ -75,7 +75,6 @@ class Sandbox:
         self.ready = False
         self.busy = False
         self.jobs_done = 0
-        self.missing: list[str] = []
         self._nursery = nursery
         self._job_limits = asdict(self.limits.read)
         self._process: Process | None = None
@@ -234,7 +233,6 @@ class Sandbox:
         greeting = json.loads(raw)
         if not greeting["ready"]:
             raise _refusal(greeting["why"], greeting["detail"])
-        self.missing = greeting["missing"]
         self.ready = True
 
     def _distrust(self, reason: str) -> ChildDied:
