@@ -262,6 +262,8 @@ def _finish(moment: Moment, held: _Held, done: Done) -> None:
             *(done.seconds, moment.now, held.document),
         ),
     )
+    if done.short is not None:
+        moment.connection.execute(sql("keep_texts"), (held.document, *done.short))
     _reckon(moment, held, done.seconds)
     line.refresh(moment, held.customer, processing=-1)
     moment.tell(EventKind.DONE, held.customer, held.document, seconds=done.seconds)

@@ -192,6 +192,15 @@ UPDATE documents SET
   worker = NULL, lease_until = NULL, error = NULL, detail = NULL, password = NULL
 WHERE seq = ?;
 
+-- name: keep_texts
+INSERT INTO short_texts (document, text, markdown) VALUES (?, ?, ?);
+
+-- name: short_texts
+SELECT text, markdown FROM short_texts WHERE document = (SELECT seq FROM documents WHERE id = ?);
+
+-- name: forget_texts
+DELETE FROM short_texts WHERE document = ?;
+
 -- name: fail_document
 UPDATE documents SET
   state = 'failed', kind = coalesce(?, kind), error = ?, detail = ?, seconds = ?,

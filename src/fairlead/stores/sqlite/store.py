@@ -24,6 +24,7 @@ from fairlead.core.documents import (
     Place,
     Progress,
     Saved,
+    ShortTexts,
     Submission,
     Switched,
     Totals,
@@ -389,6 +390,12 @@ class SqliteStore:
         """Those of the ids that are documents."""
         with self._reading() as connection:
             return reading.known_documents(connection, ids)
+
+    def short_texts(self, id_: str) -> ShortTexts | None:
+        """The texts of a document that the store keeps itself; None: it keeps none."""
+        with self._reading() as connection:
+            found = connection.execute(sql("short_texts"), (id_,)).fetchone()
+            return None if found is None else ShortTexts(*found)
 
     def known_texts(self, ids: Iterable[str]) -> set[str]:
         """The keys of the texts that belong to these documents."""
