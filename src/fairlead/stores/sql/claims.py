@@ -6,8 +6,6 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-import apsw
-
 from fairlead.core.costs import Look, row_of
 from fairlead.core.documents import (
     Broken,
@@ -21,10 +19,11 @@ from fairlead.core.documents import (
     Saved,
 )
 from fairlead.core.parts import Family
-from fairlead.stores.sqlite import ledger, line, rows
-from fairlead.stores.sqlite.acceptance import Origin, accept_parts
-from fairlead.stores.sqlite.moment import Moment
-from fairlead.stores.sqlite.queries import sql
+from fairlead.stores.sql import ledger, line, rows
+from fairlead.stores.sql.acceptance import Origin, accept_parts
+from fairlead.stores.sql.connection import Connection
+from fairlead.stores.sql.moment import Moment
+from fairlead.stores.sql.queries import sql
 
 WORKER_LOST = "worker-lost"
 
@@ -52,7 +51,7 @@ class _Held(NamedTuple):
     depth: int
 
 
-def may_find(connection: apsw.Connection, now: float) -> bool:
+def may_find(connection: Connection, now: float) -> bool:
     """Whether a claim would find something, or something to put right."""
     return bool(connection.execute(sql("may_find"), (now,)).get)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fairlead.stores.sqlite.moment import Moment
-from fairlead.stores.sqlite.queries import sql
+from fairlead.stores.sql.moment import Moment
+from fairlead.stores.sql.queries import sql
 
 
 def refresh(

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 from fairlead.core.documents import CustomerSettings, EventKind
 from fairlead.core.states import Action, State, after
 from fairlead.errors import PendingCapReached, UnknownDocument
-from fairlead.stores.sqlite import ledger, line, rows
-from fairlead.stores.sqlite.acceptance import add_customer
-from fairlead.stores.sqlite.moment import NOBODY, Moment
-from fairlead.stores.sqlite.queries import sql
-from fairlead.stores.sqlite.reading import known_texts, unknown_customer
+from fairlead.stores.sql import ledger, line, rows
+from fairlead.stores.sql.acceptance import add_customer
+from fairlead.stores.sql.moment import NOBODY, Moment
+from fairlead.stores.sql.queries import sql
+from fairlead.stores.sql.reading import known_texts, unknown_customer
 
 
 class _Found(NamedTuple):

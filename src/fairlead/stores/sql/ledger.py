@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from fairlead.core.costs import Learnt, Row, estimate, learn
 from fairlead.core.fair import FairRule, Placed, Tags
-from fairlead.stores.sqlite.moment import Moment
-from fairlead.stores.sqlite.queries import sql
-from fairlead.stores.sqlite.rows import THOUSANDTHS, tags_from
+from fairlead.stores.sql.moment import Moment
+from fairlead.stores.sql.queries import sql
+from fairlead.stores.sql.rows import THOUSANDTHS, tags_from
 
 
 class Account(NamedTuple):

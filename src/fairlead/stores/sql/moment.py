@@ -5,16 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import cast
 
-import apsw
-
 from fairlead.core.documents import EventKind
 from fairlead.core.fair import Clock
 from fairlead.core.fairness import start_bound
 from fairlead.core.lane import OverdueLane
 from fairlead.core.rules import PolicyName, Rules
-from fairlead.stores.sqlite.queries import sql
-from fairlead.stores.sqlite.rows import THOUSANDTHS, data_text
-from fairlead.stores.sqlite.telling import tell_webhooks
+from fairlead.stores.sql.connection import Connection
+from fairlead.stores.sql.queries import sql
+from fairlead.stores.sql.rows import THOUSANDTHS, data_text
+from fairlead.stores.sql.telling import tell_webhooks
 
 NOBODY = 0
 """The customer of an event that is about the whole installation."""
@@ -24,7 +23,7 @@ NOBODY = 0
 class Moment:
     """What every change of the store needs to know, with the clocks brought to now."""
 
-    connection: apsw.Connection
+    connection: Connection
     rules: Rules
     now: float
     policy: PolicyName
@@ -38,7 +37,7 @@ class Moment:
     actor: str | None = None
 
     @classmethod
-    def read(cls, connection: apsw.Connection, rules: Rules, now: float) -> Moment:
+    def read(cls, connection: Connection, rules: Rules, now: float) -> Moment:
         """The line at `now`; nothing is saved."""
         row = connection.execute(sql("line_state"), (now,)).fetchone()
         assert row is not None  # noqa: S101 (the migration made it)
@@ -48,7 +47,7 @@ class Moment:
         return moment
 
     @classmethod
-    def at(cls, connection: apsw.Connection, rules: Rules, now: float) -> Moment:
+    def at(cls, connection: Connection, rules: Rules, now: float) -> Moment:
         """The line at `now`, for a change."""
         moment = cls.read(connection, rules, now)
         clocks = (moment.clock.value, moment.clock.at, moment.ideal)

@@ -8,17 +8,16 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import apsw
-
 from fairlead.core import webhooks
 from fairlead.core.documents import EventKind
 from fairlead.core.shown import document_json, moment
-from fairlead.stores.sqlite import rows
-from fairlead.stores.sqlite.queries import sql
+from fairlead.stores.sql import rows
+from fairlead.stores.sql.connection import Connection
+from fairlead.stores.sql.queries import sql
 
 
 def tell_webhooks(
-    connection: apsw.Connection, now: float, kind: EventKind, customer: int, document: int | None
+    connection: Connection, now: float, kind: EventKind, customer: int, document: int | None
 ) -> None:
     """Make a delivery for each webhook of the customer that asked for events of this kind."""
     name = webhooks.KINDS.get(kind)
@@ -36,7 +35,7 @@ def tell_webhooks(
 
 
 def add_delivery(
-    connection: apsw.Connection,
+    connection: Connection,
     now: float,
     webhook: str,
     kind: str,
