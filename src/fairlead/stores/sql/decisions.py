@@ -33,11 +33,13 @@ def cancel(moment: Moment, id_: str) -> None:
     after(found.state, Action.CANCEL)
     moment.connection.execute(sql("cancel_document"), (moment.now, found.document))
     was_waiting = found.state is State.WAITING
-    line.refresh(moment, found.customer, waiting=-was_waiting, processing=was_waiting - 1)
+    worked = 0.0 if found.started_at is None else max(0.0, moment.now - found.started_at)
+    line.refresh(
+        moment, found.customer, waiting=-was_waiting, processing=was_waiting - 1, work=worked
+    )
     if found.started_at is None:
         ledger.give_back(moment, found.customer, found.estimate)
     else:
-        worked = max(0.0, moment.now - found.started_at)
         ledger.correct(moment, found.customer, estimated=found.estimate, actual=worked)
     moment.tell(EventKind.CANCELLED, found.customer, found.document)
 
