@@ -79,7 +79,7 @@ def _of_rabbitmq(app: Any) -> Iterator[str]:
     for name, queue in app.amqp.queues.items():
         arguments = queue.queue_arguments or {}
         kind = arguments.get("x-queue-type")
-        highest = arguments.get("x-max-priority") or queue.max_priority or 0
+        highest = queue.max_priority or arguments.get("x-max-priority") or 0
         if kind in _NO_PRIORITIES:
             yield (
                 f"{name!r} is a {kind} queue, and those have no such priorities; use a classic "
