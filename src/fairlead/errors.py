@@ -24,6 +24,7 @@ FairleadError
 ├── InvalidTransition          the document's state does not allow this
 ├── NotReady                   a text was asked for that does not exist (yet)
 ├── NoSandbox                  the machine lacks a lock that the settings ask for
+├── LedgerDown                 the counts of fair priorities cannot be reached
 └── DataError                  the data folder or its disk cannot serve
     ├── NoDataFolder
     ├── ReadOnlyData
@@ -206,6 +207,13 @@ class NoSandbox(FairleadError):
 
     code = "no-sandbox"
     title = "Reading processes cannot be locked in"
+
+
+class LedgerDown(FairleadError):
+    """The ledger of fair priorities did not answer in time, or not as expected."""
+
+    code = "ledger-down"
+    title = "The ledger cannot be reached"
 
 
 class DataError(FairleadError):
