@@ -54,16 +54,13 @@ _log = logging.getLogger(__name__)
 class SqlStore(ABC):
     """All methods may be called from any thread.
 
-    `clock` gives the time and `rules` the rules in force; both are asked inside each write, so
-    that the order of the times is the order of the commits. A subclass brings its database.
+    `rules` gives the rules in force. They and the time are asked for inside each write, so that
+    the order of the times is the order of the commits. A subclass brings its database.
     """
 
-    def __init__(
-        self, writer: Writer, *, rules: Callable[[], Rules], clock: Callable[[], float]
-    ) -> None:
+    def __init__(self, writer: Writer, *, rules: Callable[[], Rules]) -> None:
         self._writer = writer
         self._rules = rules
-        self._clock = clock
         self._asked_for: PolicyName | None = None
         self.outbox: Outbox = SqlOutbox(self._write, self._reading)
 
@@ -80,6 +77,10 @@ class SqlStore(ABC):
     @abstractmethod
     def _reading(self) -> AbstractContextManager[Connection]:
         """A connection that nobody else uses meanwhile, and that sees one moment throughout."""
+
+    @abstractmethod
+    def _now(self, connection: Connection) -> float:
+        """The time, in a transaction of this connection."""
 
     @abstractmethod
     def _damage(self, connection: Connection) -> list[str]:
@@ -123,7 +124,7 @@ class SqlStore(ABC):
 
     def _claims(self, connection: Connection, workers: Sequence[str]) -> Iterator[Claim]:
         for worker in workers:
-            if not claims.may_find(connection, self._clock()):
+            if not claims.may_find(connection, self._now(connection)):
                 return  # and nothing is written: who waits for a change is not woken by it
             claim = self._act(connection, claims.claim, worker)
             if claim is None:
@@ -268,7 +269,7 @@ class SqlStore(ABC):
         return result
 
     def _at(self, connection: Connection) -> Moment:
-        return Moment.at(connection, self._rules(), self._clock())
+        return Moment.at(connection, self._rules(), self._now(connection))
 
     def _follow_the_settings(self) -> None:
         """Switch the policy where the settings ask for one, once for each time they change.
@@ -417,19 +418,22 @@ class SqlStore(ABC):
     def policy(self) -> PolicyName:
         """The policy in force."""
         with self._reading() as connection:
-            return Moment.read(connection, self._rules(), self._clock()).policy
+            return self._read(connection).policy
 
     def clock(self) -> Clock:
         """The fair rule's virtual clock, brought to now."""
         with self._reading() as connection:
-            return Moment.read(connection, self._rules(), self._clock()).clock
+            return self._read(connection).clock
 
     def fairness(self) -> Fairness:
         """How fair the queue is, as numbers."""
         with self._reading() as connection:
-            return reading.fairness(Moment.read(connection, self._rules(), self._clock()))
+            return reading.fairness(self._read(connection))
 
     def flow(self) -> Flow:
         """The work of late, from which starts are forecast."""
         with self._reading() as connection:
-            return reading.flow(Moment.read(connection, self._rules(), self._clock()))
+            return reading.flow(self._read(connection))
+
+    def _read(self, connection: Connection) -> Moment:
+        return Moment.read(connection, self._rules(), self._now(connection))

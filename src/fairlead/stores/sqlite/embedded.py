@@ -26,7 +26,8 @@ class SqliteStore(SqlStore):
         self, path: Path, *, rules: Callable[[], Rules], clock: Callable[[], float]
     ) -> None:
         prepare(path)
-        super().__init__(SqliteWriter(path), rules=rules, clock=clock)
+        super().__init__(SqliteWriter(path), rules=rules)
+        self._clock = clock
         self._path = path
         self._readers: deque[apsw.Connection] = deque()
         self._watcher = connect(path)
@@ -58,6 +59,9 @@ class SqliteStore(SqlStore):
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
                 self._readers.append(connection)
+
+    def _now(self, connection: Connection) -> float:  # noqa: ARG002 (the machine's clock)
+        return self._clock()
 
     def _damage(self, connection: Connection) -> list[str]:
         found = [row[0] for row in connection.execute("PRAGMA quick_check(10)")]
