@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import TypeVar
@@ -20,6 +20,7 @@ from fairlead.core.documents import (
     Place,
     Progress,
     Saved,
+    ShortTexts,
     Submission,
     Switched,
     Totals,
@@ -120,16 +121,12 @@ class SqlStore(ABC):
         A claim need not survive a power cut: nobody would be left to work on it.
         """
         self._follow_the_settings()
-        return self._writer.run(lambda c: list(self._claims(c, workers)), durable=False)
+        return self._writer.run(lambda c: self._claims(c, workers), durable=False)
 
-    def _claims(self, connection: Connection, workers: Sequence[str]) -> Iterator[Claim]:
-        for worker in workers:
-            if not claims.may_find(connection, self._now(connection)):
-                return  # and nothing is written: who waits for a change is not woken by it
-            claim = self._act(connection, claims.claim, worker)
-            if claim is None:
-                return
-            yield claim
+    def _claims(self, connection: Connection, workers: Sequence[str]) -> list[Claim]:
+        if not claims.may_find(connection, self._now(connection)):
+            return []  # and nothing is written: who waits for a change is not woken by it
+        return self._act(connection, claims.claim_all, workers)
 
     def renew(self, held: Sequence[Claim]) -> list[Claim]:
         """Lengthen the leases; return the claims that are held no more."""
@@ -155,7 +152,7 @@ class SqlStore(ABC):
 
     def finish_all(self, outcomes: Sequence[tuple[Claim, Outcome]]) -> list[Saved]:
         """Save many outcomes in one transaction."""
-        return self._write_each(lambda moment, each: claims.settle(moment, *each), outcomes)
+        return self._write(lambda moment: claims.settle_all(moment, outcomes))
 
     def release(self, held: Sequence[Claim]) -> list[Saved]:
         """Give back claims on which nothing was decided; the attempts do not count."""
@@ -387,6 +384,12 @@ class SqlStore(ABC):
         """Those of the ids that are documents."""
         with self._reading() as connection:
             return reading.known_documents(connection, ids)
+
+    def short_texts(self, id_: str) -> ShortTexts | None:
+        """The texts of a document that the store keeps itself; None: it keeps none."""
+        with self._reading() as connection:
+            found = connection.execute(sql("short_texts"), (id_,)).fetchone()
+            return None if found is None else ShortTexts(*found)
 
     def known_texts(self, ids: Iterable[str]) -> set[str]:
         """The keys of the texts that belong to these documents."""

@@ -209,6 +209,12 @@ CREATE TABLE deleted (
   at DOUBLE PRECISION NOT NULL
 );
 
+CREATE TABLE short_texts (
+  document BIGINT PRIMARY KEY,
+  text BYTEA NOT NULL,
+  markdown BYTEA
+);
+
 CREATE TABLE tallies (
   state TEXT COLLATE "C" NOT NULL,
   priority BIGINT NOT NULL,
@@ -328,3 +334,9 @@ ALTER TABLE deleted ENABLE ROW LEVEL SECURITY;
 ALTER TABLE deleted FORCE ROW LEVEL SECURITY;
 CREATE POLICY own ON deleted
 USING ((SELECT only_customer()) IS NULL OR customer = (SELECT only_customer()));
+
+ALTER TABLE short_texts ENABLE ROW LEVEL SECURITY;
+ALTER TABLE short_texts FORCE ROW LEVEL SECURITY;
+CREATE POLICY own ON short_texts
+USING ((SELECT only_customer()) IS NULL OR document IN (
+  SELECT seq FROM documents WHERE customer = (SELECT only_customer())));
