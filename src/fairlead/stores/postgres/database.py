@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -27,7 +29,10 @@ from fairlead.stores.postgres.dialect import migrations
 from fairlead.stores.postgres.session import Session, make_ready
 
 BUSY_SECONDS = 30
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 10.0
 CONNECT_SECONDS = 5
+
+_log = logging.getLogger(__name__)
 
 # Every statement of ours is a seek in an index or walks one in its order; the planner must not take
 # another way because it knows little of tables that are new. A process that froze in a transaction
@@ -102,6 +107,18 @@ def prepare(url: str) -> None:
                 _migrate(session, url)
         finally:
             session.close()
+
+
+def prepare_patiently(url: str) -> None:
+    """As `prepare`; a server that cannot be reached is waited for."""
+    pause = FIRST_PAUSE
+    while True:
+        try:
+            return prepare(url)
+        except StoreUnreachable as error:
+            _log.warning("fairlead: %s; trying again in %.1f s", error, pause)
+            time.sleep(pause)
+            pause = min(LONGEST_PAUSE, 2 * pause)
 
 
 def _migrate(session: Session, url: str) -> None:

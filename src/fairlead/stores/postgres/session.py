@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack, suppress
 from typing import Any
 
 import psycopg
 from psycopg import RawCursor
 from psycopg.abc import Buffer
 from psycopg.adapt import Loader
-from psycopg.pq import TransactionStatus
+from psycopg.pq import PipelineStatus, TransactionStatus
 from psycopg.types.numeric import Int8Dumper
 from psycopg.types.string import StrDumperUnknown
 
@@ -58,18 +59,25 @@ def make_ready(connection: psycopg.Connection[tuple[Any, ...]], options: dict[st
 
 
 class Session:
-    """One connection while one thread uses it for one transaction after another."""
+    """One connection while one thread uses it for one transaction after another.
 
-    __slots__ = ("_heard", "connection")
+    Statements whose results nobody asks for wait for the next one that is asked for, and travel
+    with it. So their errors come with that one, or at the end; a transaction with an error ends
+    as undone in any case.
+    """
+
+    __slots__ = ("_gathering", "_heard", "connection")
 
     def __init__(self, connection: psycopg.Connection[tuple[Any, ...]]) -> None:
         self.connection = connection
         self._heard: tuple[float, float] | None = None
+        self._gathering: ExitStack | None = None
 
     @property
     def in_transaction(self) -> bool:
         """Whether a transaction is under way, failed or not."""
-        return self.connection.info.transaction_status in _UNDER_WAY
+        is_open = self._gathering is not None and not self.is_broken
+        return is_open or self.connection.info.transaction_status in _UNDER_WAY
 
     @property
     def is_broken(self) -> bool:
@@ -83,19 +91,36 @@ class Session:
         while cursor.nextset():
             """The last one has the time."""
         self._hear(cursor.fetchone())
+        self._gather()
+
+    def commit(self) -> None:
+        """End the transaction; an error of any of its statements is raised, and all is undone."""
+        self.execute("COMMIT")
+        self._catch_up()
+
+    def roll_back(self) -> None:
+        """Undo the transaction, if one is under way."""
+        with suppress(psycopg.Error):  # what was wrong has been told
+            self._catch_up()
+        if self.connection.info.transaction_status in _UNDER_WAY:
+            self.connection.execute("ROLLBACK")
 
     def now(self) -> float:
         """The time by the server's clock, in this transaction."""
-        if self._heard is None:
-            self._hear(self.execute(_TIME).fetchone())
-        assert self._heard is not None  # noqa: S101 (it has just been heard)
+        assert self._heard is not None  # noqa: S101 (it was heard at the beginning)
         told, at = self._heard
         return told + time.monotonic() - at
 
     def execute(self, statement: str, values: Sequence[Any] = (), /) -> Answer:
         """Run one shared statement."""
+        if self.connection.pgconn.pipeline_status == PipelineStatus.ABORTED:
+            with suppress(psycopg.Error):  # it has been told
+                self._catch_up()
+            self._gather()
         cursor = Answer(self.connection)
         cursor.execute(translated(statement).encode(), values)
+        if statement.startswith("RELEASE"):  # the end of one write of several: is all of it done?
+            self._go_on()
         return cursor
 
     def executemany(self, statement: str, rows: Iterable[Sequence[Any]], /) -> object:
@@ -107,6 +132,22 @@ class Session:
     def close(self) -> None:
         """Hang up."""
         self.connection.close()
+
+    def _go_on(self) -> None:
+        """Hear of every statement so far; raises the error of one that failed."""
+        self._catch_up()
+        self._gather()
+
+    def _gather(self) -> None:
+        self._gathering = ExitStack()
+        self._gathering.enter_context(self.connection.pipeline())
+
+    def _catch_up(self) -> None:
+        if self._gathering is not None:
+            try:
+                self._gathering.close()
+            finally:
+                self._gathering = None
 
     def _hear(self, row: tuple[Any, ...] | None) -> None:
         assert row is not None  # noqa: S101 (it was asked for)

@@ -57,7 +57,7 @@ class PostgresWriter(Writer):
 
     def _end(self, *, durable: bool) -> None:  # noqa: ARG002 (it was begun so)
         assert self._session is not None  # noqa: S101 (it was begun)
-        self._session.execute("COMMIT")
+        self._session.commit()
 
     def _is_in_transaction(self) -> bool:
         return self._session is not None and self._session.in_transaction
@@ -67,8 +67,7 @@ class PostgresWriter(Writer):
         if session is None:
             return
         with suppress(psycopg.Error):
-            if session.in_transaction:
-                session.execute("ROLLBACK")
+            session.roll_back()
         if session.is_broken or session.in_transaction:
             self._hang_up()
 

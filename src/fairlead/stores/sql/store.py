@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TypeVar
 
@@ -49,6 +49,9 @@ from fairlead.stores.sql.writer import Writer
 T = TypeVar("T")
 E = TypeVar("E")
 
+LOOK_SECONDS = 0.02
+"""How often to look for changes where nobody rings."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -76,8 +79,26 @@ class SqlStore(ABC):
         """A number that changes when anything was committed, by any process."""
 
     @abstractmethod
-    def _reading(self) -> AbstractContextManager[Connection]:
-        """A connection that nobody else uses meanwhile, and that sees one moment throughout."""
+    def now(self) -> float:
+        """The time by the store's clock."""
+
+    def watch(self, bell: Callable[[], None]) -> float:  # noqa: ARG002 (it cannot be rung)
+        """Ring a bell after commits, if the store can; how long to wait at most for a look."""
+        return LOOK_SECONDS
+
+    def unwatch(self, bell: Callable[[], None]) -> None:  # noqa: B027 (nothing is rung)
+        """Ring a bell no more."""
+
+    def seen_by(self, customer: str) -> AbstractContextManager[None]:  # noqa: ARG002 (see ports)
+        """Let the questions asked within find nothing of other customers, if the store can."""
+        return nullcontext()
+
+    @abstractmethod
+    def _reading(self, *, whole: bool = False) -> AbstractContextManager[Connection]:
+        """A connection that nobody else uses meanwhile, and that sees one moment throughout.
+
+        `whole`: it sees all customers, whoever asks.
+        """
 
     @abstractmethod
     def _now(self, connection: Connection) -> float:
@@ -134,7 +155,7 @@ class SqlStore(ABC):
 
     def lost(self, held: Sequence[Claim]) -> list[Claim]:
         """The claims that are held no more: cancelled, or rescued from this worker."""
-        with self._reading() as connection:
+        with self._reading(whole=True) as connection:
             query = sql("is_held")
             return [
                 claim
@@ -166,7 +187,7 @@ class SqlStore(ABC):
 
     def lease_holders(self) -> list[str]:
         """The names of all workers that hold a claim."""
-        with self._reading() as connection:
+        with self._reading(whole=True) as connection:
             return [row[0] for row in connection.execute(sql("lease_holders"))]
 
     def rescue_from(self, worker: str) -> int:
@@ -316,7 +337,7 @@ class SqlStore(ABC):
 
     def place(self, id_: str) -> Place | None:
         """What goes before a document; None where it is not in the queue."""
-        with self._reading() as connection:
+        with self._reading(whole=True) as connection:
             return reading.place(connection, id_)
 
     def customer(self, name: str) -> Customer:
@@ -343,12 +364,12 @@ class SqlStore(ABC):
 
     def key(self, id_: str) -> Key:
         """The key of this id."""
-        with self._reading() as connection:
+        with self._reading(whole=True) as connection:
             return reading.key(connection, id_)
 
     def keys(self) -> list[Key]:
         """All keys, oldest first."""
-        with self._reading() as connection:
+        with self._reading(whole=True) as connection:
             return reading.keys(connection)
 
     def deleted_customer(self, id_: str) -> str | None:
@@ -358,7 +379,7 @@ class SqlStore(ABC):
 
     def tallies(self) -> list[Tally]:
         """How many documents of each priority are in each state."""
-        with self._reading() as connection:
+        with self._reading(whole=True) as connection:
             return reading.tallies(connection)
 
     def commits(self) -> tuple[int, int]:
@@ -367,22 +388,22 @@ class SqlStore(ABC):
 
     def last_event(self) -> int:
         """The number of the newest event."""
-        with self._reading() as connection:
+        with self._reading(whole=True) as connection:
             return int(connection.execute(sql("last_event")).get)
 
     def totals(self) -> Totals:
         """How much there is, over all customers."""
-        with self._reading() as connection:
+        with self._reading(whole=True) as connection:
             return reading.totals(connection)
 
     def is_idle(self) -> bool:
         """Whether nothing runs and nothing would run without somebody's help."""
-        with self._reading() as connection:
+        with self._reading(whole=True) as connection:
             return not connection.execute(sql("runnable")).get
 
     def known_documents(self, ids: Iterable[str]) -> set[str]:
         """Those of the ids that are documents."""
-        with self._reading() as connection:
+        with self._reading(whole=True) as connection:
             return reading.known_documents(connection, ids)
 
     def short_texts(self, id_: str) -> ShortTexts | None:
@@ -393,12 +414,12 @@ class SqlStore(ABC):
 
     def known_texts(self, ids: Iterable[str]) -> set[str]:
         """The keys of the texts that belong to these documents."""
-        with self._reading() as connection:
+        with self._reading(whole=True) as connection:
             return reading.known_texts(connection, ids)
 
     def problems(self) -> list[str]:
         """What is wrong with the database, for the doctor; empty when all is well."""
-        with self._reading() as connection:
+        with self._reading(whole=True) as connection:
             damage = self._damage(connection)
             wrong = [row[0] for row in connection.execute(sql("miscounted_customers"))]
             accounts = [row[0] for row in connection.execute(sql("miscounted_accounts"))]
@@ -420,22 +441,22 @@ class SqlStore(ABC):
 
     def policy(self) -> PolicyName:
         """The policy in force."""
-        with self._reading() as connection:
+        with self._reading(whole=True) as connection:
             return self._read(connection).policy
 
     def clock(self) -> Clock:
         """The fair rule's virtual clock, brought to now."""
-        with self._reading() as connection:
+        with self._reading(whole=True) as connection:
             return self._read(connection).clock
 
     def fairness(self) -> Fairness:
         """How fair the queue is, as numbers."""
-        with self._reading() as connection:
+        with self._reading(whole=True) as connection:
             return reading.fairness(self._read(connection))
 
     def flow(self) -> Flow:
         """The work of late, from which starts are forecast."""
-        with self._reading() as connection:
+        with self._reading(whole=True) as connection:
             return reading.flow(self._read(connection))
 
     def _read(self, connection: Connection) -> Moment:

@@ -45,8 +45,12 @@ class SqliteStore(SqlStore):
         with self._watching:
             return int(self._watcher.pragma("data_version"))
 
+    def now(self) -> float:
+        """The time by the machine's clock."""
+        return self._clock()
+
     @contextmanager
-    def _reading(self) -> Iterator[apsw.Connection]:
+    def _reading(self, *, whole: bool = False) -> Iterator[apsw.Connection]:  # noqa: ARG002
         with our_words(self._path):
             try:
                 connection = self._readers.pop()
