@@ -24,27 +24,31 @@ from fairlead.files.local import fsync_folder, translated
 class DataFolder:
     """Paths inside a data folder, and the lock of its server."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, files: Path | None = None) -> None:
         self.path = path
         self.database = path / "fairlead.db"
-        self.files = path / "files"
-        self.texts = path / "texts"
+        self.files = (files or path) / "files"
+        self.texts = (files or path) / "texts"
         self.desks = path / "reading"
         self.operator_key = path / "operator.key"
         self._lock = path / "server.lock"
 
     def make(self) -> None:
         """Make the folder where there is none."""
+        for folder in {self.path, self.files.parent}:
+            self._make(folder)
+
+    def _make(self, folder: Path) -> None:
         try:
-            if not self.path.is_dir():
-                self.path.mkdir(parents=True, mode=0o700)
-                fsync_folder(self.path.parent)
+            if not folder.is_dir():
+                folder.mkdir(parents=True, mode=0o700)
+                fsync_folder(folder.parent)
         except FileExistsError:
             raise DataError(
-                f"{self.path} is a file; choose a folder with --data or FAIRLEAD_DATA"
+                f"{folder} is a file; choose a folder with --data or FAIRLEAD_DATA"
             ) from None
         except OSError as error:
-            raise translated(error, self.path) from error
+            raise translated(error, folder) from error
 
     def read_operator_key(self) -> str | None:
         """The operator key in its file, if there is one."""

@@ -32,7 +32,9 @@ FairleadError
     ├── NewerData
     ├── DamagedData
     ├── DataInUse
-    └── StoreBusy
+    ├── StoreBusy
+    ├── StoreUnreachable       the database server is away; it may come back
+    └── StoreRefused           the database server refuses this user, and will go on doing so
 
 Each message is one sentence that says what was expected, what came, and what to do next. Each class
 has a `code`, which never changes, and a `title`, which does not depend on the case at hand.
@@ -270,3 +272,17 @@ class StoreBusy(DataError):
 
     code = "store-busy"
     title = "The database is busy"
+
+
+class StoreUnreachable(DataError):
+    """The database server cannot be reached, or the connection to it was lost."""
+
+    code = "store-unreachable"
+    title = "The database cannot be reached"
+
+
+class StoreRefused(DataError):
+    """The database server refuses the user, the password or the database."""
+
+    code = "store-refused"
+    title = "The database refuses the connection"

@@ -388,6 +388,28 @@ class Store(Protocol):
         """A number that changes when anything was committed, by any process."""
         ...
 
+    def watch(self, bell: Callable[[], None]) -> float:
+        """Ring a bell after commits, in any thread, if the store can.
+
+        Returns for how many seconds to wait at most before the version is looked at anyway.
+        """
+        ...
+
+    def unwatch(self, bell: Callable[[], None]) -> None:
+        """Ring a bell no more."""
+        ...
+
+    def now(self) -> float:
+        """The time by the store's clock."""
+        ...
+
+    def seen_by(self, customer: str) -> AbstractContextManager[None]:
+        """Let the questions asked within find nothing of other customers, if the store can.
+
+        Those about the queue as a whole are excepted: places, numbers, the flow of work.
+        """
+        ...
+
     def known_documents(self, ids: Iterable[str]) -> set[str]:
         """Those of the ids that are documents."""
         ...

@@ -38,7 +38,7 @@ def serve_command(*, data: Path, host: str | None, port: int | None, workers: in
     running goes back to its place in line.
     """
     given = {"host": host, "port": port, "workers": workers or None}
-    with Fairlead(data, settings=given) as fairlead, fairlead.folder.as_server():
+    with Fairlead(data, settings=given, patient=True) as fairlead, fairlead.folder.as_server():
         if not _serve(fairlead, has_workers=workers != 0):
             sys.exit(1)
 

@@ -32,7 +32,8 @@ def worker_command(*, data: Path, workers: int | None, until_idle: bool, quiet: 
     SIGTERM, SIGHUP or Ctrl-C: finish what runs, then end. A second one: stop at once; what was
     running goes back to its place in line.
     """
-    with Fairlead(data, settings={"workers": workers}) as fairlead, fairlead.folder.as_server():
+    given = {"workers": workers}
+    with Fairlead(data, settings=given, patient=True) as fairlead, fairlead.folder.as_server():
         journal = Journal(fairlead)
         engine = fairlead.engine(on_tick=(lambda: None) if quiet else journal.write)
         _obey_signals(engine)

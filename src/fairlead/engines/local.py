@@ -21,6 +21,7 @@ from threading import RLock
 from fairlead.core.documents import Broken, Claim
 from fairlead.engines.hand import Hand
 from fairlead.engines.herald import Herald
+from fairlead.engines.outage import Outage
 from fairlead.engines.seat import Seat
 from fairlead.errors import FairleadError
 from fairlead.ports import Files, Store
@@ -31,8 +32,6 @@ from fairlead.work.liveness import is_known_dead
 from fairlead.work.nursery import Nursery
 from fairlead.work.sandbox import ChildDied, Job
 
-POLL_SECONDS = 0.02
-"""How often an engine with a free worker looks whether something was committed."""
 WATCH_SECONDS = 0.25
 """How often it looks whether a document at work was cancelled."""
 LOOK_AGAIN_SECONDS = 1.0
@@ -94,6 +93,8 @@ class LocalEngine:
         self._nursery = Nursery()
         self._seats: list[Seat] = []
         self._hand = Hand(workers)
+        self._outage = Outage()
+        self._look_seconds = 0.0
         self._stop = Stop.NO
         self._ran_dry = False
         self._version = -1
@@ -105,6 +106,7 @@ class LocalEngine:
     def run(self, *, until_idle: bool = False) -> None:
         """Work until stopped or, if asked, until nothing is left that could run. Only once."""
         try:
+            self._look_seconds = self._store.watch(self._wake)
             self._fill_seats()
             while not self._is_over(until_idle=until_idle):
                 self._turn()
@@ -129,28 +131,42 @@ class LocalEngine:
     def _is_over(self, *, until_idle: bool) -> bool:
         if self._stop is Stop.NOW:
             return True
-        if self._hand.claims or any(seat.claim for seat in self._seats):
+        if any(seat.claim for seat in self._seats):
+            return False
+        if self._hand.claims and not self._outage.is_on:  # else they can only be left to end
             return False
         if self._stop is Stop.DRAIN:
             return True
-        return until_idle and not self._finisher.held() and self._store.is_idle()
+        if until_idle and not self._finisher.held():
+            with self._outage:
+                return self._store.is_idle()
+        return False
 
     def _turn(self) -> None:
+        with self._outage:
+            self._speak_to_the_store()
+        self._finisher.hurry(hurried=self._is_somebody_idle() or self._stop is not Stop.NO)
+        for key, _ in self._selector.select(self._patience()):
+            if isinstance(key.data, Seat):
+                with self._outage:
+                    self._hear(key.data)
+            else:
+                self._hush()
+        self._raise_if_unsaved()
+        self._end_overlong()
+        with self._outage:
+            self._herald.tell(self._seats)
+            self._on_tick()
+
+    def _speak_to_the_store(self) -> None:
+        if self._outage.is_resting():
+            return
         self._keep_leases()  # before a claim, which takes back what ran out while we slept
         if self._stop is Stop.NO:
             self._claim()
         else:
             self._put_back()
-        self._finisher.hurry(hurried=self._is_somebody_idle() or self._stop is not Stop.NO)
-        for key, _ in self._selector.select(self._patience()):
-            if isinstance(key.data, Seat):
-                self._hear(key.data)
-            else:
-                self._hush()
-        self._raise_if_unsaved()
-        self._end_overlong()
-        self._herald.tell(self._seats)
-        self._on_tick()
+        self._outage.over()
 
     # --- claims ---
 
@@ -306,10 +322,14 @@ class LocalEngine:
 
     def _patience(self) -> float:
         """How long to sleep when nobody has anything to say."""
-        if any(seat.claim is None for seat in self._seats):
-            return POLL_SECONDS
+        is_busy = any(seat.claim is not None for seat in self._seats)
+        is_free = any(seat.claim is None for seat in self._seats)
+        longest = min(
+            WATCH_SECONDS if is_busy else LOOK_AGAIN_SECONDS,
+            self._look_seconds if is_free else LOOK_AGAIN_SECONDS,
+        )
         soonest = min(seat.deadline for seat in self._seats) - time.monotonic()
-        return max(0.0, min(WATCH_SECONDS, soonest))
+        return max(0.0, min(longest, soonest))
 
     def _wake(self) -> None:
         # A full pipe wakes as well, and an engine that has ended needs no waking.
@@ -330,6 +350,7 @@ class LocalEngine:
 
         The store knows best what that is: a claim may have been interrupted on its way here.
         """
+        self._store.unwatch(self._wake)
         self._nursery.close()  # first, as nobody is left then who could keep the others waiting
         for seat in self._seats:
             seat.close()

@@ -26,7 +26,8 @@ class SqliteStore(SqlStore):
         self, path: Path, *, rules: Callable[[], Rules], clock: Callable[[], float]
     ) -> None:
         prepare(path)
-        super().__init__(SqliteWriter(path), rules=rules, clock=clock)
+        super().__init__(SqliteWriter(path), rules=rules)
+        self._clock = clock
         self._path = path
         self._readers: deque[apsw.Connection] = deque()
         self._watcher = connect(path)
@@ -44,8 +45,12 @@ class SqliteStore(SqlStore):
         with self._watching:
             return int(self._watcher.pragma("data_version"))
 
+    def now(self) -> float:
+        """The time by the machine's clock."""
+        return self._clock()
+
     @contextmanager
-    def _reading(self) -> Iterator[apsw.Connection]:
+    def _reading(self, *, whole: bool = False) -> Iterator[apsw.Connection]:  # noqa: ARG002
         with our_words(self._path):
             try:
                 connection = self._readers.pop()
@@ -58,6 +63,9 @@ class SqliteStore(SqlStore):
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
                 self._readers.append(connection)
+
+    def _now(self, connection: Connection) -> float:  # noqa: ARG002 (the machine's clock)
+        return self._clock()
 
     def _damage(self, connection: Connection) -> list[str]:
         found = [row[0] for row in connection.execute("PRAGMA quick_check(10)")]

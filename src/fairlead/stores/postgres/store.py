@@ -1,0 +1,145 @@
+"""The store of several machines: the truth in one PostgreSQL database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import psycopg
+from psycopg_pool import ConnectionPool
+
+from fairlead.core.rules import Rules
+from fairlead.stores.postgres.bell import Listener
+from fairlead.stores.postgres.database import (
+    READER_OPTIONS,
+    our_words,
+    parameters,
+    prepare,
+    prepare_patiently,
+)
+from fairlead.stores.postgres.session import Session, make_ready
+from fairlead.stores.postgres.transactions import PostgresWriter
+from fairlead.stores.sql.connection import Connection
+from fairlead.stores.sql.store import SqlStore
+
+MOST_READERS = 8
+WAIT_SECONDS = 5.0
+LOOK_ANYWAY_SECONDS = 1.0
+_ONE_MOMENT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
+_SEEN_BY = """
+SELECT set_config('fairlead.customer', coalesce(
+  (SELECT id FROM customers WHERE name = ?), -1)::text, TRUE)"""
+
+
+class PostgresStore(SqlStore):
+    """A store on a server. All methods may be called from any thread.
+
+    `clock` gives the time, for tests; without one it is the server's. With `patient`, a server that
+    cannot be reached is waited for.
+    """
+
+    _writer: PostgresWriter
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        rules: Callable[[], Rules],
+        clock: Callable[[], float] | None = None,
+        patient: bool = False,
+    ) -> None:
+        prepare_patiently(url) if patient else prepare(url)
+        super().__init__(PostgresWriter(url), rules=rules)
+        self._url = url
+        self._clock = clock
+        self._readers = _pool(url)
+        self._listener = Listener(url)
+        self._customer: ContextVar[str | None] = ContextVar("customer", default=None)
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._listener.close()
+        self._writer.close()
+        self._readers.close()
+
+    def version(self) -> int:
+        """A number that changes when anything was committed, by any process.
+
+        It is the number of the last transaction that changed the line, as each of ours does.
+        """
+        with self._reading(whole=True) as connection:
+            return int(connection.execute("SELECT xmin::text::bigint FROM line_state").get)
+
+    def watch(self, bell: Callable[[], None]) -> float:
+        """Ring a bell after commits; how long to wait at most for a look all the same."""
+        self._listener.add(bell)
+        return LOOK_ANYWAY_SECONDS
+
+    def unwatch(self, bell: Callable[[], None]) -> None:
+        """Ring a bell no more."""
+        self._listener.remove(bell)
+
+    def now(self) -> float:
+        """The time by the server's clock."""
+        with self._reading(whole=True) as connection:
+            return self._now(connection)
+
+    @contextmanager
+    def seen_by(self, customer: str) -> Iterator[None]:
+        """Let the questions asked within find nothing of other customers."""
+        before = self._customer.set(customer)
+        try:
+            yield
+        finally:
+            self._customer.reset(before)
+
+    @contextmanager
+    def _reading(self, *, whole: bool = False) -> Iterator[Session]:
+        customer = None if whole else self._customer.get()
+        with our_words(self._url):
+            session = self._begin_reading()
+            try:
+                if customer is not None:
+                    session.execute(_SEEN_BY, (customer,))
+                yield session
+            finally:
+                session.roll_back()
+                self._readers.putconn(session.connection)
+
+    def _begin_reading(self) -> Session:
+        """Connections that were lost since they were last used are replaced."""
+        for _ in range(MOST_READERS):
+            session = Session(self._readers.getconn())
+            try:
+                session.begin(_ONE_MOMENT)
+            except psycopg.OperationalError:
+                self._readers.putconn(session.connection)
+            else:
+                return session
+        session = Session(self._readers.getconn())
+        session.begin(_ONE_MOMENT)
+        return session
+
+    def _now(self, connection: Connection) -> float:
+        assert isinstance(connection, Session)  # noqa: S101 (we made it)
+        return connection.now() if self._clock is None else self._clock()
+
+    def _damage(self, connection: Connection) -> list[str]:  # noqa: ARG002 (the server looks after its files)
+        return []
+
+
+def _pool(url: str) -> ConnectionPool[psycopg.Connection[tuple[Any, ...]]]:
+    def configure(connection: psycopg.Connection[tuple[Any, ...]]) -> None:
+        make_ready(connection, READER_OPTIONS)
+
+    return ConnectionPool(
+        kwargs=parameters(url),
+        configure=configure,
+        min_size=1,
+        max_size=MOST_READERS,
+        timeout=WAIT_SECONDS,
+        open=True,
+        name="fairlead",
+    )
