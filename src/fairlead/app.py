@@ -25,6 +25,7 @@ from fairlead.core.states import State
 from fairlead.core.webhooks import DEFAULT_KINDS, Delivery, NewWebhook, Webhook, check_kinds
 from fairlead.datafolder import DataFolder
 from fairlead.engines.local import LocalEngine
+from fairlead.engines.ringer import Ringer, Rings
 from fairlead.errors import (
     DamagedData,
     MissingExtra,
@@ -32,6 +33,7 @@ from fairlead.errors import (
     UnknownDelivery,
     UnknownKey,
     UnknownWebhook,
+    UsageError,
 )
 from fairlead.files.local import LocalFiles
 from fairlead.ids import new_id
@@ -531,7 +533,16 @@ class Fairlead:
 
     def sweeper(self) -> Sweeper:
         """A thread that sweeps now and every hour, until it is closed."""
-        return Sweeper(self._sweep_portions)
+        return Sweeper(self._sweep_portions, lambda: self.store.only_one("sweep"))
+
+    def ringer(self) -> Ringer:
+        """A thread that wakes Celery's workers when documents wait, until it is closed."""
+        if self.settings.broker is None:
+            raise UsageError(
+                "no broker is set; name one in FAIRLEAD_BROKER or fairlead.toml, such as "
+                'broker = "amqp://localhost"'
+            )
+        return Ringer(self.store, celery_bell()(self.settings.broker))
 
     def run_until_idle(
         self, workers: int | None = None, *, on_tick: Callable[[], None] = lambda: None
@@ -577,6 +588,17 @@ class Fairlead:
         )
         is_strict = settings.sandbox == "strict"
         return Limits(settings.time_limit, settings.memory_limit, read, is_strict)
+
+
+def celery_bell() -> Callable[[str], Rings]:
+    """What rings for Celery's workers by a broker; its libraries are an extra."""
+    try:
+        from fairlead.engines.celery.bell import Bell, make_app  # noqa: PLC0415 (an extra)
+    except ImportError as error:
+        raise MissingExtra(
+            f"the library {error.name} is missing; install it: pip install 'fairlead[celery]'"
+        ) from None
+    return lambda broker: Bell(make_app(broker))
 
 
 def postgres_store() -> type[PostgresStore]:

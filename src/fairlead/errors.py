@@ -24,6 +24,7 @@ FairleadError
 ├── InvalidTransition          the document's state does not allow this
 ├── NotReady                   a text was asked for that does not exist (yet)
 ├── NoSandbox                  the machine lacks a lock that the settings ask for
+├── BrokerUnreachable          the broker is away; documents wait safely until it is back
 ├── LedgerDown                 the counts of fair priorities cannot be reached
 └── DataError                  the data folder or its disk cannot serve
     ├── NoDataFolder
@@ -209,6 +210,13 @@ class NoSandbox(FairleadError):
 
     code = "no-sandbox"
     title = "Reading processes cannot be locked in"
+
+
+class BrokerUnreachable(FairleadError):
+    """The broker that wakes Celery's workers cannot be reached."""
+
+    code = "broker-unreachable"
+    title = "The broker cannot be reached"
 
 
 class LedgerDown(FairleadError):

@@ -53,7 +53,9 @@ def _serve(fairlead: Fairlead, *, has_workers: bool) -> bool:
     settings = fairlead.settings
     listener = server.bound_socket(settings.host, settings.port)
     fairlead.operator_key()
-    engine = fairlead.engine() if has_workers else None
+    is_local = settings.engine == "local"
+    engine = fairlead.engine() if has_workers and is_local else None
+    ringer = None if is_local else fairlead.ringer()
     sweeper, deliverer = fairlead.sweeper(), fairlead.deliverer()
     try:
         return server.serve(
@@ -66,6 +68,8 @@ def _serve(fairlead: Fairlead, *, has_workers: bool) -> bool:
     finally:
         deliverer.close()
         sweeper.close()
+        if ringer is not None:
+            ringer.close()
 
 
 def _greet(fairlead: Fairlead, listener: socket.socket, office: Office) -> None:

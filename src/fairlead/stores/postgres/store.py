@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from contextvars import ContextVar
 from typing import Any
 
@@ -13,7 +13,9 @@ from psycopg_pool import ConnectionPool
 from fairlead.core.rules import Rules
 from fairlead.stores.postgres.bell import Listener
 from fairlead.stores.postgres.database import (
+    ALONE,
     READER_OPTIONS,
+    connect,
     our_words,
     parameters,
     prepare,
@@ -94,6 +96,12 @@ class PostgresStore(SqlStore):
             yield
         finally:
             self._customer.reset(before)
+
+    @contextmanager
+    def only_one(self, duty: str) -> Iterator[bool]:
+        """Whether this process may do what one process at a time should do."""
+        with our_words(self._url), closing(connect(self._url, READER_OPTIONS)) as session:
+            yield bool(session.execute(ALONE, (duty,)).get)
 
     @contextmanager
     def _reading(self, *, whole: bool = False) -> Iterator[Session]:

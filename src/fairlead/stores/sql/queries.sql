@@ -105,6 +105,16 @@ SELECT
   OR EXISTS (SELECT 1 FROM documents WHERE retry_at IS NOT NULL AND retry_at <= ?1)
   OR EXISTS (SELECT 1 FROM documents WHERE lease_until IS NOT NULL AND lease_until < ?1);
 
+-- name: claimable
+SELECT
+  coalesce((
+    SELECT sum(c.waiting)
+    FROM (SELECT waiting FROM customers WHERE head_rank IS NOT NULL LIMIT ?2) c), 0)
+  + (SELECT count(*) FROM (
+    SELECT 1 FROM documents WHERE retry_at IS NOT NULL AND retry_at <= ?1 LIMIT ?2) d)
+  + (SELECT count(*) FROM (
+    SELECT 1 FROM documents WHERE lease_until IS NOT NULL AND lease_until < ?1 LIMIT ?2) e);
+
 -- name: most_overdue
 SELECT id FROM customers
 WHERE head_rank IS NOT NULL AND waits_since < ? ORDER BY waits_since, id LIMIT 1;
