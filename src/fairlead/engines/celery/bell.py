@@ -81,7 +81,7 @@ class Bell:
         with self._connection.channel() as channel:
             queue = self._app.amqp.queues[QUEUE].bind(channel)
             queue.declare()
-            return int(queue.queue_declare(passive=True).message_count)
+            return int(queue.queue_declare().message_count)
 
     def _app_errors(self) -> tuple[type[Exception], ...]:
         if self._connection is None:
