@@ -16,11 +16,12 @@ from typing import Any, NamedTuple
 
 import redis
 from celery import Celery, Task
-from servers import Output
+from servers import DIES_WITH_US, Output
 
 from fairlead.celery import FairPriorities
 
 LONGEST_WAIT = 120
+_QUICK = ["--concurrency", "1", "--without-mingle", "--without-gossip", "--loglevel", "INFO"]
 
 
 class Received(NamedTuple):
@@ -49,7 +50,7 @@ class Kit:
             **conf,
         }
         self.queue = queue
-        self.records = redis.Redis.from_url(records, decode_responses=True)
+        self.records = redis.Redis.from_url(records, decode_responses=True, socket_timeout=None)
         self.app = Celery(queue, broker=broker, backend=records, set_as_current=False)
         self.app.conf.update(task_default_queue=queue, broker_connection_retry_on_startup=True)
         self.app.conf.update(result_expires=60, **conf)
@@ -120,9 +121,10 @@ class Kit:
         environment = {**os.environ, "KIT": json.dumps(self.place)}
         environment["PYTHONPATH"] = str(Path(__file__).parent)
         with run(
-            [*command, "--concurrency", "1", "--without-mingle", "--without-gossip", *options],
+            [*command, "--hostname", f"{self.queue}@here", *_QUICK, *options],
             environment,
         ) as (process, output):
+            output.wait_for(" ready.")
             yield process, output
 
 
@@ -130,9 +132,9 @@ class Kit:
 def run(
     command: list[str], environment: dict[str, str], folder: Path | None = None
 ) -> Iterator[tuple[subprocess.Popen[str], Output]]:
-    """A worker's process, from the moment it is ready, or ended, to its end."""
+    """A worker's process, from its start to its end."""
     process = subprocess.Popen(
-        command,
+        [*DIES_WITH_US, *command],
         env=environment,
         cwd=folder,
         stdout=subprocess.PIPE,
@@ -142,11 +144,14 @@ def run(
     )
     output = Output(process)
     try:
-        output.wait_for("ready.")
         yield process, output
     finally:
         process.terminate()
-        process.wait(LONGEST_WAIT)
+        try:
+            process.wait(LONGEST_WAIT / 8)
+        except subprocess.TimeoutExpired:  # how fast a worker ends is not what is tested
+            process.kill()
+            process.wait()
 
 
 def __getattr__(name: str) -> Any:

@@ -20,6 +20,9 @@ from needs import need
 SLOWEST_START = 120.0
 """Seconds that a server may take on a busy machine before the test says so."""
 
+DIES_WITH_US = ["setpriv", "--pdeathsig", "TERM"]
+"""Before a command: it ends with the test run, however that ends."""
+
 _INITDB = ["-U", "tester", "-A", "trust", "-N", "--locale=C", "-E", "UTF8"]
 _RABBITMQ = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")  # the one beside it insists on its user
 
@@ -48,7 +51,7 @@ class Server:
     def start(self) -> None:
         """Start it, and wait until it says that it is ready."""
         self._process = subprocess.Popen(
-            self._command,
+            [*DIES_WITH_US, *self._command],
             env=self._environment,
             user=self._user,
             group=None if self._user is None else pwd.getpwnam(self._user).pw_gid,

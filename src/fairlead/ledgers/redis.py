@@ -11,11 +11,6 @@ from redis.retry import Retry
 from fairlead.errors import InvalidSetting, LedgerDown
 from fairlead.ledgers.ledger import micros
 
-_MARGIN = 1_000
-"""Milliseconds that a record outlives its interval. After both it means what no record means."""
-
-_LONGEST = 10 * 365 * 86_400_000
-
 
 class RedisLedger:
     """One key for each customer, which goes when the count would start over anyway."""
@@ -29,10 +24,9 @@ class RedisLedger:
 
     def check(self, customer: str, interval: float, *, now: float | None = None) -> int:
         """See `Ledger.check`."""
-        moment = "" if now is None else str(micros(now))
-        kept = min(int(interval * 1_000) + _MARGIN, _LONGEST)
+        numbers = [micros(interval)] if now is None else [micros(interval), micros(now)]
         try:
-            return int(self._script([self._prefix + customer], [micros(interval), kept, moment]))
+            return int(self._script([self._prefix + customer], numbers))
         except (redis.RedisError, OSError) as error:
             raise LedgerDown(f"Redis: {error}") from error
 
