@@ -32,6 +32,7 @@ FairleadError
     ├── DamagedData
     ├── DataInUse
     ├── StoreBusy
+    ├── TargetNotEmpty         what is carried over would mix with what is there
     ├── StoreUnreachable       the database server is away; it may come back
     └── StoreRefused           the database server refuses this user, and will go on doing so
 
@@ -278,3 +279,10 @@ class StoreRefused(DataError):
 
     code = "store-refused"
     title = "The database refuses the connection"
+
+
+class TargetNotEmpty(DataError):
+    """Data are to be carried over to where some are already."""
+
+    code = "target-not-empty"
+    title = "The target is not empty"

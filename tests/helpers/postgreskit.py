@@ -22,7 +22,7 @@ from needs import need
 from psycopg.errors import UniqueViolation
 
 USER, PASSWORD = "fairlead", "pass word/&"  # hostile to URLs
-ADDRESS = "FAIRLEAD_TEST_POSTGRES"
+ADDRESS = "POSTGRES_OF_THE_TESTS"
 """Where the server of this run is, for processes that a test starts."""
 
 _free: list[str] = []
