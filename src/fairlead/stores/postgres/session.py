@@ -15,10 +15,12 @@ from psycopg.pq import ExecStatus, PipelineStatus, TransactionStatus
 from psycopg.types.numeric import Int8Dumper
 from psycopg.types.string import StrDumperUnknown
 
-from fairlead.stores.postgres.dialect import translated
+from fairlead.stores.postgres.dialect import repeated, translated
 
 _UNDER_WAY = (TransactionStatus.INTRANS, TransactionStatus.INERROR)
 _TIME = "SELECT extract(epoch FROM clock_timestamp())::float8"
+AT_ONCE = 50
+"""Rows that one statement inserts, where there are so many."""
 _COMMANDS = ("ROLLBACK", "ALTER")
 NO_SUCH_CHARACTER = "\N{REPLACEMENT CHARACTER}"
 
@@ -128,8 +130,14 @@ class Session:
 
     def executemany(self, statement: str, rows: Iterable[Sequence[Any]], /) -> object:
         """Run one statement for each row of values."""
-        with Answer(self.connection) as cursor:
-            cursor.executemany(translated(statement).encode(), rows)
+        left = list(rows)
+        while len(left) >= AT_ONCE and (text := repeated(statement, AT_ONCE)):
+            values = [value for row in left[:AT_ONCE] for value in row]
+            Answer(self.connection).execute(text.encode(), values)
+            left = left[AT_ONCE:]
+        if left:
+            with Answer(self.connection) as cursor:
+                cursor.executemany(translated(statement).encode(), left)
         return None
 
     def close(self) -> None:
