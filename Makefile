@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup run demo test check faults bench bench-http policies picture pins clean
+.PHONY: help setup run demo test check faults bench bench-http bench-postgres policies picture pins clean
 
 help: ## list these targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -41,6 +41,9 @@ bench: setup ## the speed of submission and claim, small and large
 
 bench-http: setup ## the speed of uploads over HTTP
 	$(BIN)/python -m bench.http
+
+bench-postgres: setup ## the speed of the PostgreSQL store, on a server of its own
+	$(BIN)/python -m bench.postgres
 
 policies: setup ## classic, fifo and fair side by side, simulated and on real workers
 	$(BIN)/python -m bench.policies

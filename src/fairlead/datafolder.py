@@ -1,6 +1,6 @@
 """The data folder: everything of an embedded installation in one place.
 
-fairlead.db     the store
+fairlead.db     the store, unless it is on a database server
 fairlead.toml   settings, if any
 files/          the documents' bytes
 texts/          what was read out of them
@@ -14,7 +14,7 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from fairlead.errors import DamagedData, DataError, DataInUse, NoDataFolder
@@ -32,6 +32,7 @@ class DataFolder:
         self.desks = path / "reading"
         self.operator_key = path / "operator.key"
         self._lock = path / "server.lock"
+        self._aside = path / "fairlead.db.carried-over"
 
     def make(self) -> None:
         """Make the folder where there is none."""
@@ -74,6 +75,7 @@ class DataFolder:
     def check_exists(self) -> None:
         """Refuse a folder that holds no Fairlead data."""
         if not self._has_database():
+            self.check_whole()
             raise NoDataFolder(
                 f"there is no Fairlead data in {self.path}; name the folder with --data or "
                 "FAIRLEAD_DATA, or submit a first document: fairlead docs submit"
@@ -81,13 +83,26 @@ class DataFolder:
 
     def check_whole(self) -> None:
         """Refuse documents without their database: a new one would take them all for orphans."""
-        if self._has_database() or not any(self.files.glob("[!i]*/*")):  # not those in incoming/
+        if self._has_database():
             return
-        if not self._has_database():  # else another process has just begun here
+        if self._aside.exists():
+            raise NoDataFolder(
+                f"the data of {self.path} were carried over to a database server; "
+                "name it with the setting store"
+            )
+        has_documents = any(self.files.glob("[!i]*/*"))  # not those in incoming/
+        if has_documents and not self._has_database():  # else another has just begun here
             raise DamagedData(
                 f"{self.path} has documents but no {self.database.name}; restore that file from a "
                 "backup, or choose another folder with --data"
             )
+
+    def put_database_aside(self) -> None:
+        """Let nobody go on with a database whose data were carried over."""
+        for suffix in ("", "-wal", "-shm"):
+            with suppress(FileNotFoundError):
+                Path(f"{self.database}{suffix}").replace(f"{self._aside}{suffix}")
+        fsync_folder(self.path)
 
     def _has_database(self) -> bool:
         try:

@@ -34,6 +34,7 @@ FairleadError
     ├── DamagedData
     ├── DataInUse
     ├── StoreBusy
+    ├── TargetNotEmpty         what is carried over would mix with what is there
     ├── StoreUnreachable       the database server is away; it may come back
     └── StoreRefused           the database server refuses this user, and will go on doing so
 
@@ -294,3 +295,10 @@ class StoreRefused(DataError):
 
     code = "store-refused"
     title = "The database refuses the connection"
+
+
+class TargetNotEmpty(DataError):
+    """Data are to be carried over to where some are already."""
+
+    code = "target-not-empty"
+    title = "The target is not empty"

@@ -22,7 +22,7 @@ from needs import need
 from psycopg.errors import UniqueViolation
 
 USER, PASSWORD = "fairlead", "pass word/&"  # hostile to URLs
-ADDRESS = "FAIRLEAD_TEST_POSTGRES"
+ADDRESS = "POSTGRES_OF_THE_TESTS"
 """Where the server of this run is, for processes that a test starts."""
 
 _free: list[str] = []
@@ -121,7 +121,10 @@ class Server:
         )
 
     def url(self, schema: str | None = None, password: str = PASSWORD) -> str:
-        """Where a store may be."""
+        """Where a store may be; of a schema, which is made where it is not."""
+        if schema:
+            with psycopg.connect(self.url(), autocommit=True) as connection:
+                connection.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
         secret = password.replace(" ", "%20").replace("/", "%2F").replace("&", "%26")
         options = f"?options=-csearch_path%3D{schema}" if schema else ""
         return f"postgresql://{USER}:{secret}@127.0.0.1:{self.port}/{USER}{options}"

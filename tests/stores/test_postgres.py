@@ -35,7 +35,7 @@ from fairlead.errors import (
     UnknownDocument,
 )
 from fairlead.stores.postgres import PostgresStore
-from fairlead.stores.postgres.dialect import migrations, translated
+from fairlead.stores.postgres.dialect import migrations, repeated, translated
 
 TABLES_OF_CUSTOMERS = (
     *("customers", "accounts", "documents", "idempotency", "events", "webhooks", "deliveries"),
@@ -337,4 +337,8 @@ def test_statements_are_translated() -> None:
     assert translated("SELECT ? FROM d INDEXED BY queue WHERE a = ?") == (
         "SELECT $1 FROM d WHERE a = $2"
     )
+    assert repeated("INSERT INTO t (a, b) VALUES (?1, ?1 + ?2)", 2) == (
+        "INSERT INTO t (a, b) VALUES ($1, $1 + $2), ($3, $3 + $4)"
+    )
+    assert repeated("UPDATE t SET a = ?", 2) is None
     assert translated("UPDATE t SET a = ?2, b = ?1 + ?2") == "UPDATE t SET a = $2, b = $1 + $2"

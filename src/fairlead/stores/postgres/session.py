@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, nullcontext, suppress
 from typing import Any
 
 import psycopg
 from psycopg import RawCursor
 from psycopg.abc import Buffer
 from psycopg.adapt import Loader
-from psycopg.pq import PipelineStatus, TransactionStatus
+from psycopg.pq import ExecStatus, PipelineStatus, TransactionStatus
 from psycopg.types.numeric import Int8Dumper
 from psycopg.types.string import StrDumperUnknown
 
-from fairlead.stores.postgres.dialect import translated
+from fairlead.stores.postgres.dialect import repeated, translated
 
 _UNDER_WAY = (TransactionStatus.INTRANS, TransactionStatus.INERROR)
 _TIME = "SELECT extract(epoch FROM clock_timestamp())::float8"
+AT_ONCE = 50
+"""Rows that one statement inserts, where there are so many."""
+_COMMANDS = ("ROLLBACK", "ALTER")
 NO_SUCH_CHARACTER = "\N{REPLACEMENT CHARACTER}"
 
 
@@ -93,6 +96,10 @@ class Session:
         self._hear(cursor.fetchone())
         self._gather()
 
+    def pause(self) -> None:
+        """Hear of every statement so far, and gather no more in this transaction."""
+        self._catch_up()
+
     def commit(self) -> None:
         """End the transaction; an error of any of its statements is raised, and all is undone."""
         self.execute("COMMIT")
@@ -103,7 +110,7 @@ class Session:
         with suppress(psycopg.Error):  # what was wrong has been told
             self._catch_up()
         if self.connection.info.transaction_status in _UNDER_WAY:
-            self.connection.execute("ROLLBACK")
+            self._run("ROLLBACK")
 
     def now(self) -> float:
         """The time by the server's clock, in this transaction."""
@@ -113,10 +120,8 @@ class Session:
 
     def execute(self, statement: str, values: Sequence[Any] = (), /) -> Answer:
         """Run one shared statement."""
-        if self.connection.pgconn.pipeline_status == PipelineStatus.ABORTED:
-            with suppress(psycopg.Error):  # it has been told
-                self._catch_up()
-            self._gather()
+        if statement.startswith(_COMMANDS):
+            return self._command(statement)
         cursor = Answer(self.connection)
         cursor.execute(translated(statement).encode(), values)
         if statement.startswith("RELEASE"):  # the end of one write of several: is all of it done?
@@ -125,13 +130,33 @@ class Session:
 
     def executemany(self, statement: str, rows: Iterable[Sequence[Any]], /) -> object:
         """Run one statement for each row of values."""
-        with Answer(self.connection) as cursor:
-            cursor.executemany(translated(statement).encode(), rows)
+        left = list(rows)
+        while len(left) >= AT_ONCE and (text := repeated(statement, AT_ONCE)):
+            values = [value for row in left[:AT_ONCE] for value in row]
+            Answer(self.connection).execute(text.encode(), values)
+            left = left[AT_ONCE:]
+        if left:
+            with Answer(self.connection) as cursor:
+                cursor.executemany(translated(statement).encode(), left)
         return None
 
     def close(self) -> None:
         """Hang up."""
         self.connection.close()
+
+    def _command(self, statement: str) -> Answer:
+        """Run a statement after which psycopg would prepare all others anew, beside it."""
+        is_failed = self.connection.pgconn.pipeline_status == PipelineStatus.ABORTED
+        with suppress(psycopg.Error) if is_failed else nullcontext():  # it has been told
+            self._catch_up()
+        self._run(statement)
+        self._gather()
+        return Answer(self.connection)
+
+    def _run(self, statement: str) -> None:
+        result = self.connection.pgconn.exec_(statement.encode())
+        if result.status != ExecStatus.COMMAND_OK:
+            raise psycopg.OperationalError(result.error_message.decode(errors="replace"))
 
     def _go_on(self) -> None:
         """Hear of every statement so far; raises the error of one that failed."""

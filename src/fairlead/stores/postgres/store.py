@@ -20,11 +20,14 @@ from fairlead.stores.postgres.database import (
     parameters,
     prepare,
     prepare_patiently,
+    shown,
 )
 from fairlead.stores.postgres.session import Session, make_ready
+from fairlead.stores.postgres.taking import take_over
 from fairlead.stores.postgres.transactions import PostgresWriter
 from fairlead.stores.sql.connection import Connection
 from fairlead.stores.sql.store import SqlStore
+from fairlead.stores.sql.tables import Tables
 
 MOST_READERS = 8
 WAIT_SECONDS = 5.0
@@ -88,6 +91,15 @@ class PostgresStore(SqlStore):
         with self._reading(whole=True) as connection:
             return self._now(connection)
 
+    def take_over(self, tables: Tables) -> dict[str, int]:
+        """Copy everything of another store into this empty one; how many rows of each table."""
+
+        def take(connection: Connection) -> dict[str, int]:
+            assert isinstance(connection, Session)  # noqa: S101 (we made it)
+            return take_over(connection, tables, shown(self._url))
+
+        return self._writer.run(take)
+
     @contextmanager
     def seen_by(self, customer: str) -> Iterator[None]:
         """Let the questions asked within find nothing of other customers."""
@@ -112,8 +124,11 @@ class PostgresStore(SqlStore):
                 if customer is not None:
                     session.execute(_SEEN_BY, (customer,))
                 yield session
-            finally:
+                session.commit()  # there is nothing to undo
+            except BaseException:
                 session.roll_back()
+                raise
+            finally:
                 self._readers.putconn(session.connection)
 
     def _begin_reading(self) -> Session:

@@ -16,6 +16,7 @@ from fairlead.core.rules import Rules
 from fairlead.stores.sql.connection import Connection
 from fairlead.stores.sql.store import SqlStore
 from fairlead.stores.sqlite.database import connect, our_words, prepare
+from fairlead.stores.sqlite.handing import SqliteTables
 from fairlead.stores.sqlite.transactions import SqliteWriter
 
 
@@ -59,6 +60,17 @@ class SqliteStore(SqlStore):
             yield _is_locked(lock)
         finally:
             os.close(lock)
+
+    @contextmanager
+    def held_still(self) -> Iterator[SqliteTables]:
+        """All rows; nobody writes meanwhile."""
+        with our_words(self._path):
+            connection = connect(self._path)
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+                yield SqliteTables(connection)
+            finally:
+                connection.close()
 
     @contextmanager
     def _reading(self, *, whole: bool = False) -> Iterator[apsw.Connection]:  # noqa: ARG002

@@ -56,7 +56,7 @@ CREATE INDEX customers_of_account ON customers (account);
 CREATE TABLE documents (
   seq BIGINT PRIMARY KEY,
   id TEXT COLLATE "C" NOT NULL UNIQUE,
-  customer BIGINT NOT NULL REFERENCES customers (id),
+  customer BIGINT NOT NULL,
   name TEXT NOT NULL,
   size BIGINT NOT NULL,
   sha256 TEXT NOT NULL,
@@ -256,23 +256,29 @@ CREATE TRIGGER line_changes BEFORE UPDATE OF head_rank ON customers FOR EACH ROW
 WHEN ((OLD.head_rank IS NULL) <> (NEW.head_rank IS NULL)) EXECUTE FUNCTION line_changes();
 
 -- True numbers of documents, kept in the transactions that change them.
-CREATE FUNCTION tally() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION tally_new() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-  IF TG_OP <> 'INSERT' THEN
-    UPDATE tallies SET documents = documents - 1
-    WHERE state = OLD.state AND priority = OLD.priority;
-  END IF;
-  IF TG_OP <> 'DELETE' THEN
+  INSERT INTO tallies SELECT state, priority, count(*) FROM fresh GROUP BY state, priority
+  ON CONFLICT (state, priority) DO UPDATE SET documents = tallies.documents + excluded.documents;
+  RETURN NULL;
+END $$;
+
+CREATE FUNCTION tally_change() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  UPDATE tallies SET documents = documents - 1 WHERE state = OLD.state AND priority = OLD.priority;
+  IF TG_OP = 'UPDATE' THEN
     INSERT INTO tallies VALUES (NEW.state, NEW.priority, 1)
     ON CONFLICT (state, priority) DO UPDATE SET documents = tallies.documents + 1;
   END IF;
   RETURN NULL;
 END $$;
 
-CREATE TRIGGER tally_new_and_gone AFTER INSERT OR DELETE ON documents
-FOR EACH ROW EXECUTE FUNCTION tally();
+CREATE TRIGGER tally_new AFTER INSERT ON documents REFERENCING NEW TABLE AS fresh
+FOR EACH STATEMENT EXECUTE FUNCTION tally_new();
 CREATE TRIGGER tally_change AFTER UPDATE OF state, priority ON documents FOR EACH ROW
-WHEN (OLD.state <> NEW.state OR OLD.priority <> NEW.priority) EXECUTE FUNCTION tally();
+WHEN (OLD.state <> NEW.state OR OLD.priority <> NEW.priority) EXECUTE FUNCTION tally_change();
+CREATE TRIGGER tally_gone AFTER DELETE ON documents
+FOR EACH ROW EXECUTE FUNCTION tally_change();
 
 -- Every event rings a bell, once for each transaction: idle workers and live screens look then.
 CREATE FUNCTION ring() RETURNS trigger LANGUAGE plpgsql AS $$
