@@ -36,6 +36,14 @@ SELECT set_config('fairlead.customer', coalesce(
   (SELECT id FROM customers WHERE name = ?), -1)::text, TRUE)"""
 
 
+_IS_UNBOUND = "SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user"
+_FRAIL = "the database server runs with fsync off, so a power cut may lose what was accepted"
+_UNBOUND = (
+    "the database user is a superuser or bypasses row-level security, so nothing but our own care "
+    "keeps customers apart there; use a user that only owns its database"
+)
+
+
 class PostgresStore(SqlStore):
     """A store on a server. All methods may be called from any thread.
 
@@ -88,6 +96,14 @@ class PostgresStore(SqlStore):
         """The time by the server's clock."""
         with self._reading(whole=True) as connection:
             return self._now(connection)
+
+    def warnings(self) -> list[str]:
+        """What could be better about the database, for the doctor."""
+        with self._reading(whole=True) as connection:
+            is_unbound = connection.execute(_IS_UNBOUND).get
+            is_frail = connection.execute("SELECT current_setting('fsync') <> 'on'").get
+        found = {_UNBOUND: is_unbound, _FRAIL: is_frail}
+        return [words for words, holds in found.items() if holds]
 
     def take_over(self, tables: Tables) -> dict[str, int]:
         """Copy everything of another store into this empty one; how many rows of each table."""
