@@ -296,19 +296,24 @@ class LocalEngine:
 
     def _keep_leases(self) -> None:
         """Say who is here, renew all at hand, and let go of what was cancelled or taken away."""
-        at_work = {seat.claim: seat for seat in self._seats if seat.claim is not None}
-        lost: list[Claim] = []
         if self._is_time_to_renew(self._lease() / 3):
             self._store.attend(self._seats[0].name, self._workers)
-            held = [*at_work, *self._hand.claims, *self._finisher.held()]
-            lost = self._store.renew(held) if held else []
-        elif at_work and self._is_time_to_watch(WATCH_SECONDS):
-            lost = self._store.lost([*at_work, *self._hand.claims])
+            held = [*self._at_hand(), *self._finisher.held()]
+            self._let_go(self._store.renew(held) if held else [])
+        elif self._is_time_to_watch(WATCH_SECONDS):
+            held = self._at_hand()
+            self._let_go(self._store.lost(held) if held else [])
+
+    def _at_hand(self) -> list[Claim]:
+        """Claims at work, and those not begun."""
+        return [*(seat.claim for seat in self._seats if seat.claim), *self._hand.claims]
+
+    def _let_go(self, lost: list[Claim]) -> None:
         for claim in lost:
-            if claim in at_work:
-                self._reseat(at_work[claim])
-            else:
-                self._hand.drop(claim)
+            self._hand.drop(claim)
+        for seat in self._seats:
+            if seat.claim in lost:
+                self._reseat(seat)
 
     # --- waiting and ending ---
 

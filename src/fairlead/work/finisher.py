@@ -95,7 +95,8 @@ class Finisher:
         with self._changed:
             self._queue.append(Settled(claim, result, seconds))
             self._characters += _length(result)
-            self._changed.notify_all()
+            if len(self._queue) == 1 or self._is_time_to_save():  # else it need not wake up
+                self._changed.notify_all()
 
     def hurry(self, *, hurried: bool) -> None:
         """Whether to save results at once, or to let them gather."""
