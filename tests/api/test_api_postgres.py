@@ -98,7 +98,7 @@ def test_the_database_keeps_customers_apart_where_we_forgot_to(
             mine, _ = fairlead.add_key("acme")
             operators, _ = fairlead.operator_key()
             statuses, seen = asyncio.run(ask(fairlead, other.id, mine, operators))
-    assert statuses == {"": 404, "/text": 404, "/why": 404, "/content": 404}
+    assert statuses == {"": 404, "/text": 404, "/why": 404, "/file": 404}
     assert seen["customer"] == "globex"
 
 
@@ -110,7 +110,7 @@ async def ask(
     line = httpx.ASGITransport(create_app(office))
     statuses = {}
     async with httpx.AsyncClient(transport=line, base_url="http://test") as client:
-        for path in ("", "/text", "/why", "/content"):
+        for path in ("", "/text", "/why", "/file"):
             headers = {"Authorization": f"Bearer {mine}"}
             answer = await client.get(f"/v1/documents/{id_}{path}", headers=headers)
             statuses[path] = answer.status_code
