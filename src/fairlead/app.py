@@ -74,14 +74,16 @@ class Fairlead:
     ) -> None:
         self._sources = Sources(Path(data), flags=settings)
         chosen = self._sources.settings()
-        self.folder = DataFolder(Path(data), files=Path(chosen.files) if chosen.files else None)
+        is_far = chosen.files is not None and "://" in chosen.files
+        near = None if is_far or chosen.files is None else Path(chosen.files)
+        self.folder = DataFolder(Path(data), files=near)
         if must_exist and chosen.store is None:
             self.folder.check_exists()
         self._clock = clock or time.time
         self.folder.make()
         self.store = self._open_store(chosen.store, clock, patient=patient)
-        self._files: Files = LocalFiles(self.folder.files)
-        self._texts: Files = LocalFiles(self.folder.texts)
+        self._files = self._open_files("files", self.folder.files, chosen.files if is_far else None)
+        self._texts = self._open_files("texts", self.folder.texts, chosen.files if is_far else None)
         self._intake = Intake(
             self.store,
             self._files,
@@ -97,6 +99,19 @@ class Fairlead:
             self.folder.check_whole()
             return SqliteStore(self.folder.database, rules=rules, clock=self._clock)
         return postgres_store()(url, rules=rules, clock=clock, patient=patient)
+
+    def _open_files(self, part: str, folder: Path, url: str | None) -> Files:
+        if url is None:
+            return LocalFiles(folder)
+        try:
+            from fairlead.files import objects  # noqa: PLC0415 (an extra)
+        except ImportError as error:
+            raise MissingExtra(
+                f"the library {error.name} is missing; install it: pip install 'fairlead[s3]'"
+            ) from None
+        return objects.ObjectFiles(
+            objects.object_store(url, part), self.folder.path / "cache" / part
+        )
 
     def __enter__(self) -> Fairlead:
         return self

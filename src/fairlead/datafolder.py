@@ -4,6 +4,7 @@ fairlead.db     the store, unless it is on a database server
 fairlead.toml   settings, if any
 files/          the documents' bytes
 texts/          what was read out of them
+cache/          on its way to object storage, or lately fetched from it
 reading/        the documents at work, under a second name, for the processes that read them
 operator.key    a key that opens everything; only this user may read it
 server.lock     held by the one server that works on the folder

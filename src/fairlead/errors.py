@@ -36,6 +36,7 @@ FairleadError
     ├── StoreBusy
     ├── TargetNotEmpty         what is carried over would mix with what is there
     ├── StoreUnreachable       the database server is away; it may come back
+    │   └── FilesUnreachable   the object storage is
     └── StoreRefused           the database server refuses this user, and will go on doing so
 
 Each message is one sentence that says what was expected, what came, and what to do next. Each class
@@ -288,6 +289,13 @@ class StoreUnreachable(DataError):
 
     code = "store-unreachable"
     title = "The database cannot be reached"
+
+
+class FilesUnreachable(StoreUnreachable):
+    """The object storage of the documents does not serve."""
+
+    code = "files-unreachable"
+    title = "The object storage cannot be reached"
 
 
 class StoreRefused(DataError):

@@ -434,6 +434,10 @@ class Store(Protocol):
         """The keys of the texts that belong to these documents."""
         ...
 
+    def warnings(self) -> list[str]:
+        """What could be better about the database; empty when nothing could."""
+        ...
+
     def problems(self) -> list[str]:
         """What is wrong with the database; empty when all is well."""
         ...

@@ -77,7 +77,7 @@ class Settings:
         None, "a PostgreSQL server's URL (none: a file in the data folder)"
     )
     files: str | None = _setting(
-        None, "where documents and texts lie, shared by all machines (none: in the data folder)"
+        None, "a folder or s3:// URL for documents and texts, for all machines (none: data folder)"
     )
     policy: str | None = _setting(
         None, '"classic" or "fair"; none: as the data folder has it, classic in a new one'
@@ -148,6 +148,7 @@ class Settings:
         _check_store(self.store)
         if self.engine not in _ENGINES:
             raise InvalidSetting(f'engine must be "local" or "celery"; got {self.engine!r}')
+        _check_files(self.files)
         if self.sandbox not in _SANDBOXES:
             raise InvalidSetting(f'sandbox must be "best" or "strict"; got {self.sandbox!r}')
         _check_languages(self.ocr_languages)
@@ -211,6 +212,14 @@ def _check_store(url: str | None) -> None:
         raise InvalidSetting(
             "store must be a URL such as postgresql://user:password@host/database, or none; "
             f"got one that begins with {url.partition(':')[0][:20]!r}"
+        )
+
+
+def _check_files(place: str | None) -> None:
+    if place is not None and "://" in place and not place.startswith("s3://"):
+        raise InvalidSetting(
+            "files must be a folder, or a URL such as s3://bucket/prefix?region=eu-central-1; "
+            f"got one that begins with {place.partition(':')[0][:20]!r}"
         )
 
 

@@ -161,7 +161,7 @@ class Hub:
     def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
         version, seen = -1, self.seen
         store = self._fairlead.store
-        patience = store.watch(self._bell.set)
+        patience, is_told = store.watch(self._bell.set), False
         while not self._stop.is_set():
             self._bell.wait(patience)
             self._bell.clear()
@@ -172,9 +172,12 @@ class Hub:
                 while events := self._fairlead.events(seen, PORTION):
                     seen = events[-1].seq
                     loop.call_soon_threadsafe(self._tell, events)
+                is_told = False
             except FairleadError as error:
                 version = -1
-                _log.warning("fairlead: events cannot be read: %s", error)
+                if not is_told:
+                    _log.warning("fairlead: events cannot be read: %s", error)
+                is_told = True
                 self._stop.wait(PAUSE_SECONDS)
             except RuntimeError:  # the loop has ended before us
                 break

@@ -23,7 +23,7 @@ from fairlead.engines.hand import Hand
 from fairlead.engines.herald import Herald
 from fairlead.engines.outage import Outage
 from fairlead.engines.seat import Seat
-from fairlead.errors import FairleadError
+from fairlead.errors import FairleadError, StoreUnreachable
 from fairlead.ports import Files, Store
 from fairlead.work.desk import tidy
 from fairlead.work.finisher import Finisher, Result
@@ -247,6 +247,9 @@ class LocalEngine:
         try:
             job = Job(self._files.path(claim.id), claim.sha256, claim.password)
             result = seat.start(claim, job)
+        except StoreUnreachable:  # of its file
+            self._hand.claims.appendleft(claim)
+            raise
         except ChildDied:
             self._store.release([claim])  # it was only claimed
             self._reseat(seat)

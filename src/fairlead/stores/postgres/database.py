@@ -12,7 +12,6 @@ from urllib.parse import urlsplit
 import psycopg
 from psycopg import errors as pg
 from psycopg.conninfo import conninfo_to_dict
-from psycopg_pool import PoolClosed, PoolTimeout
 
 from fairlead.errors import (
     DamagedData,
@@ -156,7 +155,7 @@ def our_words(url: str) -> Iterator[None]:
     """Turns PostgreSQL's errors into Fairlead's."""
     try:
         yield
-    except (psycopg.Error, PoolTimeout, PoolClosed) as error:
+    except psycopg.Error as error:
         raise _translated(error, shown(url)) from error
 
 
@@ -180,7 +179,7 @@ def _translated(error: Exception, where: str) -> DataError:  # noqa: PLR0911 (on
             return StoreRefused(
                 f"{where} refused the user or the database ({said}); correct the setting store"
             )
-        case psycopg.OperationalError() | psycopg.InterfaceError() | PoolTimeout():
+        case psycopg.OperationalError() | psycopg.InterfaceError():
             return StoreUnreachable(
                 f"{where} cannot be reached ({said}); start it, or correct the setting store"
             )

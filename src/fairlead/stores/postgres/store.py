@@ -5,10 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from contextvars import ContextVar
-from typing import Any
-
-import psycopg
-from psycopg_pool import ConnectionPool
 
 from fairlead.core.rules import Rules
 from fairlead.stores.postgres.bell import Listener
@@ -17,25 +13,30 @@ from fairlead.stores.postgres.database import (
     READER_OPTIONS,
     connect,
     our_words,
-    parameters,
     prepare,
     prepare_patiently,
     shown,
 )
-from fairlead.stores.postgres.session import Session, make_ready
+from fairlead.stores.postgres.readers import Readers
+from fairlead.stores.postgres.session import Session
 from fairlead.stores.postgres.taking import take_over
 from fairlead.stores.postgres.transactions import PostgresWriter
 from fairlead.stores.sql.connection import Connection
 from fairlead.stores.sql.store import SqlStore
 from fairlead.stores.sql.tables import Tables
 
-MOST_READERS = 8
-WAIT_SECONDS = 5.0
 LOOK_ANYWAY_SECONDS = 1.0
-_ONE_MOMENT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 _SEEN_BY = """
 SELECT set_config('fairlead.customer', coalesce(
   (SELECT id FROM customers WHERE name = ?), -1)::text, TRUE)"""
+
+
+_IS_UNBOUND = "SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user"
+_FRAIL = "the database server runs with fsync off, so a power cut may lose what was accepted"
+_UNBOUND = (
+    "the database user is a superuser or bypasses row-level security, so nothing but our own care "
+    "keeps customers apart there; use a user that only owns its database"
+)
 
 
 class PostgresStore(SqlStore):
@@ -59,7 +60,7 @@ class PostgresStore(SqlStore):
         super().__init__(PostgresWriter(url), rules=rules)
         self._url = url
         self._clock = clock
-        self._readers = _pool(url)
+        self._readers = Readers(url)
         self._listener = Listener(url)
         self._customer: ContextVar[str | None] = ContextVar("customer", default=None)
 
@@ -91,6 +92,14 @@ class PostgresStore(SqlStore):
         with self._reading(whole=True) as connection:
             return self._now(connection)
 
+    def warnings(self) -> list[str]:
+        """What could be better about the database, for the doctor."""
+        with self._reading(whole=True) as connection:
+            is_unbound = connection.execute(_IS_UNBOUND).get
+            is_frail = connection.execute("SELECT current_setting('fsync') <> 'on'").get
+        found = {_UNBOUND: is_unbound, _FRAIL: is_frail}
+        return [words for words, holds in found.items() if holds]
+
     def take_over(self, tables: Tables) -> dict[str, int]:
         """Copy everything of another store into this empty one; how many rows of each table."""
 
@@ -118,32 +127,10 @@ class PostgresStore(SqlStore):
     @contextmanager
     def _reading(self, *, whole: bool = False) -> Iterator[Session]:
         customer = None if whole else self._customer.get()
-        with our_words(self._url):
-            session = self._begin_reading()
-            try:
-                if customer is not None:
-                    session.execute(_SEEN_BY, (customer,))
-                yield session
-                session.commit()  # there is nothing to undo
-            except BaseException:
-                session.roll_back()
-                raise
-            finally:
-                self._readers.putconn(session.connection)
-
-    def _begin_reading(self) -> Session:
-        """Connections that were lost since they were last used are replaced."""
-        for _ in range(MOST_READERS):
-            session = Session(self._readers.getconn())
-            try:
-                session.begin(_ONE_MOMENT)
-            except psycopg.OperationalError:
-                self._readers.putconn(session.connection)
-            else:
-                return session
-        session = Session(self._readers.getconn())
-        session.begin(_ONE_MOMENT)
-        return session
+        with our_words(self._url), self._readers.moment() as session:
+            if customer is not None:
+                session.execute(_SEEN_BY, (customer,))
+            yield session
 
     def _now(self, connection: Connection) -> float:
         assert isinstance(connection, Session)  # noqa: S101 (we made it)
@@ -151,18 +138,3 @@ class PostgresStore(SqlStore):
 
     def _damage(self, connection: Connection) -> list[str]:  # noqa: ARG002 (the server looks after its files)
         return []
-
-
-def _pool(url: str) -> ConnectionPool[psycopg.Connection[tuple[Any, ...]]]:
-    def configure(connection: psycopg.Connection[tuple[Any, ...]]) -> None:
-        make_ready(connection, READER_OPTIONS)
-
-    return ConnectionPool(
-        kwargs=parameters(url),
-        configure=configure,
-        min_size=1,
-        max_size=MOST_READERS,
-        timeout=WAIT_SECONDS,
-        open=True,
-        name="fairlead",
-    )

@@ -427,6 +427,10 @@ class SqlStore(ABC):
         with self._reading(whole=True) as connection:
             return reading.known_texts(connection, ids)
 
+    def warnings(self) -> list[str]:
+        """What could be better about the database, for the doctor."""
+        return []
+
     def problems(self) -> list[str]:
         """What is wrong with the database, for the doctor; empty when all is well."""
         with self._reading(whole=True) as connection:
