@@ -227,7 +227,7 @@ def rabbitmq() -> Iterator[Server]:
                 "+S 2:2 -kernel inet_dist_use_interface {127,0,0,1}"
             ),
         }
-        url = f"amqp://guest:guest@127.0.0.1:{port}//"
+        url = f"amqp://guest:guest@127.0.0.1:{port}/%2F"
         server = Server(
             [str(_RABBITMQ)],
             "completed with",

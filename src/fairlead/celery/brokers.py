@@ -8,6 +8,7 @@ from typing import Any
 
 from kombu.connection import Connection
 
+from fairlead.ledgers.directions import for_rabbitmq, for_redis
 from fairlead.ledgers.rules import LAST
 
 STEPS = list(range(LAST + 1))
@@ -15,6 +16,7 @@ MAX_PRIORITY = 10
 """What Celery's documentation recommends; RabbitMQ's own advice is to use no more."""
 
 _CELERYS_PREFETCH = 4
+_DIRECTIONS = {"redis": for_redis, "amqp": for_rabbitmq}
 _NO_PRIORITIES = ("quorum", "stream")
 
 
@@ -24,15 +26,9 @@ def broker_of(connection: Connection) -> str:
 
 
 def native(broker: str, priority: int) -> int | None:
-    """The number for a priority in the broker's own terms: the one place that turns it round.
-
-    Redis delivers low numbers first, as we count. RabbitMQ delivers high ones first.
-    """
-    if broker == "redis":
-        return priority
-    if broker == "amqp":
-        return LAST + 1 - priority
-    return None
+    """The number for a priority in the broker's own terms; None if it has none that help."""
+    translate = _DIRECTIONS.get(broker)
+    return None if translate is None else translate(priority)
 
 
 def settle(conf: Any, broker: str) -> None:
