@@ -15,6 +15,7 @@ FairleadError
 │   ├── UnknownCustomer
 │   ├── PendingCapReached
 │   ├── DailyBytesReached
+│   ├── TooManyRequests        over HTTP only
 │   ├── IdempotencyConflict
 │   └── DeletedDocument        the idempotency key stands for a document that was deleted
 ├── UnknownDocument
@@ -23,6 +24,11 @@ FairleadError
 ├── UnknownKey
 ├── InvalidTransition          the document's state does not allow this
 ├── NotReady                   a text was asked for that does not exist (yet)
+├── CustomerExists
+├── NotLetIn                   the server does not know the key
+├── NotAllowed                 the key may not do this
+├── ServerFailed               the server could not do it, or what answers is no Fairlead server
+├── NoConnection               the server cannot be reached, or went away
 ├── NoSandbox                  the machine lacks a lock that the settings ask for
 └── DataError                  the data folder or its disk cannot serve
     ├── NoDataFolder
@@ -45,6 +51,8 @@ class FairleadError(Exception):
 
     code = "error"
     title = "Something went wrong"
+    retry_after: float | None = None
+    """Seconds after which a server says that it is worth trying again."""
 
 
 class UsageError(FairleadError):
@@ -145,6 +153,13 @@ class DailyBytesReached(Refused):
     title = "The customer has sent as many bytes today as it may"
 
 
+class TooManyRequests(Refused):
+    """The customer sends requests faster than it may."""
+
+    code = "requests-a-second"
+    title = "The customer sends more requests than it may"
+
+
 class IdempotencyConflict(Refused):
     """The idempotency key was used before for another body."""
 
@@ -199,6 +214,41 @@ class NotReady(FairleadError):
 
     code = "not-ready"
     title = "The text is not ready"
+
+
+class CustomerExists(FairleadError):
+    """There is a customer of this name already."""
+
+    code = "customer-exists"
+    title = "The customer is known already"
+
+
+class NotLetIn(FairleadError):
+    """The server does not know the key, or none was sent."""
+
+    code = "unauthorised"
+    title = "A valid key is needed"
+
+
+class NotAllowed(FairleadError):
+    """The key may not do this."""
+
+    code = "forbidden"
+    title = "This key may not do that"
+
+
+class ServerFailed(FairleadError):
+    """The server could not do what it was asked for."""
+
+    code = "server"
+    title = "The server could not do this"
+
+
+class NoConnection(FairleadError):
+    """The server cannot be reached, or went away before it answered."""
+
+    code = "no-connection"
+    title = "The server cannot be reached"
 
 
 class NoSandbox(FairleadError):

@@ -21,7 +21,7 @@ _ONE = schemas.answers(200, schemas.Customer, "the customer", "forbidden", "unkn
 
 
 def _show(office: Office, customer: Customer) -> dict[str, Any]:
-    return customer_json(office.fairlead, customer)
+    return customer_json(office.fairlead.view(customer))
 
 
 @router.get(
@@ -161,6 +161,7 @@ async def change(request: Request, name: str, changes: schemas.Changes) -> Respo
     found = await office.ask(
         office.fairlead.set_customer, name, by=caller.key_id, **changes.given()
     )
+    office.door.forget()
     return JSONResponse(await office.ask(_show, office, found))
 
 

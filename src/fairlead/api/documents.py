@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from fastapi import APIRouter, Query, Request
 from starlette.responses import FileResponse, JSONResponse, Response
@@ -49,6 +49,11 @@ _BODY = {
                             "type": "string",
                             "enum": ["true", "false"],
                             "description": "before the other documents of the same customer",
+                        },
+                        "password": {
+                            "type": "string",
+                            "maxLength": 1000,
+                            "description": "opens encrypted documents; kept until they have ended",
                         },
                     },
                     "additionalProperties": False,
@@ -102,7 +107,7 @@ async def submit(request: Request) -> Response:
     key = _idempotency_key(request)
     upload = await read_upload(request, office)
     try:
-        offer = Offer(customer, upload.files, upload.urgent, key)
+        offer = Offer(customer, upload.files, upload.urgent, key, upload.password)
     except Problem:
         upload.discard()
         raise
@@ -128,7 +133,10 @@ def _idempotency_key(request: Request) -> str | None:
 
 @router.get(
     "",
-    responses=schemas.answers(200, schemas.Page, "a page, newest first", "invalid-cursor"),
+    responses=schemas.answers(
+        *(200, schemas.Page, "a page, newest first"),
+        *("invalid-cursor", "unknown-customer", "unknown-document"),
+    ),
 )
 async def pages(
     request: Request,
@@ -136,38 +144,52 @@ async def pages(
     state: State | None = None,
     priority: Annotated[int | None, Query(ge=1, le=99)] = None,
     customer: Annotated[str | None, Query(max_length=200)] = None,
+    parent: Annotated[str | None, Query(max_length=100)] = None,
     cursor: Annotated[str | None, Query(max_length=100)] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> Response:
-    """List documents, newest first. `cursor` is the `next` of the page before."""
+    """List documents, newest first. `cursor` is the `next` of the page before.
+
+    `parent` asks for the parts of one: its attachments, or the members of an archive.
+    """
     office = office_of(request)
     caller = await office.door.caller(request)
     if caller.customer is not None and customer not in (None, caller.customer):
         return JSONResponse({"documents": [], "next": None})
-    found = await office.ask(
-        _page, office, caller, caller.customer or customer, state, priority, cursor, limit + 1
-    )
+    if parent is not None:
+        await _look(office, caller, parent)
+    asked = _Asked(caller.customer or customer, state, priority, parent, cursor, limit + 1)
+    found = await office.ask(_page, office, caller, asked)
     following = found[limit - 1].id if len(found) > limit else None
     shown = [document_json(each) for each in found[:limit]]
     return JSONResponse({"documents": shown, "next": following})
 
 
-def _page(
-    office: Office,
-    caller: Caller,
-    customer: str | None,
-    state: State | None,
-    priority: int | None,
-    cursor: str | None,
-    limit: int,
-) -> list[Document]:
-    store = office.fairlead.store
-    if cursor is not None and not _is_cursor(office, caller, cursor):
+class _Asked(NamedTuple):
+    """Which documents are asked for."""
+
+    customer: str | None
+    state: State | None
+    priority: int | None
+    parent: str | None
+    cursor: str | None
+    limit: int
+
+
+def _page(office: Office, caller: Caller, asked: _Asked) -> list[Document]:
+    if caller.is_operator and asked.customer is not None:
+        office.fairlead.customer(asked.customer)  # an unknown one is an error, not an empty list
+    if asked.cursor is not None and not _is_cursor(office, caller, asked.cursor):
         raise Problem(
             "invalid-cursor", "this cursor came from no page of yours; begin again without one"
         )
-    return store.documents(
-        customer=customer, state=state, priority=priority, before=cursor, limit=limit
+    return office.fairlead.store.documents(
+        customer=asked.customer,
+        state=asked.state,
+        priority=asked.priority,
+        parent=asked.parent,
+        before=asked.cursor,
+        limit=asked.limit,
     )
 
 
@@ -311,12 +333,10 @@ async def why(request: Request, id_: str) -> Response:
     """
     office, caller, _ = await visible(request, id_)
     found = await office.ask(office.fairlead.why, id_)
-    place = found.place
-    position = None if place is None else place.own_documents + place.other_documents + 1
     said = translator(negotiate(request.headers.get("accept-language")))
     shown = why_json(found, said.reason, with_others=caller.is_operator)
     headers = {"Content-Language": said.language, "Vary": "Accept-Language"}
-    return JSONResponse(shown | {"position": position}, headers=headers)
+    return JSONResponse(shown, headers=headers)
 
 
 @router.post(

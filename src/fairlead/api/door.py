@@ -50,6 +50,7 @@ class Door:
     def __init__(self, office: Office) -> None:
         self._office = office
         self._known: dict[str, Key] = {}
+        self._rates: dict[str, tuple[float | None, int | None]] = {}
         self._changes = 0
         self._sessions: dict[str, tuple[Caller, float]] = {}
 
@@ -57,12 +58,25 @@ class Door:
         """Who sends this request; raises where nobody may come in. Counts against its limit."""
         found = self._session(request) or await self._holder(request)
         if found.customer is not None:
-            settings = self._office.fairlead.settings
-            self._office.limiter.check(
-                found.customer, settings.requests_a_second, settings.requests_burst
-            )
+            self._office.limiter.check(found.customer, *await self._rate_of(found.customer))
         request.state.caller = found
         return found
+
+    async def _rate_of(self, customer: str) -> tuple[float | None, int]:
+        """How many requests a second the customer may send, and how many at once."""
+        own = self._rates.get(customer)
+        if own is None:
+            before = self._changes
+            known = (await self._office.ask(self._office.fairlead.customer, customer)).settings
+            own = (known.requests_a_second, known.requests_burst)
+            if before == self._changes and len(self._rates) < _MOST_KNOWN:
+                self._rates[customer] = own
+        rate, burst = own
+        usual = self._office.fairlead.settings
+        return (
+            usual.requests_a_second if rate is None else rate,
+            usual.requests_burst if burst is None else burst,
+        )
 
     async def operator(self, request: Request) -> Caller:
         """As `caller`, for operators only."""
@@ -107,7 +121,9 @@ class Door:
         return found
 
     def hear(self, event: Event) -> None:
-        """Forget what a change of keys has made untrue."""
+        """Forget what a change of keys or limits has made untrue."""
+        if event.kind is EventKind.CUSTOMER_SET:
+            self.forget()
         if event.kind is EventKind.KEY_REVOKED:
             self.forget()
             gone = event.data.get("key")
@@ -115,9 +131,10 @@ class Door:
             self._sessions = kept
 
     def forget(self) -> None:
-        """Look at all keys again."""
+        """Look at all keys and limits again."""
         self._changes += 1
         self._known.clear()
+        self._rates.clear()
 
     # --- sessions ---
 

@@ -100,8 +100,8 @@ class EventStream(Response):
     _stream: Stream | None = None
 
     async def _contents(self) -> AsyncIterator[bytes]:
-        yield b"retry: 1000\n\n"
         hub, last = self._office.hub, self._after
+        yield b"retry: 1000\n\n"
         if last is not None:
             async for told in self._history(last, _NEWEST):
                 last = told.event.seq
@@ -110,6 +110,7 @@ class EventStream(Response):
         start = hub.seen
         if last is None:
             last = start
+            yield f"id: {start}\n\n".encode()  # where to go on if nothing else comes
         async for told in self._history(last, start):  # what came until we subscribed
             last = told.event.seq
             yield told.text(for_operator=self._is_operator)

@@ -14,12 +14,19 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp
 
 import fairlead
-from fairlead.api import customers, documents, events, health, schemas, webhooks
+from fairlead.api import customers, documents, events, health, keys, schemas, webhooks
 from fairlead.api.guard import Guard, problem_handler
 from fairlead.api.office import Office
 from fairlead.api.problems import Problem
 
-ROUTERS = (documents.router, events.router, customers.router, webhooks.router, health.router)
+ROUTERS = (
+    documents.router,
+    events.router,
+    customers.router,
+    keys.router,
+    webhooks.router,
+    health.router,
+)
 """What is served. More comes by adding a router here."""
 
 

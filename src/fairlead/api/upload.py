@@ -37,6 +37,15 @@ class Upload:
             raise Problem("invalid-upload", "the field urgent must be true or false")
         return _TRUTH[given]
 
+    @property
+    def password(self) -> str | None:
+        """What opens the documents, if they are encrypted."""
+        given = self.fields.get("password")
+        try:
+            return None if given is None else given.decode()
+        except UnicodeDecodeError:
+            raise Problem("invalid-upload", "the field password must be UTF-8") from None
+
     def discard(self) -> None:
         """Leave nothing behind."""
         for file, _ in self.files:
@@ -105,12 +114,13 @@ def _begin(part: MultipartSegment, office: Office, upload: Upload) -> None:
         name = check_name(part.filename or "document")
         upload.current = office.fairlead.begin()
         upload.files.append((upload.current, name))
-    elif part.name == "urgent":
+    elif part.name in ("urgent", "password"):
         upload.current = part.name
         upload.fields[part.name] = b""
     else:
         raise Problem(
-            "invalid-upload", f"the fields are file and urgent; got {str(part.name)[:100]!r}"
+            "invalid-upload",
+            f"the fields are file, urgent and password; got {str(part.name)[:100]!r}",
         )
 
 

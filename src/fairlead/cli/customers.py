@@ -96,6 +96,9 @@ _CHANGES: dict[str, tuple[Callable[[str], Any], str]] = {
     "account": (_account, "a name or none"),
     "processing_cap": (_cap, "a whole number or none"),
     "pending_cap": (_cap, "a whole number or none"),
+    "requests_a_second": (_seconds, "a number or none"),
+    "requests_burst": (_cap, "a whole number or none"),
+    "bytes_a_day": (_cap, "a whole number or none"),
     "reset_interval": (_seconds, "a number of seconds or none"),
     "thresholds": (_whole_numbers, "falling whole numbers such as -2,-4,-6, or none"),
 }
@@ -108,6 +111,9 @@ _CHANGES: dict[str, tuple[Callable[[str], Any], str]] = {
 @click.option("--account", metavar="NAME|none", help="One account for several customers.")
 @click.option("--processing-cap", metavar="N|none", help="Most documents processing at once.")
 @click.option("--pending-cap", metavar="N|none", help="Most documents pending; more are refused.")
+@click.option("--requests-a-second", metavar="N|none", help="Most requests over HTTP a second.")
+@click.option("--requests-burst", metavar="N|none", help="Most requests at once after a rest.")
+@click.option("--bytes-a-day", metavar="N|none", help="Most bytes a day, UTC; more are refused.")
 @click.option("--reset-interval", metavar="S|none", help="A reset interval of its own.")
 @click.option("--thresholds", metavar="N,N,…|none", help="Thresholds of its own.")
 @json_option

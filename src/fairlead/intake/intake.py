@@ -36,6 +36,7 @@ class Offer(NamedTuple):
     files: Sequence[tuple[Incoming, str]]
     urgent: bool = False
     key: str | None = None
+    password: str | None = None
 
 
 class Intake:
@@ -145,7 +146,10 @@ class Intake:
 
 def _submission(offer: Offer, stored: Sequence[Stored]) -> Submission:
     documents = tuple(
-        NewDocument(file.key, name, file.size, file.sha256, offer.urgent, look(file.head))
+        NewDocument(
+            *(file.key, name, file.size, file.sha256),
+            *(offer.urgent, look(file.head), offer.password),
+        )
         for (_, name), file in zip(offer.files, stored, strict=True)
     )
     return Submission(

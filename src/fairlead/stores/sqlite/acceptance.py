@@ -36,6 +36,7 @@ class _Checked(NamedTuple):
     lift: float = 0.0
     day: int = 0
     day_bytes: int = 0
+    bytes_a_day: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +162,8 @@ def _day_bytes(moment: Moment, customer: _Checked, news: Sequence[NewDocument]) 
 
 
 def _check_day(moment: Moment, customer: _Checked, submission: Submission) -> None:
-    limit = moment.rules.bytes_a_day
+    own = customer.bytes_a_day
+    limit = moment.rules.bytes_a_day if own is None else own
     if limit is not None and _day_bytes(moment, customer, submission.documents)[1] > limit:
         raise DailyBytesReached(
             f"customer {submission.customer!r} may send {limit:,} bytes a day and would exceed "

@@ -106,6 +106,9 @@ def set_customer(moment: Moment, name: str, settings: CustomerSettings) -> None:
             settings.pending_cap,
             settings.reset_interval,
             rows.thresholds_to(settings.thresholds),
+            settings.requests_a_second,
+            settings.requests_burst,
+            settings.bytes_a_day,
             customer,
         ),
     )
