@@ -11,7 +11,7 @@ from types import FrameType
 import click
 
 from fairlead.app import Fairlead
-from fairlead.cli.common import data_option, duration, safe
+from fairlead.cli.common import data_option, duration, no_url_option, safe
 from fairlead.cli.progress import PagesLine, pages_told
 from fairlead.core.documents import Document, EventKind
 from fairlead.engines.local import LocalEngine, Stop
@@ -19,6 +19,7 @@ from fairlead.engines.local import LocalEngine, Stop
 
 @click.command("worker")
 @data_option
+@no_url_option
 @click.option(
     "--workers",
     type=click.IntRange(min=1),

@@ -180,7 +180,12 @@ class Client:
         cursor: str | None = None
         while True:
             found = self.page(
-                customer=customer, state=state, priority=priority, parent=parent, cursor=cursor
+                customer=customer,
+                state=state,
+                priority=priority,
+                parent=parent,
+                cursor=cursor,
+                limit=PAGE,
             )
             yield from found.documents
             cursor = found.next
@@ -318,11 +323,17 @@ class Client:
 
     def customers(self) -> list[CustomerView]:
         """All customers, by name."""
-        return [reading.customer(each) for each in self._get("/v1/customers")["customers"]]
+        return self.overview()[0]
 
     def fairness(self) -> Fairness:
         """How fair the queue is at this moment, as numbers."""
-        return reading.fairness(self._get("/v1/customers")["fairness"])
+        return self.overview()[1]
+
+    def overview(self) -> tuple[list[CustomerView], Fairness]:
+        """All customers by name, and how fair the queue is, at one moment."""
+        found = self._get("/v1/customers")
+        customers = [reading.customer(each) for each in found["customers"]]
+        return customers, reading.fairness(found["fairness"])
 
     def customer(self, name: str) -> CustomerView:
         """The customer of this name."""
