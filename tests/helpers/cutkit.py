@@ -52,13 +52,15 @@ class Cut:
             far.shutdown(socket.SHUT_WR)
 
     def _answer(self, near: socket.socket, far: socket.socket) -> None:
-        with closing(near), closing(far), suppress(OSError):
-            while piece := far.recv(65_536):
-                if self._cuts(piece):
-                    self.lost += 1
-                    near.shutdown(socket.SHUT_RDWR)
-                    return
-                near.sendall(piece)
+        with closing(near), closing(far):
+            with suppress(OSError):
+                while piece := far.recv(65_536):
+                    if self._cuts(piece):
+                        self.lost += 1
+                        break
+                    near.sendall(piece)
+            with suppress(OSError):  # also wakes the thread that reads from it
+                near.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         with suppress(OSError):
