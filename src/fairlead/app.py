@@ -25,7 +25,7 @@ from fairlead.core.states import State
 from fairlead.core.webhooks import DEFAULT_KINDS, Delivery, NewWebhook, Webhook, check_kinds
 from fairlead.datafolder import DataFolder
 from fairlead.engines.local import LocalEngine
-from fairlead.errors import NotReady, UnknownDelivery, UnknownKey, UnknownWebhook
+from fairlead.errors import NotReady, UnknownDelivery, UnknownKey, UnknownWebhook, Words
 from fairlead.files.local import LocalFiles
 from fairlead.ids import new_id
 from fairlead.intake import Intake, Offer, Source
@@ -362,7 +362,9 @@ class Fairlead:
         """The webhook of this id; with `customer`, another one's is as good as none."""
         found = self.store.outbox.webhook(id_)
         if customer not in (None, found.customer):
-            raise UnknownWebhook(f"no webhook has the id {id_!r}; list those there are")
+            raise UnknownWebhook(
+                Words("no webhook has the id {id}; list those there are", id=repr(id_))
+            )
         return found
 
     def webhooks(self, customer: str | None = None) -> list[Webhook]:
@@ -399,7 +401,9 @@ class Fairlead:
         """The delivery of this id; with `customer`, another one's is as good as none."""
         found = self.store.outbox.delivery(id_)
         if customer not in (None, self.webhook(found.webhook).customer):
-            raise UnknownDelivery(f"no delivery has the id {id_!r}; list those of its webhook")
+            raise UnknownDelivery(
+                Words("no delivery has the id {id}; list those of its webhook", id=repr(id_))
+            )
         return found
 
     def deliveries(
@@ -585,7 +589,19 @@ class Fairlead:
 
 def _why_no_text(document: Document) -> str:
     if document.state.is_pending:
-        return f"document {document.id} is {document.state}; its text comes when it is done"
-    detail = (document.detail or "").rstrip(".")
-    reason = f" ({document.error}): {detail}" if document.error else ""
-    return f"document {document.id} is {document.state}{reason}; it has no text"
+        return Words(
+            "document {id} is {state}; its text comes when it is done",
+            id=document.id,
+            state=document.state.value,
+        )
+    if document.error is None:
+        return Words(
+            "document {id} is {state}; it has no text", id=document.id, state=document.state.value
+        )
+    return Words(
+        "document {id} is {state} ({error}): {detail}; it has no text",
+        id=document.id,
+        state=document.state.value,
+        error=document.error,
+        detail=(document.detail or "").rstrip("."),
+    )

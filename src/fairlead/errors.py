@@ -45,6 +45,36 @@ has a `code`, which never changes, and a `title`, which does not depend on the c
 
 from __future__ import annotations
 
+from typing import Any
+
+
+class Words(str):
+    """A sentence in English that other languages can say: a template and what fills it.
+
+    `hint` is added for whoever sits at a command line; others are not told it.
+    """
+
+    __slots__ = ("params", "template")
+    template: str
+    params: dict[str, Any]
+
+    def __new__(cls, template: str, /, *, hint: str | None = None, **params: Any) -> Words:
+        """Fill the template: numbers with their thousands apart, all else as it is."""
+        said = template.format(**{name: _shown(value) for name, value in params.items()})
+        made = super().__new__(cls, said if hint is None else f"{said}; {hint}")
+        made.template, made.params = template, params
+        return made
+
+    def without_hint(self) -> Words:
+        """What is said to those who have no command line."""
+        return Words(self.template, **self.params)
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
 
 class FairleadError(Exception):
     """Base of all errors that Fairlead raises on purpose."""

@@ -16,12 +16,12 @@ from fairlead.api import schemas
 from fairlead.api.accept import best_type
 from fairlead.api.door import Caller
 from fairlead.api.office import Office, office_of
-from fairlead.api.problems import Problem, unknown_document
+from fairlead.api.problems import Problem, said, unknown_document
 from fairlead.api.upload import read_upload
 from fairlead.core.documents import Document
 from fairlead.core.shown import document_json
 from fairlead.core.states import State
-from fairlead.errors import NotReady, UnknownDocument
+from fairlead.errors import NotReady, UnknownDocument, Words
 from fairlead.intake import Offer
 from fairlead.locale import negotiate, translator
 from fairlead.shapes import why_json
@@ -81,9 +81,11 @@ class _Attachment(FileResponse):
 
         async def checked(message: Message) -> None:
             if message.get("status") == 416:
-                raise Problem("range-not-satisfiable", "the range lies outside of the document")
+                raise Problem(
+                    "range-not-satisfiable", Words("the range lies outside of the document")
+                )
             if message.get("status") == 400:
-                raise Problem("invalid-request", "the Range header is not one")
+                raise Problem("invalid-request", Words("the Range header is not one"))
             await send(message)
 
         await super().__call__(scope, receive, checked)
@@ -126,7 +128,9 @@ def _idempotency_key(request: Request) -> str | None:
     ):
         raise Problem(
             "invalid-request",
-            f"an Idempotency-Key has 1 to {LONGEST_KEY} printable ASCII characters",
+            Words(
+                "an Idempotency-Key has 1 to {most} printable ASCII characters", most=LONGEST_KEY
+            ),
         )
     return key
 
@@ -181,7 +185,8 @@ def _page(office: Office, caller: Caller, asked: _Asked) -> list[Document]:
         office.fairlead.customer(asked.customer)  # an unknown one is an error, not an empty list
     if asked.cursor is not None and not _is_cursor(office, caller, asked.cursor):
         raise Problem(
-            "invalid-cursor", "this cursor came from no page of yours; begin again without one"
+            "invalid-cursor",
+            Words("this cursor came from no page of yours; begin again without one"),
         )
     return office.fairlead.store.documents(
         customer=asked.customer,
@@ -277,13 +282,15 @@ async def text(request: Request, id_: str) -> Response:
     office, _, document = await visible(request, id_)
     wanted = best_type(request.headers.get("accept"), _TEXTS)
     if wanted is None:
-        raise Problem("not-acceptable", f"the text is there as {', '.join(_TEXTS)}")
+        raise Problem(
+            "not-acceptable", Words("the text is there as {types}", types=", ".join(_TEXTS))
+        )
     try:
         read = office.fairlead.markdown if wanted == "text/markdown" else office.fairlead.text
         found = await office.ask(read, id_)
     except NotReady as error:
         if document.state.is_pending:
-            raise Problem("not-ready", str(error), retry_after=1) from None
+            raise Problem("not-ready", said(error), retry_after=1, code=error.code) from None
         raise
     headers = {"Vary": "Accept", "ETag": f'"{document.text_sha256}-{wanted}"'}
     if wanted == "application/json":
@@ -312,7 +319,7 @@ async def content(request: Request, id_: str) -> Response:
         return Response(status_code=304, headers={"ETag": etag})
     path: Path = office.fairlead.content_path(document)
     if not await office.ask(path.exists):
-        raise Problem("internal", "the file is not there; the operator has to restore it")
+        raise Problem("internal", Words("the file is not there; the operator has to restore it"))
     return _Attachment(
         path,
         media_type="application/octet-stream",
@@ -333,9 +340,9 @@ async def why(request: Request, id_: str) -> Response:
     """
     office, caller, _ = await visible(request, id_)
     found = await office.ask(office.fairlead.why, id_)
-    said = translator(negotiate(request.headers.get("accept-language")))
-    shown = why_json(found, said.reason, with_others=caller.is_operator)
-    headers = {"Content-Language": said.language, "Vary": "Accept-Language"}
+    speaker = translator(negotiate(request.headers.get("accept-language")))
+    shown = why_json(found, speaker.reason, with_others=caller.is_operator)
+    headers = {"Content-Language": speaker.language, "Vary": "Accept-Language"}
     return JSONResponse(shown, headers=headers)
 
 

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from fairlead.api.problems import Problem
 from fairlead.core.access import Key
 from fairlead.core.documents import Event, EventKind
-from fairlead.errors import UnknownKey
+from fairlead.errors import UnknownKey, Words
 from fairlead.keys import id_of, matches
 
 if TYPE_CHECKING:
@@ -82,7 +82,9 @@ class Door:
         """As `caller`, for operators only."""
         found = await self.caller(request)
         if not found.is_operator:
-            raise Problem("forbidden", "this needs an operator's key, and the key is a customer's")
+            raise Problem(
+                "forbidden", Words("this needs an operator's key, and the key is a customer's")
+            )
         return found
 
     async def customer(self, request: Request) -> tuple[Caller, str]:
@@ -91,8 +93,10 @@ class Door:
         if found.customer is None:
             raise Problem(
                 "forbidden",
-                "documents are submitted with a customer's key, and the key is an operator's; "
-                "make one with: fairlead keys add CUSTOMER",
+                Words(
+                    "documents are submitted with a customer's key, and the key is an operator's; "
+                    "make one with: fairlead keys add CUSTOMER"
+                ),
             )
         return found, found.customer
 
@@ -104,7 +108,9 @@ class Door:
         if known is None or not matches(key, known.sha256) or known.is_revoked:
             raise Problem(
                 "unauthorised",
-                "no valid key came with the request; send the header Authorization: Bearer KEY",
+                Words(
+                    "no valid key came with the request; send the header Authorization: Bearer KEY"
+                ),
             )
         return Caller(known.id, known.customer)
 
@@ -143,8 +149,10 @@ class Door:
         if not hmac.compare_digest(token.encode(), self._office.token.encode()):
             raise Problem(
                 "unauthorised",
-                "this login link is not valid any more; take the one that the server printed "
-                "at its start",
+                Words(
+                    "this login link is not valid any more; take the one that the server printed "
+                    "at its start"
+                ),
             )
         _, key = await self._office.ask(self._office.fairlead.operator_key)
         session = secrets.token_urlsafe(32)
@@ -159,7 +167,9 @@ class Door:
         if caller is None or until < time.time():
             return None
         if request.method not in _SAFE and not _is_own_page(request):
-            raise Problem("forbidden", "another site may not decide in the name of a session")
+            raise Problem(
+                "forbidden", Words("another site may not decide in the name of a session")
+            )
         return caller
 
 

@@ -10,6 +10,7 @@ from starlette.responses import JSONResponse, Response
 from fairlead.api import schemas
 from fairlead.api.office import office_of
 from fairlead.api.problems import Problem
+from fairlead.errors import Words
 from fairlead.shapes import key_json
 
 router = APIRouter(prefix="/v1", tags=["keys"])
@@ -55,7 +56,7 @@ async def add(request: Request, new: schemas.KeyWanted) -> Response:
     office = office_of(request)
     caller = await office.door.operator(request)
     if (new.customer is None) != new.operator:
-        raise Problem("invalid-request", "give either `customer` or `operator`: true")
+        raise Problem("invalid-request", Words("give either `customer` or `operator`: true"))
     key, made = await office.ask(office.fairlead.add_key, new.customer, by=caller.key_id)
     headers = {"Cache-Control": "no-store"}
     return JSONResponse({"key": key} | key_json(made), 201, headers)

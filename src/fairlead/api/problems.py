@@ -12,6 +12,8 @@ from starlette.responses import Response
 
 from fairlead import errors
 from fairlead.core.problems import KINDS, TYPE_PREFIX
+from fairlead.errors import Words
+from fairlead.locale import translator
 
 MEDIA_TYPE = "application/problem+json"
 SECONDS_UNTIL_ROOM = 5
@@ -32,26 +34,36 @@ class Problem(HTTPException):
         self.kind = kind
         self.extra = extra if retry_after is None else extra | {"retry_after": retry_after}
 
-    def response(self) -> Response:
-        """The answer itself."""
+    def response(self, language: str = "en") -> Response:
+        """The answer itself, in one of our languages."""
         return Response(
-            json.dumps(body(self.kind, self.detail, self.extra), ensure_ascii=False),
+            json.dumps(body(self.kind, self.detail, self.extra, language), ensure_ascii=False),
             self.status_code,
-            self.headers,
+            {**(self.headers or {}), "Content-Language": language, "Vary": "Accept-Language"},
             MEDIA_TYPE,
         )
 
 
-def body(kind: str, detail: str, extra: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """The members of a problem. Texts in other languages would be chosen here."""
+def body(
+    kind: str, detail: str, extra: Mapping[str, Any] | None = None, language: str = "en"
+) -> dict[str, Any]:
+    """The members of a problem. A detail that no translator has seen stays English."""
     status, title = KINDS[kind]
-    known = {"type": TYPE_PREFIX + kind, "title": title, "status": status, "detail": detail}
+    speaker = translator(language)
+    known = {
+        "type": TYPE_PREFIX + kind,
+        "title": speaker.say(Words(title)),
+        "status": status,
+        "detail": speaker.say(detail),
+    }
     return known | dict(extra or {})
 
 
 def unknown_document(id_: str) -> Problem:
     """Of a document that never was, and just so of another customer's."""
-    return Problem("unknown-document", f"no document has the id {id_[:100]!r}; check the id")
+    return Problem(
+        "unknown-document", Words("no document has the id {id}; check the id", id=repr(id_[:100]))
+    )
 
 
 _OURS: tuple[tuple[type[errors.FairleadError], str], ...] = (
@@ -77,17 +89,22 @@ def of_ours(error: errors.FairleadError, id_: str = "") -> Problem:
         return unknown_document(id_)
     if isinstance(error, errors.PendingCapReached):
         return Problem(
-            "limit-reached", _said(error), retry_after=SECONDS_UNTIL_ROOM, limit="pending"
+            "limit-reached", said(error), retry_after=SECONDS_UNTIL_ROOM, limit="pending"
         )
     if isinstance(error, errors.DailyBytesReached):
         left = int(_DAY - time.time() % _DAY) + 1
-        return Problem("limit-reached", _said(error), retry_after=left, limit="bytes_a_day")
+        return Problem("limit-reached", said(error), retry_after=left, limit="bytes_a_day")
     kind = next((name for each, name in _OURS if isinstance(error, each)), "internal")
     if KINDS[kind].status >= 500:
-        return Problem(kind, "the server cannot do this now; its operator finds why in its log")
-    return Problem(kind, _said(error), code=error.code)
+        return Problem(
+            kind, Words("the server cannot do this now; its operator finds why in its log")
+        )
+    return Problem(kind, said(error), code=error.code)
 
 
-def _said(error: errors.FairleadError) -> str:
+def said(error: errors.FairleadError) -> str:
     """Without what to type on a command line, which a customer has not."""
+    words = error.args[0] if error.args else ""
+    if isinstance(words, Words):
+        return words.without_hint()
     return str(error).partition("; see: fairlead")[0].partition("; see where")[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 
-from fairlead.errors import InvalidCustomer, InvalidName
+from fairlead.errors import InvalidCustomer, InvalidName, Words
 
 LONGEST_NAME = 255
 LONGEST_CUSTOMER = 200
@@ -14,17 +14,27 @@ def check_name(name: str) -> str:
     """The document's name; refuses what is empty, too long, a path, or not printable."""
     if not 0 < len(name) <= LONGEST_NAME:
         raise InvalidName(
-            f"a document's name must have 1 to {LONGEST_NAME} characters, this one has "
-            f"{len(name):,}; give a shorter one"
+            Words(
+                "a document's name must have 1 to {most} characters, this one has {number}; give a "
+                "shorter one",
+                most=LONGEST_NAME,
+                number=len(name),
+            )
         )
     if "/" in name or "\\" in name or name in (".", ".."):
         raise InvalidName(
-            f"a document's name must not be a path, got {_shown(name)}; leave out the folders"
+            Words(
+                "a document's name must not be a path, got {name}; leave out the folders",
+                name=_shown(name),
+            )
         )
     if not _is_printable(name):
         raise InvalidName(
-            "a document's name must have no control or undecodable characters, got "
-            f"{_shown(name)}; rename it"
+            Words(
+                "a document's name must have no control or undecodable characters, got {name}; "
+                "rename it",
+                name=_shown(name),
+            )
         )
     return name
 
@@ -33,13 +43,19 @@ def check_customer(name: str) -> str:
     """The customer's name; refuses what is empty, too long, or not printable."""
     if not 0 < len(name) <= LONGEST_CUSTOMER:
         raise InvalidCustomer(
-            f"a customer's name must have 1 to {LONGEST_CUSTOMER} characters, this one has "
-            f"{len(name):,}"
+            Words(
+                "a customer's name must have 1 to {most} characters, this one has {number}",
+                most=LONGEST_CUSTOMER,
+                number=len(name),
+            )
         )
     if name != name.strip() or not _is_printable(name):
         raise InvalidCustomer(
-            "a customer's name must have no control characters and no space at its ends, got "
-            f"{_shown(name)}"
+            Words(
+                "a customer's name must have no control characters and no space at its ends, got "
+                "{name}",
+                name=_shown(name),
+            )
         )
     return name
 
