@@ -226,6 +226,13 @@ def test_the_key_of_the_folder_never_leaves_the_machine(server: Served) -> None:
     assert "needs a key" in result.stderr
 
 
+def test_server_and_key_may_be_named_before_the_command(server: Served) -> None:
+    early = ("--url", server.url, "--key", server.key("early"))
+    assert run(*early, "docs", "list", FAIRLEAD_URL="http://127.0.0.1:1").exit_code == 0
+    assert "does not know" in run(*early, "docs", "list", "--key", "fl_x").stderr
+    assert run(*early, "doctor").exit_code == 2
+
+
 @pytest.mark.parametrize(
     "command", ["serve", "worker", "doctor", "demo", "simulate x.csv", "config show"]
 )

@@ -85,7 +85,7 @@ data_option = click.option(
 
 
 def _only_here(ctx: click.Context, _param: click.Parameter, value: str | None) -> None:
-    if value is not None:
+    if value is not None or ctx.find_root().params.get("url") is not None:
         raise UsageError(
             f"{ctx.command_path} works on this machine, not through a server; leave out --url, and "
             "name a data folder with --data"

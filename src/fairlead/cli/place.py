@@ -44,13 +44,20 @@ def place_options(command: F) -> Callable[..., Any]:
 
 
 def _place(ctx: click.Context, data: Path, url: str | None, key: str | None) -> Place:
-    """A folder that was named in the command goes before a server of the environment."""
-    folder_is_flag = (
-        ctx.get_parameter_source("data") is ParameterSource.COMMANDLINE
-        or ctx.find_root().params.get("data") is not None
-    )
-    url_is_flag = ctx.get_parameter_source("url") is ParameterSource.COMMANDLINE
-    return Place(data, url if url_is_flag or not folder_is_flag else None, key)
+    """What stands in the command goes before the environment, also a folder before a server.
+
+    As `--data`, the others are taken before the command's name as well.
+    """
+    early = ctx.find_root().params
+
+    def is_flag(name: str) -> bool:
+        return ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
+
+    if not is_flag("url"):
+        url = early["url"] or (None if is_flag("data") or early["data"] else url)
+    if not is_flag("key"):
+        key = early["key"] or key
+    return Place(data, url, key)
 
 
 _url_option = click.option(
