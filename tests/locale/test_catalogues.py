@@ -16,7 +16,7 @@ from fairlead.locale import LANGUAGES
 from fairlead.locale.catalogue import Entry, catalogue, entries
 from fairlead.locale.formats import FORMATS
 from fairlead.locale.texts import errors, plurals, sentences
-from fairlead.stores.sqlite.claims import WORKER_LOST
+from fairlead.stores.sql.claims import WORKER_LOST
 from fairlead.work.results import AGAIN, FINAL
 
 HOUSE = Path(fairlead.__file__).parent

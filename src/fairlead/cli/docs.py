@@ -76,8 +76,7 @@ def list_command(
 def show_command(*, id_: str, place: Place, as_json: bool) -> None:
     """Show all about one document."""
     with opened(place) as installation:
-        document = installation.document(id_)
-        shown = document_json(document) | {"text": installation.text_place(document)}
+        shown = document_json(installation.document(id_))
     if as_json:
         print_json(shown)
         return

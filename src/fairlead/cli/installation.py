@@ -76,10 +76,6 @@ class Installation(Protocol):
         """Documents, newest first, and the cursor of the next page."""
         ...
 
-    def text_place(self, document: Document) -> str | None:
-        """Where the text lies, once it is done."""
-        ...
-
     def text(self, id_: str, *, markdown: bool) -> str:
         """The text of a document that is done."""
         ...

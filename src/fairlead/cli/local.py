@@ -115,11 +115,6 @@ class Local:
         shown = found[: asked.limit]
         return shown, shown[-1].id if len(found) > asked.limit else None
 
-    def text_place(self, document: Document) -> str | None:
-        """The path of the text."""
-        path = self._fairlead.text_path(document)
-        return None if path is None else str(path)
-
     def text(self, id_: str, *, markdown: bool) -> str:
         """The text of a document that is done."""
         return self._fairlead.markdown(id_) if markdown else self._fairlead.text(id_)

@@ -16,7 +16,6 @@ from fairlead.core.documents import Document
 from fairlead.core.explain import Explanation
 from fairlead.core.fairness import Fairness
 from fairlead.core.shown import CustomerView
-from fairlead.core.states import State
 from fairlead.errors import NotAllowed, UsageError
 
 MOST_ON_A_PAGE = 1000
@@ -90,12 +89,6 @@ class Remote:
             cursor = page.next
             if cursor is None or len(found) >= asked.limit:
                 return found, cursor
-
-    def text_place(self, document: Document) -> str | None:
-        """The address of the text."""
-        if document.state is not State.DONE:
-            return None
-        return f"{self._client.url}/v1/documents/{document.id}/text"
 
     def text(self, id_: str, *, markdown: bool) -> str:
         """The text of a document that is done."""

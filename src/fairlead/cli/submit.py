@@ -68,7 +68,7 @@ def submit_command(
             if wait:
                 documents = _waited_for(installation, documents)
         finally:  # whoever stops waiting still learns the ids
-            _print(installation, documents, as_json=as_json)
+            _print(documents, as_json=as_json)
     if any(each.state is State.FAILED for each in documents):
         sys.exit(1)
 
@@ -182,13 +182,16 @@ def _waited_for(installation: Installation, documents: list[Document]) -> list[D
     return [installation.document(each) for each in names]
 
 
-def _print(installation: Installation, documents: list[Document], *, as_json: bool) -> None:
+def _print(documents: list[Document], *, as_json: bool) -> None:
     if as_json:
-        shown = [
-            document_json(each) | {"text": installation.text_place(each)} for each in documents
-        ]
-        print_json({"documents": shown})
+        print_json({"documents": [document_json(each) for each in documents]})
         return
     for each in documents:
-        what = installation.text_place(each) or each.detail or f"priority {each.priority}"
+        what = each.detail or _amount(each) or f"priority {each.priority}"
         click.echo(f"{each.id}  {each.state:<10} {safe(each.name)}  {safe(what)}")
+
+
+def _amount(document: Document) -> str | None:
+    """How much was read; None until it is done."""
+    words = document.facts.get("words")
+    return None if words is None else f"{words:,} words"
