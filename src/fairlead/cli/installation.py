@@ -53,8 +53,13 @@ class Installation(Protocol):
         """Check that this customer may submit here, and say how much at once."""
         ...
 
-    def submit(self, files: Sequence[tuple[Path, str]], manner: Manner) -> list[Document]:
-        """Accept files, each with its name, or none of them."""
+    def submit(
+        self, files: Sequence[tuple[Path, str]], manner: Manner, on_sent: Callable[[int], None]
+    ) -> list[Document]:
+        """Accept files, each with its name, or none of them.
+
+        Where that takes long, `on_sent` is told how many bytes are on their way.
+        """
         ...
 
     def hints(self, documents: Sequence[Document]) -> list[str]:

@@ -56,7 +56,12 @@ class Local:
         limit = Sources(self._data).settings().max_document_bytes
         return Batches(limit, _ANY if manner.key else BATCH, _ANY)
 
-    def submit(self, files: Sequence[tuple[Path, str]], manner: Manner) -> list[Document]:
+    def submit(
+        self,
+        files: Sequence[tuple[Path, str]],
+        manner: Manner,
+        on_sent: Callable[[int], None],  # noqa: ARG002 (a disk is quick)
+    ) -> list[Document]:
         """Accept files, or none of them."""
         return self._fairlead.submit_many(
             manner.customer or "",

@@ -54,10 +54,16 @@ class Remote:
         most = self._me.max_upload_bytes - _ROOM
         return Batches(self._me.max_document_bytes, self._me.max_upload_files, most)
 
-    def submit(self, files: Sequence[tuple[Path, str]], manner: Manner) -> list[Document]:
+    def submit(
+        self, files: Sequence[tuple[Path, str]], manner: Manner, on_sent: Callable[[int], None]
+    ) -> list[Document]:
         """Send files in one request."""
         return self._client.submit_many(
-            files, urgent=manner.urgent, idempotency_key=manner.key, password=manner.password
+            files,
+            urgent=manner.urgent,
+            idempotency_key=manner.key,
+            password=manner.password,
+            on_sent=on_sent,
         )
 
     def hints(self, documents: Sequence[Document]) -> list[str]:  # noqa: ARG002 (a server works)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -23,6 +23,8 @@ from fairlead.intake.names import check_name
 
 Named = tuple[Path, str]
 """A file, and the name that its document is to have."""
+LARGE = 10_000_000
+"""Bytes of which one may want to see how they go."""
 
 
 @click.command("submit")
@@ -151,13 +153,11 @@ def _submit(
 ) -> list[Document]:
     number = sum(map(len, batches))
     accepted: list[Document] = []
-    with progress_bar() if number > 1 else nullcontext() as bar:
-        task = bar.add_task("submitted", total=number) if bar else None
+    with _Bar() if number > 1 or _size(batches[0]) > LARGE else nullcontext() as bar:
         try:
             for batch in batches:
-                accepted += installation.submit(batch, manner)
-                if bar is not None and task is not None:
-                    bar.update(task, completed=len(accepted))
+                tell = bar.begin(number, len(accepted), _size(batch)) if bar else _tell_nobody
+                accepted += installation.submit(batch, manner, tell)
         except (FairleadError, KeyboardInterrupt):
             if accepted:
                 click.echo(
@@ -166,6 +166,37 @@ def _submit(
                 )
             raise
     return accepted
+
+
+def _size(batch: list[Named]) -> int:
+    return sum(path.stat().st_size for path, _ in batch)
+
+
+def _tell_nobody(_sent: int) -> None:
+    """Of what is soon done."""
+
+
+class _Bar:
+    """How many documents were submitted, and how much of those under way has gone out."""
+
+    def __enter__(self) -> _Bar:
+        self._progress = progress_bar()
+        self._task = self._progress.add_task("submitted")
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_raised: object) -> None:
+        self._progress.stop()
+
+    def begin(self, number: int, accepted: int, size: int) -> Callable[[int], None]:
+        """Show how many are accepted, of how many; what comes back shows bytes of the next."""
+
+        def show(sent: int) -> None:
+            words = f"submitted  {min(sent / size, 1):.0%} sent" if sent else "submitted"
+            self._progress.update(self._task, total=number, completed=accepted, description=words)
+
+        show(0)
+        return show
 
 
 def _waited_for(installation: Installation, documents: list[Document]) -> list[Document]:

@@ -129,15 +129,19 @@ class Client:
         urgent: bool = False,
         idempotency_key: str | None = None,
         password: str | None = None,
+        on_sent: Callable[[int], None] = lambda _bytes: None,
     ) -> list[Document]:
-        """Submit documents together, or none, in one request. A pair is a source and its name."""
+        """Submit documents together, or none, in one request. A pair is a source and its name.
+
+        `on_sent` is told how many bytes have gone out.
+        """
         pairs = [each if isinstance(each, tuple) else (each, None) for each in sources]
         if not pairs:
             return []
         fields = {"urgent": "true"} if urgent else {}
         if password is not None:
             fields["password"] = password
-        body = Body([part_of(source, name) for source, name in pairs], fields)
+        body = Body([part_of(source, name) for source, name in pairs], fields, on_sent)
         key = secrets.token_hex(16) if idempotency_key is None else idempotency_key
         headers = body.headers | {"Idempotency-Key": _header(key)}
         answer = self._line.ask("POST", "/v1/documents", content=body, headers=headers)
@@ -318,6 +322,7 @@ class Client:
                     last = told.id or last
                     if told.kind != "end" and told.data:
                         yield reading.event(json.loads(told.data))
+            trials.rest()
 
     # --- customers, for operators ---
 

@@ -23,6 +23,8 @@ from fairlead.errors import (
 CONNECT_SECONDS = 10.0
 SILENCE_SECONDS = 30.0
 """How much longer than an answer its next piece may take: streams say something every 15 s."""
+AWAY = "the server does not answer now; trying again"
+TOO_FAST = "the server asks for fewer requests; waiting"
 _FIRST_WAIT = 0.1
 _LONGEST_WAIT = 2.0
 _AWAY = frozenset([502, 503, 504])
@@ -155,11 +157,18 @@ class Trials:
         try:
             yield
         except httpx.TransportError as error:
-            if not self._may_repeat(error) or not self._pause(None):
+            if not self._may_repeat(error) or not self._pause(AWAY, None):
                 raise NoConnection(_why_lost(self._line.url, error)) from error
         except _Passing as passing:
-            if not self._pause(passing.error.retry_after):
+            is_full = isinstance(passing.error, TooManyRequests)  # then nothing was done
+            words = TOO_FAST if is_full else AWAY
+            may_repeat = self._is_safe or is_full
+            if not may_repeat or not self._pause(words, passing.error.retry_after):
                 raise passing.error from None
+
+    def rest(self) -> None:
+        """Wait a moment before what has ended is begun again."""
+        time.sleep(_FIRST_WAIT)
 
     def _may_repeat(self, error: httpx.TransportError) -> bool:
         if isinstance(error, httpx.LocalProtocolError | httpx.UnsupportedProtocol):
@@ -167,22 +176,22 @@ class Trials:
         never_arrived = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
         return self._line.was_reached and (self._is_safe or never_arrived)
 
-    def _pause(self, wanted: float | None) -> bool:
+    def _pause(self, words: str, wanted: float | None) -> bool:
         """Wait for the next trial; False: patience is at its end."""
         now = time.monotonic()
         wait = self._wait if wanted is None else wanted
-        if self._until is None:
-            self._until = now + self._line.patience
-            self._line.on_trouble("the server does not answer now; trying again")
+        is_first, self._until = self._until is None, self._until or now + self._line.patience
         if now + wait > self._until:
             return False
+        if is_first:
+            self._line.on_trouble(words)
         time.sleep(wait)
         self._wait = min(_LONGEST_WAIT, 2 * self._wait)
         return True
 
 
 class _Passing(Exception):
-    """An error after which the same request may well be answered soon; nothing was done yet."""
+    """An error after which the same request may well be answered soon."""
 
     def __init__(self, error: FairleadError) -> None:
         super().__init__(str(error))

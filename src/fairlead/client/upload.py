@@ -27,8 +27,11 @@ class Part(NamedTuple):
 class Body:
     """A body of documents and fields. Iterating over it reads it anew each time."""
 
-    def __init__(self, parts: Sequence[Part], fields: dict[str, str]) -> None:
+    def __init__(
+        self, parts: Sequence[Part], fields: dict[str, str], on_sent: Callable[[int], None]
+    ) -> None:
         self._parts = parts
+        self._on_sent = on_sent
         self._fields = fields
         self._boundary = secrets.token_hex(16)
 
@@ -41,6 +44,13 @@ class Body:
         return found
 
     def __iter__(self) -> Iterator[bytes]:
+        sent = 0
+        for piece in self._pieces():
+            yield piece
+            sent += len(piece)
+            self._on_sent(sent)
+
+    def _pieces(self) -> Iterator[bytes]:
         for part in self._parts:
             yield self._file_head(part)
             yield from _pieces(part)
