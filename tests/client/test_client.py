@@ -156,6 +156,8 @@ def test_webhooks_are_kept_changed_tried_and_forgotten(data: Path) -> None:
         (lambda client: client.submit(b""), errors.EmptyDocument),
         (lambda client: client.submit(b"x", name="a/b"), errors.InvalidName),
         (lambda client: client.submit("no such file"), errors.UnreadableSource),
+        (lambda client: client.submit(io.StringIO("text")), errors.UsageError),
+        (lambda client: client.submit(123), errors.UsageError),
         (lambda client: client.submit(b"x", idempotency_key="ü"), errors.UsageError),
         (lambda client: client.webhook("never"), errors.UnknownWebhook),
         (lambda client: next(client.events(customer="other")), errors.UsageError),

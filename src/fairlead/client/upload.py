@@ -5,11 +5,11 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from io import BytesIO
+from io import BytesIO, TextIOBase
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from fairlead.errors import EmptyDocument, NoConnection, UnreadableSource
+from fairlead.errors import EmptyDocument, NoConnection, UnreadableSource, UsageError
 
 Source = str | Path | bytes | BinaryIO
 """A document to submit: a path, its bytes, or a file open for reading bytes."""
@@ -85,6 +85,11 @@ def part_of(source: Source, name: str | None) -> Part:
         found = Part(name or "document", lambda: BytesIO(source), len(source))
     elif isinstance(source, str | Path):
         found = _of_path(Path(source), name)
+    elif isinstance(source, TextIOBase) or not hasattr(source, "read"):
+        raise UsageError(
+            "a document is a path, bytes, or a file open for reading bytes, as by open(path, 'rb'); "
+            f"got {type(source).__name__}"
+        )
     else:
         found = _of_file(source, name)
     if found.size == 0:
@@ -95,8 +100,9 @@ def part_of(source: Source, name: str | None) -> Part:
 def _of_path(path: Path, name: str | None) -> Part:
     try:
         if not path.is_file():
-            what = "is not a file; give the path of a file" if path.exists() else "does not exist"
-            raise UnreadableSource(f"{path} {what}")
+            if path.exists():
+                raise UnreadableSource(f"{path} is not a file; give the path of a file")
+            raise UnreadableSource(f"{path} does not exist; check the path")
         path.open("rb").close()
         return Part(name or path.name, lambda: path.open("rb"), path.stat().st_size)
     except (OSError, ValueError) as error:
