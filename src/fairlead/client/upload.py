@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from io import BytesIO, TextIOBase
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple, cast
 
 from fairlead.errors import EmptyDocument, NoConnection, UnreadableSource, UsageError
 
@@ -85,16 +85,21 @@ def part_of(source: Source, name: str | None) -> Part:
         found = Part(name or "document", lambda: BytesIO(source), len(source))
     elif isinstance(source, str | Path):
         found = _of_path(Path(source), name)
-    elif isinstance(source, TextIOBase) or not hasattr(source, "read"):
-        raise UsageError(
-            "a document is a path, bytes, or a file open for reading bytes, as by open(path, 'rb'); "
-            f"got {type(source).__name__}"
-        )
     else:
-        found = _of_file(source, name)
+        found = _of_file(_checked(source), name)
     if found.size == 0:
         raise EmptyDocument(f"{found.name!r} is empty; submit a file that has content")
     return found
+
+
+def _checked(source: object) -> BinaryIO:
+    """The file; types are no help to those who do not check them."""
+    if isinstance(source, TextIOBase) or not hasattr(source, "read"):
+        raise UsageError(
+            "a document is a path, bytes, or a file open for reading bytes, as open(path, 'rb') "
+            f"gives; got {type(source).__name__}"
+        )
+    return cast("BinaryIO", source)
 
 
 def _of_path(path: Path, name: str | None) -> Part:
