@@ -148,7 +148,10 @@ def test_a_client_gets_its_document_although_the_server_died_before_it_answered(
 ) -> None:
     with served_by(DIES_BEFORE_IT_ANSWERS, data, "--workers", "0") as first:
         port = first.port
-        with Client(first.url, first.key("acme")) as client, ThreadPoolExecutor(1) as pool:
+        with (
+            Client(first.url, first.key("acme"), patience=600) as client,
+            ThreadPoolExecutor(1) as pool,
+        ):
             client.me()
             asked = pool.submit(client.submit, b"only once")
             first.process.wait(PATIENT)

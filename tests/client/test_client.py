@@ -349,7 +349,7 @@ def test_blocks_of_a_stream() -> None:
 def test_a_server_that_restarts_is_waited_for(data: Path) -> None:
     with served(data, "--workers", "0") as first:
         key, port = first.key("acme"), first.port
-        client = Client(first.url, key)
+        client = Client(first.url, key, patience=600)
         document = client.submit(b"patience")
         found: list[State] = []
         waiter = threading.Thread(target=lambda: found.append(client.wait(document).state))
