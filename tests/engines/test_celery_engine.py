@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Event
 
@@ -17,6 +17,7 @@ from fleetkit import ENDS, Fleet, every_event, fleet, inversions
 from servers import Server
 
 from fairlead import Fairlead
+from fairlead.core.states import State
 from fairlead.engines.ringer import Ringer
 from fairlead.errors import BrokerUnreachable, UsageError
 
@@ -103,6 +104,38 @@ def test_the_engine_works_on_a_data_folder_too(tmp_path: Path, broker: Server) -
             process.terminate()
             process.wait(60)
         assert fairlead.text(document.id) == "embedded"
+
+
+def test_the_process_that_forks_a_pool_holds_no_file_of_the_installation(
+    tmp_path: Path, broker: Server
+) -> None:
+    """A fork with a SQLite file open would believe to hold its locks, and lose what it writes."""
+    environment = os.environ | {"FAIRLEAD_BROKER": broker.url, "FAIRLEAD_DATA": str(tmp_path)}
+    pools: set[str] = set()
+    with Fairlead(tmp_path) as fairlead:
+        process = subprocess.Popen(
+            [*CELERY, "worker", "-c", "1", "--max-tasks-per-child", "1", "--loglevel", "ERROR"],
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        proc = Path(f"/proc/{process.pid}")
+        try:
+            while len(pools) < 3:
+                fairlead.wait([fairlead.submit("acme", b"x", name="x.txt").id])
+                pools |= set((proc / f"task/{process.pid}/children").read_text().split())
+                assert not [each for each in open_files(proc) if tmp_path in each.parents]
+        finally:
+            process.terminate()
+            process.wait(60)
+        assert {each.state for each in fairlead.documents()} == {State.DONE}
+        assert fairlead.store.problems() == []
+
+
+def open_files(proc: Path) -> Iterator[Path]:
+    for each in (proc / "fd").iterdir():
+        with suppress(FileNotFoundError):
+            yield each.readlink()
 
 
 def test_a_worker_without_a_broker_says_what_is_missing(tmp_path: Path) -> None:

@@ -54,10 +54,14 @@ class Ringer:
         self._thread = Thread(target=self._work, name="fairlead-ringer", daemon=True)
         self._thread.start()
 
-    def close(self) -> None:
-        """End it."""
+    def stop(self) -> None:
+        """Ring no more. Waits for nothing, so it may be called where a signal came in."""
         self._closing.set()
         self._news.set()
+
+    def close(self) -> None:
+        """End it."""
+        self.stop()
         self._thread.join()
         self._store.unwatch(self._news.set)
         self._bell.close()
@@ -70,7 +74,7 @@ class Ringer:
                         self._look()
                         self._news.wait(self._look_seconds)
                         self._news.clear()
-            except (BrokerUnreachable, DataError) as error:
+            except (BrokerUnreachable, DataError, OSError) as error:
                 if self._pause == FIRST_PAUSE:
                     _log.warning("fairlead: %s", error)
                 self._pause = min(LONGEST_PAUSE, 2 * self._pause)
