@@ -192,8 +192,11 @@ class LocalEngine:
         if self._finisher.is_behind():
             return
         self._deal()
+        busy = min(seat.seconds() if seat.claim else 0.0 for seat in self._seats)
+        if self._hand.is_stuck(busy):
+            self._put_back()
         free = sum(seat.is_free for seat in self._seats)
-        wanted = self._hand.wanted(free)
+        wanted = self._hand.wanted(free, busy)
         # If anything may have changed since nothing was left.
         if wanted and self._may_find_work():
             self._renew_limits()
