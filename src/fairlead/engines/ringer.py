@@ -54,14 +54,10 @@ class Ringer:
         self._thread = Thread(target=self._work, name="fairlead-ringer", daemon=True)
         self._thread.start()
 
-    def stop(self) -> None:
-        """Ring no more. Waits for nothing, so it may be called where a signal came in."""
-        self._closing.set()
-        self._news.set()
-
     def close(self) -> None:
         """End it."""
-        self.stop()
+        self._closing.set()
+        self._news.set()
         self._thread.join()
         self._store.unwatch(self._news.set)
         self._bell.close()

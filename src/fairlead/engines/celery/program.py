@@ -1,20 +1,21 @@
 """The program that Celery's workers run: `celery -A fairlead.engines.celery worker`.
 
-Each process of the pool opens the installation that the environment names, after its own start, lets
-messages set its crew to work, and rings beside it. The process that forks a pool opens nothing: a
-fork with a SQLite file open believes to hold locks that it does not have, and what it writes may be
-lost.
+Each process of the pool opens the installation that the environment names, after its own start, and
+lets messages set its crew to work. One of them rings. The process that forks a pool opens nothing:
+a fork with a SQLite file open believes to hold locks that it does not have, and what it writes may
+be lost.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 from pathlib import Path
 from threading import Lock, Thread
 from typing import Any
 
 from celery import Celery, signals
-from celery.concurrency import prefork
+from celery.concurrency import prefork, solo
 
 from fairlead.app import Fairlead
 from fairlead.engines.celery.bell import TASK, make_app
@@ -24,6 +25,7 @@ from fairlead.errors import UsageError
 from fairlead.settings import Sources
 
 DEFAULT_DATA = "fairlead-data"
+TURN = "ringer.lock"
 
 
 class Program:
@@ -42,23 +44,12 @@ class Program:
 
     def join_the_pool(self, **_others: Any) -> None:
         """In each process of a pool, when it starts: Celery ends one that takes long for it."""
-        Thread(target=self.begin_to_ring, name="fairlead-start", daemon=True).start()
+        Thread(target=self._ring_in_turn, name="fairlead-turn", daemon=True).start()
 
     def come_up(self, sender: Any, **_others: Any) -> None:
-        """In the first process, when the worker has come up."""
-        if not isinstance(sender.pool, prefork.TaskPool):
-            self.begin_to_ring()
-
-    def begin_to_ring(self) -> None:
-        """Have a ringer, one for the whole process."""
-        with self._lock:
-            if self._ringer is None:
-                self._ringer = self._installation().ringer()
-
-    def stop_ringing(self, **_others: Any) -> None:
-        """In the first process, when a signal tells the worker to stop: nothing is waited for."""
-        if self._ringer is not None:
-            self._ringer.stop()
+        """In the first process, when the worker has come up: its pool may be threads of it."""
+        if not isinstance(sender.pool, (prefork.TaskPool, solo.TaskPool)):
+            self.join_the_pool()
 
     def leave(self, **_others: Any) -> None:
         """At the end of each process."""
@@ -69,17 +60,25 @@ class Program:
         if crew is not None:
             crew.close()
 
+    def _ring_in_turn(self) -> None:
+        """Ring, as soon as no other pool process at this data folder does: one is enough."""
+        fairlead = self._installation()
+        turn = os.open(fairlead.folder.path / TURN, os.O_RDWR | os.O_CREAT, 0o600)
+        fcntl.flock(turn, fcntl.LOCK_EX)  # until this process ends
+        self._ringer = fairlead.ringer()
+
     def _whole_crew(self) -> Crew:
+        fairlead = self._installation()
         with self._lock:
             if self._crew is None:
-                fairlead = self._installation()
                 self._crew = Crew(lambda: fairlead.engine(workers=1))
             return self._crew
 
     def _installation(self) -> Fairlead:
-        if self._fairlead is None:
-            self._fairlead = Fairlead(self._data, patient=True)
-        return self._fairlead
+        with self._lock:
+            if self._fairlead is None:
+                self._fairlead = Fairlead(self._data, patient=True)
+            return self._fairlead
 
 
 def load() -> Celery:
@@ -96,7 +95,6 @@ def load() -> Celery:
     app.task(name=TASK)(program.claim_next)
     signals.worker_process_init.connect(program.join_the_pool, weak=False)
     signals.worker_ready.connect(program.come_up, weak=False)
-    signals.worker_shutting_down.connect(program.stop_ringing, weak=False)
     signals.worker_process_shutdown.connect(program.leave, weak=False)
     signals.worker_shutdown.connect(program.leave, weak=False)
     return app
