@@ -208,6 +208,29 @@ def test_a_broker_that_comes_back_is_rung_again(tmp_path: Path) -> None:
         ringer.close()
 
 
+DIES_AT_WORK = """
+import os, sys
+from fairlead import Fairlead
+from fairlead.work.liveness import worker_name
+
+with Fairlead(sys.argv[1], settings={"lease": 3600}) as fairlead:
+    fairlead.store.claim(worker_name(1))
+    os._exit(0)
+"""
+
+
+def test_a_ring_for_the_document_of_a_worker_that_died_here(tmp_path: Path) -> None:
+    with Fairlead(tmp_path, settings={"lease": 3600}) as fairlead:
+        document = fairlead.submit("acme", b"x", name="x.txt")
+        subprocess.run([sys.executable, "-c", DIES_AT_WORK, str(tmp_path)], check=True)
+        assert fairlead.document(document.id).state is State.PROCESSING
+        bell = Recorder()
+        ringer = Ringer(fairlead.store, bell)
+        bell.hear()
+        ringer.close()
+        assert bell.asked[0] == 1
+
+
 def test_documents_that_may_not_run_ring_for_nobody(tmp_path: Path) -> None:
     with Fairlead(tmp_path) as fairlead:
         fairlead.submit_many("paused", [(b"x", "x.txt")] * 5)
