@@ -93,7 +93,10 @@ class Life:
     def seen(self) -> Any:
         """All that shows of it, but to whose share the work counts that ends at a cap."""
         ids = [claim.id for claim in self.held]
-        fairness = self.store.fairness()._replace(jain=None, shares=())
+        fairness = self.store.fairness()
+        fairness = fairness._replace(
+            jain=None, shares=(), lane_share=round(fairness.lane_share or 0.0, 9)
+        )
         documents = self.store.documents(limit=1000)
         return ids, documents, self.store.customers(), self.store.tallies(), fairness
 

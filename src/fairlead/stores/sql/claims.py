@@ -98,7 +98,12 @@ def _claim(moment: Moment, turn: _Turn, worker: str) -> tuple[Claim, float]:
 def settle_all(moment: Moment, outcomes: Iterable[tuple[Claim, Outcome]]) -> list[Saved]:
     """Save what became of claims, but those that are no longer the newest of their document."""
     sums = Sums(moment)
-    saved = [_settle(moment, sums, claim, outcome) for claim, outcome in outcomes]
+    saved: list[Saved] = []
+    for claim, outcome in outcomes:
+        saved.append(_settle(moment, sums, claim, outcome))
+        if moment.is_fair and not moment.backlog:  # nobody waits: each end moves the clock
+            sums.write()
+            ledger.rest(moment)
     sums.write()
     return saved
 
