@@ -37,6 +37,7 @@ def documents(
     state: State | None,
     priority: int | None,
     parent: str | None,
+    name: str | None,
     before: str | None,
     limit: int,
 ) -> list[Document]:
@@ -46,6 +47,7 @@ def documents(
         ("d.state = ?", state),
         ("d.priority = ?", priority),
         ("d.parent = (SELECT seq FROM documents WHERE id = ?)", parent),
+        ("instr(lower(d.name), lower(?)) > 0", name),
         (sql("before_document"), before),
     ]
     asked = [(term, value) for term, value in wanted if value is not None]
@@ -84,6 +86,12 @@ def events(
     query = f"{sql('select_events')} WHERE {of_one}e.seq > ? ORDER BY e.seq LIMIT ?"
     values = (after, limit) if customer is None else (customer, after, limit)
     return [rows.event(row) for row in connection.execute(query, values)]
+
+
+def events_of(connection: apsw.Connection, document: str) -> list[Event]:
+    """All events of one document, oldest first."""
+    query = sql("select_events") + f" WHERE e.document = ({sql('seq_of_document')}) ORDER BY e.seq"
+    return [rows.event(row) for row in connection.execute(query, (document,))]
 
 
 def audit(connection: apsw.Connection, before: int | None, limit: int) -> list[Event]:

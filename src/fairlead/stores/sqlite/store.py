@@ -299,6 +299,7 @@ class SqliteStore:
         state: State | None = None,
         priority: int | None = None,
         parent: str | None = None,
+        name: str | None = None,
         before: str | None = None,
         limit: int = 100,
     ) -> list[Document]:
@@ -310,6 +311,7 @@ class SqliteStore:
                 state=state,
                 priority=priority,
                 parent=parent,
+                name=name,
                 before=before,
                 limit=limit,
             )
@@ -335,6 +337,11 @@ class SqliteStore:
         """Events after the one of this number, oldest first; of one customer, if asked."""
         with self._reading() as connection:
             return reading.events(connection, after, limit, customer)
+
+    def events_of(self, document: str) -> list[Event]:
+        """All events of one document, oldest first; none where the id is unknown."""
+        with self._reading() as connection:
+            return reading.events_of(connection, document)
 
     def audit(self, before: int | None = None, limit: int = 100) -> list[Event]:
         """What somebody decided, newest first; `before` is the number of an event."""
