@@ -15,11 +15,19 @@ from starlette.types import ASGIApp
 
 import fairlead
 from fairlead.api import customers, documents, events, health, schemas, webhooks
+from fairlead.api.dashboard import routes as dashboard
 from fairlead.api.guard import Guard, problem_handler
 from fairlead.api.office import Office
 from fairlead.api.problems import Problem
 
-ROUTERS = (documents.router, events.router, customers.router, webhooks.router, health.router)
+ROUTERS = (
+    documents.router,
+    events.router,
+    customers.router,
+    webhooks.router,
+    health.router,
+    *dashboard.ROUTERS,
+)
 """What is served. More comes by adding a router here."""
 
 

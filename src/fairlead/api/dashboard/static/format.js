@@ -1,0 +1,24 @@
+// Numbers and lengths of time, written just as the server writes them.
+
+const { decimal, group, least } = document.documentElement.dataset;
+
+export function number(value) {
+  const [whole, part] = String(Math.abs(value)).split(".");
+  const grouped = Math.abs(value) >= Number(least) ? whole.replace(/\B(?=(\d{3})+$)/g, group) : whole;
+  return (value < 0 ? "−" : "") + grouped + (part ? decimal + part : "");
+}
+
+const SYMBOLS = [[86400, "d"], [3600, "h"], [60, "min"]];
+
+export function span(seconds) {
+  const tenths = Math.round(Math.max(0, seconds) * 10) / 10;
+  if (tenths > 0 && tenths < 10) return tenthsOf(tenths);
+  for (const [size, symbol] of SYMBOLS) {
+    if (tenths >= 2 * size) return `${number(Math.round(tenths / size))} ${symbol}`;
+  }
+  return `${number(Math.round(tenths))} s`;
+}
+
+function tenthsOf(value) {
+  return `${value.toFixed(1).replace(".", decimal)} s`;
+}
