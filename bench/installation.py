@@ -1,4 +1,4 @@
-"""A made-up installation with an hour behind it, for pictures, tests and benches of the dashboard."""
+"""A made-up installation with an hour behind it: for pictures, tests and benches."""
 
 from __future__ import annotations
 

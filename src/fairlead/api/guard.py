@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from fairlead.api.office import Office
 from fairlead.api.problems import Problem, of_ours
 from fairlead.errors import FairleadError
+from fairlead.locale import negotiate
 
 _log = logging.getLogger(__name__)
 
@@ -64,7 +65,7 @@ class Guard:
         problem = as_problem(error, scope)
         if answer.status:  # too late for words
             raise error
-        response = problem.response()
+        response = problem.response(_language(scope))
         if body.is_short and problem.kind != "too-slow":
             await body.drain()  # then the connection can stay
         if not body.is_whole:
@@ -179,6 +180,12 @@ class _Body:
         return Problem(
             "too-large", f"such a request may have {self._limit:,} bytes; send a smaller one"
         )
+
+
+def _language(scope: Scope) -> str:
+    """The language that the caller reads best."""
+    headers: dict[bytes, bytes] = dict(scope["headers"])
+    return negotiate(headers.get(b"accept-language", b"").decode("latin-1"))
 
 
 def _check_query(scope: Scope) -> None:

@@ -11,6 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from fairlead import errors
+from fairlead.locale import translator
 
 MEDIA_TYPE = "application/problem+json"
 TYPE_PREFIX = "urn:fairlead:problem:"
@@ -71,19 +72,22 @@ class Problem(HTTPException):
         self.kind = kind
         self.extra = extra if retry_after is None else extra | {"retry_after": retry_after}
 
-    def response(self) -> Response:
-        """The answer itself."""
+    def response(self, language: str = "en") -> Response:
+        """The answer itself; its title is in this language."""
         return Response(
-            json.dumps(body(self.kind, self.detail, self.extra), ensure_ascii=False),
+            json.dumps(body(self.kind, self.detail, self.extra, language), ensure_ascii=False),
             self.status_code,
             self.headers,
             MEDIA_TYPE,
         )
 
 
-def body(kind: str, detail: str, extra: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """The members of a problem. Texts in other languages would be chosen here."""
-    status, title = KINDS[kind]
+def body(
+    kind: str, detail: str, extra: Mapping[str, Any] | None = None, language: str = "en"
+) -> dict[str, Any]:
+    """The members of a problem."""
+    status, text = KINDS[kind]
+    title = translator(language).say(text)
     known = {"type": TYPE_PREFIX + kind, "title": title, "status": status, "detail": detail}
     return known | dict(extra or {})
 
