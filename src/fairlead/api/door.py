@@ -115,15 +115,14 @@ class Door:
     def hear(self, event: Event) -> None:
         """Forget what a change of keys has made untrue."""
         if event.kind is EventKind.KEY_REVOKED:
-            self.forget()
-            gone = event.data.get("key")
-            kept = {name: each for name, each in self._sessions.items() if each[0].key_id != gone}
-            self._sessions = kept
+            self.revoked(str(event.data.get("key")))
 
-    def forget(self) -> None:
-        """Look at all keys again."""
+    def revoked(self, key_id: str) -> None:
+        """Look at all keys again, and end the sessions of this one."""
         self._changes += 1
         self._known.clear()
+        kept = {name: each for name, each in self._sessions.items() if each[0].key_id != key_id}
+        self._sessions = kept
 
     # --- sessions ---
 

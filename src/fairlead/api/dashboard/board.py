@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from functools import lru_cache, partial
-from time import monotonic
+from time import monotonic, thread_time
 from typing import Any
 
 from fairlead.api.dashboard import past as history
@@ -41,8 +41,9 @@ TICK = 0.25
 """Seconds between two looks at least."""
 SLOW = 2.0
 """Seconds after which figures that change by themselves are looked at again."""
-REST = 40
-"""How many times as long as a look took the board rests after it."""
+REST = 30
+"""How many times as long as a look worked the board rests after it; LONGEST_REST at most."""
+LONGEST_REST = 0.7
 MOST_AT_ONCE = 60
 """Customers that are looked up one by one; of more, all are read together."""
 MOST_DOCUMENTS = 100
@@ -260,23 +261,27 @@ class Board:
             self._bell.clear()
             if not self._viewers or self._held is not None:
                 continue
-            began = monotonic()
             changed, self._changed = self._changed, _Changed(everything=False)
             try:
-                message = await ask(self._look, changed)
+                message, worked = await ask(self._timed_look, changed)
             except FairleadError as error:
                 _log.warning("fairlead: the dashboard cannot be kept up to date: %s", error)
                 self._changed.everything = True
-                message = None
+                message, worked = None, 0.0
             if message is not None:
                 self._publish(message)
-            await asyncio.sleep(max(TICK, REST * (monotonic() - began)))
+            await asyncio.sleep(min(LONGEST_REST, max(TICK, REST * worked)))
 
     def _publish(self, message: Message) -> None:
         self.number = message.number
         self._recent.append(message)
         for viewer in self._viewers:
             viewer.put(message)
+
+    def _timed_look(self, changed: _Changed) -> tuple[Message | None, float]:
+        """A look, and the seconds of work that it took; waiting is not work."""
+        began = thread_time()
+        return self._look(changed), thread_time() - began
 
     def _look(self, changed: _Changed) -> Message | None:
         """In a thread: read what changed, and say how that differs from what was shown."""

@@ -11,6 +11,8 @@ from fairlead.api.dashboard.past import HOUR, LEVELS, STEP, Sample, Step
 WIDTH, HEIGHT = 640, 180
 LEFT, RIGHT, TOP, BOTTOM = 44, 8, 10, 22
 """Room around the field for the words of the axes."""
+THIN = 2
+"""Of many points, every so many are drawn, with the newest one."""
 _NICE = (1, 2, 2.5, 5, 10)
 
 
@@ -94,6 +96,7 @@ def _line(points: Sequence[tuple[float, float]]) -> str:
 def pending_chart(samples: Sequence[Sample], now: float) -> Chart | None:
     """Pending documents by priority, stacked with priority 1 at the bottom, over the last hour."""
     points = [each for each in samples if each.at >= now - HOUR]
+    points = points[(len(points) - 1) % THIN :: THIN] if len(points) > 40 * THIN else points
     if len(points) < 2:
         return None
     highest = max(1, *(sum(each.pending) for each in points))

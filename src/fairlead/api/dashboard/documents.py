@@ -141,7 +141,6 @@ def _look(page: Page, id_: str) -> dict[str, Any]:
         "ahead": said.most_ahead(place.most) if place and place.most and is_operator else None,
         "life": life(events, said, is_operator=is_operator),
         "attempts": attempts(events),
-        "failure": document.error and said.failure(document.error),
         "preview": _preview(page, document),
         "preview_characters": PREVIEW,
         "parts_of": fairlead.documents(parent=id_, limit=PAGE),

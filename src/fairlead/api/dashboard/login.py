@@ -37,7 +37,7 @@ async def login_page(request: Request, token: str | None = None) -> Response:
         if "text/html" not in request.headers.get("accept", ""):
             raise
         return _form(request, words.OLD_LINK, 401)
-    return _with_session(go("/"), session)
+    return _with_session(request, go("/"), session)
 
 
 @router.post("/login")
@@ -49,7 +49,7 @@ async def login(request: Request) -> Response:
     session = await office_of(request).door.login_with_key(form.get("key", [""])[0])
     if session is None:
         return _form(request, words.WRONG_KEY, 401)
-    return _with_session(go(own_path(form.get("next", ["/"])[0])), session)
+    return _with_session(request, go(own_path(form.get("next", ["/"])[0])), session)
 
 
 def _form(request: Request, text: str | None = None, status: int = 200) -> Response:
@@ -58,21 +58,26 @@ def _form(request: Request, text: str | None = None, status: int = 200) -> Respo
     return show(request, "login.html", status=status, said=said, onward=onward)
 
 
-def _with_session(answer: Response, session: str) -> Response:
+def _with_session(request: Request, answer: Response, session: str) -> Response:
+    """A browser has one session: the one that it had ends."""
+    _end_session(request)
     answer.set_cookie(
         COOKIE, session, max_age=SESSION_SECONDS, httponly=True, samesite="strict", path="/"
     )
     return answer
 
 
+def _end_session(request: Request) -> None:
+    office, session = office_of(request), request.cookies.get(COOKIE, "")
+    office.door.logout(session)
+    office.board.end_session(session)
+
+
 @router.post("/logout")
 async def logout(request: Request) -> Response:
     """End the session, here and in its other tabs."""
-    office = office_of(request)
-    await office.door.caller(request)
-    session = request.cookies.get(COOKIE, "")
-    office.door.logout(session)
-    office.board.end_session(session)
+    await office_of(request).door.caller(request)
+    _end_session(request)
     answer = go("/login")
     answer.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
     return answer

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
+import gzip
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -27,6 +27,8 @@ from fairlead.api.problems import KINDS, Problem
 from fairlead.core.explain import Plural
 from fairlead.locale import LANGUAGES, Translator, negotiate, translator
 
+LEAST_PACKED = 2000
+"""Bytes from which a page is compressed."""
 LANGUAGE_COOKIE = "fairlead_language"
 HEADERS = {
     "Content-Security-Policy": (
@@ -154,7 +156,7 @@ def show(
         "marks": {"decimal": decimal, "group": group, "least": least},
         "caller": page.caller if page else None,
         "board_mark": office_of(request).board.mark,
-        "session_mark": hashlib.sha256(page.session.encode()).hexdigest()[:12] if page else "",
+        "holder": page.caller.key_id if page else "",
         "here": here(request),
         "path": request.url.path,
         "states": {code: said.say(text) for code, text in words.STATES.items()},
@@ -186,9 +188,21 @@ class PageRoute(APIRoute):
                 answer = _refused(request, _problem(error, request))
             for name, value in HEADERS.items():
                 answer.headers.setdefault(name, value)
-            return answer
+            return _packed(request, answer)
 
         return handler
+
+
+def _packed(request: Request, answer: Response) -> Response:
+    """The answer, compressed where the browser takes that and it is worth it."""
+    is_text = answer.headers.get("content-type", "").startswith("text/")
+    is_short = not isinstance(answer.body, bytes) or len(answer.body) < LEAST_PACKED
+    if is_text and not is_short and "gzip" in request.headers.get("accept-encoding", ""):
+        answer.body = gzip.compress(bytes(answer.body), 5, mtime=0)
+        answer.headers["content-length"] = str(len(answer.body))
+        answer.headers["content-encoding"] = "gzip"
+        answer.headers["vary"] = "Accept-Encoding"
+    return answer
 
 
 def _problem(error: Exception, request: Request) -> Problem:

@@ -35,9 +35,9 @@ LIFE = {
 }
 """What happened to a document, by the kind of the event."""
 CLASSES = {
-    "light": "light: up to {light} documents an hour",
-    "medium": "medium: up to {heavy} documents an hour",
-    "heavy": "heavy: more than {heavy} documents an hour",
+    "light": "light: up to {light} an hour",
+    "medium": "medium: up to {heavy} an hour",
+    "heavy": "heavy: more than {heavy} an hour",
 }
 SHOWS = {"all": "all customers", "waiting": "those that wait", "paused": "those that are paused"}
 DECISIONS = {

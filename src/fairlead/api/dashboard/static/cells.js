@@ -15,7 +15,7 @@ const WAYS = {
   until: (cell, at) => clock(cell, at),
   span: (cell, seconds) => text(cell, seconds === null ? "–" : span(seconds)),
   flag: (cell, on) => { cell.hidden = !on; return false; },
-  meter: (cell, value) => { cell.value = value ?? 1; return false; },
+  meter: (cell, value) => { cell.hidden = value === null; cell.value = value ?? 1; return false; },
   customer: (cell, name) => link(cell, name, customerAddress),
   document: (cell, name) => text(cell, name),
 };

@@ -1,6 +1,6 @@
 // One stream for all tabs through a shared worker; where there is none, one of this tab's own.
 
-const { mark, session } = document.body.dataset;
+const { mark, holder } = document.body.dataset;
 
 export function connect(tell) {
   if (!window.SharedWorker) {
@@ -9,8 +9,8 @@ export function connect(tell) {
   }
   let worker;
   try {
-    // Named by the session: whoever logs in next gets a worker of its own.
-    worker = new SharedWorker(new URL("worker.js", import.meta.url), { name: session });
+    // Named by the key: who logs in with another one gets a worker of its own.
+    worker = new SharedWorker(new URL("worker.js", import.meta.url), { name: holder });
   } catch {
     direct(tell);
     return;
