@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -10,32 +9,19 @@ from threading import Thread
 
 import httpx
 from apikit import Served
+from bench.browser import browser as opened_browser
+from bench.browser import chromium
 from lxml import html
 from needs import need
-from playwright.sync_api import Browser, Page, sync_playwright
-
-OPTIONS = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
-HTML = {"Accept": "text/html"}
-CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
+from playwright.sync_api import Browser, Page
 
 
 @contextmanager
 def browser() -> Iterator[Browser]:
     """A real browser without a window, with a new profile."""
-    found = next((path for name in CHROMIUMS if (path := shutil.which(name))), None)
-    need(found is not None, "the package chromium")
-    with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=found, args=list(OPTIONS))
+    need(chromium() is not None, "the package chromium")
+    with opened_browser() as opened:
         yield opened
-        opened.close()
 
 
 class Line:

@@ -19,6 +19,8 @@ from fairlead.shapes import event_json
 _log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 0.02
+BUSY_SECONDS = 0.05
+"""Between looks while much happens: fewer of them, with more events in each."""
 PORTION = 500
 MOST_QUEUED = 2000
 """Events that wait for a slow reader before it is dropped."""
@@ -156,14 +158,15 @@ class Hub:
             del self._waiters[document]
 
     def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
-        version, seen = -1, self.seen
-        while not self._stop.wait(LOOK_SECONDS):
+        version, seen, pause = -1, self.seen, LOOK_SECONDS
+        while not self._stop.wait(pause):
+            pause = LOOK_SECONDS
             try:
                 version, before = self._fairlead.store.version(), version
                 if version == before:
                     continue
                 while events := self._fairlead.events(seen, PORTION):
-                    seen = events[-1].seq
+                    seen, pause = events[-1].seq, BUSY_SECONDS
                     loop.call_soon_threadsafe(self._tell, events)
             except FairleadError as error:
                 _log.warning("fairlead: events cannot be read: %s", error)

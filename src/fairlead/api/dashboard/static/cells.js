@@ -32,10 +32,10 @@ const FIELDS = {
 };
 
 /** Shows a value; marks the cell when its text has changed. */
-export function put(cell, value) {
+export function put(cell, value, quietly) {
   const way = WAYS[cell.dataset.as] ?? FIELDS[cell.dataset.f];
   const changed = way ? way(cell, value) : text(cell, shown(value));
-  if (changed && cell.dataset.as !== "since" && cell.dataset.as !== "until") flash(cell);
+  if (changed && !quietly && cell.dataset.as !== "since" && cell.dataset.as !== "until") flash(cell);
 }
 
 function shown(value) {
@@ -75,15 +75,17 @@ export function tick(cell) {
   return text(cell, span(seconds < 10 ? Math.max(0, Math.floor(seconds)) : seconds).replace(/[.,]0 s$/, " s"));
 }
 
+// An animation of its own needs no new layout, as a class that is taken off and put on would.
+const calm = matchMedia("(prefers-reduced-motion: reduce)");
+const dark = matchMedia("(prefers-color-scheme: dark)");
+
 function flash(cell) {
-  cell.classList.remove("changed");
-  void cell.offsetWidth;
-  cell.classList.add("changed");
+  if (!calm.matches) cell.animate({ backgroundColor: [dark.matches ? "#4a421c" : "#fff3c4", "transparent"] }, 1200);
 }
 
 /** Shows the values of a record in all cells of an element. */
-export function fill(element, record) {
+export function fill(element, record, { quietly = false } = {}) {
   for (const cell of element.querySelectorAll("[data-f]")) {
-    if (cell.dataset.f in record) put(cell, record[cell.dataset.f]);
+    if (cell.dataset.f in record) put(cell, record[cell.dataset.f], quietly);
   }
 }

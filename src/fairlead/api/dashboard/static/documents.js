@@ -13,6 +13,10 @@ export class Documents {
     this.button.addEventListener("click", () => this.insert());
   }
 
+  runClocks() {
+    this.table.runClocks();
+  }
+
   show(record) {
     if (this.table.set(record.id, view(record))) return;
     if (!this.most || !this.matches(record) || !this.isNewer(record)) return;

@@ -4,9 +4,9 @@ import { fill, tick } from "./cells.js";
 import { connect } from "./connection.js";
 import { askInPlace } from "./asking.js";
 import { Documents } from "./documents.js";
-import { List, Table, inUse } from "./tables.js";
+import { List, LongTable, Table, inUse } from "./tables.js";
 
-const PER_FRAME = 150;
+const LONG = 200;
 const REFRESH = 2000;
 
 let parts;
@@ -17,13 +17,17 @@ function find() {
   parts = {
     figures: every("[data-figures]"),
     lists: every("[data-list]").map((each) => new List(each)),
-    customers: tables.filter((each) => each.dataset.table === "customers").map((each) => new Table(each)),
+    customers: tables.filter((each) => each.dataset.table === "customers").map(customersTable),
     documents: tables.filter((each) => each.dataset.table === "documents").map((each) => new Documents(each)),
     ofOne: document.querySelector("[data-customer]"),
     ofDocument: document.querySelector("[data-document]"),
     isEmpty: document.querySelector("[data-empty]") !== null,
     step: null,
   };
+}
+
+function customersTable(element) {
+  return element.tBodies[0].rows.length > LONG ? new LongTable(element) : new Table(element);
 }
 
 function show(message) {
@@ -114,14 +118,12 @@ function takeAll(fresh) {
   find();
 }
 
-// Running times go on every second, some in each frame.
+// Running times go on every second.
 function runClocks() {
-  const cells = [...document.querySelectorAll("[data-at]")];
-  const some = (first) => {
-    for (const cell of cells.slice(first, first + PER_FRAME)) tick(cell);
-    if (first + PER_FRAME < cells.length) requestAnimationFrame(() => some(first + PER_FRAME));
-  };
-  if (!document.hidden) some(0);
+  if (!document.hidden) {
+    for (const cell of document.querySelectorAll("[data-at]:not([data-table] *)")) tick(cell);
+    for (const table of [...parts.customers, ...parts.documents]) table.runClocks();
+  }
   if (parts.ofDocument?.dataset.pending) sinceLast();
 }
 

@@ -1,6 +1,6 @@
 // Tables whose rows have keys, and short lists that are shown as a whole.
 
-import { fill } from "./cells.js";
+import { fill, tick } from "./cells.js";
 
 /** Whether somebody points at, or types in, this element: then nothing in it may move. */
 export function inUse(element) {
@@ -43,6 +43,76 @@ export class Table {
       const last = this.body.lastElementChild;
       this.rows.delete(last.dataset.key);
       last.remove();
+    }
+  }
+
+  runClocks() {
+    for (const cell of this.body.querySelectorAll("[data-at]")) tick(cell);
+  }
+}
+
+const LATE = 2000;
+const PER_FRAME = 20;
+const AROUND = 5;
+
+/** A long table: rows that nobody sees are brought up to date some at a time, for each change of
+ *  such a table costs a layout of all of it; and in time when they are scrolled to. */
+export class LongTable extends Table {
+  constructor(element) {
+    super(element);
+    this.late = new Map();
+    this.list = [...this.rows.keys()];
+    this.places = new Map(this.list.map((key, place) => [key, place]));
+    this.look();
+    let asked = false;
+    addEventListener("scroll", () => {
+      if (asked) return;
+      asked = true;
+      requestAnimationFrame(() => {
+        asked = false;
+        this.look();
+        this.runClocks();
+      });
+    }, { passive: true });
+    setInterval(() => requestAnimationFrame(() => this.catchUp()), LATE);
+  }
+
+  // All rows are equally high, so where they lie need not be asked one by one.
+  look() {
+    const { top, height } = this.body.getBoundingClientRect();
+    const each = height / this.list.length;
+    this.from = Math.floor(-top / each) - AROUND;
+    this.to = Math.ceil((innerHeight - top) / each) + AROUND;
+  }
+
+  set(key, record) {
+    if (!this.rows.has(key)) return false;
+    const place = this.places.get(key);
+    if (place >= this.from && place <= this.to) return super.set(key, record);
+    this.late.set(key, { ...this.late.get(key), ...record });
+    return true;
+  }
+
+  add(key, record, prepare, where) {
+    super.add(key, record, prepare, where);
+    this.places.set(key, this.list.push(key) - 1);
+  }
+
+  catchUp() {
+    for (const key of [...this.late.keys()].slice(0, PER_FRAME)) this.settle(key);
+    if (this.late.size) requestAnimationFrame(() => this.catchUp());
+  }
+
+  settle(key) {
+    const record = this.late.get(key);
+    this.late.delete(key);
+    if (record) fill(this.rows.get(key), record, { quietly: true });
+  }
+
+  runClocks() {
+    for (const key of this.list.slice(Math.max(0, this.from), this.to + 1)) {
+      this.settle(key);
+      for (const cell of this.rows.get(key).querySelectorAll("[data-at]")) tick(cell);
     }
   }
 }
