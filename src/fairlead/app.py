@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import random
 import threading
@@ -11,7 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Literal
 
 from fairlead.core.access import Key
 from fairlead.core.classic import Check, ClassicPolicy
@@ -24,7 +25,7 @@ from fairlead.core.states import State
 from fairlead.core.webhooks import DEFAULT_KINDS, Delivery, NewWebhook, Webhook, check_kinds
 from fairlead.datafolder import DataFolder
 from fairlead.engines.local import LocalEngine
-from fairlead.errors import NotReady, UnknownDelivery, UnknownKey, UnknownWebhook
+from fairlead.errors import DamagedData, NotReady, UnknownDelivery, UnknownKey, UnknownWebhook
 from fairlead.files.local import LocalFiles
 from fairlead.ids import new_id
 from fairlead.intake import Intake, Offer, Source
@@ -184,20 +185,30 @@ class Fairlead:
     def text(self, id_: str) -> str:
         """The text of a document that is done."""
         document = self.document(id_)
-        if document.text_key is None or document.text_sha256 is None:
+        if document.text_sha256 is None:
             raise NotReady(_why_no_text(document))
-        return self._texts.read(document.text_key, document.text_sha256).decode()
+        if document.text_key is not None:
+            return self._texts.read(document.text_key, document.text_sha256).decode()
+        return self._short_text(id_, "text", document.text_sha256)
 
     def markdown(self, id_: str) -> str:
         """The document as Markdown, once it is done; where it has no layout, its text."""
         document = self.document(id_)
-        if document.markdown_key is None or document.markdown_sha256 is None:
+        if document.markdown_sha256 is None:
             return self.text(id_)
-        return self._texts.read(document.markdown_key, document.markdown_sha256).decode()
+        if document.markdown_key is not None:
+            return self._texts.read(document.markdown_key, document.markdown_sha256).decode()
+        return self._short_text(id_, "markdown", document.markdown_sha256)
 
-    def text_path(self, document: Document) -> Path | None:
-        """Where the text of a document lies, once it is done."""
-        return None if document.text_key is None else self._texts.path(document.text_key)
+    def _short_text(self, id_: str, which: Literal["text", "markdown"], sha256: str) -> str:
+        """A text that the store keeps itself, after a check of its SHA-256."""
+        found = self.store.short_texts(id_)
+        content: bytes | None = None if found is None else getattr(found, which)
+        if content is None or hashlib.sha256(content).hexdigest() != sha256:
+            raise DamagedData(
+                f"the {which} of document {id_} is not what was stored; restore it from a backup"
+            )
+        return content.decode()
 
     def content(self, id_: str) -> bytes:
         """The document as it was submitted."""

@@ -18,6 +18,7 @@ from fairlead.core.documents import (
     Place,
     Progress,
     Saved,
+    ShortTexts,
     Submission,
     Switched,
     Totals,
@@ -397,6 +398,10 @@ class Store(Protocol):
 
     def known_documents(self, ids: Iterable[str]) -> set[str]:
         """Those of the ids that are documents."""
+        ...
+
+    def short_texts(self, id_: str) -> ShortTexts | None:
+        """The texts of a document that the store keeps itself; None: it keeps none."""
         ...
 
     def known_texts(self, ids: Iterable[str]) -> set[str]:

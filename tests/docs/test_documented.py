@@ -19,7 +19,7 @@ from fairlead.cli import main
 from fairlead.cli.config import shown
 from fairlead.core.documents import EventKind
 from fairlead.demo.samples import samples
-from fairlead.stores.sqlite.claims import WORKER_LOST
+from fairlead.stores.sql.claims import WORKER_LOST
 from fairlead.work.extract import readers
 from fairlead.work.results import AGAIN, FINAL
 

@@ -21,10 +21,13 @@ from fairlead.engines.local import LocalEngine, Stop
 from fairlead.engines.seat import Seat
 from fairlead.errors import FairleadError, MissingExtra, ReadOnlyData
 from fairlead.files.local import LocalFiles
-from fairlead.work.finisher import Finisher
+from fairlead.work.finisher import SHORT_BYTES, Finisher
 from fairlead.work.nursery import Nursery
 from fairlead.work.results import Extraction
 from fairlead.work.sandbox import Sandbox
+
+LONG = b"x" * (SHORT_BYTES + 1)
+"""A document whose text becomes a file."""
 
 
 @pytest.fixture
@@ -124,8 +127,7 @@ def test_twenty_workers_killed_in_mid_work_lose_and_double_nothing(fairlead: Fai
     found = [fairlead.document(each.id) for each in documents]
     assert {each.state for each in found} == {State.DONE}
     assert [each.attempts for each in found] == [1] * 1980 + [2] * 20
-    texts = [path for path in fairlead.folder.texts.rglob("*.txt") if path.is_file()]
-    assert len(texts) == len(documents)
+    assert all(fairlead.text(each.id) for each in documents)
 
 
 def test_a_document_that_kills_its_worker_ends_as_failed(fairlead: Fairlead) -> None:
@@ -284,16 +286,16 @@ def test_documents_of_an_engine_that_was_killed_are_rescued_at_once(tmp_path: Pa
 
 def test_results_do_not_leave_a_trace_of_a_stale_worker(fairlead: Fairlead) -> None:
     """A claim that was taken away while its result was on the way: nothing of it is kept."""
-    document = fairlead.submit("acme", b"mine", name="mine.txt")
+    document = fairlead.submit("acme", LONG, name="mine.txt")
     old = fairlead.store.claim("slow")
     assert old is not None
     fairlead.store.rescue_from("slow")
     fairlead.run_until_idle(workers=1)
     finisher = Finisher(fairlead.store, fairlead._files, fairlead._texts, lambda: None)
-    finisher.add(old, Extraction("text", "stale", {}), 0.1)
+    finisher.add(old, Extraction("text", LONG.decode(), {}), 0.1)
     finisher.close()
     assert finisher.error is None
-    assert fairlead.text(document.id) == "mine"
+    assert fairlead.text(document.id) == LONG.decode()
     assert [path.name for path in fairlead.folder.texts.rglob("*.txt")] == [f"{document.id}.2.txt"]
     assert events_of(fairlead, document).count(EventKind.DONE) == 1
 
@@ -349,7 +351,7 @@ def test_results_that_cannot_be_saved_cost_no_attempt(
     fairlead: Fairlead, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A disk that is full three times must not make documents fail that nobody could save."""
-    document = fairlead.submit("acme", b"hello", name="hello.txt")
+    document = fairlead.submit("acme", LONG, name="hello.txt")
 
     def refuse(*_arguments: object, **_options: object) -> None:
         raise ReadOnlyData("the folder of texts cannot be written")
@@ -362,7 +364,7 @@ def test_results_that_cannot_be_saved_cost_no_attempt(
             found = fairlead.document(document.id)
             assert (found.state, found.attempts) == (State.WAITING, 0)
     fairlead.run_until_idle(workers=1)
-    assert fairlead.text(document.id) == "hello"
+    assert fairlead.text(document.id) == LONG.decode()
 
 
 def test_a_missing_library_ends_the_engine_with_its_name_and_loses_nothing(

@@ -17,7 +17,7 @@ from fairlead.locale import texts as spoken
 from fairlead.locale.catalogue import Entry, catalogue, entries
 from fairlead.locale.formats import FORMATS
 from fairlead.locale.texts import errors
-from fairlead.stores.sqlite.claims import WORKER_LOST
+from fairlead.stores.sql.claims import WORKER_LOST
 from fairlead.work.results import AGAIN, FINAL
 
 

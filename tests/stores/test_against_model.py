@@ -10,7 +10,7 @@ from storemachine import check_against_model
 
 from fairlead.core.classic import ClassicPolicy, Counter
 from fairlead.core.lane import OverdueLane
-from fairlead.stores.sqlite.queries import statements
+from fairlead.stores.sql.queries import statements
 
 
 def test_a_store_agrees_with_the_model(store_factory: StoreFactory) -> None:

@@ -25,7 +25,7 @@ from storekit import (
 from fairlead.core.documents import CustomerSettings
 from fairlead.errors import DataError, PendingCapReached, StoreBusy
 from fairlead.ports import Store
-from fairlead.stores.sqlite.writer import Writer
+from fairlead.stores.sql.writer import Writer
 
 AT_ONCE, EACH = 8, 125
 EXACT = [-number for number in range(AT_ONCE * EACH)]

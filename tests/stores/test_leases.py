@@ -14,7 +14,7 @@ from storekit import (
     submit_one,
 )
 
-from fairlead.core.documents import EventKind, Saved
+from fairlead.core.documents import EventKind, Saved, ShortTexts
 from fairlead.core.retry import RetryRule
 from fairlead.core.states import State
 from fairlead.ports import Store
@@ -55,6 +55,22 @@ def test_a_result_is_kept_whole(store: Store, clock: Clock) -> None:
     assert (document.text_key, document.text_sha256) == (DONE.text_key, DONE.text_sha256)
     assert (document.started_at, document.finished_at) == (clock.now - 3, clock.now)
     assert store.known_texts([claim.id, "no such id"]) == {DONE.text_key}
+
+
+def test_short_texts_are_kept_with_the_end_and_go_with_the_document(store: Store) -> None:
+    submit(store, "acme", 3)
+    first, second, third = store.claim_for(["a", "b", "c"])
+    short = DONE._replace(text_key=None, short=ShortTexts(b"text", b"# text"))
+    store.finish(first, short)
+    store.finish(second, short._replace(short=ShortTexts("t\x00\xe9".encode())))
+    store.finish(third, DONE)
+    assert store.finish(first, short._replace(short=ShortTexts(b"late"))) is STALE
+    assert store.short_texts(first.id) == ShortTexts(b"text", b"# text")
+    assert store.short_texts(second.id) == ShortTexts("t\x00\xe9".encode(), None)
+    assert store.short_texts(third.id) is None
+    assert store.delete(first.id) == []
+    assert store.short_texts(first.id) is None
+    assert store.short_texts(second.id) is not None
 
 
 def test_many_outcomes_are_saved_each_for_itself(store: Store, clock: Clock) -> None:

@@ -26,8 +26,8 @@ from storekit import (
 from fairlead.core.documents import Submission
 from fairlead.core.rules import Rules
 from fairlead.ports import Store
-from fairlead.stores.sqlite import reading
-from fairlead.stores.sqlite.queries import sql
+from fairlead.stores.sql import reading
+from fairlead.stores.sql.queries import sql
 
 RULES = Rules(thresholds=(-1, -2, -4), lane=None)
 

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from threading import Event
 
+import apsw
 import pytest
 
 from fairlead import Fairlead
 from fairlead.core.documents import Claim, Failed
 from fairlead.core.states import State
-from fairlead.errors import DiskFull
+from fairlead.errors import DamagedData, DiskFull
 from fairlead.files.local import LocalFiles
 from fairlead.ports import Opener, Stored
 from fairlead.work import finisher as module
 from fairlead.work.finisher import Finisher
 from fairlead.work.results import Extraction
+
+LONG = "words " * module.SHORT_BYTES
+"""A text that becomes a file."""
 
 
 class FullDisk(LocalFiles):
@@ -70,12 +75,40 @@ def test_all_that_was_taken_over_is_saved_before_it_ends(fairlead: Fairlead) -> 
     assert (failed.state, failed.error, failed.seconds) == (State.FAILED, "damaged", 0.5)
 
 
+def test_short_texts_are_kept_in_the_store_and_long_ones_in_files(fairlead: Fairlead) -> None:
+    finisher = Finisher(fairlead.store, fairlead._files, fairlead._texts, lambda: None)
+    short, marked, long = claims(fairlead, 3)
+    finisher.add(short, Extraction("text", "same", {}, "same"), 0.1)
+    finisher.add(marked, Extraction("html", "Title", {}, "# Title"), 0.1)
+    finisher.add(long, Extraction("html", LONG, {}, f"# {LONG}"), 0.1)
+    finisher.close()
+    assert [fairlead.text(each.id) for each in (short, marked, long)] == ["same", "Title", LONG]
+    expected = ["same", "# Title", f"# {LONG}"]
+    assert [fairlead.markdown(each.id) for each in (short, marked, long)] == expected
+    keys = {f"{long.id}.{long.fence}.{suffix}" for suffix in ("txt", "md")}
+    assert {path.name for path in fairlead.folder.texts.rglob("*") if path.is_file()} == keys
+    assert fairlead.store.known_texts([short.id, marked.id, long.id]) == keys
+    fairlead.delete(long.id)
+    assert not any(path.is_file() for path in fairlead.folder.texts.rglob("*"))
+
+
+def test_a_short_text_that_was_altered_is_not_given_out(fairlead: Fairlead) -> None:
+    finisher = Finisher(fairlead.store, fairlead._files, fairlead._texts, lambda: None)
+    [claim] = claims(fairlead, 1)
+    finisher.add(claim, Extraction("text", "true", {}), 0.1)
+    finisher.close()
+    with closing(apsw.Connection(str(fairlead.folder.database))) as connection:
+        connection.execute("UPDATE short_texts SET text = CAST('false' AS BLOB)")
+    with pytest.raises(DamagedData, match="not what was stored"):
+        fairlead.text(claim.id)
+
+
 def test_what_cannot_be_saved_is_handed_back_with_the_error(fairlead: Fairlead) -> None:
     texts = FullDisk(fairlead.folder.texts)
     woken = Event()
     finisher = Finisher(fairlead.store, fairlead._files, texts, woken.set)
     first, second = claims(fairlead, 2)
-    finisher.add(first, Extraction("text", "a", {}), 0.1)
+    finisher.add(first, Extraction("text", LONG, {}), 0.1)
     woken.wait()
     finisher.add(second, Extraction("text", "b", {}), 0.1)
     finisher.close()
@@ -91,7 +124,7 @@ def test_leases_of_results_on_the_way_are_still_to_be_renewed(
     monkeypatch.setattr(module, "MOST_CHARACTERS", 10)
     finisher = Finisher(fairlead.store, fairlead._files, texts, lambda: None)
     first, second, third = claims(fairlead, 3)
-    finisher.add(first, Extraction("text", "long enough, but at work", {}), 0.1)
+    finisher.add(first, Extraction("text", LONG, {}), 0.1)
     texts.was_asked.wait()
     finisher.add(second, Extraction("text", "0123456789", {}), 0.1)
     assert not finisher.is_behind()

@@ -86,9 +86,7 @@ def list_command(
 def show_command(*, id_: str, data: Path, as_json: bool) -> None:
     """Show all about one document."""
     with existing(data) as fairlead:
-        document = fairlead.document(id_)
-        path = fairlead.text_path(document)
-    shown = document_json(document) | {"text": str(path) if path else None}
+        shown = document_json(fairlead.document(id_))
     if as_json:
         print_json(shown)
         return

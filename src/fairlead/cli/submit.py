@@ -71,7 +71,7 @@ def submit_command(
                 _wait(fairlead, documents)
         finally:  # whoever stops waiting still learns the ids
             now = [fairlead.document(each.id) for each in documents] if wait else documents
-            _print(fairlead, now, as_json=as_json)
+            _print(now, as_json=as_json)
     if any(each.state is State.FAILED for each in now):
         sys.exit(1)
 
@@ -209,15 +209,16 @@ def _of(ids: Container[str | None], events: Iterable[Event]) -> Iterator[Event]:
     return (event for event in events if event.document in ids)
 
 
-def _print(fairlead: Fairlead, documents: list[Document], *, as_json: bool) -> None:
+def _print(documents: list[Document], *, as_json: bool) -> None:
     if as_json:
-        shown = [
-            document_json(each) | {"text": str(path) if path else None}
-            for each in documents
-            for path in [fairlead.text_path(each)]
-        ]
-        print_json({"documents": shown})
+        print_json({"documents": [document_json(each) for each in documents]})
         return
     for each in documents:
-        what = fairlead.text_path(each) or each.detail or f"priority {each.priority}"
-        click.echo(f"{each.id}  {each.state:<10} {safe(each.name)}  {safe(str(what))}")
+        what = each.detail or _amount(each) or f"priority {each.priority}"
+        click.echo(f"{each.id}  {each.state:<10} {safe(each.name)}  {safe(what)}")
+
+
+def _amount(document: Document) -> str | None:
+    """How much was read; None until it is done."""
+    words = document.facts.get("words")
+    return None if words is None else f"{words:,} words"

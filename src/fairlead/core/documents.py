@@ -49,7 +49,8 @@ class Document:
 
     `parent` is the id of the document that it was a part of, `depth` how far it is from the one
     that was submitted. `estimate` is how many seconds of work were expected when it was accepted,
-    `seconds` how many it took, in the attempt that ended it.
+    `seconds` how many it took, in the attempt that ended it. A text that has a hash and no key is
+    in the store itself.
     """
 
     id: str
@@ -196,20 +197,28 @@ class Progress(NamedTuple):
     pages: int
 
 
-class Done(NamedTuple):
-    """The document was read; its text is on disk under `text_key`, and that of its parts too.
+class ShortTexts(NamedTuple):
+    """A document's texts, encoded, where they are short enough for the store to keep them."""
 
-    Without a `markdown_key`, the text is its own Markdown.
+    text: bytes
+    markdown: bytes | None = None
+
+
+class Done(NamedTuple):
+    """The document was read. Its texts come along, or are on disk under their keys.
+
+    Without a `markdown_sha256`, the text is its own Markdown.
     """
 
     kind: str
     facts: Mapping[str, Any]
-    text_key: str
+    text_key: str | None
     text_sha256: str
     seconds: float | None = None
     markdown_key: str | None = None
     markdown_sha256: str | None = None
     parts: tuple[NewDocument, ...] = ()
+    short: ShortTexts | None = None
 
 
 class Failed(NamedTuple):

@@ -1,7 +1,9 @@
 """The local engine: worker processes on this machine, and one process that speaks for them.
 
 The engine claims a document for each free worker, hands it over, and passes results on to the
-finisher. It sleeps until a worker answers, a deadline comes, or something was committed.
+finisher. Where documents are short it claims some more beforehand, so that many share a commit and
+no worker waits for one. It sleeps until a worker answers, a deadline comes, or something was
+committed.
 """
 
 from __future__ import annotations
@@ -12,10 +14,12 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from enum import IntEnum
+from itertools import cycle, islice
 from pathlib import Path
 from threading import RLock
 
 from fairlead.core.documents import Broken, Claim
+from fairlead.engines.hand import Hand
 from fairlead.engines.herald import Herald
 from fairlead.engines.seat import Seat
 from fairlead.errors import FairleadError
@@ -89,6 +93,7 @@ class LocalEngine:
         self._herald = Herald(store)
         self._nursery = Nursery()
         self._seats: list[Seat] = []
+        self._hand = Hand(workers)
         self._stop = Stop.NO
         self._ran_dry = False
         self._version = -1
@@ -124,7 +129,7 @@ class LocalEngine:
     def _is_over(self, *, until_idle: bool) -> bool:
         if self._stop is Stop.NOW:
             return True
-        if any(seat.claim for seat in self._seats):
+        if self._hand.claims or any(seat.claim for seat in self._seats):
             return False
         if self._stop is Stop.DRAIN:
             return True
@@ -134,7 +139,9 @@ class LocalEngine:
         self._keep_leases()  # before a claim, which takes back what ran out while we slept
         if self._stop is Stop.NO:
             self._claim()
-        self._finisher.hurry(hurried=self._ran_dry or self._stop is not Stop.NO)
+        else:
+            self._put_back()
+        self._finisher.hurry(hurried=self._is_somebody_idle() or self._stop is not Stop.NO)
         for key, _ in self._selector.select(self._patience()):
             if isinstance(key.data, Seat):
                 self._hear(key.data)
@@ -148,22 +155,43 @@ class LocalEngine:
     # --- claims ---
 
     def _claim(self) -> None:
-        """Fill the free seats, if anything may have changed since nothing was left."""
-        free = self._free_seats()
-        if not free or self._finisher.is_behind() or not self._may_find_work():
+        """Fill the free seats from the hand, and the hand from the store."""
+        if self._finisher.is_behind():
             return
-        claims = self._store.claim_for([seat.name for seat in free])
-        for seat, claim in zip(free, claims, strict=False):
-            self._start(seat, claim)
-        self._ran_dry = len(claims) < len(free)
+        self._deal()
+        free = sum(seat.is_free for seat in self._seats)
+        wanted = self._hand.wanted(free)
+        # If anything may have changed since nothing was left.
+        if wanted and self._may_find_work():
+            self._renew_limits()
+            names = islice(cycle([seat.name for seat in self._seats]), wanted)
+            claims = self._store.claim_for(list(names))
+            self._hand.claims.extend(claims)
+            self._ran_dry = len(claims) < wanted
+            self._deal()
 
-    def _free_seats(self) -> list[Seat]:
-        """Those ready for a document; one under limits of before first gets a new child."""
+    def _deal(self) -> None:
+        """Give each free worker a document of the hand."""
+        for seat in self._seats:
+            if seat.is_free and self._hand.claims:
+                self._start(seat, self._hand.claims.popleft())
+
+    def _put_back(self) -> None:
+        """Give back what was claimed and not begun."""
+        if self._hand.claims:
+            self._store.release(self._hand.claims)
+            self._hand.claims.clear()
+
+    def _renew_limits(self) -> None:
+        """Workers under limits of before get new children."""
         limits = self._limits()
         for seat in self._seats:
             if seat.is_free and seat.limits != limits:
                 self._reseat(seat)
-        return [seat for seat in self._seats if seat.is_free]
+
+    def _is_somebody_idle(self) -> bool:
+        """Whether a worker is free, and nothing was left for it."""
+        return self._ran_dry and any(seat.is_free for seat in self._seats)
 
     def _may_find_work(self) -> bool:
         """After a claim in vain: only when something was committed since, or time has passed."""
@@ -220,6 +248,7 @@ class LocalEngine:
         """Pass a result on, and make the seat free for the next document."""
         if seat.claim is None or result is None:
             return
+        self._hand.learn(seat.seconds())
         self._finisher.add(seat.claim, result, seat.seconds())
         if isinstance(result, Broken) or seat.is_spent:
             self._reseat(seat)
@@ -251,17 +280,24 @@ class LocalEngine:
 
     def _keep_leases(self) -> None:
         """Say who is here, renew all at hand, and let go of what was cancelled or taken away."""
-        at_work = {seat.claim: seat for seat in self._seats if seat.claim is not None}
-        lost: list[Claim] = []
         if self._is_time_to_renew(self._lease() / 3):
             self._store.attend(self._seats[0].name, self._workers)
-            held = [*at_work, *self._finisher.held()]
-            lost = self._store.renew(held) if held else []
-        elif at_work and self._is_time_to_watch(WATCH_SECONDS):
-            lost = self._store.lost(list(at_work))
+            held = [*self._at_hand(), *self._finisher.held()]
+            self._let_go(self._store.renew(held) if held else [])
+        elif self._is_time_to_watch(WATCH_SECONDS):
+            held = self._at_hand()
+            self._let_go(self._store.lost(held) if held else [])
+
+    def _at_hand(self) -> list[Claim]:
+        """Claims at work, and those not begun."""
+        return [*(seat.claim for seat in self._seats if seat.claim), *self._hand.claims]
+
+    def _let_go(self, lost: list[Claim]) -> None:
         for claim in lost:
-            if claim in at_work:
-                self._reseat(at_work[claim])
+            self._hand.drop(claim)
+        for seat in self._seats:
+            if seat.claim in lost:
+                self._reseat(seat)
 
     # --- waiting and ending ---
 

@@ -1,13 +1,15 @@
 """The finisher: texts to disk and outcomes to the store, many at a time, beside the work.
 
 A worker takes its next document while the result of the last one is being made safe. Results
-gather for a moment and go together: one fsync of the folder, one commit. While that commit waits
+gather for a moment and go together: one fsync of the folder, one commit. Short texts go into that
+commit themselves; only long ones become files. While that commit waits
 for the disk nobody can claim, so there should be few of them; but as soon as a worker has nothing
 to do, results are saved at once, as one of them may be what it waits for.
 """
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -16,17 +18,29 @@ from io import BytesIO
 from threading import Condition, Thread
 from typing import NamedTuple
 
-from fairlead.core.documents import Broken, Claim, Done, Failed, NewDocument, Outcome, Saved
+from fairlead.core.documents import (
+    Broken,
+    Claim,
+    Done,
+    Failed,
+    NewDocument,
+    Outcome,
+    Saved,
+    ShortTexts,
+)
 from fairlead.core.looks import look
 from fairlead.errors import DataError
 from fairlead.ids import new_id
-from fairlead.ports import Files, Store, Stored
+from fairlead.ports import HEAD_BYTES, Files, Store
+from fairlead.work.extract.base import Part
 from fairlead.work.results import Extraction
 
 Result = Extraction | Failed | Broken
 MOST_TOGETHER = 64
 LINGER_SECONDS = 0.1
 """How long results gather while all workers are busy."""
+SHORT_BYTES = 65_536
+"""Up to which length the texts of a document are kept in the store."""
 MOST_CHARACTERS = 50_000_000
 """Text that may wait to be saved before no further document is begun: it is all in memory."""
 
@@ -37,6 +51,18 @@ class Settled(NamedTuple):
     claim: Claim
     result: Result
     seconds: float
+
+
+class Encoded(NamedTuple):
+    """The texts of a document in bytes; the Markdown only where it differs."""
+
+    text: bytes
+    markdown: bytes | None
+
+    @property
+    def is_short(self) -> bool:
+        """Whether the store keeps them itself."""
+        return len(self.text) + len(self.markdown or b"") <= SHORT_BYTES
 
 
 class Finisher:
@@ -67,7 +93,8 @@ class Finisher:
         with self._changed:
             self._queue.append(Settled(claim, result, seconds))
             self._characters += _length(result)
-            self._changed.notify_all()
+            if len(self._queue) == 1 or self._is_time_to_save():  # else it need not wake up
+                self._changed.notify_all()
 
     def hurry(self, *, hurried: bool) -> None:
         """Whether to save results at once, or to let them gather."""
@@ -133,26 +160,16 @@ class Finisher:
 
     def _with_files(self, group: Sequence[Settled]) -> list[tuple[Claim, Outcome]]:
         """Make texts and parts safe, and put their keys in place of them."""
-        read = [each for each in group if isinstance(each.result, Extraction)]
-        texts = self._put(self._texts, [each for one in read for each in _texts_of(one)])
-        parts = {id(each): _named_parts(each) for each in read}
-        files = self._put(
-            self._files,
-            [(key, content) for several in parts.values() for key, _, content in several],
-        )
-        return [
-            (each.claim, _outcome(each, texts, files, parts.get(id(each), []))) for each in group
-        ]
+        texts: list[tuple[str, bytes]] = []
+        parts: list[tuple[str, bytes]] = []
+        outcomes = [(each.claim, _outcome(each, texts, parts)) for each in group]
+        self._put(self._texts, texts)
+        self._put(self._files, parts)
+        return outcomes
 
-    def _put(self, files: Files, contents: Sequence[tuple[str, bytes]]) -> dict[str, Stored]:
-        if not contents:
-            return {}
-        stored = files.put_all([(key, partial(BytesIO, content)) for key, content in contents])
-        return {each.key: each for each in stored}
-
-
-_Parts = list[tuple[str, str, bytes]]
-"""Ids, names and contents of the parts of one document."""
+    def _put(self, files: Files, contents: Sequence[tuple[str, bytes]]) -> None:
+        if contents:
+            files.put_all([(key, partial(BytesIO, content)) for key, content in contents])
 
 
 def _length(result: Result) -> int:
@@ -172,42 +189,46 @@ def _text_keys(done: Done) -> list[str]:
     return [key for key in (done.text_key, done.markdown_key) if key is not None]
 
 
-def _texts_of(settled: Settled) -> list[tuple[str, bytes]]:
-    """The text, and the Markdown where it differs, with their keys."""
-    claim, result, _ = settled
-    assert isinstance(result, Extraction)  # noqa: S101 (the caller chose these)
-    texts = [(_text_key(claim), result.text.encode())]
-    if result.markdown is not None and result.markdown != result.text:
-        texts.append((_text_key(claim, "md"), result.markdown.encode()))
-    return texts
-
-
-def _named_parts(settled: Settled) -> _Parts:
-    assert isinstance(settled.result, Extraction)  # noqa: S101 (the caller chose these)
-    now = time.time()  # an id only has to be new, and roughly in order
-    return [(new_id(now), part.name, part.content) for part in settled.result.parts]
-
-
 def _outcome(
-    settled: Settled, texts: dict[str, Stored], files: dict[str, Stored], parts: _Parts
+    settled: Settled, texts: list[tuple[str, bytes]], parts: list[tuple[str, bytes]]
 ) -> Outcome:
+    """What the store is told. What is to become a file is added to `texts` and `parts`."""
     claim, result, seconds = settled
     if isinstance(result, Broken) and claim.broke_before:
         result = Failed(result.code, result.detail)  # it was alone: there is nobody else to blame
     if not isinstance(result, Extraction):
         return result._replace(seconds=seconds)
-    text, markdown = texts[_text_key(claim)], texts.get(_text_key(claim, "md"))
+    encoded = _encoded(result)
+    keys = (None, None) if encoded.is_short else (_text_key(claim), _text_key(claim, "md"))
+    texts += [
+        (key, content)
+        for key, content in zip(keys, encoded, strict=True)
+        if key is not None and content is not None
+    ]
+    named = [(new_id(time.time()), part) for part in result.parts]  # they only have to be new
+    parts += [(key, part.content) for key, part in named]
     return Done(
         kind=result.kind,
         facts={"kind": result.kind, **result.facts, "seconds": round(seconds, 3)},
-        text_key=text.key,
-        text_sha256=text.sha256,
+        text_key=keys[0],
+        text_sha256=_sha256(encoded.text),
         seconds=seconds,
-        markdown_key=markdown and markdown.key,
-        markdown_sha256=markdown and markdown.sha256,
-        parts=tuple(_part(files[key], name) for key, name, _ in parts),
+        markdown_key=keys[1] if encoded.markdown is not None else None,
+        markdown_sha256=None if encoded.markdown is None else _sha256(encoded.markdown),
+        parts=tuple(_new_document(key, part) for key, part in named),
+        short=ShortTexts(*encoded) if encoded.is_short else None,
     )
 
 
-def _part(stored: Stored, name: str) -> NewDocument:
-    return NewDocument(stored.key, name, stored.size, stored.sha256, look=look(stored.head))
+def _encoded(result: Extraction) -> Encoded:
+    differs = result.markdown is not None and result.markdown != result.text
+    return Encoded(result.text.encode(), (result.markdown or "").encode() if differs else None)
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _new_document(key: str, part: Part) -> NewDocument:
+    size, sha256 = len(part.content), _sha256(part.content)
+    return NewDocument(key, part.name, size, sha256, look=look(part.content[:HEAD_BYTES]))

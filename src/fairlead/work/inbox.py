@@ -12,6 +12,7 @@ _READ_BYTES = 262_144
 _READS_AT_ONCE = 16  # a child that never stops writing must not keep its parent reading
 _NAME_AND_LENGTH = MAX_NAME_BYTES + 2
 _MOST_PAGES = 10**9
+_TAGS = {tag.value: tag for tag in Tag}
 
 
 class BadFrame(Exception):
@@ -96,9 +97,9 @@ class Inbox:
 
     def _checked(self, number: int, length: int) -> Tag:
         """The tag of a frame, as soon as its length is known to be possible."""
-        if number not in self._longest:
+        tag = _TAGS.get(number)
+        if tag is None:
             raise BadFrame("it wrote what is no frame")
-        tag = Tag(number)
         if length > self._longest[tag]:
             raise BadFrame(f"a frame of {length} bytes is longer than allowed")
         return tag

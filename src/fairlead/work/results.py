@@ -6,7 +6,7 @@ import json
 import math
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 from fairlead.core.documents import Broken, Failed
@@ -30,6 +30,8 @@ _ERROR_KEYS = frozenset(["error", "detail", "kind"])
 
 # Short of this, no answer can grow to much in memory.
 _HARMLESS_BYTES = 1_000_000
+# JSON of ours is at most this much longer than any other of the same value (1e15 is the worst).
+_MOST_GROWTH = 8
 _STRING = re.compile(rb'"[^"]*"?')  # it cannot fail once begun, so it never goes back
 
 
@@ -62,7 +64,7 @@ def parse_answer(
         answer = _load(raw)
         if "error" in answer:
             return _failure(answer)
-        return _extraction(answer)._replace(parts=tuple(_part(*each) for each in parts))
+        return _extraction(answer, len(raw))._replace(parts=tuple(_part(*each) for each in parts))
     except _BadAnswer as error:
         return Broken("bad-answer", f"The reading process gave an improper answer: {error}.")
 
@@ -108,7 +110,8 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no JSON")
 
 
-def _extraction(answer: dict[str, Any]) -> Extraction:
+def _extraction(answer: dict[str, Any], length: int) -> Extraction:
+    """The answer checked; `length` is that of its JSON."""
     _require(answer.keys() == _ANSWER_KEYS, "it has other fields than an answer")
     kind, text, facts = answer["kind"], answer["text"], answer["facts"]
     markdown = answer["markdown"]
@@ -117,9 +120,10 @@ def _extraction(answer: dict[str, Any]) -> Extraction:
     is_marked = markdown is None or (isinstance(markdown, str) and _is_clean(markdown))
     _require(is_marked, "its Markdown is not clean text")
     _require(isinstance(facts, dict), "its facts are no object")
-    _check_value(facts, depth=1)
-    size = len(json.dumps(facts, ensure_ascii=False).encode())
-    _require(size <= MAX_FACTS_BYTES, "its facts are too long")
+    _check_facts(facts)
+    if length - len(text) > MAX_FACTS_BYTES // _MOST_GROWTH:
+        size = len(json.dumps(facts, ensure_ascii=False).encode())
+        _require(size <= MAX_FACTS_BYTES, "its facts are too long")
     return Extraction(kind, text, facts, None if markdown == text else markdown)
 
 
@@ -153,6 +157,8 @@ def _is_kind(value: object) -> bool:
 
 
 def _is_clean(text: str) -> bool:
+    if text.isascii():
+        return "\x00" not in text
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -160,33 +166,37 @@ def _is_clean(text: str) -> bool:
     return "\x00" not in text
 
 
-def _check_value(value: object, *, depth: int) -> None:
+def _check_facts(facts: dict[str, Any]) -> None:
     """Refuse what a store could not keep, or what is nested or spread too far."""
-    check = _CHECKS.get(type(value))
-    _require(check is not None and check(value), "a fact has an improper value")
-    _require(depth <= MAX_DEPTH, "its facts are nested too deeply")
-    for inner in _inner(value):
-        # A plain value in the deepest object is no further level.
-        _check_value(inner, depth=depth + isinstance(inner, dict | list))
+    level: list[object] = [facts]
+    for _ in range(MAX_DEPTH):
+        level = [inner for value in level for inner in _checked_inner(value)]
+        if not level:
+            return
+    raise _BadAnswer("its facts are nested too deeply")
 
 
-def _inner(value: object) -> Iterator[object]:
+def _checked_inner(value: object) -> list[object]:
+    """What is nested in an object or a list, once its plain values are found to be proper."""
     if isinstance(value, dict):
-        yield from value
-        yield from value.values()
+        plain_values, is_short = [*value, *value.values()], len(value) <= MAX_KEYS
     elif isinstance(value, list):
-        yield from value
+        plain_values, is_short = value, len(value) <= MAX_FACTS_BYTES
+    _require(is_short and all(map(_is_proper, plain_values)), "a fact has an improper value")
+    return [each for each in plain_values if isinstance(each, dict | list)]
 
 
-_CHECKS: dict[type, Callable[[Any], bool]] = {
-    dict: lambda value: len(value) <= MAX_KEYS,
-    list: lambda value: len(value) <= MAX_FACTS_BYTES,
-    str: _is_clean,
-    int: lambda value: abs(value) <= _MAX_INTEGER,
-    float: math.isfinite,
-    bool: lambda _: True,
-    type(None): lambda _: True,
-}
+def _is_proper(value: object) -> bool:
+    match value:
+        case str():
+            return _is_clean(value)
+        case bool() | None | dict() | list():
+            return True
+        case int():
+            return abs(value) <= _MAX_INTEGER
+        case float():
+            return math.isfinite(value)
+    return False
 
 
 def _require(condition: bool, otherwise: str) -> None:  # noqa: FBT001 - reads like assert

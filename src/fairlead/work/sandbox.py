@@ -80,6 +80,7 @@ class Sandbox:
         self._process: Process | None = None
         self._jobs = -1
         self._answers = -1
+        self._cpu_seconds = 0
         self._inbox = Inbox(self.limits)
 
     def start(self) -> None:
@@ -222,11 +223,14 @@ class Sandbox:
         It is set from here, where the child cannot undo it. The deadline holds in any case.
         """
         with contextlib.suppress(OSError):
-            used = time.clock_gettime(~self.pid << 3)  # the clock of that process: its CPU time
+            pid = self.pid
+            used = time.clock_gettime(~pid << 3)  # the clock of that process: its CPU time
             seconds = math.ceil(used) + max(1, math.ceil(self.limits.seconds))
-            _, hard = resource.prlimit(self.pid, resource.RLIMIT_CPU)
-            soft = seconds if hard == resource.RLIM_INFINITY else min(seconds, hard)
-            resource.prlimit(self.pid, resource.RLIMIT_CPU, (soft, hard))
+            if seconds != self._cpu_seconds:
+                _, hard = resource.prlimit(pid, resource.RLIMIT_CPU)
+                soft = seconds if hard == resource.RLIM_INFINITY else min(seconds, hard)
+                resource.prlimit(pid, resource.RLIMIT_CPU, (soft, hard))
+                self._cpu_seconds = seconds
 
     def _greet(self, raw: bytes) -> None:
         # Before its first document the child is as trustworthy as this code.

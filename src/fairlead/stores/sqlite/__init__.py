@@ -1,5 +1,5 @@
 """The embedded store: one SQLite file, several processes."""
 
-from fairlead.stores.sqlite.store import SqliteStore
+from fairlead.stores.sqlite.embedded import SqliteStore
 
 __all__ = ["SqliteStore"]

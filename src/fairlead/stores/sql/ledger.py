@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from fairlead.core.costs import Learnt, Row, estimate, learn
+from fairlead.core.costs import Learnt, Row, estimate
 from fairlead.core.fair import FairRule, Placed, Tags
-from fairlead.stores.sqlite.moment import Moment
-from fairlead.stores.sqlite.queries import sql
-from fairlead.stores.sqlite.rows import THOUSANDTHS, tags_from
+from fairlead.stores.sql.moment import Moment
+from fairlead.stores.sql.queries import sql
+from fairlead.stores.sql.rows import THOUSANDTHS, tags_from
 
 
 class Account(NamedTuple):
@@ -56,8 +56,7 @@ def charge(moment: Moment, rule: FairRule, customer: int, costs: Iterable[float]
 
 
 def correct(moment: Moment, customer: int, *, estimated: float, actual: float) -> None:
-    """Put what the work really took in the place of the estimate."""
-    moment.connection.execute(sql("work_done"), (customer, actual))
+    """Charge what the work really took in the place of the estimate."""
     if not moment.is_fair:
         return
     account = account_of(moment, customer)
@@ -129,14 +128,6 @@ def estimated(moment: Moment, row: Row) -> float:
         return estimate(row, {row.doublings: Learnt(*exact)})
     known = moment.connection.execute(sql("cost_rows"), row[:2])
     return estimate(row, {each[0]: Learnt(*each[1:]) for each in known})
-
-
-def learnt(moment: Moment, row: Row, seconds: float) -> None:
-    """Remember how long a document took."""
-    known = moment.connection.execute(sql("cost_row"), row).fetchone()
-    after = learn(None if known is None else Learnt(*known), seconds)
-    moment.connection.execute(sql("save_cost"), (*row, *after))
-    moment.connection.execute(sql("saw_length"), (seconds,))
 
 
 def _last_waiting(moment: Moment, account: Account) -> float | None:

@@ -6,23 +6,22 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-import apsw
-
 from fairlead.core.access import Key, Tally
 from fairlead.core.documents import Customer, Document, Event, Place, Totals
 from fairlead.core.fairness import Fairness, Overdue, Share, jain_index
 from fairlead.core.forecast import Arrived, Flow, Pair, Running
 from fairlead.core.states import State
 from fairlead.errors import UnknownCustomer, UnknownDocument, UnknownKey
-from fairlead.stores.sqlite import rows
-from fairlead.stores.sqlite.moment import Moment
-from fairlead.stores.sqlite.queries import sql
+from fairlead.stores.sql import rows
+from fairlead.stores.sql.connection import Connection
+from fairlead.stores.sql.moment import Moment
+from fairlead.stores.sql.queries import sql
 
 MOST_NAMED = 5
 """How many of the customers ahead are named."""
 
 
-def document(connection: apsw.Connection, id_: str) -> Document:
+def document(connection: Connection, id_: str) -> Document:
     """The document of this id."""
     row = connection.execute(sql("select_document") + " WHERE d.id = ?", (id_,)).fetchone()
     if row is None:
@@ -31,7 +30,7 @@ def document(connection: apsw.Connection, id_: str) -> Document:
 
 
 def documents(
-    connection: apsw.Connection,
+    connection: Connection,
     *,
     customer: str | None,
     state: State | None,
@@ -47,7 +46,7 @@ def documents(
         ("d.state = ?", state),
         ("d.priority = ?", priority),
         ("d.parent = (SELECT seq FROM documents WHERE id = ?)", parent),
-        ("instr(lower(d.name), lower(?)) > 0", name),
+        ("lower(d.name) LIKE lower(?) ESCAPE '\\'", name and _containing(name)),
         (sql("before_document"), before),
     ]
     asked = [(term, value) for term, value in wanted if value is not None]
@@ -57,7 +56,13 @@ def documents(
     return [rows.document(row) for row in connection.execute(query, values)]
 
 
-def customer(connection: apsw.Connection, name: str) -> Customer:
+def _containing(part: str) -> str:
+    """A pattern for texts that have this in them, whatever its characters mean in patterns."""
+    escaped = part.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    return f"%{escaped}%"
+
+
+def customer(connection: Connection, name: str) -> Customer:
     """The customer of this name."""
     row = connection.execute(sql("select_customer") + " WHERE c.name = ?", (name,)).fetchone()
     if row is None:
@@ -70,15 +75,13 @@ def unknown_customer(name: str) -> UnknownCustomer:
     return UnknownCustomer(f"customer {name!r} is not known; see: fairlead customers list")
 
 
-def customers(connection: apsw.Connection) -> list[Customer]:
+def customers(connection: Connection) -> list[Customer]:
     """All customers, by name."""
     query = sql("select_customer") + " ORDER BY c.name"
     return [rows.customer(row) for row in connection.execute(query)]
 
 
-def events(
-    connection: apsw.Connection, after: int, limit: int, customer: str | None
-) -> list[Event]:
+def events(connection: Connection, after: int, limit: int, customer: str | None) -> list[Event]:
     """Events after the one of this number, oldest first."""
     of_one = (
         "" if customer is None else "e.customer = (SELECT id FROM customers WHERE name = ?) AND "
@@ -88,13 +91,13 @@ def events(
     return [rows.event(row) for row in connection.execute(query, values)]
 
 
-def events_of(connection: apsw.Connection, document: str) -> list[Event]:
+def events_of(connection: Connection, document: str) -> list[Event]:
     """All events of one document, oldest first."""
     query = sql("select_events") + f" WHERE e.document = ({sql('seq_of_document')}) ORDER BY e.seq"
     return [rows.event(row) for row in connection.execute(query, (document,))]
 
 
-def audit(connection: apsw.Connection, before: int | None, limit: int) -> list[Event]:
+def audit(connection: Connection, before: int | None, limit: int) -> list[Event]:
     """What somebody decided, newest first."""
     query = sql("select_events") + (
         " WHERE e.actor IS NOT NULL AND e.seq < ? ORDER BY e.seq DESC LIMIT ?"
@@ -103,7 +106,7 @@ def audit(connection: apsw.Connection, before: int | None, limit: int) -> list[E
     return [rows.event(row) for row in connection.execute(query, (newest, limit))]
 
 
-def key(connection: apsw.Connection, id_: str) -> Key:
+def key(connection: Connection, id_: str) -> Key:
     """The key of this id."""
     row = connection.execute(sql("select_access_keys") + " WHERE k.id = ?", (id_,)).fetchone()
     if row is None:
@@ -116,30 +119,30 @@ def unknown_key(id_: str) -> UnknownKey:
     return UnknownKey(f"no key has the id {id_!r}; see: fairlead keys list")
 
 
-def keys(connection: apsw.Connection) -> list[Key]:
+def keys(connection: Connection) -> list[Key]:
     """All keys, oldest first."""
     query = sql("select_access_keys") + " ORDER BY k.created_at, k.id"
     return [Key(*row) for row in connection.execute(query)]
 
 
-def tallies(connection: apsw.Connection) -> list[Tally]:
+def tallies(connection: Connection) -> list[Tally]:
     """How many documents of each priority are in each state."""
     return [Tally(*row) for row in connection.execute(sql("tallies"))]
 
 
-def deleted_customer(connection: apsw.Connection, id_: str) -> str | None:
+def deleted_customer(connection: Connection, id_: str) -> str | None:
     """Whose document of this id was deleted; None: none was."""
     name: str | None = connection.execute(sql("deleted_customer"), (id_,)).get
     return name
 
 
-def totals(connection: apsw.Connection) -> Totals:
+def totals(connection: Connection) -> Totals:
     """How much there is, over all customers."""
     row = connection.execute(sql("totals")).fetchone()
     return Totals(*row) if row else Totals(0, 0, 0)
 
 
-def place(connection: apsw.Connection, id_: str) -> Place | None:
+def place(connection: Connection, id_: str) -> Place | None:
     """What goes before a document, as things stand; None where it is not in the queue."""
     row = connection.execute(sql("place_of_document"), (id_,)).fetchone()
     if row is None:
@@ -205,13 +208,13 @@ def flow(moment: Moment) -> Flow:
     )
 
 
-def known_documents(connection: apsw.Connection, ids: Iterable[str]) -> set[str]:
+def known_documents(connection: Connection, ids: Iterable[str]) -> set[str]:
     """Those of the ids that are documents."""
     found = connection.execute(sql("known_documents"), (json.dumps(list(ids)),))
     return {row[0] for row in found}
 
 
-def known_texts(connection: apsw.Connection, ids: Iterable[str]) -> set[str]:
+def known_texts(connection: Connection, ids: Iterable[str]) -> set[str]:
     """The keys of the texts that belong to these documents."""
     found = connection.execute(sql("known_texts"), (json.dumps(list(ids)),))
     return {key for row in found for key in row if key is not None}

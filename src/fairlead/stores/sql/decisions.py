@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 from fairlead.core.documents import CustomerSettings, EventKind
 from fairlead.core.states import Action, State, after
 from fairlead.errors import PendingCapReached, UnknownDocument
-from fairlead.stores.sqlite import ledger, line, rows
-from fairlead.stores.sqlite.acceptance import add_customer
-from fairlead.stores.sqlite.moment import NOBODY, Moment
-from fairlead.stores.sqlite.queries import sql
-from fairlead.stores.sqlite.reading import known_texts, unknown_customer
+from fairlead.stores.sql import ledger, line, rows
+from fairlead.stores.sql.acceptance import add_customer
+from fairlead.stores.sql.moment import NOBODY, Moment
+from fairlead.stores.sql.queries import sql
+from fairlead.stores.sql.reading import known_texts, unknown_customer
 
 
 class _Found(NamedTuple):
@@ -33,11 +33,13 @@ def cancel(moment: Moment, id_: str) -> None:
     after(found.state, Action.CANCEL)
     moment.connection.execute(sql("cancel_document"), (moment.now, found.document))
     was_waiting = found.state is State.WAITING
-    line.refresh(moment, found.customer, waiting=-was_waiting, processing=was_waiting - 1)
+    worked = 0.0 if found.started_at is None else max(0.0, moment.now - found.started_at)
+    line.refresh(
+        moment, found.customer, waiting=-was_waiting, processing=was_waiting - 1, work=worked
+    )
     if found.started_at is None:
         ledger.give_back(moment, found.customer, found.estimate)
     else:
-        worked = max(0.0, moment.now - found.started_at)
         ledger.correct(moment, found.customer, estimated=found.estimate, actual=worked)
     moment.tell(EventKind.CANCELLED, found.customer, found.document)
 
@@ -54,6 +56,7 @@ def delete(moment: Moment, id_: str) -> list[str]:
         cancel(moment, id_)
     texts = known_texts(moment.connection, [id_])
     moment.connection.execute(sql("bury_document"), (found.document, moment.now))
+    moment.connection.execute(sql("forget_texts"), (found.document,))
     moment.connection.execute(sql("delete_document"), (found.document,))
     moment.tell(EventKind.DELETED, found.customer, found.document)
     return sorted(texts)

@@ -1,17 +1,13 @@
-"""The embedded store: the truth in one SQLite file that several processes may hold open."""
+"""Everything a store does, for any database that speaks SQL."""
 
 from __future__ import annotations
 
 import logging
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
-from pathlib import Path
-from threading import Lock
 from typing import TypeVar
-
-import apsw
 
 from fairlead.core.access import Key, Tally
 from fairlead.core.documents import (
@@ -24,6 +20,7 @@ from fairlead.core.documents import (
     Place,
     Progress,
     Saved,
+    ShortTexts,
     Submission,
     Switched,
     Totals,
@@ -34,7 +31,7 @@ from fairlead.core.forecast import Flow
 from fairlead.core.rules import PolicyName, Rules
 from fairlead.core.states import State
 from fairlead.ports import Outbox
-from fairlead.stores.sqlite import (
+from fairlead.stores.sql import (
     acceptance,
     claims,
     decisions,
@@ -43,11 +40,11 @@ from fairlead.stores.sqlite import (
     reading,
     together,
 )
-from fairlead.stores.sqlite.database import connect, our_words, prepare
-from fairlead.stores.sqlite.moment import Moment
-from fairlead.stores.sqlite.outbox import SqliteOutbox
-from fairlead.stores.sqlite.queries import sql
-from fairlead.stores.sqlite.writer import Writer
+from fairlead.stores.sql.connection import Connection
+from fairlead.stores.sql.moment import Moment
+from fairlead.stores.sql.outbox import SqlOutbox
+from fairlead.stores.sql.queries import sql
+from fairlead.stores.sql.writer import Writer
 
 T = TypeVar("T")
 E = TypeVar("E")
@@ -55,33 +52,39 @@ E = TypeVar("E")
 _log = logging.getLogger(__name__)
 
 
-class SqliteStore:
+class SqlStore(ABC):
     """All methods may be called from any thread.
 
     `clock` gives the time and `rules` the rules in force; both are asked inside each write, so
-    that the order of the times is the order of the commits.
+    that the order of the times is the order of the commits. A subclass brings its database.
     """
 
     def __init__(
-        self, path: Path, *, rules: Callable[[], Rules], clock: Callable[[], float]
+        self, writer: Writer, *, rules: Callable[[], Rules], clock: Callable[[], float]
     ) -> None:
-        prepare(path)
-        self._path = path
+        self._writer = writer
         self._rules = rules
         self._clock = clock
-        self._writer = Writer(path)
-        self._readers: deque[apsw.Connection] = deque()
-        self._watcher = connect(path)
-        self._watching = Lock()
         self._asked_for: PolicyName | None = None
-        self.outbox: Outbox = SqliteOutbox(self._write, self._reading)
+        self.outbox: Outbox = SqlOutbox(self._write, self._reading)
 
+    # --- what a database brings ---
+
+    @abstractmethod
     def close(self) -> None:
-        """Close all connections."""
-        self._writer.close()
-        self._watcher.close()
-        while self._readers:
-            self._readers.pop().close()
+        """Let go of the database."""
+
+    @abstractmethod
+    def version(self) -> int:
+        """A number that changes when anything was committed, by any process."""
+
+    @abstractmethod
+    def _reading(self) -> AbstractContextManager[Connection]:
+        """A connection that nobody else uses meanwhile, and that sees one moment throughout."""
+
+    @abstractmethod
+    def _damage(self, connection: Connection) -> list[str]:
+        """What the database itself finds wrong with its files."""
 
     # --- acceptance ---
 
@@ -102,7 +105,7 @@ class SqliteStore:
         actions = [partial(self._accept_one, submission=each) for each in submissions]
         return self._writer.run_each(actions)
 
-    def _accept_one(self, connection: apsw.Connection, submission: Submission) -> list[Document]:
+    def _accept_one(self, connection: Connection, submission: Submission) -> list[Document]:
         return self._act(connection, acceptance.accept, submission)
 
     # --- work ---
@@ -117,16 +120,12 @@ class SqliteStore:
         A claim need not survive a power cut: nobody would be left to work on it.
         """
         self._follow_the_settings()
-        return self._writer.run(lambda c: list(self._claims(c, workers)), durable=False)
+        return self._writer.run(lambda c: self._claims(c, workers), durable=False)
 
-    def _claims(self, connection: apsw.Connection, workers: Sequence[str]) -> Iterator[Claim]:
-        for worker in workers:
-            if not claims.may_find(connection, self._clock()):
-                return  # and nothing is written: who waits for a change is not woken by it
-            claim = self._act(connection, claims.claim, worker)
-            if claim is None:
-                return
-            yield claim
+    def _claims(self, connection: Connection, workers: Sequence[str]) -> list[Claim]:
+        if not claims.may_find(connection, self._clock()):
+            return []  # and nothing is written: who waits for a change is not woken by it
+        return self._act(connection, claims.claim_all, workers)
 
     def renew(self, held: Sequence[Claim]) -> list[Claim]:
         """Lengthen the leases; return the claims that are held no more."""
@@ -152,7 +151,7 @@ class SqliteStore:
 
     def finish_all(self, outcomes: Sequence[tuple[Claim, Outcome]]) -> list[Saved]:
         """Save many outcomes in one transaction."""
-        return self._write_each(lambda moment, each: claims.settle(moment, *each), outcomes)
+        return self._write(lambda moment: claims.settle_all(moment, outcomes))
 
     def release(self, held: Sequence[Claim]) -> list[Saved]:
         """Give back claims on which nothing was decided; the attempts do not count."""
@@ -254,7 +253,7 @@ class SqliteStore:
 
     def _act(
         self,
-        connection: apsw.Connection,
+        connection: Connection,
         action: Callable[..., T],
         *things: object,
         by: str | None = None,
@@ -265,7 +264,7 @@ class SqliteStore:
         ledger.rest(moment)
         return result
 
-    def _at(self, connection: apsw.Connection) -> Moment:
+    def _at(self, connection: Connection) -> Moment:
         return Moment.at(connection, self._rules(), self._clock())
 
     def _follow_the_settings(self) -> None:
@@ -387,15 +386,16 @@ class SqliteStore:
         with self._reading() as connection:
             return not connection.execute(sql("runnable")).get
 
-    def version(self) -> int:
-        """A number that changes when anything was committed, by any process."""
-        with self._watching:
-            return int(self._watcher.pragma("data_version"))
-
     def known_documents(self, ids: Iterable[str]) -> set[str]:
         """Those of the ids that are documents."""
         with self._reading() as connection:
             return reading.known_documents(connection, ids)
+
+    def short_texts(self, id_: str) -> ShortTexts | None:
+        """The texts of a document that the store keeps itself; None: it keeps none."""
+        with self._reading() as connection:
+            found = connection.execute(sql("short_texts"), (id_,)).fetchone()
+            return None if found is None else ShortTexts(*found)
 
     def known_texts(self, ids: Iterable[str]) -> set[str]:
         """The keys of the texts that belong to these documents."""
@@ -405,13 +405,13 @@ class SqliteStore:
     def problems(self) -> list[str]:
         """What is wrong with the database, for the doctor; empty when all is well."""
         with self._reading() as connection:
-            found = [row[0] for row in connection.execute("PRAGMA quick_check(10)")]
+            damage = self._damage(connection)
             wrong = [row[0] for row in connection.execute(sql("miscounted_customers"))]
             accounts = [row[0] for row in connection.execute(sql("miscounted_accounts"))]
             line = connection.execute(sql("miscounted_line")).get
             tally = connection.execute(sql("miscounted_tallies")).get
         return [
-            *(each for each in found if each != "ok"),
+            *damage,
             *(
                 f"the numbers kept for customer {name!r} differ from its documents"
                 for name in wrong
@@ -443,19 +443,3 @@ class SqliteStore:
         """The work of late, from which starts are forecast."""
         with self._reading() as connection:
             return reading.flow(Moment.read(connection, self._rules(), self._clock()))
-
-    @contextmanager
-    def _reading(self) -> Iterator[apsw.Connection]:
-        """A connection that nobody else uses meanwhile, and that sees one moment throughout."""
-        with our_words(self._path):
-            try:
-                connection = self._readers.pop()
-            except IndexError:
-                connection = connect(self._path)
-            try:
-                connection.execute("BEGIN")
-                yield connection
-            finally:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
-                self._readers.append(connection)

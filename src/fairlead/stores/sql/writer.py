@@ -6,17 +6,15 @@ it done when they get the lock. A lone writer pays nothing for it.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from pathlib import Path
+from contextlib import AbstractContextManager
 from threading import Lock
 from typing import Any, Generic, TypeVar
 
-import apsw
-
 from fairlead.errors import StoreBusy
-from fairlead.stores.sqlite.database import connect, our_words
+from fairlead.stores.sql.connection import Connection
 
 T = TypeVar("T")
 MOST_TOGETHER = 256
@@ -25,7 +23,7 @@ MOST_TOGETHER = 256
 class _Write(Generic[T]):
     """One caller's write and what became of it."""
 
-    def __init__(self, action: Callable[[apsw.Connection], T], *, durable: bool) -> None:
+    def __init__(self, action: Callable[[Connection], T], *, durable: bool) -> None:
         self.action = action
         self.durable = durable
         self.has_run = False
@@ -33,11 +31,11 @@ class _Write(Generic[T]):
         self.error: Exception | None = None
         self.result: T
 
-    def run(self, connection: apsw.Connection) -> None:
+    def run(self, connection: Connection) -> None:
         self.result = self.action(connection)
         self.has_run = True
 
-    def run_beside_others(self, connection: apsw.Connection) -> None:
+    def run_beside_others(self, connection: Connection) -> None:
         """Run in a savepoint of its own, so that its error undoes nothing of the others."""
         connection.execute("SAVEPOINT one")
         try:
@@ -55,27 +53,16 @@ class _Write(Generic[T]):
         return self.result
 
 
-def _result_or_error(write: _Write[Any], path: Path) -> Any:
-    try:
-        with our_words(path):
-            return write.outcome()
-    except Exception as error:  # for the caller to raise
-        return error
+class Writer(ABC):
+    """The one connection of a process that writes. A subclass says how its database does it."""
 
-
-class Writer:
-    """The one connection of a process that writes."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._connection = connect(path)
-        self._is_durable = True
+    def __init__(self) -> None:
         self._lock = Lock()
         self._queue: deque[_Write[Any]] = deque()
         self.commits = 0
         self.writes = 0
 
-    def run(self, action: Callable[[apsw.Connection], T], *, durable: bool = True) -> T:
+    def run(self, action: Callable[[Connection], T], *, durable: bool = True) -> T:
         """Run the action in a transaction; return when it is committed.
 
         `durable=False` skips the wait for the disk. The commit is then atomic and seen by all
@@ -84,14 +71,45 @@ class Writer:
         """
         write = _Write(action, durable=durable)
         self._settle([write])
-        with our_words(self._path):
+        with self._our_words():
             return write.outcome()
 
-    def run_each(self, actions: Sequence[Callable[[apsw.Connection], T]]) -> list[T | Exception]:
+    def run_each(self, actions: Sequence[Callable[[Connection], T]]) -> list[T | Exception]:
         """Run many actions that share commits, each done or undone on its own."""
         writes = [_Write(action, durable=True) for action in actions]
         self._settle(writes)
-        return [_result_or_error(write, self._path) for write in writes]
+        return [self._result_or_error(write) for write in writes]
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the connection; what was committed stays."""
+
+    @abstractmethod
+    def _our_words(self) -> AbstractContextManager[None]:
+        """Turns the database's errors into Fairlead's."""
+
+    @abstractmethod
+    def _begin(self, *, durable: bool) -> Connection:
+        """Begin a transaction in which nobody else writes."""
+
+    @abstractmethod
+    def _end(self, *, durable: bool) -> None:
+        """Commit; if it is to be durable, return when it is safe."""
+
+    @abstractmethod
+    def _is_in_transaction(self) -> bool:
+        """Whether what was begun has not ended."""
+
+    @abstractmethod
+    def _roll_back(self) -> None:
+        """Undo what was begun, if there is anything left to undo."""
+
+    def _result_or_error(self, write: _Write[Any]) -> Any:
+        try:
+            with self._our_words():
+                return write.outcome()
+        except Exception as error:  # for the caller to raise
+            return error
 
     def _settle(self, writes: Sequence[_Write[Any]]) -> None:
         for write in writes:
@@ -104,11 +122,6 @@ class Writer:
                         "look whether it was done, then try again"
                     )
                 self._settle_next_batch()
-
-    def close(self) -> None:
-        """Close the connection; what was committed stays."""
-        with self._lock:
-            self._connection.close()
 
     def _settle_next_batch(self) -> None:
         batch = [self._queue.popleft() for _ in range(min(len(self._queue), MOST_TOGETHER))]
@@ -125,30 +138,22 @@ class Writer:
                 write.is_settled = True
 
     def _commit(self, batch: list[_Write[Any]]) -> None:
-        self._set_durable(durable=any(write.durable for write in batch))
-        self._connection.execute("BEGIN IMMEDIATE")
+        durable = any(write.durable for write in batch)
+        connection = self._begin(durable=durable)
         if len(batch) == 1:
-            batch[0].run(self._connection)
+            batch[0].run(connection)
         else:
             for write in batch:
-                write.run_beside_others(self._connection)
-        self._connection.execute("COMMIT")
+                write.run_beside_others(connection)
+        self._end(durable=durable)
         self.commits += 1
         self.writes += len(batch)
 
     def _is_committed(self, batch: list[_Write[Any]]) -> bool:
         """Whether an interruption came too late to undo anything."""
-        return all(write.has_run for write in batch) and not self._connection.in_transaction
-
-    def _set_durable(self, *, durable: bool) -> None:
-        if durable != self._is_durable:
-            level = "FULL" if durable else "NORMAL"
-            self._connection.execute(f"PRAGMA synchronous = {level}")
-            self._is_durable = durable
+        return all(write.has_run for write in batch) and not self._is_in_transaction()
 
     def _undo(self, batch: list[_Write[Any]], error: Exception) -> None:
         for write in batch:  # first of all: nobody may take an undone write for a done one
             write.error = write.error or error
-        with suppress(apsw.ConnectionClosedError):
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
+        self._roll_back()

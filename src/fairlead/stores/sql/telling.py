@@ -6,37 +6,41 @@ So a delivery is there exactly when its event is: none is lost in a crash, none 
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
-import apsw
-
-from fairlead.core import webhooks
-from fairlead.core.documents import EventKind
 from fairlead.core.shown import document_json, moment
-from fairlead.stores.sqlite import rows
-from fairlead.stores.sqlite.queries import sql
+from fairlead.stores.sql import rows
+from fairlead.stores.sql.connection import Connection
+from fairlead.stores.sql.queries import sql
+
+
+class Asked(NamedTuple):
+    """A webhook, and the kinds of events that it asked for."""
+
+    id: str
+    kinds: list[str]
+
+
+def asked(connection: Connection, customer: int) -> list[Asked]:
+    """The webhooks of a customer that are told of anything."""
+    found = connection.execute(sql("webhooks_told"), (customer,)).fetchall()
+    return [Asked(id_, json.loads(kinds)) for id_, kinds in found]
 
 
 def tell_webhooks(
-    connection: apsw.Connection, now: float, kind: EventKind, customer: int, document: int | None
+    connection: Connection, now: float, told: Iterable[str], kind: str, document: int
 ) -> None:
-    """Make a delivery for each webhook of the customer that asked for events of this kind."""
-    name = webhooks.KINDS.get(kind)
-    if name is None or document is None:
-        return
-    found: list[rows.Row] = connection.execute(sql("webhooks_told"), (customer,)).fetchall()
-    asked = [id_ for id_, kinds in found if name in json.loads(kinds)]
-    if not asked:
-        return
+    """Make a delivery of this kind for each of the webhooks."""
     row = connection.execute(sql("select_document") + " WHERE d.seq = ?", (document,)).fetchone()
     assert row is not None  # noqa: S101 (it was changed in this transaction)
     shown = document_json(rows.document(row))
-    for webhook in asked:
-        add_delivery(connection, now, webhook, name, shown, document=shown["id"])
+    for webhook in told:
+        add_delivery(connection, now, webhook, kind, shown, document=shown["id"])
 
 
 def add_delivery(
-    connection: apsw.Connection,
+    connection: Connection,
     now: float,
     webhook: str,
     kind: str,

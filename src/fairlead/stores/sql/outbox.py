@@ -7,8 +7,6 @@ from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager
 from typing import Protocol, TypeVar
 
-import apsw
-
 from fairlead.core.documents import EventKind, Saved
 from fairlead.core.webhooks import (
     LEASE,
@@ -25,11 +23,12 @@ from fairlead.core.webhooks import (
     next_delay,
 )
 from fairlead.errors import InvalidWebhook, UnknownDelivery, UnknownWebhook
-from fairlead.stores.sqlite.decisions import find_customer
-from fairlead.stores.sqlite.moment import Moment
-from fairlead.stores.sqlite.queries import sql
-from fairlead.stores.sqlite.rows import Row
-from fairlead.stores.sqlite.telling import add_delivery
+from fairlead.stores.sql.connection import Connection
+from fairlead.stores.sql.decisions import find_customer
+from fairlead.stores.sql.moment import Moment
+from fairlead.stores.sql.queries import sql
+from fairlead.stores.sql.rows import Row
+from fairlead.stores.sql.telling import add_delivery
 
 T = TypeVar("T")
 
@@ -44,11 +43,11 @@ class Write(Protocol):
         ...
 
 
-class SqliteOutbox:
+class SqlOutbox:
     """Every change is one transaction of the store."""
 
     def __init__(
-        self, write: Write, reading: Callable[[], AbstractContextManager[apsw.Connection]]
+        self, write: Write, reading: Callable[[], AbstractContextManager[Connection]]
     ) -> None:
         self._write = write
         self._reading = reading
@@ -239,7 +238,7 @@ def _disable(moment: Moment, sending: Sending, because: str) -> None:
         moment.tell(EventKind.WEBHOOK_DISABLED, customer, webhook=sending.webhook, because=because)
 
 
-def _webhook(connection: apsw.Connection, id_: str) -> Webhook:
+def _webhook(connection: Connection, id_: str) -> Webhook:
     row = connection.execute(sql("select_webhook") + " WHERE w.id = ?", (id_,)).fetchone()
     if row is None:
         raise UnknownWebhook(f"no webhook has the id {id_!r}; list those there are")
@@ -251,7 +250,7 @@ def _webhook_of(row: Row) -> Webhook:
     return Webhook(id_, customer, url, tuple(json.loads(kinds)), bool(enabled), *others)
 
 
-def _delivery(connection: apsw.Connection, id_: str) -> Delivery:
+def _delivery(connection: Connection, id_: str) -> Delivery:
     query = sql("select_delivery") + " WHERE seq = ?"
     row = connection.execute(query, (_number_in(id_),)).fetchone()
     if row is None or row[0] != id_:

@@ -6,8 +6,6 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-import apsw
-
 from fairlead.core.costs import Look, row_of
 from fairlead.core.documents import (
     Broken,
@@ -21,10 +19,12 @@ from fairlead.core.documents import (
     Saved,
 )
 from fairlead.core.parts import Family
-from fairlead.stores.sqlite import ledger, line, rows
-from fairlead.stores.sqlite.acceptance import Origin, accept_parts
-from fairlead.stores.sqlite.moment import Moment
-from fairlead.stores.sqlite.queries import sql
+from fairlead.stores.sql import ledger, line, rows
+from fairlead.stores.sql.acceptance import Origin, accept_parts
+from fairlead.stores.sql.connection import Connection
+from fairlead.stores.sql.moment import Moment
+from fairlead.stores.sql.queries import sql
+from fairlead.stores.sql.sums import Sums
 
 WORKER_LOST = "worker-lost"
 
@@ -52,45 +52,68 @@ class _Held(NamedTuple):
     depth: int
 
 
-def may_find(connection: apsw.Connection, now: float) -> bool:
+def may_find(connection: Connection, now: float) -> bool:
     """Whether a claim would find something, or something to put right."""
     return bool(connection.execute(sql("may_find"), (now,)).get)
 
 
-def claim(moment: Moment, worker: str) -> Claim | None:
-    """The next document for a free worker; None: nothing may run now."""
+def claim_all(moment: Moment, workers: Iterable[str]) -> list[Claim]:
+    """The next document for each of the free workers, while there are any."""
     queue_due_retries(moment)
     rescue(moment, moment.connection.execute(sql("expired_leases"), (moment.now,)).fetchall())
     _watch_the_bound(moment)
-    turn = _choose(moment)
-    if turn is None:
-        return None
+    found: list[Claim] = []
+    lane_work = all_work = 0.0
+    for worker in workers:
+        turn = _choose(moment)
+        if turn is None:
+            break
+        claim, cost = _claim(moment, turn, worker)
+        found.append(claim)
+        all_work += cost
+        lane_work += cost if turn.tag is None else 0.0
+    if found:
+        state = (moment.credit, moment.clock.value, lane_work, all_work)
+        moment.connection.execute(sql("save_turns"), state)
+    return found
+
+
+def _claim(moment: Moment, turn: _Turn, worker: str) -> tuple[Claim, float]:
+    """The document whose turn it is, and what it costs."""
     lease = (worker, moment.now + moment.rules.lease, moment.now, turn.document)
     row: rows.Row | None = moment.connection.execute(sql("claim_document"), lease).fetchone()
     assert row is not None  # noqa: S101 (chosen in this transaction)
     *fields, broke_before, estimate = row
     # The columns come in the order of its fields.
     found = Claim(*fields)._replace(broke_before=bool(broke_before))
-    _save_turn(moment, turn, estimate if moment.is_fair else 1.0)
+    cost = estimate if moment.is_fair else 1.0
+    _take_turn(moment, turn, cost)
     line.refresh(moment, turn.customer, waiting=-1, processing=1, started_at=moment.now)
     details = {"fence": found.fence, "worker": worker}
     details |= {"lane": True} if turn.tag is None else {}
     moment.tell(EventKind.CLAIMED, turn.customer, turn.document, **details)
-    return found
+    return found, cost
 
 
-def settle(moment: Moment, claim: Claim, outcome: Outcome) -> Saved:
-    """Save what became of a claim, unless it is no longer the newest one of its document."""
+def settle_all(moment: Moment, outcomes: Iterable[tuple[Claim, Outcome]]) -> list[Saved]:
+    """Save what became of claims, but those that are no longer the newest of their document."""
+    sums = Sums(moment)
+    saved = [_settle(moment, sums, claim, outcome) for claim, outcome in outcomes]
+    sums.write()
+    return saved
+
+
+def _settle(moment: Moment, sums: Sums, claim: Claim, outcome: Outcome) -> Saved:
     held = _held(moment, claim.id, claim.fence)
     if held is None:
         return Saved.STALE
     match outcome:
         case Done():
-            _finish(moment, held, outcome)
+            _finish(moment, sums, held, outcome)
         case Failed():
-            _fail(moment, held, outcome)
+            _fail(moment, sums, held, outcome)
         case Broken():
-            _try_again(moment, held, outcome)
+            _try_again(moment, sums, held, outcome)
     return Saved.SAVED
 
 
@@ -133,14 +156,16 @@ def renew(moment: Moment, held: Iterable[Claim]) -> list[Claim]:
 def rescue(moment: Moment, lost: Iterable[rows.Row]) -> int:
     """Put documents whose worker is gone back into the queue; fail those that had every try."""
     number = 0
+    sums = Sums(moment)
     for document, customer, attempts, worker in lost:
         number += 1
         if moment.rules.retry.delay(attempts) is None:
             detail = f"its worker died {attempts} times while reading it"
-            _end(moment, document, customer, Failed(WORKER_LOST, detail))
+            _end(moment, sums, document, customer, Failed(WORKER_LOST, detail))
         else:
             _requeue(moment, document, customer, attempts_back=0)
             moment.tell(EventKind.RESCUED, customer, document, worker=worker)
+    sums.write()
     return number
 
 
@@ -202,18 +227,13 @@ def _choose(moment: Moment) -> _Turn | None:
     return _first_in_line(moment)
 
 
-def _save_turn(moment: Moment, turn: _Turn, cost: float) -> None:
+def _take_turn(moment: Moment, turn: _Turn, cost: float) -> None:
     """Settle the lane's credit and move the clock; a turn through the lane does not move it."""
-    lane, credit, clock = moment.lane, moment.credit, moment.clock
-    by_lane = turn.tag is None
-    if lane is not None:
-        credit = (lane.spend if by_lane else lane.earn)(credit, cost)
+    if moment.lane is not None:
+        settle = moment.lane.spend if turn.tag is None else moment.lane.earn
+        moment.credit = settle(moment.credit, cost)
     if moment.is_fair and turn.tag is not None:
-        clock = moment.rules.fair().claimed(clock, turn.tag)
-    moment.credit, moment.clock = credit, clock
-    moment.connection.execute(
-        sql("save_turn"), (credit, clock.value, cost if by_lane else 0.0, cost)
-    )
+        moment.clock = moment.rules.fair().claimed(moment.clock, turn.tag)
 
 
 def _first_in_line(moment: Moment) -> _Turn | None:
@@ -250,7 +270,7 @@ def _held(moment: Moment, id_: str, fence: int) -> _Held | None:
     return None if row is None else _Held(*row)
 
 
-def _finish(moment: Moment, held: _Held, done: Done) -> None:
+def _finish(moment: Moment, sums: Sums, held: _Held, done: Done) -> None:
     parts = _taken_parts(moment, held, done.parts)
     left_out = len(done.parts) - len(parts)
     facts = dict(done.facts) | ({"parts_left_out": left_out} if left_out else {})
@@ -262,10 +282,13 @@ def _finish(moment: Moment, held: _Held, done: Done) -> None:
             *(done.seconds, moment.now, held.document),
         ),
     )
-    _reckon(moment, held, done.seconds)
-    line.refresh(moment, held.customer, processing=-1)
+    if done.short is not None:
+        moment.connection.execute(sql("keep_texts"), (held.document, *done.short))
+    _reckon(moment, sums, held, done.seconds)
+    sums.count(held.customer, processing=-1)
     moment.tell(EventKind.DONE, held.customer, held.document, seconds=done.seconds)
     if parts:
+        sums.write()  # they are accepted by what holds without the one they come from
         root = held.document if held.root is None else held.root
         origin = Origin(held.document, root, held.depth + 1)
         accept_parts(moment, held.customer, parts, origin)
@@ -285,40 +308,42 @@ def _taken_parts(
     return [part._replace(urgent=bool(held.urgent)) for part in parts[:number]]
 
 
-def _fail(moment: Moment, held: _Held, failed: Failed) -> None:
-    _reckon(moment, held, failed.seconds)
-    _end(moment, held.document, held.customer, failed)
+def _fail(moment: Moment, sums: Sums, held: _Held, failed: Failed) -> None:
+    _reckon(moment, sums, held, failed.seconds)
+    _end(moment, sums, held.document, held.customer, failed)
 
 
-def _end(moment: Moment, document: int, customer: int, failed: Failed) -> None:
+def _end(moment: Moment, sums: Sums, document: int, customer: int, failed: Failed) -> None:
     code, detail, kind, seconds = failed
     moment.connection.execute(
         sql("fail_document"), (kind, code, detail, seconds, moment.now, document)
     )
-    line.refresh(moment, customer, processing=-1)
+    sums.count(customer, processing=-1)
     moment.tell(EventKind.FAILED, customer, document, error=code, seconds=seconds)
 
 
-def _try_again(moment: Moment, held: _Held, broken: Broken) -> None:
+def _try_again(moment: Moment, sums: Sums, held: _Held, broken: Broken) -> None:
     code, detail, seconds = broken
     delay = moment.rules.retry.delay(held.attempts)
     if delay is None:
-        _fail(moment, held, Failed(code, detail, seconds=seconds))
+        _fail(moment, sums, held, Failed(code, detail, seconds=seconds))
         return
     if seconds is not None:  # what a broken attempt took is work all the same
+        sums.work(held.customer, seconds)
         ledger.correct(moment, held.customer, estimated=0.0, actual=seconds)
     moment.connection.execute(
         sql("delay_document"), (moment.now + delay, code, detail, held.document)
     )
-    line.refresh(moment, held.customer, waiting=1, processing=-1)
+    sums.count(held.customer, waiting=1, processing=-1)
     moment.tell(EventKind.RETRIED, held.customer, held.document, error=code, delay=delay)
 
 
-def _reckon(moment: Moment, held: _Held, seconds: float | None) -> None:
+def _reckon(moment: Moment, sums: Sums, held: _Held, seconds: float | None) -> None:
     """Charge what the work took, and learn from it."""
     if seconds is not None:
+        sums.work(held.customer, seconds)
         ledger.correct(moment, held.customer, estimated=held.estimate, actual=seconds)
-        ledger.learnt(moment, row_of(Look(held.shape, held.pages), held.size), seconds)
+        sums.learn(row_of(Look(held.shape, held.pages), held.size), seconds)
 
 
 def _requeue(moment: Moment, document: int, customer: int, *, attempts_back: int) -> None:

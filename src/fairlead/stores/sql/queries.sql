@@ -61,7 +61,8 @@ UPDATE customers SET
 WHERE id = ?1;
 
 -- name: count_for_account
-UPDATE accounts SET waiting = waiting + ?2, processing = processing + ?3
+UPDATE accounts SET
+  waiting = waiting + ?2, processing = processing + ?3, done_since = done_since + ?4
 WHERE id = (SELECT account FROM customers WHERE id = ?1);
 
 -- name: line_state
@@ -76,16 +77,15 @@ UPDATE line_state SET clock = ?, clock_at = ?, ideal = ?;
 -- name: save_clock
 UPDATE line_state SET clock = ?;
 
--- name: save_turn
+-- name: save_turns
 UPDATE line_state SET
   lane_credit = ?, clock = ?, lane_work = lane_work + ?, all_work = all_work + ?;
 
 -- name: save_policy
 UPDATE line_state SET policy = ?, lane_credit = 0, lane_work = 0, all_work = 0;
 
--- name: saw_length
--- The longest document of late: one that was longer fades away over some thousand others.
-UPDATE line_state SET longest = max(?, longest * 0.9995);
+-- name: save_longest
+UPDATE line_state SET longest = ?;
 
 -- name: backlog
 SELECT backlog FROM line_state;
@@ -124,10 +124,6 @@ FROM customers c JOIN accounts a ON a.id = c.account WHERE c.id = ?;
 
 -- name: save_tags
 UPDATE accounts SET finish = ?, last_tag = ?, submitted_at = ? WHERE id = ?;
-
--- name: work_done
-UPDATE accounts SET done_since = done_since + ?2
-WHERE id = (SELECT account FROM customers WHERE id = ?1);
 
 -- name: highest_finish
 -- Of the accounts of which nothing waits.
@@ -191,6 +187,15 @@ UPDATE documents SET
   markdown_sha256 = ?, seconds = ?, finished_at = ?,
   worker = NULL, lease_until = NULL, error = NULL, detail = NULL, password = NULL
 WHERE seq = ?;
+
+-- name: keep_texts
+INSERT INTO short_texts (document, text, markdown) VALUES (?, ?, ?);
+
+-- name: short_texts
+SELECT text, markdown FROM short_texts WHERE document = (SELECT seq FROM documents WHERE id = ?);
+
+-- name: forget_texts
+DELETE FROM short_texts WHERE document = ?;
 
 -- name: fail_document
 UPDATE documents SET

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import cast
-
-import apsw
 
 from fairlead.core.documents import EventKind
 from fairlead.core.fair import Clock
 from fairlead.core.fairness import start_bound
 from fairlead.core.lane import OverdueLane
 from fairlead.core.rules import PolicyName, Rules
-from fairlead.stores.sqlite.queries import sql
-from fairlead.stores.sqlite.rows import THOUSANDTHS, data_text
-from fairlead.stores.sqlite.telling import tell_webhooks
+from fairlead.core.webhooks import KINDS
+from fairlead.stores.sql.connection import Connection
+from fairlead.stores.sql.queries import sql
+from fairlead.stores.sql.rows import THOUSANDTHS, data_text
+from fairlead.stores.sql.telling import Asked, asked, tell_webhooks
 
 NOBODY = 0
 """The customer of an event that is about the whole installation."""
@@ -24,7 +24,7 @@ NOBODY = 0
 class Moment:
     """What every change of the store needs to know, with the clocks brought to now."""
 
-    connection: apsw.Connection
+    connection: Connection
     rules: Rules
     now: float
     policy: PolicyName
@@ -36,9 +36,10 @@ class Moment:
     workers: int
     longest: float
     actor: str | None = None
+    webhooks: dict[int, list[Asked]] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, connection: apsw.Connection, rules: Rules, now: float) -> Moment:
+    def read(cls, connection: Connection, rules: Rules, now: float) -> Moment:
         """The line at `now`; nothing is saved."""
         row = connection.execute(sql("line_state"), (now,)).fetchone()
         assert row is not None  # noqa: S101 (the migration made it)
@@ -48,7 +49,7 @@ class Moment:
         return moment
 
     @classmethod
-    def at(cls, connection: apsw.Connection, rules: Rules, now: float) -> Moment:
+    def at(cls, connection: Connection, rules: Rules, now: float) -> Moment:
         """The line at `now`, for a change."""
         moment = cls.read(connection, rules, now)
         clocks = (moment.clock.value, moment.clock.at, moment.ideal)
@@ -89,7 +90,16 @@ class Moment:
             sql("add_event"),
             (self.now, kind.value, customer, document, data_text(data), self.actor),
         )
-        tell_webhooks(self.connection, self.now, kind, customer, document)
+        name = KINDS.get(kind)
+        if name is not None and document is not None:
+            self._tell_webhooks(name, customer, document)
+
+    def _tell_webhooks(self, name: str, customer: int, document: int) -> None:
+        if customer not in self.webhooks:
+            self.webhooks[customer] = asked(self.connection, customer)
+        told = [each.id for each in self.webhooks[customer] if name in each.kinds]
+        if told:
+            tell_webhooks(self.connection, self.now, told, name, document)
 
     def _bring_clocks(self) -> None:
         """Let the clocks run up to now. The ideal server works at full pace for all who wait."""

@@ -8,10 +8,10 @@ from typing import NamedTuple
 from fairlead.core.documents import EventKind, Switched
 from fairlead.core.fair import Clock, Tags
 from fairlead.core.rules import PolicyName
-from fairlead.stores.sqlite import ledger, line
-from fairlead.stores.sqlite.moment import Moment
-from fairlead.stores.sqlite.queries import sql
-from fairlead.stores.sqlite.rows import THOUSANDTHS, Row, thresholds_from
+from fairlead.stores.sql import ledger, line
+from fairlead.stores.sql.moment import Moment
+from fairlead.stores.sql.queries import sql
+from fairlead.stores.sql.rows import THOUSANDTHS, Row, thresholds_from
 
 
 class _Account(NamedTuple):

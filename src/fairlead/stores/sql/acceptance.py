@@ -18,9 +18,9 @@ from fairlead.errors import (
     PendingCapReached,
     UnknownCustomer,
 )
-from fairlead.stores.sqlite import ledger, line, rows
-from fairlead.stores.sqlite.moment import Moment
-from fairlead.stores.sqlite.queries import sql
+from fairlead.stores.sql import ledger, line, rows
+from fairlead.stores.sql.moment import Moment
+from fairlead.stores.sql.queries import sql
 
 
 class _Checked(NamedTuple):

@@ -1,0 +1,48 @@
+"""Transactions of the one SQLite connection of a process that writes."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, suppress
+from pathlib import Path
+
+import apsw
+
+from fairlead.stores.sql.writer import Writer
+from fairlead.stores.sqlite.database import connect, our_words
+
+
+class SqliteWriter(Writer):
+    """SQLite lets one process write at a time: the others wait where a transaction begins."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self._path = path
+        self._connection = connect(path)
+        self._is_durable = True
+
+    def close(self) -> None:
+        """Close the connection; what was committed stays."""
+        with self._lock:
+            self._connection.close()
+
+    def _our_words(self) -> AbstractContextManager[None]:
+        return our_words(self._path)
+
+    def _begin(self, *, durable: bool) -> apsw.Connection:
+        if durable != self._is_durable:
+            level = "FULL" if durable else "NORMAL"
+            self._connection.execute(f"PRAGMA synchronous = {level}")
+            self._is_durable = durable
+        self._connection.execute("BEGIN IMMEDIATE")
+        return self._connection
+
+    def _end(self, *, durable: bool) -> None:  # noqa: ARG002 (it was begun so)
+        self._connection.execute("COMMIT")
+
+    def _is_in_transaction(self) -> bool:
+        return self._connection.in_transaction
+
+    def _roll_back(self) -> None:
+        with suppress(apsw.ConnectionClosedError):
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
