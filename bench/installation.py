@@ -132,6 +132,7 @@ def _outcome(claim: Claim, texts: LocalFiles, seconds: float, lots: random.Rando
 def _decide(fairlead: Fairlead, clock: Clock) -> None:
     clock.now += 1
     fairlead.set_customer("Northwind Archive", processing_cap=1, by="made-up")
+    fairlead.add_customer("Soylent Records", by="made-up")
     fairlead.pause("Vandelay Imports", by="made-up")
     waiting = fairlead.documents(customer="Northwind Archive", state="waiting", limit=3)
     for each in waiting:

@@ -1,6 +1,6 @@
 // Puts values into the elements that show them, and only where they differ.
 
-import { number, span } from "./format.js";
+import { number, span, tenths } from "./format.js";
 
 const states = JSON.parse(document.body.dataset.states);
 const behind = Number(document.body.dataset.now) - Date.now() / 1000;
@@ -13,6 +13,7 @@ const customerAddress = (name) => "/customer?" + new URLSearchParams({ name });
 const WAYS = {
   since: (cell, at) => clock(cell, at),
   until: (cell, at) => clock(cell, at),
+  tenths: (cell, value) => text(cell, tenths(value)),
   span: (cell, seconds) => text(cell, seconds === null ? "–" : span(seconds)),
   flag: (cell, on) => { cell.hidden = !on; return false; },
   meter: (cell, value) => { cell.hidden = value === null; cell.value = value ?? 1; return false; },

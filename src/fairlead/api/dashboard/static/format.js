@@ -11,14 +11,14 @@ export function number(value) {
 const SYMBOLS = [[86400, "d"], [3600, "h"], [60, "min"]];
 
 export function span(seconds) {
-  const tenths = Math.round(Math.max(0, seconds) * 10) / 10;
-  if (tenths > 0 && tenths < 10) return tenthsOf(tenths);
+  const rounded = Math.round(Math.max(0, seconds) * 10) / 10;
+  if (rounded > 0 && rounded < 10) return `${tenths(rounded)} s`;
   for (const [size, symbol] of SYMBOLS) {
-    if (tenths >= 2 * size) return `${number(Math.round(tenths / size))} ${symbol}`;
+    if (rounded >= 2 * size) return `${number(Math.round(rounded / size))} ${symbol}`;
   }
-  return `${number(Math.round(tenths))} s`;
+  return `${number(Math.round(rounded))} s`;
 }
 
-function tenthsOf(value) {
-  return `${value.toFixed(1).replace(".", decimal)} s`;
+export function tenths(value) {
+  return value.toFixed(1).replace(".", decimal);
 }
