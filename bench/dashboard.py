@@ -83,18 +83,20 @@ class Changes(Thread):
             self.made += 1
 
 
-def measure(customers: int, pace: float, seconds: float, folder: Path) -> Figures:
+def measure(
+    customers: int, pace: float, seconds: float, folder: Path, *, settle: float = 4.0
+) -> Figures:
     """One run in a new folder."""
     data = folder / "data"
     with crowd(data, customers) as fairlead, serving(data, "--workers", "0") as server:
-        time.sleep(4)  # until it has learnt the last hour
+        time.sleep(settle)  # until it has learnt the last hour
         alone, _ = _spell(fairlead, server.pid, customers, pace, seconds)
         with browser() as opened:
             page = opened.new_page()
             page.goto(server.login)
             page.goto(f"{server.url}/customers?limit=1000&sort=name")
             page.locator("#link.live").wait_for()
-            page.wait_for_timeout(2000)
+            page.wait_for_timeout(500 * settle)
             page.evaluate(FRAMES)
             watched, made = _spell(fairlead, server.pid, customers, pace, seconds, page)
             found: dict[str, Any] = page.evaluate("({ frames: frames_, tasks: tasks_ })")

@@ -289,7 +289,7 @@ class Board:
         is_slow = monotonic() - self._slow_at >= SLOW or changed.everything
         if is_slow:
             self._slow_at = monotonic()
-            self._rules = (self._fairlead.policy, self._fairlead.store.clock())
+            self._rules = self._rules_now()
             self._fairness = self._fairlead.fairness()
             self._waits = self.past.waits_by_class()
         self._read(changed)
@@ -335,18 +335,27 @@ class Board:
     def _changed_rows(self, names: Iterable[str], now: float) -> dict[str, dict[str, Any]]:
         told = {}
         for name in names:
-            row, before = self.row(self._records[name], now), self._rows.get(name)
+            row, before = self._row(self._records[name], now), self._rows.get(name)
             if row != before:
                 self._rows[name] = row
                 told[name] = _difference(row, before)
         return told
 
-    def row(self, customer: Customer, now: float) -> Row:
-        """A customer's row; under fair with the clock of the last look."""
-        policy, clock = self._rules or (None, None)
-        fairlead = self._fairlead
-        rule = fairlead.policy_of(customer, policy)
-        following = fairlead.next_place(customer, policy, clock)
+    def _row(self, customer: Customer, now: float) -> Row:
+        """A customer's row, by the rules of the last look."""
+        return self._row_by(self._rules or self._rules_now(), customer, now)
+
+    def rows(self, customers: Iterable[Customer]) -> list[Row]:
+        """Customers' rows as of now, whether somebody watches or not."""
+        rules, now = self._rules_now(), self._fairlead.now()
+        return [self._row_by(rules, each, now) for each in customers]
+
+    def _rules_now(self) -> tuple[PolicyName, Clock]:
+        return self._fairlead.policy, self._fairlead.store.clock()
+
+    def _row_by(self, rules: tuple[PolicyName, Clock], customer: Customer, now: float) -> Row:
+        rule = self._fairlead.policy_of(customer, rules[0])
+        following = self._fairlead.next_place(customer, *rules)
         return customer_row(customer, rule, following, self.past, now)
 
     def _overview(self, now: float) -> dict[str, Any]:

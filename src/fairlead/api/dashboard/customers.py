@@ -11,7 +11,7 @@ from fairlead.api.dashboard import words
 from fairlead.api.dashboard.charts import staircase_chart
 from fairlead.api.dashboard.page import Page, PageRoute, form_of, go, operator_page, query, show
 from fairlead.api.dashboard.past import staircase
-from fairlead.api.dashboard.rows import SHOWS, SORTS, document_row, filtered_rows, sorted_rows
+from fairlead.api.dashboard.rows import SHOWS, SORTS, Row, document_row, filtered_rows, sorted_rows
 from fairlead.api.problems import Problem
 from fairlead.errors import InvalidSetting
 
@@ -61,10 +61,8 @@ async def every(
     )
 
 
-def _rows(page: Page) -> list[Any]:
-    fairlead, board = page.office.fairlead, page.office.board
-    now = fairlead.now()
-    return [board.row(each, now) for each in fairlead.customers()]
+def _rows(page: Page) -> list[Row]:
+    return page.office.board.rows(page.office.fairlead.customers())
 
 
 @router.get("/customer")
@@ -87,7 +85,7 @@ def _look(page: Page, name: str) -> dict[str, Any]:
     documents = fairlead.documents(customer=name, limit=STEPS)
     return {
         "customer": customer,
-        "row": board.row(customer, now),
+        "row": board.rows([customer])[0],
         "rows": [document_row(each) for each in documents[:NEWEST]],
         "stairs": staircase_chart(staircase(documents), now),
         "waits": board.past.waits_of(name),

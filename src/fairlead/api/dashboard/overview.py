@@ -36,7 +36,7 @@ def _bounds(text: str) -> dict[str, int]:
 def _look(page: Page) -> dict[str, Any]:
     fairlead, board = page.office.fairlead, page.office.board
     now, past = fairlead.now(), board.past
-    rows = [board.row(each, now) for each in fairlead.customers()]
+    rows = board.rows(fairlead.customers())
     tallies, fairness = fairlead.store.tallies(), fairlead.fairness()
     return {
         "figures": figures(rows, tallies, fairness, past, past.waits_by_class(), now),

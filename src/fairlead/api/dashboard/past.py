@@ -57,12 +57,12 @@ class Sums:
         oldest = int(now - HOUR) // MINUTE
         while self._minutes and self._minutes[0][0] < oldest:
             for name, amount in self._minutes.popleft()[1].items():
-                left = self.by_name[name] - amount
+                left = self.by_name.get(name, 0.0) - amount
                 self.whole -= amount
                 if left > 1e-9:
                     self.by_name[name] = left
                 else:
-                    del self.by_name[name]
+                    self.by_name.pop(name, None)
 
     def share(self, name: str) -> float:
         """This one's part of the whole."""
