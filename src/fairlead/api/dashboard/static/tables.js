@@ -51,8 +51,8 @@ export class Table {
   }
 }
 
-const LATE = 2000;
-const PER_FRAME = 20;
+const LATE = 10000;
+const AT_ONCE = 20;
 const AROUND = 5;
 
 /** A long table: rows that nobody sees are brought up to date some at a time, for each change of
@@ -99,7 +99,7 @@ export class LongTable extends Table {
   }
 
   catchUp() {
-    for (const key of [...this.late.keys()].slice(0, PER_FRAME)) this.settle(key);
+    for (const key of [...this.late.keys()].slice(0, AT_ONCE)) this.settle(key);
     if (this.late.size) requestAnimationFrame(() => this.catchUp());
   }
 
