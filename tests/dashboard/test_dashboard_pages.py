@@ -290,8 +290,7 @@ def test_a_customer_is_paused_resumed_reset_and_set(house: Served) -> None:
 
 def test_all_that_match_are_cancelled_and_retried_together(house: Served) -> None:
     acme, browser = house.customer("acme"), operator(house)
-    for number in range(5):
-        upload(acme, str(number).encode())
+    upload(acme, *(str(number).encode() for number in range(5)))
     upload(house.customer("globex"), b"stays")
     asked = browser.get("/documents/cancel?all=true&customer=acme")
     assert "Cancel 5 documents?" in text(asked)
@@ -318,6 +317,18 @@ def test_chosen_ones_are_cancelled_and_others_are_left(house: Served) -> None:
     assert "1 was left as it is" in shown
     states = [each["state"] for each in house.operator.get("/v1/documents").json()["documents"]]
     assert states == ["waiting", "cancelled", "cancelled"]
+
+
+def test_deciding_about_one_document_leads_back_to_it(house: Served) -> None:
+    id_ = upload(house.customer("acme"), b"x").json()["id"]
+    browser = operator(house)
+    page = tree(browser.get(f"/document/{id_}"))
+    (link,) = page.xpath("//a[contains(@href, '/documents/cancel')]/@href")
+    asked = tree(browser.get(link))
+    fields = {each.get("name"): each.get("value") for each in asked.xpath("//main//input")}
+    answer = browser.post("/documents/cancel", data=fields)
+    assert answer.headers["location"] == f"/document/{id_}"
+    assert "was cancelled" in text(browser.get(answer.headers["location"]))
 
 
 # --- lists ---

@@ -102,7 +102,9 @@ class Translator:
         return f"{self.number(round(seconds))} s"
 
     def span(self, seconds: float) -> str:
-        """As `short_duration`, with tenths where it is shorter than ten seconds."""
+        """As `short_duration`, more exact where it is shorter than ten seconds."""
+        if 0 < seconds < 0.1:
+            return f"{self.number(max(1, round(1000 * seconds)))} ms"
         tenths = round(max(0.0, seconds), 1)
         return f"{self.number(tenths)} s" if 0 < tenths < 10 else self.short_duration(tenths)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
@@ -166,6 +167,7 @@ async def ask(
     *,
     id_: Annotated[list[str], Query(alias="id", max_length=PORTION)] = [],  # noqa: B006
     every_one: Annotated[bool, Query(alias="all")] = False,
+    single: bool = False,
     customer: Short = "",
     state: Short = "",
     priority: Short = "",
@@ -176,11 +178,13 @@ async def ask(
     action = _action(decision)
     chosen = _filter(page, customer, state, priority, text)
     ids = await page.office.ask(_meant, page, action, chosen, None if every_one else id_)
-    fields = [("id", each) for each in ids]
+    fields = [("id", each) for each in ids] + ([("single", "1")] if single else [])
+    values = {name: value for name, value in asdict(chosen).items() if value}
+    back: tuple[str, dict[str, Any]] = ("/documents", values)
+    if single and id_:
+        back = (f"/document/{id_[0]}", {})
     if every_one:
-        newest = await page.office.ask(page.office.fairlead.documents, limit=1)
-        fields = [(name, value) for name, value in asdict(chosen).items() if value]
-        fields += [("all", "1"), ("newest", newest[0].id if newest else "")]
+        fields = [*values.items(), ("all", "1"), ("until", repr(page.office.fairlead.now()))]
     return show(
         request,
         "confirm_documents.html",
@@ -190,7 +194,7 @@ async def ask(
         decision=decision,
         most=MOST_AT_ONCE,
         fields=fields,
-        back=("/documents", {name: value for name, value in asdict(chosen).items() if value}),
+        back=back,
     )
 
 
@@ -201,17 +205,17 @@ def _action(decision: str) -> Action:
 
 
 def _meant(
-    page: Page, action: Action, chosen: Filter, ids: list[str] | None, newest: str = ""
+    page: Page, action: Action, chosen: Filter, ids: list[str] | None, until: float = math.inf
 ) -> list[str]:
     """Ids of the documents that a decision is about: those whose state allows it."""
     if ids is not None:
         found = (_visible(page, each) for each in dict.fromkeys(ids))
         return [each.id for each in found if allows(each.state, action)]
-    return [each.id for each in _matching(page, action, chosen, newest)]
+    return [each.id for each in _matching(page, action, chosen, until)]
 
 
-def _matching(page: Page, action: Action, chosen: Filter, newest: str) -> Iterator[Document]:
-    """All that match, but for those that came after `newest`; MOST_AT_ONCE of them at most."""
+def _matching(page: Page, action: Action, chosen: Filter, until: float) -> Iterator[Document]:
+    """All that match and came until then; MOST_AT_ONCE of them at most."""
     states = [State(chosen.state)] if chosen.state else list(State)
     left = MOST_AT_ONCE
     for state in states:
@@ -220,7 +224,7 @@ def _matching(page: Page, action: Action, chosen: Filter, newest: str) -> Iterat
         asked, before = chosen.asked() | {"state": state}, None
         while left > 0:
             found = page.office.fairlead.documents(**asked, before=before, limit=PORTION)
-            wanted = [each for each in found if not newest or each.id <= newest][:left]
+            wanted = [each for each in found if each.submitted_at <= until][:left]
             yield from wanted
             left -= len(wanted)
             if len(found) < PORTION:
@@ -239,18 +243,26 @@ async def decide(request: Request, decision: str) -> Response:
         page, *(given.get(name, "") for name in ("customer", "state", "priority", "text"))
     )
     ids = None if "all" in form else form.get("id", [])
-    done, left = await page.office.ask(_decide, page, action, chosen, ids, given.get("newest", ""))
+    until = _until(given.get("until", ""))
+    done, left = await page.office.ask(_decide, page, action, chosen, ids, until)
     if "single" in form and ids:
         return go(f"/document/{ids[0]}")
     values = {name: value for name, value in asdict(chosen).items() if value}
     return go("/documents", done=decision, number=done, left=left, **values)
 
 
+def _until(text: str) -> float:
+    try:
+        return float(text or "inf")
+    except ValueError:
+        raise Problem("invalid-request", "until is a time in seconds since 1970") from None
+
+
 def _decide(
-    page: Page, action: Action, chosen: Filter, ids: list[str] | None, newest: str
+    page: Page, action: Action, chosen: Filter, ids: list[str] | None, until: float
 ) -> tuple[int, int]:
     """How many were changed, and how many were not because their state had changed."""
-    meant = _meant(page, action, chosen, ids, newest)
+    meant = _meant(page, action, chosen, ids, until)
     fairlead, by = page.office.fairlead, page.caller.key_id
     act = fairlead.cancel if action is Action.CANCEL else fairlead.retry
 

@@ -13,6 +13,10 @@ const customerAddress = (name) => "/customer?" + new URLSearchParams({ name });
 const WAYS = {
   since: (cell, at) => clock(cell, at),
   until: (cell, at) => clock(cell, at),
+  wait: (cell, [from, waited]) => {
+    const changed = clock(cell, from);
+    return from === null && waited !== null ? text(cell, span(waited)) : changed;
+  },
   tenths: (cell, value) => text(cell, tenths(value)),
   span: (cell, seconds) => text(cell, seconds === null ? "–" : span(seconds)),
   flag: (cell, on) => { cell.hidden = !on; return false; },
@@ -20,6 +24,7 @@ const WAYS = {
   customer: (cell, name) => link(cell, name, customerAddress),
   document: (cell, name) => text(cell, name),
 };
+const CLOCKS = new Set(["since", "until", "wait"]);
 const FIELDS = {
   priority: (cell, level) => {
     for (const each of [...cell.classList]) if (/^p\d+$/.test(each)) cell.classList.remove(each);
@@ -36,7 +41,7 @@ const FIELDS = {
 export function put(cell, value, quietly) {
   const way = WAYS[cell.dataset.as] ?? FIELDS[cell.dataset.f];
   const changed = way ? way(cell, value) : text(cell, shown(value));
-  if (changed && !quietly && cell.dataset.as !== "since" && cell.dataset.as !== "until") flash(cell);
+  if (changed && !quietly && !CLOCKS.has(cell.dataset.as)) flash(cell);
 }
 
 function shown(value) {

@@ -55,7 +55,7 @@ export class Documents {
 }
 
 function view(record) {
-  return { ...record, error: record.error ?? "" };
+  return { ...record, error: record.error ?? "", wait: [record.wait_from, record.waited] };
 }
 
 function prepare(row, record) {

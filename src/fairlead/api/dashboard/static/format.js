@@ -11,6 +11,7 @@ export function number(value) {
 const SYMBOLS = [[86400, "d"], [3600, "h"], [60, "min"]];
 
 export function span(seconds) {
+  if (seconds > 0 && seconds < 0.1) return `${number(Math.max(1, Math.round(1000 * seconds)))} ms`;
   const rounded = Math.round(Math.max(0, seconds) * 10) / 10;
   if (rounded > 0 && rounded < 10) return `${tenths(rounded)} s`;
   for (const [size, symbol] of SYMBOLS) {
