@@ -44,30 +44,6 @@ if [ ${#missing[@]} -gt 0 ]; then
   fi
 fi
 
-# The brokers on which fair priorities are tested. Tests start servers of their own: what Debian would start
-# by itself is not started, neither now nor when the machine starts again. Everything else works without.
-missing=()
-command -v redis-server >/dev/null || missing+=(redis-server)
-[ -x /usr/lib/rabbitmq/bin/rabbitmq-server ] || missing+=(rabbitmq-server)
-if [ ${#missing[@]} -gt 0 ]; then
-  if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-    echo "setup: installing ${missing[*]}" >&2
-    policy=/usr/sbin/policy-rc.d
-    if [ ! -e "$policy" ]; then # Debian asks this file whether a service may be started
-      trap 'rm -f /usr/sbin/policy-rc.d' EXIT
-      printf '#!/bin/sh\nexit 101\n' >"$policy" && chmod 755 "$policy"
-    fi
-    apt-get update -qq -o Acquire::Retries=3 >/dev/null &&
-      DEBIAN_FRONTEND=noninteractive apt-get install -y -qq -o Acquire::Retries=3 --no-install-recommends "${missing[@]}" >/dev/null ||
-      echo "setup: that failed; tests of fair priorities will be skipped" >&2
-    if [ -d /run/systemd/system ]; then
-      systemctl disable --quiet "${missing[@]}" 2>/dev/null || true
-    fi
-  else
-    echo "setup: tests of fair priorities need these packages: sudo apt-get install ${missing[*]}" >&2
-  fi
-fi
-
 [ -x "$venv/bin/python" ] && "$venv/bin/python" -c '' 2>/dev/null || "$python" -m venv --clear "$venv"
 echo "setup: installing pinned versions into $venv" >&2
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt

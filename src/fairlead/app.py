@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from fairlead.core.access import Key
 from fairlead.core.classic import Check, ClassicPolicy
@@ -25,7 +25,16 @@ from fairlead.core.states import State
 from fairlead.core.webhooks import DEFAULT_KINDS, Delivery, NewWebhook, Webhook, check_kinds
 from fairlead.datafolder import DataFolder
 from fairlead.engines.local import LocalEngine
-from fairlead.errors import DamagedData, NotReady, UnknownDelivery, UnknownKey, UnknownWebhook
+from fairlead.engines.ringer import Ringer, Rings
+from fairlead.errors import (
+    DamagedData,
+    MissingExtra,
+    NotReady,
+    UnknownDelivery,
+    UnknownKey,
+    UnknownWebhook,
+    UsageError,
+)
 from fairlead.files.local import LocalFiles
 from fairlead.ids import new_id
 from fairlead.intake import Intake, Offer, Source
@@ -39,12 +48,19 @@ from fairlead.work.extract import ReadLimits
 from fairlead.work.limits import Limits
 from fairlead.work.sweep import Sweeper, portions
 
+if TYPE_CHECKING:
+    from fairlead.stores.postgres import PostgresStore
+
+TELL_SECONDS = 0.5
+"""How often those who wait are told how much is left."""
+
 
 class Fairlead:
     """An embedded installation in a data folder, which several processes may hold open.
 
     All methods may be called from any thread. `settings` overrides single settings by name;
-    `clock` gives the time in seconds since 1970.
+    `clock` gives the time in seconds since 1970. With `patient`, a database server that cannot be
+    reached is waited for.
     """
 
     def __init__(
@@ -54,24 +70,47 @@ class Fairlead:
         settings: Mapping[str, Any] | None = None,
         clock: Callable[[], float] | None = None,
         must_exist: bool = False,
+        patient: bool = False,
     ) -> None:
-        self.folder = DataFolder(Path(data))
-        if must_exist:
+        self._sources = Sources(Path(data), flags=settings)
+        chosen = self._sources.settings()
+        is_far = chosen.files is not None and "://" in chosen.files
+        near = None if is_far or chosen.files is None else Path(chosen.files)
+        self.folder = DataFolder(Path(data), files=near)
+        if must_exist and chosen.store is None:
             self.folder.check_exists()
         self._clock = clock or time.time
-        self._sources = Sources(self.folder.path, flags=settings)
         self.folder.make()
-        self.folder.check_whole()
-        self.store: Store = SqliteStore(
-            self.folder.database, rules=self._sources.rules, clock=self._clock
-        )
-        self._files: Files = LocalFiles(self.folder.files)
-        self._texts: Files = LocalFiles(self.folder.texts)
+        self.store = self._open_store(chosen.store, clock, patient=patient)
+        self._files = self._open_files("files", self.folder.files, chosen.files if is_far else None)
+        self._texts = self._open_files("texts", self.folder.texts, chosen.files if is_far else None)
         self._intake = Intake(
             self.store,
             self._files,
             limit=lambda: self.settings.max_document_bytes,
             clock=self._clock,
+        )
+
+    def _open_store(
+        self, url: str | None, clock: Callable[[], float] | None, *, patient: bool
+    ) -> Store:
+        rules = self._sources.rules
+        if url is None:
+            self.folder.check_whole()
+            return SqliteStore(self.folder.database, rules=rules, clock=self._clock)
+        return postgres_store()(url, rules=rules, clock=clock, patient=patient)
+
+    def _open_files(self, part: str, folder: Path, url: str | None) -> Files:
+        if url is None:
+            return LocalFiles(folder)
+        try:
+            from fairlead.files import objects  # noqa: PLC0415 (an extra)
+        except ImportError as error:
+            raise MissingExtra(
+                f"the library {error.name} is missing; install it: pip install 'fairlead[s3]'"
+            ) from None
+        return objects.ObjectFiles(
+            objects.object_store(url, part), self.folder.path / "cache" / part
         )
 
     def __enter__(self) -> Fairlead:
@@ -235,7 +274,7 @@ class Fairlead:
             policy=self.policy_of(customer),
             clock=self.store.clock(),
             lane=self._sources.rules().lane,
-            now=self._clock(),
+            now=self.now(),
             flow=self.store.flow() if document.state is State.WAITING else None,
         )
 
@@ -298,13 +337,13 @@ class Fairlead:
         """What the customer's next document would get now: `.count` and `.priority`."""
         policy = self.policy_of(customer)
         if isinstance(policy, ClassicPolicy):
-            return policy.check(customer.counter, now=self._clock())
+            return policy.check(customer.counter, now=self.now())
         return policy.submit(
             customer.tags,
             self.store.clock(),
             cost=0,
             weight=customer.settings.weight,
-            now=self._clock(),
+            now=self.now(),
             has_pending=customer.pending > 0,
         )
 
@@ -392,7 +431,7 @@ class Fairlead:
         """Threads that deliver what is due, until it is closed."""
         sender = Sender(self._networks, clock=self._clock)
         lot = random.random  # spreads attempts; nothing secret depends on it
-        return Deliverer(self.store.outbox, sender, clock=self._clock, lot=lot)
+        return Deliverer(self.store.outbox, sender, clock=self.now, lot=lot)
 
     def _networks(self) -> Networks:
         return Networks(self.settings.webhook_networks)
@@ -470,7 +509,7 @@ class Fairlead:
 
     def now(self) -> float:
         """The time by the installation's clock."""
-        return self._clock()
+        return self.store.now()
 
     def totals(self) -> Totals:
         """How many documents wait and are processed, of how many customers."""
@@ -509,7 +548,16 @@ class Fairlead:
 
     def sweeper(self) -> Sweeper:
         """A thread that sweeps now and every hour, until it is closed."""
-        return Sweeper(self._sweep_portions)
+        return Sweeper(self._sweep_portions, lambda: self.store.only_one("sweep"))
+
+    def ringer(self) -> Ringer:
+        """A thread that wakes Celery's workers when documents wait, until it is closed."""
+        if self.settings.broker is None:
+            raise UsageError(
+                "no broker is set; name one in FAIRLEAD_BROKER or fairlead.toml, such as "
+                'broker = "amqp://localhost"'
+            )
+        return Ringer(self.store, celery_bell()(self.settings.broker))
 
     def run_until_idle(
         self, workers: int | None = None, *, on_tick: Callable[[], None] = lambda: None
@@ -528,14 +576,19 @@ class Fairlead:
         `on_progress` is told how many are left.
         """
         pending = list(ids)
-        version, patience = None, threading.Event()
-        while pending:
-            if (newest := self.store.version()) != version:
-                version = newest
-                pending = [each for each in pending if self.document(each).state.is_pending]
-            on_progress(len(pending))
-            if pending:
-                patience.wait(0.05)
+        version, bell = None, threading.Event()
+        patience = self.store.watch(bell.set)
+        try:
+            while pending:
+                if (newest := self.store.version()) != version:
+                    version = newest
+                    pending = [each for each in pending if self.document(each).state.is_pending]
+                on_progress(len(pending))
+                if pending:
+                    bell.wait(min(patience, TELL_SECONDS))
+                    bell.clear()
+        finally:
+            self.store.unwatch(bell.set)
 
     def _limits(self) -> Limits:
         settings = self.settings
@@ -550,6 +603,28 @@ class Fairlead:
         )
         is_strict = settings.sandbox == "strict"
         return Limits(settings.time_limit, settings.memory_limit, read, is_strict)
+
+
+def celery_bell() -> Callable[[str], Rings]:
+    """What rings for Celery's workers by a broker; its libraries are an extra."""
+    try:
+        from fairlead.engines.celery.bell import Bell, make_app  # noqa: PLC0415 (an extra)
+    except ImportError as error:
+        raise MissingExtra(
+            f"the library {error.name} is missing; install it: pip install 'fairlead[celery]'"
+        ) from None
+    return lambda broker: Bell(make_app(broker))
+
+
+def postgres_store() -> type[PostgresStore]:
+    """The store on a PostgreSQL server, whose libraries are an extra."""
+    try:
+        from fairlead.stores.postgres import PostgresStore  # noqa: PLC0415 (an extra)
+    except ImportError as error:
+        raise MissingExtra(
+            f"the library {error.name} is missing; install it: pip install 'fairlead[postgres]'"
+        ) from None
+    return PostgresStore
 
 
 def _why_no_text(document: Document) -> str:

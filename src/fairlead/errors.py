@@ -24,6 +24,7 @@ FairleadError
 ├── InvalidTransition          the document's state does not allow this
 ├── NotReady                   a text was asked for that does not exist (yet)
 ├── NoSandbox                  the machine lacks a lock that the settings ask for
+├── BrokerUnreachable          the broker is away; documents wait safely until it is back
 ├── LedgerDown                 the counts of fair priorities cannot be reached
 └── DataError                  the data folder or its disk cannot serve
     ├── NoDataFolder
@@ -32,7 +33,11 @@ FairleadError
     ├── NewerData
     ├── DamagedData
     ├── DataInUse
-    └── StoreBusy
+    ├── StoreBusy
+    ├── TargetNotEmpty         what is carried over would mix with what is there
+    ├── StoreUnreachable       the database server is away; it may come back
+    │   └── FilesUnreachable   the object storage is
+    └── StoreRefused           the database server refuses this user, and will go on doing so
 
 Each message is one sentence that says what was expected, what came, and what to do next. Each class
 has a `code`, which never changes, and a `title`, which does not depend on the case at hand.
@@ -209,6 +214,13 @@ class NoSandbox(FairleadError):
     title = "Reading processes cannot be locked in"
 
 
+class BrokerUnreachable(FairleadError):
+    """The broker that wakes Celery's workers cannot be reached."""
+
+    code = "broker-unreachable"
+    title = "The broker cannot be reached"
+
+
 class LedgerDown(FairleadError):
     """The ledger of fair priorities did not answer in time, or not as expected."""
 
@@ -270,3 +282,31 @@ class StoreBusy(DataError):
 
     code = "store-busy"
     title = "The database is busy"
+
+
+class StoreUnreachable(DataError):
+    """The database server cannot be reached, or the connection to it was lost."""
+
+    code = "store-unreachable"
+    title = "The database cannot be reached"
+
+
+class FilesUnreachable(StoreUnreachable):
+    """The object storage of the documents does not serve."""
+
+    code = "files-unreachable"
+    title = "The object storage cannot be reached"
+
+
+class StoreRefused(DataError):
+    """The database server refuses the user, the password or the database."""
+
+    code = "store-refused"
+    title = "The database refuses the connection"
+
+
+class TargetNotEmpty(DataError):
+    """Data are to be carried over to where some are already."""
+
+    code = "target-not-empty"
+    title = "The target is not empty"

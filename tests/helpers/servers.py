@@ -39,8 +39,10 @@ class Server:
         environment: Mapping[str, str] | None = None,
         user: str | None = None,
         end: signal.Signals = signal.SIGTERM,
+        data: Path | None = None,
     ) -> None:
         self.url = url
+        self.data = data
         self._end = end
         self._command = command
         self._ready = ready
@@ -89,6 +91,11 @@ class Server:
     def thaw(self) -> None:
         """Let it go on."""
         self._signal(signal.SIGCONT)
+
+    def erase(self) -> None:
+        """Take away all that it has kept; it must not run."""
+        if self.data is not None:
+            shutil.rmtree(self.data)
 
     def _signal(self, which: signal.Signals) -> None:
         assert self._process is not None
@@ -221,7 +228,13 @@ def rabbitmq() -> Iterator[Server]:
             ),
         }
         url = f"amqp://guest:guest@127.0.0.1:{port}/%2F"
-        server = Server([str(_RABBITMQ)], "completed with", url=url, environment=environment)
+        server = Server(
+            [str(_RABBITMQ)],
+            "completed with",
+            url=url,
+            environment=environment,
+            data=place / "data",
+        )
         stack.enter_context(running(server))
         yield server
 

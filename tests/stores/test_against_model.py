@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from storekit import StoreFactory, sqlite_store
+from storekit import StoreFactory, histories, sqlite_store
 from storemachine import check_against_model
 
 from fairlead.core.classic import ClassicPolicy, Counter
@@ -14,7 +14,8 @@ from fairlead.stores.sql.queries import statements
 
 
 def test_a_store_agrees_with_the_model(store_factory: StoreFactory) -> None:
-    check_against_model(store_factory, max_examples=120, stateful_step_count=50)
+    number = histories(store_factory, 120)
+    check_against_model(store_factory, max_examples=number, stateful_step_count=50)
 
 
 Mutation = Callable[[pytest.MonkeyPatch], None]

@@ -288,7 +288,7 @@ async def content(request: Request, id_: str) -> Response:
     etag = f'"{document.sha256}"'
     if _is_among(etag, request.headers.get("if-none-match", "")):
         return Response(status_code=304, headers={"ETag": etag})
-    path: Path = office.fairlead.content_path(document)
+    path: Path = await office.ask(office.fairlead.content_path, document)
     if not await office.ask(path.exists):
         raise Problem("internal", "the file is not there; the operator has to restore it")
     return _Attachment(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 import secrets
 import time
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, NamedTuple
 
 from starlette.requests import Request
@@ -17,6 +18,9 @@ from fairlead.keys import id_of, matches
 
 if TYPE_CHECKING:
     from fairlead.api.office import Office
+
+ASKED_BY: ContextVar[str | None] = ContextVar("asked_by", default=None)
+"""The customer whose key came with the request at hand; None: an operator's, or none yet."""
 
 COOKIE = "fairlead_session"
 SESSION_SECONDS = 12 * 3600
@@ -62,6 +66,7 @@ class Door:
                 found.customer, settings.requests_a_second, settings.requests_burst
             )
         request.state.caller = found
+        ASKED_BY.set(found.customer)
         return found
 
     async def operator(self, request: Request) -> Caller:

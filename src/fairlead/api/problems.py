@@ -107,6 +107,8 @@ _OURS: tuple[tuple[type[errors.FairleadError], str], ...] = (
     (errors.UsageError, "invalid-request"),
     (errors.DiskFull, "disk-full"),
     (errors.StoreBusy, "unavailable"),
+    (errors.StoreUnreachable, "unavailable"),
+    (errors.StoreRefused, "unavailable"),
 )
 
 
@@ -122,6 +124,9 @@ def of_ours(error: errors.FairleadError, id_: str = "") -> Problem:
         left = int(_DAY - time.time() % _DAY) + 1
         return Problem("limit-reached", _said(error), retry_after=left, limit="bytes_a_day")
     kind = next((name for each, name in _OURS if isinstance(error, each)), "internal")
+    if kind == "unavailable":
+        words = "the server cannot do this now, and will try to be there again; send it again"
+        return Problem(kind, words, retry_after=SECONDS_UNTIL_ROOM)
     if KINDS[kind].status >= 500:
         return Problem(kind, "the server cannot do this now; its operator finds why in its log")
     return Problem(kind, _said(error))

@@ -17,6 +17,7 @@ from fairlead.cli.demo import demo_command
 from fairlead.cli.docs import docs_group
 from fairlead.cli.doctor import doctor_command
 from fairlead.cli.keys import keys_group
+from fairlead.cli.migrate import migrate_store_command
 from fairlead.cli.serve import serve_command
 from fairlead.cli.simulate import simulate_command
 from fairlead.cli.worker import worker_command
@@ -43,6 +44,7 @@ for _command in (
     serve_command,
     worker_command,
     simulate_command,
+    migrate_store_command,
     doctor_command,
     config_group,
 ):

@@ -22,6 +22,7 @@ from fairlead.cli.common import (
     print_json,
 )
 from fairlead.errors import FairleadError
+from fairlead.settings import without_secrets
 from fairlead.work import locks
 from fairlead.work.liveness import is_known_dead
 
@@ -77,6 +78,10 @@ def _data(data: Path) -> Iterator[Finding]:
 
 
 def _store(fairlead: Fairlead) -> Iterator[Finding]:
+    url = fairlead.settings.store
+    if url is not None:
+        yield Finding("ok", f"the store is {without_secrets(url)}")
+    yield from (Finding("warning", each) for each in fairlead.store.warnings())
     problems = fairlead.store.problems()
     yield from (Finding("problem", each) for each in problems)
     if not problems:

@@ -192,7 +192,7 @@ def _insert(
         [
             (
                 *(first + number, new.id, customer.id, new.name, new.size, new.sha256),
-                *(place.priority, place.count, place.policy, int(new.urgent), moment.now),
+                *(place.priority, place.count, place.policy, new.urgent, moment.now),
                 *(place.rank, 0 if new.urgent else None, place.classic_count),
                 *(new.look.shape, new.look.pages, place.estimate, new.password, *origin),
             )

@@ -119,7 +119,7 @@ def set_customer(moment: Moment, name: str, settings: CustomerSettings) -> None:
 def pause(moment: Moment, name: str, *, paused: bool) -> None:
     """Pause or resume: a paused customer's documents wait, and are accepted all the same."""
     customer = find_customer(moment, name)
-    if moment.connection.execute(sql("set_paused"), (int(paused), customer)).get is None:
+    if moment.connection.execute(sql("set_paused"), (paused, customer)).get is None:
         return  # it was so before: nothing to tell
     if not paused:
         ledger.lift(moment, customer)

@@ -33,6 +33,7 @@ from fairlead.stores.sql.telling import add_delivery
 T = TypeVar("T")
 
 _FORGET_AT_ONCE = 1000
+_AFTER_ALL = 2**62
 
 
 class Write(Protocol):
@@ -66,7 +67,7 @@ class SqlOutbox:
 
     def webhooks(self, customer: str | None = None) -> list[Webhook]:
         """All webhooks, or those of a customer, oldest first."""
-        query = sql("select_webhook") + " WHERE ?1 IS NULL OR c.name = ?1 ORDER BY w.id"
+        query = sql("select_webhook") + " WHERE c.name = coalesce(?, c.name) ORDER BY w.id"
         with self._reading() as connection:
             return [_webhook_of(row) for row in connection.execute(query, (customer,))]
 
@@ -106,9 +107,9 @@ class SqlOutbox:
         self, webhook: str, *, before: str | None = None, limit: int = 100
     ) -> list[Delivery]:
         """Deliveries of a webhook, newest first; `before` is the last id of the page before."""
-        number = None if before is None else _number_in(before)
+        number = _AFTER_ALL if before is None else _number_in(before)
         query = sql("select_delivery") + (
-            " WHERE webhook = ?1 AND (?2 IS NULL OR seq < ?2) ORDER BY seq DESC LIMIT ?3"
+            " WHERE webhook = ? AND seq < ? ORDER BY seq DESC LIMIT ?"
         )
         with self._reading() as connection:
             found = connection.execute(query, (webhook, number, limit))

@@ -1,5 +1,7 @@
--- Every statement of the store, by name. INDEXED BY stands where another plan would grow with
--- the number of documents; without its index such a statement fails instead of slowing down.
+-- Every statement of the stores, by name, in words that SQLite and PostgreSQL both understand.
+-- INDEXED BY stands where another plan would grow with the number of documents; in SQLite, without
+-- its index such a statement fails instead of slowing down. PostgreSQL has its own ways: it is left
+-- out there, and max of two values and json_each of a text are functions of the schema.
 
 -- name: select_for_check
 SELECT
@@ -102,6 +104,16 @@ SELECT
   EXISTS (SELECT 1 FROM customers WHERE head_rank IS NOT NULL)
   OR EXISTS (SELECT 1 FROM documents WHERE retry_at IS NOT NULL AND retry_at <= ?1)
   OR EXISTS (SELECT 1 FROM documents WHERE lease_until IS NOT NULL AND lease_until < ?1);
+
+-- name: claimable
+SELECT
+  coalesce((
+    SELECT sum(c.waiting)
+    FROM (SELECT waiting FROM customers WHERE head_rank IS NOT NULL LIMIT ?2) c), 0)
+  + (SELECT count(*) FROM (
+    SELECT 1 FROM documents WHERE retry_at IS NOT NULL AND retry_at <= ?1 LIMIT ?2) d)
+  + (SELECT count(*) FROM (
+    SELECT 1 FROM documents WHERE lease_until IS NOT NULL AND lease_until < ?1 LIMIT ?2) e);
 
 -- name: most_overdue
 SELECT id FROM customers
@@ -259,7 +271,7 @@ FROM documents d JOIN customers c ON c.id = d.customer WHERE d.seq = ?;
 -- name: place_document
 UPDATE documents SET
   count = ?2, priority = ?3, policy = ?4, rank = ?5, slot_rank = ?5, slot_seq = seq,
-  classic_count = ?6, ahead = CASE WHEN urgent AND queued THEN 0 END
+  classic_count = ?6, ahead = CASE WHEN urgent AND queued = 1 THEN 0 END
 WHERE seq = ?1;
 
 -- name: pending_accounts
@@ -322,7 +334,7 @@ UPDATE accounts SET
   submitted_at = max(coalesce(submitted_at, old_at), coalesce(old_at, submitted_at))
 FROM (
   SELECT finish AS old_finish, last_tag AS old_tag, submitted_at AS old_at
-  FROM accounts WHERE id = ?1)
+  FROM accounts WHERE id = ?1) AS old
 WHERE id = ?2;
 
 -- name: set_weight
@@ -332,7 +344,7 @@ UPDATE accounts SET weight = ? WHERE id = ?;
 UPDATE accounts SET
   (waiting, processing, runnable) = (
     SELECT
-      coalesce(sum(waiting), 0), coalesce(sum(processing), 0), coalesce(sum(head_rank IS NOT NULL), 0)
+      coalesce(sum(waiting), 0), coalesce(sum(processing), 0), count(head_rank)
     FROM customers WHERE account = accounts.id)
 WHERE id IN (?, ?);
 
@@ -381,7 +393,7 @@ SELECT c.name FROM deleted x JOIN customers c ON c.id = x.customer WHERE x.id = 
 
 -- name: before_document
 d.seq < (SELECT seq FROM (
-  SELECT seq, id FROM documents UNION ALL SELECT seq, id FROM deleted) WHERE id = ?)
+  SELECT seq, id FROM documents UNION ALL SELECT seq, id FROM deleted) AS known WHERE id = ?)
 
 -- name: bury_document
 INSERT INTO deleted (seq, id, customer, at) SELECT seq, id, customer, ?2 FROM documents WHERE seq = ?1;
@@ -454,16 +466,18 @@ SELECT text_key, markdown_key FROM documents WHERE id IN (SELECT value FROM json
 -- name: miscounted_customers
 -- Customers whose kept numbers differ from the documents: never any, and the doctor looks.
 SELECT c.name FROM customers c LEFT JOIN (
-  SELECT customer, sum(state = 'waiting') AS waiting, sum(state = 'processing') AS processing
+  SELECT
+    customer, count(*) FILTER (WHERE state = 'waiting') AS waiting,
+    count(*) FILTER (WHERE state = 'processing') AS processing
   FROM documents GROUP BY customer) d ON d.customer = c.id
 WHERE c.waiting <> coalesce(d.waiting, 0) OR c.processing <> coalesce(d.processing, 0);
 
 -- name: miscounted_accounts
-SELECT coalesce(a.name, (SELECT name FROM customers WHERE account = a.id LIMIT 1), a.id)
+SELECT coalesce(a.name, (SELECT name FROM customers WHERE account = a.id LIMIT 1), CAST(a.id AS TEXT))
 FROM accounts a LEFT JOIN (
   SELECT
     account, sum(waiting) AS waiting, sum(processing) AS processing,
-    sum(head_rank IS NOT NULL) AS runnable
+    count(head_rank) AS runnable
   FROM customers GROUP BY account) c ON c.account = a.id
 WHERE (a.waiting, a.processing, a.runnable)
   <> (coalesce(c.waiting, 0), coalesce(c.processing, 0), coalesce(c.runnable, 0));
@@ -568,7 +582,7 @@ UPDATE deliveries SET
 WHERE seq = ?;
 
 -- name: note_answer
-UPDATE webhooks SET failing_since = CASE WHEN ?2 THEN NULL ELSE coalesce(failing_since, ?3) END
+UPDATE webhooks SET failing_since = CASE WHEN ?2 = 1 THEN NULL ELSE coalesce(failing_since, ?3) END
 WHERE id = ?1 RETURNING failing_since;
 
 -- name: resend_delivery
