@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 
 FILE_NAME = "fairlead.toml"
 ENVIRONMENT_PREFIX = "FAIRLEAD_"
-NOT_SETTINGS = frozenset({"FAIRLEAD_DATA"})
+NOT_SETTINGS = frozenset({"FAIRLEAD_DATA", "FAIRLEAD_KEY", "FAIRLEAD_URL"})
 
 
 # What a computer can do, and what keeps the promise: a sweep must never meet a submission.

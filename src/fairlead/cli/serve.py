@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from fairlead.app import Fairlead
-from fairlead.cli.common import data_option
+from fairlead.cli.common import data_option, no_url_option
 from fairlead.errors import MissingExtra
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 @click.command("serve")
 @data_option
+@no_url_option
 @click.option("--host", help="The address to listen on.  [default: the setting host]")
 @click.option(
     "--port",

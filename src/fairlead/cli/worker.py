@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from fairlead.app import Fairlead
-from fairlead.cli.common import data_option, duration, safe
+from fairlead.cli.common import data_option, duration, no_url_option, safe
 from fairlead.cli.progress import PagesLine, pages_told
 from fairlead.core.documents import Document, EventKind
 from fairlead.engines.local import LocalEngine, Stop
@@ -22,6 +22,7 @@ from fairlead.settings import Sources
 
 @click.command("worker")
 @data_option
+@no_url_option
 @click.option(
     "--workers",
     type=click.IntRange(min=1),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 
-from fairlead.errors import InvalidCustomer
+from fairlead.errors import InvalidCustomer, Words
 
 LONGEST_CUSTOMER = 200
 
@@ -13,13 +13,19 @@ def check_customer(name: str) -> str:
     """The customer's name; refuses what is empty, too long, or not printable."""
     if not 0 < len(name) <= LONGEST_CUSTOMER:
         raise InvalidCustomer(
-            f"a customer's name must have 1 to {LONGEST_CUSTOMER} characters, this one has "
-            f"{len(name):,}"
+            Words(
+                "a customer's name must have 1 to {most} characters, this one has {number}",
+                most=LONGEST_CUSTOMER,
+                number=len(name),
+            )
         )
     if name != name.strip() or not is_printable(name):
         raise InvalidCustomer(
-            "a customer's name must have no control characters and no space at its ends, got "
-            f"{shown(name)}"
+            Words(
+                "a customer's name must have no control characters and no space at its ends, got "
+                "{name}",
+                name=shown(name),
+            )
         )
     return name
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fairlead.core.names import LONGEST_CUSTOMER, check_customer, is_printable, shown
-from fairlead.errors import InvalidName
+from fairlead.errors import InvalidName, Words
 
 __all__ = ["LONGEST_CUSTOMER", "LONGEST_NAME", "check_customer", "check_name"]
 
@@ -14,16 +14,26 @@ def check_name(name: str) -> str:
     """The document's name; refuses what is empty, too long, a path, or not printable."""
     if not 0 < len(name) <= LONGEST_NAME:
         raise InvalidName(
-            f"a document's name must have 1 to {LONGEST_NAME} characters, this one has "
-            f"{len(name):,}; give a shorter one"
+            Words(
+                "a document's name must have 1 to {most} characters, this one has {number}; give a "
+                "shorter one",
+                most=LONGEST_NAME,
+                number=len(name),
+            )
         )
     if "/" in name or "\\" in name or name in (".", ".."):
         raise InvalidName(
-            f"a document's name must not be a path, got {shown(name)}; leave out the folders"
+            Words(
+                "a document's name must not be a path, got {name}; leave out the folders",
+                name=shown(name),
+            )
         )
     if not is_printable(name):
         raise InvalidName(
-            "a document's name must have no control or undecodable characters, got "
-            f"{shown(name)}; rename it"
+            Words(
+                "a document's name must have no control or undecodable characters, got {name}; "
+                "rename it",
+                name=shown(name),
+            )
         )
     return name
