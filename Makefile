@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup run demo test check faults bench bench-http bench-postgres policies picture pins clean
+.PHONY: help setup packages run demo test check faults bench bench-http bench-postgres policies picture pins clean
 
 help: ## list these targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -24,7 +24,10 @@ run: setup ## serve HTTP with workers, on ./fairlead-data
 demo: setup ## process sample documents of several customers and show who waited
 	@$(BIN)/fairlead demo
 
-test: setup check ## all tests
+packages: ## install the servers and the browser that tests start, where it may
+	@tools/packages.sh
+
+test: setup packages check ## all tests
 	$(BIN)/python -m pytest -m 'not faults'
 
 check: setup ## formatting, lint, types and the arrows between packages
@@ -33,7 +36,7 @@ check: setup ## formatting, lint, types and the arrows between packages
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-faults: setup ## longer tests that kill processes and fill disks
+faults: setup packages ## longer tests that kill processes and fill disks
 	$(BIN)/python -m pytest -m faults
 
 bench: setup ## the speed of submission and claim, small and large

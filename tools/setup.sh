@@ -44,21 +44,6 @@ if [ ${#missing[@]} -gt 0 ]; then
   fi
 fi
 
-# The server on which the PostgreSQL store is tested. Everything else works without.
-if ! compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null && ! command -v postgres >/dev/null; then
-  if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-    echo "setup: installing postgresql" >&2
-    # No cluster of its own: tests start theirs.
-    mkdir -p /etc/postgresql-common && [ -e /etc/postgresql-common/createcluster.conf ] ||
-      echo 'create_main_cluster = false' >/etc/postgresql-common/createcluster.conf
-    apt-get update -qq -o Acquire::Retries=3 >/dev/null &&
-      DEBIAN_FRONTEND=noninteractive apt-get install -y -qq -o Acquire::Retries=3 --no-install-recommends postgresql >/dev/null ||
-      echo "setup: that failed; tests of the PostgreSQL store will be skipped" >&2
-  else
-    echo "setup: tests of the PostgreSQL store need a server: sudo apt-get install postgresql" >&2
-  fi
-fi
-
 [ -x "$venv/bin/python" ] && "$venv/bin/python" -c '' 2>/dev/null || "$python" -m venv --clear "$venv"
 echo "setup: installing pinned versions into $venv" >&2
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt

@@ -17,14 +17,16 @@ from typing import TYPE_CHECKING, Any, Literal
 from fairlead.core.access import Key
 from fairlead.core.classic import Check, ClassicPolicy
 from fairlead.core.documents import Customer, Document, Event, Switched, Totals
-from fairlead.core.explain import Explanation, explain
+from fairlead.core.explain import Explanation, explain, why_reset
 from fairlead.core.fair import FairRule, Placed
 from fairlead.core.fairness import Fairness
 from fairlead.core.rules import PolicyName, check_policy
+from fairlead.core.shown import CustomerView
 from fairlead.core.states import State
 from fairlead.core.webhooks import DEFAULT_KINDS, Delivery, NewWebhook, Webhook, check_kinds
 from fairlead.datafolder import DataFolder
 from fairlead.engines.local import LocalEngine
+from fairlead.engines.ringer import Ringer, Rings
 from fairlead.errors import (
     DamagedData,
     MissingExtra,
@@ -32,6 +34,8 @@ from fairlead.errors import (
     UnknownDelivery,
     UnknownKey,
     UnknownWebhook,
+    UsageError,
+    Words,
 )
 from fairlead.files.local import LocalFiles
 from fairlead.ids import new_id
@@ -349,6 +353,47 @@ class Fairlead:
         """The priority that the customer's next document would get now."""
         return self.next_place(customer).priority
 
+    def view(self, customer: Customer) -> CustomerView:
+        """The customer with what follows from its records at this moment, as it is shown."""
+        own, waits_since = customer.settings, customer.oldest_waiting_at
+        return CustomerView(
+            name=customer.name,
+            pending=customer.pending,
+            waiting=customer.waiting,
+            processing=customer.processing,
+            count=self._shown_count(customer),
+            next_priority=self.next_priority(customer),
+            resets_in=self._resets_in(customer),
+            oldest_wait=None if waits_since is None else max(0.0, self.now() - waits_since),
+            paused=customer.paused,
+            account=own.account,
+            weight=own.weight,
+            processing_cap=own.processing_cap,
+            pending_cap=own.pending_cap,
+            requests_a_second=own.requests_a_second,
+            requests_burst=own.requests_burst,
+            bytes_a_day=own.bytes_a_day,
+            reset_interval=own.reset_interval,
+            thresholds=own.thresholds,
+            created_at=customer.created_at,
+        )
+
+    def _shown_count(self, customer: Customer) -> int | None:
+        """The classic rule's count; under fair the one that the next document would be shown."""
+        if isinstance(self.policy_of(customer), ClassicPolicy):
+            return customer.counter.count if customer.counter else None
+        return self.next_place(customer).count
+
+    def _resets_in(self, customer: Customer) -> int | None:
+        """After how many seconds without a document the customer starts over, if it must wait."""
+        policy = self.policy_of(customer)
+        if isinstance(policy, ClassicPolicy):
+            left: int | None = why_reset(policy, customer, self.now()).params.get("seconds")
+            return left
+        if customer.tags is None or customer.pending:
+            return None
+        return max(0, round(customer.tags.submitted_at + policy.reset_interval - self.now()))
+
     # --- webhooks ---
 
     def add_webhook(
@@ -368,7 +413,9 @@ class Fairlead:
         """The webhook of this id; with `customer`, another one's is as good as none."""
         found = self.store.outbox.webhook(id_)
         if customer not in (None, found.customer):
-            raise UnknownWebhook(f"no webhook has the id {id_!r}; list those there are")
+            raise UnknownWebhook(
+                Words("no webhook has the id {id}; list those there are", id=repr(id_))
+            )
         return found
 
     def webhooks(self, customer: str | None = None) -> list[Webhook]:
@@ -405,7 +452,9 @@ class Fairlead:
         """The delivery of this id; with `customer`, another one's is as good as none."""
         found = self.store.outbox.delivery(id_)
         if customer not in (None, self.webhook(found.webhook).customer):
-            raise UnknownDelivery(f"no delivery has the id {id_!r}; list those of its webhook")
+            raise UnknownDelivery(
+                Words("no delivery has the id {id}; list those of its webhook", id=repr(id_))
+            )
         return found
 
     def deliveries(
@@ -546,7 +595,16 @@ class Fairlead:
 
     def sweeper(self) -> Sweeper:
         """A thread that sweeps now and every hour, until it is closed."""
-        return Sweeper(self._sweep_portions)
+        return Sweeper(self._sweep_portions, lambda: self.store.only_one("sweep"))
+
+    def ringer(self) -> Ringer:
+        """A thread that wakes Celery's workers when documents wait, until it is closed."""
+        if self.settings.broker is None:
+            raise UsageError(
+                "no broker is set; name one in FAIRLEAD_BROKER or fairlead.toml, such as "
+                'broker = "amqp://localhost"'
+            )
+        return Ringer(self.store, celery_bell()(self.settings.broker))
 
     def run_until_idle(
         self, workers: int | None = None, *, on_tick: Callable[[], None] = lambda: None
@@ -594,6 +652,17 @@ class Fairlead:
         return Limits(settings.time_limit, settings.memory_limit, read, is_strict)
 
 
+def celery_bell() -> Callable[[str], Rings]:
+    """What rings for Celery's workers by a broker; its libraries are an extra."""
+    try:
+        from fairlead.engines.celery.bell import Bell, make_app  # noqa: PLC0415 (an extra)
+    except ImportError as error:
+        raise MissingExtra(
+            f"the library {error.name} is missing; install it: pip install 'fairlead[celery]'"
+        ) from None
+    return lambda broker: Bell(make_app(broker))
+
+
 def postgres_store() -> type[PostgresStore]:
     """The store on a PostgreSQL server, whose libraries are an extra."""
     try:
@@ -607,7 +676,19 @@ def postgres_store() -> type[PostgresStore]:
 
 def _why_no_text(document: Document) -> str:
     if document.state.is_pending:
-        return f"document {document.id} is {document.state}; its text comes when it is done"
-    detail = (document.detail or "").rstrip(".")
-    reason = f" ({document.error}): {detail}" if document.error else ""
-    return f"document {document.id} is {document.state}{reason}; it has no text"
+        return Words(
+            "document {id} is {state}; its text comes when it is done",
+            id=document.id,
+            state=document.state.value,
+        )
+    if document.error is None:
+        return Words(
+            "document {id} is {state}; it has no text", id=document.id, state=document.state.value
+        )
+    return Words(
+        "document {id} is {state} ({error}): {detail}; it has no text",
+        id=document.id,
+        state=document.state.value,
+        error=document.error,
+        detail=(document.detail or "").rstrip("."),
+    )

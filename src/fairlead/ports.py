@@ -388,6 +388,18 @@ class Store(Protocol):
         """A number that changes when anything was committed, by any process."""
         ...
 
+    def claimable(self, most: int) -> int:
+        """About how many documents could be begun now; beyond `most` it does not count."""
+        ...
+
+    def only_one(self, duty: str) -> AbstractContextManager[bool]:
+        """Whether this process may do what one process at a time should do, as long as it lasts.
+
+        The duty of a process that died is free at once. Nothing that must happen only once may
+        depend on it: a process that cannot be heard any more may still go on for a moment.
+        """
+        ...
+
     def watch(self, bell: Callable[[], None]) -> float:
         """Ring a bell after commits, in any thread, if the store can.
 

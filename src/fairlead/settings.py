@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 
 FILE_NAME = "fairlead.toml"
 ENVIRONMENT_PREFIX = "FAIRLEAD_"
-NOT_SETTINGS = frozenset({"FAIRLEAD_DATA"})
+NOT_SETTINGS = frozenset({"FAIRLEAD_DATA", "FAIRLEAD_KEY", "FAIRLEAD_URL"})
 
 
 # What a computer can do, and what keeps the promise: a sweep must never meet a submission.
@@ -56,6 +56,7 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     "request_timeout": (0.1, 3600),
     "slowest_upload": (0, 10**9),
 }
+_ENGINES = ("local", "celery")
 _SANDBOXES = ("best", "strict")
 _LANGUAGE = re.compile(r"[A-Za-z0-9_/-]{1,40}")
 
@@ -68,6 +69,10 @@ def _setting(default: Any, help_text: str) -> Any:
 class Settings:
     """All settings of an installation."""
 
+    engine: str = _setting("local", '"local": worker processes on this machine; "celery": Celery')
+    broker: str | None = _setting(
+        None, "celery: the broker, such as amqp://user:password@host or redis://host"
+    )
     store: str | None = _setting(
         None, "a PostgreSQL server's URL (none: a file in the data folder)"
     )
@@ -141,6 +146,8 @@ class Settings:
     def __post_init__(self) -> None:
         check_interval(self.reset_interval)
         _check_store(self.store)
+        if self.engine not in _ENGINES:
+            raise InvalidSetting(f'engine must be "local" or "celery"; got {self.engine!r}')
         _check_files(self.files)
         if self.sandbox not in _SANDBOXES:
             raise InvalidSetting(f'sandbox must be "best" or "strict"; got {self.sandbox!r}')

@@ -29,7 +29,9 @@ from fairlead.cli.worker import worker_command
 )
 @click.version_option(fairlead.__version__, prog_name="fairlead")
 @click.option("--data", type=click.Path(path_type=Path), hidden=True)
-def main(data: Path | None) -> None:
+@click.option("--url", hidden=True)
+@click.option("--key", hidden=True)
+def main(data: Path | None, url: str | None, key: str | None) -> None:
     """Processes documents for many customers, with fair priorities.
 
     Try it first: fairlead demo

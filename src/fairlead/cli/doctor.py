@@ -19,6 +19,7 @@ from fairlead.cli.common import (
     existing,
     fairness_words,
     json_option,
+    no_url_option,
     print_json,
 )
 from fairlead.errors import FairleadError
@@ -39,6 +40,7 @@ class Finding(NamedTuple):
 
 @click.command("doctor")
 @data_option
+@no_url_option
 @json_option
 def doctor_command(*, data: Path, as_json: bool) -> None:
     """Look whether everything is in order; exit code 1 when it is not."""

@@ -109,10 +109,27 @@ class LocalEngine:
             self._look_seconds = self._store.watch(self._wake)
             self._fill_seats()
             while not self._is_over(until_idle=until_idle):
-                self._turn()
+                self._turn(claims=self._stop is Stop.NO)
         finally:
-            self._close()
+            self.close()
         self._raise_if_unsaved()
+
+    def work(self, seconds: float) -> None:
+        """Process what can run now, and begin nothing new after so long.
+
+        The workers stay, warm for the next call; `close` ends them.
+        """
+        if not self._seats:
+            self._look_seconds = self._store.watch(self._wake)
+            self._fill_seats()
+        until, self._ran_dry = time.monotonic() + seconds, False
+        while self._is_busy() or not (self._ran_dry or time.monotonic() >= until):
+            self._turn(claims=time.monotonic() < until)
+        self._raise_if_unsaved()
+
+    def _is_busy(self) -> bool:
+        """Whether something claimed is not saved yet."""
+        return bool(self._at_hand() or self._finisher.held())
 
     def stop(self) -> None:
         """Once: finish what runs and claim no more. Twice: stop now. May be called anywhere."""
@@ -142,10 +159,10 @@ class LocalEngine:
                 return self._store.is_idle()
         return False
 
-    def _turn(self) -> None:
+    def _turn(self, *, claims: bool) -> None:
         with self._outage:
-            self._speak_to_the_store()
-        self._finisher.hurry(hurried=self._is_somebody_idle() or self._stop is not Stop.NO)
+            self._speak_to_the_store(claims=claims)
+        self._finisher.hurry(hurried=self._is_somebody_idle() or not claims)
         for key, _ in self._selector.select(self._patience()):
             if isinstance(key.data, Seat):
                 with self._outage:
@@ -158,11 +175,11 @@ class LocalEngine:
             self._herald.tell(self._seats)
             self._on_tick()
 
-    def _speak_to_the_store(self) -> None:
+    def _speak_to_the_store(self, *, claims: bool) -> None:
         if self._outage.is_resting():
             return
         self._keep_leases()  # before a claim, which takes back what ran out while we slept
-        if self._stop is Stop.NO:
+        if claims:
             self._claim()
         else:
             self._put_back()
@@ -348,7 +365,7 @@ class LocalEngine:
         if self._finisher.error is not None:
             raise self._finisher.error
 
-    def _close(self) -> None:
+    def close(self) -> None:
         """End the children, save what they had done, and give back all the rest.
 
         The store knows best what that is: a claim may have been interrupted on its way here.

@@ -9,7 +9,7 @@ from functools import cache
 from fairlead.core.explain import PHRASES, WORDS, Plural, Reason
 from fairlead.core.failures import SENTENCES
 from fairlead.core.forecast import Forecast
-from fairlead.errors import FairleadError
+from fairlead.errors import FairleadError, Words
 from fairlead.locale.catalogue import catalogue
 from fairlead.locale.formats import FORMATS
 from fairlead.locale.negotiate import DEFAULT, LANGUAGES
@@ -49,6 +49,16 @@ class Translator:
     def title(self, error: FairleadError | type[FairleadError]) -> str:
         """What an error is called, whatever the case at hand."""
         return self._said(error.title)
+
+    def say(self, text: str) -> str:
+        """A sentence with what fills it; one that has no template stays as it is."""
+        if not isinstance(text, Words):
+            return text
+        params = dict(text.params)
+        if "detail" in params and self.language != DEFAULT:  # a failure has sentences of its own
+            params["detail"] = self.failure(params["error"]).rstrip(".")
+        shown = {name: self._shown(value) for name, value in params.items()}
+        return self._said(text.template).format(**shown)
 
     def forecast(self, forecast: Forecast, now: float) -> str:
         """When a document is expected to start, as a sentence."""
@@ -102,6 +112,8 @@ class Translator:
         return forms[self._format.form(abs(number))]
 
     def _shown(self, value: object) -> str:
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
         if isinstance(value, int | float) and not isinstance(value, bool):
             return self.number(value)
         return str(value)

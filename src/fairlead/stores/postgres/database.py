@@ -57,6 +57,12 @@ _TABLES = "SELECT 1 FROM pg_tables WHERE schemaname = current_schema() AND table
 _OURS = ["customers", "documents", "line_state"]
 
 
+ALONE = (
+    "SELECT pg_try_advisory_lock(hashtextextended('fairlead ' || current_schema() || ' ' || ?, 2))"
+)
+"""Whether nobody else does this; it holds until the connection ends."""
+
+
 def one_at_a_time(what: int) -> str:
     """Waits until nobody else does this; it holds until the end of the transaction."""
     name = "'fairlead ' || current_schema()"

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from contextvars import ContextVar
 
 from fairlead.core.rules import Rules
 from fairlead.stores.postgres.bell import Listener
-from fairlead.stores.postgres.database import our_words, prepare, prepare_patiently, shown
+from fairlead.stores.postgres.database import (
+    ALONE,
+    READER_OPTIONS,
+    connect,
+    our_words,
+    prepare,
+    prepare_patiently,
+    shown,
+)
 from fairlead.stores.postgres.readers import Readers
 from fairlead.stores.postgres.session import Session
 from fairlead.stores.postgres.taking import take_over
@@ -109,6 +117,12 @@ class PostgresStore(SqlStore):
             yield
         finally:
             self._customer.reset(before)
+
+    @contextmanager
+    def only_one(self, duty: str) -> Iterator[bool]:
+        """Whether this process may do what one process at a time should do."""
+        with our_words(self._url), closing(connect(self._url, READER_OPTIONS)) as session:
+            yield bool(session.execute(ALONE, (duty,)).get)
 
     @contextmanager
     def _reading(self, *, whole: bool = False) -> Iterator[Session]:

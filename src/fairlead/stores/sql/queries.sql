@@ -6,7 +6,7 @@
 -- name: select_for_check
 SELECT
   id, name, count, counted_at, reset_interval, thresholds, pending_cap, waiting + processing, lift,
-  day, day_bytes
+  day, day_bytes, bytes_a_day
 FROM customers;
 
 -- name: add_customer
@@ -104,6 +104,16 @@ SELECT
   EXISTS (SELECT 1 FROM customers WHERE head_rank IS NOT NULL)
   OR EXISTS (SELECT 1 FROM documents WHERE retry_at IS NOT NULL AND retry_at <= ?1)
   OR EXISTS (SELECT 1 FROM documents WHERE lease_until IS NOT NULL AND lease_until < ?1);
+
+-- name: claimable
+SELECT
+  coalesce((
+    SELECT sum(c.waiting)
+    FROM (SELECT waiting FROM customers WHERE head_rank IS NOT NULL LIMIT ?2) c), 0)
+  + (SELECT count(*) FROM (
+    SELECT 1 FROM documents WHERE retry_at IS NOT NULL AND retry_at <= ?1 LIMIT ?2) d)
+  + (SELECT count(*) FROM (
+    SELECT 1 FROM documents WHERE lease_until IS NOT NULL AND lease_until < ?1 LIMIT ?2) e);
 
 -- name: most_overdue
 SELECT id FROM customers
@@ -301,7 +311,9 @@ SELECT pending_cap, waiting + processing, name FROM customers WHERE id = ?;
 SELECT id FROM customers WHERE name = ?;
 
 -- name: set_customer
-UPDATE customers SET processing_cap = ?, pending_cap = ?, reset_interval = ?, thresholds = ?
+UPDATE customers SET
+  processing_cap = ?, pending_cap = ?, reset_interval = ?, thresholds = ?,
+  requests_a_second = ?, requests_burst = ?, bytes_a_day = ?
 WHERE id = ?;
 
 -- name: set_paused
@@ -359,7 +371,8 @@ SELECT
   c.reset_interval, c.thresholds, c.waiting, c.processing, c.last_started_at,
   (SELECT d.submitted_at FROM documents d INDEXED BY arrivals
    WHERE d.customer = c.id AND d.queued = 1 ORDER BY d.slot_seq LIMIT 1),
-  a.name, a.weight, a.finish, a.last_tag, a.submitted_at
+  a.name, a.weight, a.finish, a.last_tag, a.submitted_at,
+  c.requests_a_second, c.requests_burst, c.bytes_a_day
 FROM customers c JOIN accounts a ON a.id = c.account;
 
 -- name: select_events

@@ -94,6 +94,10 @@ class SqlStore(ABC):
         return nullcontext()
 
     @abstractmethod
+    def only_one(self, duty: str) -> AbstractContextManager[bool]:
+        """Whether this process may do what one process at a time should do."""
+
+    @abstractmethod
     def _reading(self, *, whole: bool = False) -> AbstractContextManager[Connection]:
         """A connection that nobody else uses meanwhile, and that sees one moment throughout.
 
@@ -400,6 +404,12 @@ class SqlStore(ABC):
         """Whether nothing runs and nothing would run without somebody's help."""
         with self._reading(whole=True) as connection:
             return not connection.execute(sql("runnable")).get
+
+    def claimable(self, most: int) -> int:
+        """About how many documents could be begun now; beyond `most` it does not count."""
+        with self._reading() as connection:
+            values = (self._now(connection), most)
+            return min(most, int(connection.execute(sql("claimable"), values).get))
 
     def known_documents(self, ids: Iterable[str]) -> set[str]:
         """Those of the ids that are documents."""

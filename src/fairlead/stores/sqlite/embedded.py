@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -51,6 +53,15 @@ class SqliteStore(SqlStore):
         return self._clock()
 
     @contextmanager
+    def only_one(self, duty: str) -> Iterator[bool]:
+        """Whether this process may do what one process at a time should do."""
+        lock = os.open(self._path.with_name(f"{duty}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            yield _is_locked(lock)
+        finally:
+            os.close(lock)
+
+    @contextmanager
     def held_still(self) -> Iterator[SqliteTables]:
         """All rows; nobody writes meanwhile."""
         with our_words(self._path):
@@ -82,3 +93,12 @@ class SqliteStore(SqlStore):
     def _damage(self, connection: Connection) -> list[str]:
         found = [row[0] for row in connection.execute("PRAGMA quick_check(10)")]
         return [each for each in found if each != "ok"]
+
+
+def _is_locked(lock: int) -> bool:
+    """Whether the lock is ours now; it is let go when it is closed."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

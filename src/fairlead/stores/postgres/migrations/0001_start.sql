@@ -47,7 +47,10 @@ CREATE TABLE customers (
   runnable_since DOUBLE PRECISION,
   told_of DOUBLE PRECISION,
   day BIGINT NOT NULL DEFAULT 0,
-  day_bytes BIGINT NOT NULL DEFAULT 0
+  day_bytes BIGINT NOT NULL DEFAULT 0,
+  requests_a_second DOUBLE PRECISION,
+  requests_burst BIGINT,
+  bytes_a_day BIGINT
 );
 CREATE INDEX line ON customers (head_rank, head_seq) WHERE head_rank IS NOT NULL;
 CREATE INDEX lane ON customers (waits_since, id) WHERE head_rank IS NOT NULL;
