@@ -78,7 +78,7 @@ STORES: dict[str, StoreFactory] = {"sqlite": sqlite_store, "postgres": postgres_
 
 def histories(factory: StoreFactory, number: int) -> int:
     """How many random histories to live through: where each step is a journey, fewer."""
-    return number // 8 if factory is postgres_store else number
+    return number // 10 if factory is postgres_store else number
 
 
 @contextmanager
