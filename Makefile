@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup run demo test check faults bench bench-http bench-dashboard screenshots policies picture pins clean
+.PHONY: help setup packages run demo test check faults bench bench-http bench-postgres bench-dashboard screenshots policies picture pins clean
 
 help: ## list these targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -24,7 +24,10 @@ run: setup ## serve HTTP with workers, on ./fairlead-data
 demo: setup ## process sample documents of several customers and show who waited
 	@$(BIN)/fairlead demo
 
-test: setup check ## all tests
+packages: ## install the servers and the browser that tests start, where it may
+	@tools/packages.sh
+
+test: setup packages check ## all tests
 	$(BIN)/python -m pytest -m 'not faults'
 
 check: setup ## formatting, lint, types and the arrows between packages
@@ -33,7 +36,7 @@ check: setup ## formatting, lint, types and the arrows between packages
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-faults: setup ## longer tests that kill processes and fill disks
+faults: setup packages ## longer tests that kill processes and fill disks
 	$(BIN)/python -m pytest -m faults
 
 bench: setup ## the speed of submission and claim, small and large
@@ -41,6 +44,9 @@ bench: setup ## the speed of submission and claim, small and large
 
 bench-http: setup ## the speed of uploads over HTTP
 	$(BIN)/python -m bench.http
+
+bench-postgres: setup ## the speed of the PostgreSQL store, on a server of its own
+	$(BIN)/python -m bench.postgres
 
 bench-dashboard: setup ## what the dashboard costs with many customers and changes
 	$(BIN)/python -m bench.dashboard

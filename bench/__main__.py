@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -12,13 +11,12 @@ from pathlib import Path
 
 import click
 
+from bench.filling import BATCH, fill, fill_behind_a_paused_head
 from fairlead import Fairlead
-from fairlead.core.documents import Claim, Done, NewDocument, Submission
+from fairlead.core.documents import Claim, Done
 from fairlead.core.rules import PolicyName, Rules
-from fairlead.ids import new_id
 from fairlead.stores.sqlite import SqliteStore
 
-BATCH = 500
 ROUNDS = 40
 CLAIMS_A_ROUND = 50
 
@@ -76,34 +74,6 @@ def opened(path: Path, policy: PolicyName = "classic") -> Iterator[SqliteStore]:
         yield store
     finally:
         store.close()
-
-
-def new_documents(number: int) -> tuple[NewDocument, ...]:
-    now = time.time()
-    return tuple(NewDocument(new_id(now), "invoice.pdf", 48_213, "0" * 64) for _ in range(number))
-
-
-def fill(store: SqliteStore, documents: int, customers: int) -> float:
-    """Submit evenly for all customers; return documents per second of submission alone."""
-    each = max(1, documents // customers)
-    at_once = max(1, BATCH // each)
-    spent = 0.0
-    for first in range(0, customers, at_once):
-        numbers = range(first, min(first + at_once, customers))
-        batch = [Submission(f"customer {n}", new_documents(each)) for n in numbers]
-        began = time.perf_counter()
-        store.submit_all(batch)
-        spent += time.perf_counter() - began
-        progress(f"filling: {first * each:,} of {documents:,}")
-    return documents / spent
-
-
-def fill_behind_a_paused_head(store: SqliteStore, documents: int, customers: int) -> None:
-    store.submit(Submission("head", new_documents(1)))  # the first in line, then paused
-    store.pause("head")
-    for _ in range(documents * 9 // 10 // BATCH):
-        store.submit(Submission("head", new_documents(BATCH)))
-    fill(store, documents // 10, customers)
 
 
 def compare_claims(stores: dict[str, SqliteStore]) -> None:
@@ -172,11 +142,6 @@ def measure_engine(folder: Path) -> None:
             f"short letters read by 2 workers, results durable: "
             f"{len(found) / (ended - began):,.0f} documents/s"
         )
-
-
-def progress(text: str) -> None:
-    if sys.stderr.isatty():
-        print(f"\r{text}", end="\x1b[K\r", file=sys.stderr)
 
 
 main()

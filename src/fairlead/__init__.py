@@ -9,15 +9,20 @@ from fairlead.errors import FairleadError
 
 if TYPE_CHECKING:
     from fairlead.app import Fairlead
+    from fairlead.client import Client
 
-__all__ = ["Check", "ClassicPolicy", "Counter", "Fairlead", "FairleadError"]
+__all__ = ["Check", "ClassicPolicy", "Client", "Counter", "Fairlead", "FairleadError"]
 __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
-    """`Fairlead` brings in the whole house: loaded when asked for, as worker processes never do."""
+    """What brings in much of the house is loaded when asked for, as worker processes never do."""
     if name == "Fairlead":
         from fairlead.app import Fairlead  # noqa: PLC0415
 
         return Fairlead
+    if name == "Client":
+        from fairlead.client import Client  # noqa: PLC0415
+
+        return Client
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

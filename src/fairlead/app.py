@@ -12,20 +12,31 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from fairlead.core.access import Key
 from fairlead.core.classic import Check, ClassicPolicy
 from fairlead.core.documents import Customer, Document, Event, Switched, Totals
-from fairlead.core.explain import Explanation, explain
+from fairlead.core.explain import Explanation, explain, why_reset
 from fairlead.core.fair import Clock, FairRule, Placed
 from fairlead.core.fairness import Fairness
 from fairlead.core.rules import PolicyName, check_policy
+from fairlead.core.shown import CustomerView
 from fairlead.core.states import State
 from fairlead.core.webhooks import DEFAULT_KINDS, Delivery, NewWebhook, Webhook, check_kinds
 from fairlead.datafolder import DataFolder
 from fairlead.engines.local import LocalEngine
-from fairlead.errors import DamagedData, NotReady, UnknownDelivery, UnknownKey, UnknownWebhook
+from fairlead.engines.ringer import Ringer, Rings
+from fairlead.errors import (
+    DamagedData,
+    MissingExtra,
+    NotReady,
+    UnknownDelivery,
+    UnknownKey,
+    UnknownWebhook,
+    UsageError,
+    Words,
+)
 from fairlead.files.local import LocalFiles
 from fairlead.ids import new_id
 from fairlead.intake import Intake, Offer, Source
@@ -39,12 +50,19 @@ from fairlead.work.extract import ReadLimits
 from fairlead.work.limits import Limits
 from fairlead.work.sweep import Sweeper, portions
 
+if TYPE_CHECKING:
+    from fairlead.stores.postgres import PostgresStore
+
+TELL_SECONDS = 0.5
+"""How often those who wait are told how much is left."""
+
 
 class Fairlead:
     """An embedded installation in a data folder, which several processes may hold open.
 
     All methods may be called from any thread. `settings` overrides single settings by name;
-    `clock` gives the time in seconds since 1970.
+    `clock` gives the time in seconds since 1970. With `patient`, a database server that cannot be
+    reached is waited for.
     """
 
     def __init__(
@@ -54,24 +72,47 @@ class Fairlead:
         settings: Mapping[str, Any] | None = None,
         clock: Callable[[], float] | None = None,
         must_exist: bool = False,
+        patient: bool = False,
     ) -> None:
-        self.folder = DataFolder(Path(data))
-        if must_exist:
+        self._sources = Sources(Path(data), flags=settings)
+        chosen = self._sources.settings()
+        is_far = chosen.files is not None and "://" in chosen.files
+        near = None if is_far or chosen.files is None else Path(chosen.files)
+        self.folder = DataFolder(Path(data), files=near)
+        if must_exist and chosen.store is None:
             self.folder.check_exists()
         self._clock = clock or time.time
-        self._sources = Sources(self.folder.path, flags=settings)
         self.folder.make()
-        self.folder.check_whole()
-        self.store: Store = SqliteStore(
-            self.folder.database, rules=self._sources.rules, clock=self._clock
-        )
-        self._files: Files = LocalFiles(self.folder.files)
-        self._texts: Files = LocalFiles(self.folder.texts)
+        self.store = self._open_store(chosen.store, clock, patient=patient)
+        self._files = self._open_files("files", self.folder.files, chosen.files if is_far else None)
+        self._texts = self._open_files("texts", self.folder.texts, chosen.files if is_far else None)
         self._intake = Intake(
             self.store,
             self._files,
             limit=lambda: self.settings.max_document_bytes,
             clock=self._clock,
+        )
+
+    def _open_store(
+        self, url: str | None, clock: Callable[[], float] | None, *, patient: bool
+    ) -> Store:
+        rules = self._sources.rules
+        if url is None:
+            self.folder.check_whole()
+            return SqliteStore(self.folder.database, rules=rules, clock=self._clock)
+        return postgres_store()(url, rules=rules, clock=clock, patient=patient)
+
+    def _open_files(self, part: str, folder: Path, url: str | None) -> Files:
+        if url is None:
+            return LocalFiles(folder)
+        try:
+            from fairlead.files import objects  # noqa: PLC0415 (an extra)
+        except ImportError as error:
+            raise MissingExtra(
+                f"the library {error.name} is missing; install it: pip install 'fairlead[s3]'"
+            ) from None
+        return objects.ObjectFiles(
+            objects.object_store(url, part), self.folder.path / "cache" / part
         )
 
     def __enter__(self) -> Fairlead:
@@ -238,7 +279,7 @@ class Fairlead:
             policy=self.policy_of(customer),
             clock=self.store.clock(),
             lane=self._sources.rules().lane,
-            now=self._clock(),
+            now=self.now(),
             flow=self.store.flow() if document.state is State.WAITING else None,
         )
 
@@ -308,19 +349,60 @@ class Fairlead:
         """
         rule = self.policy_of(customer, policy)
         if isinstance(rule, ClassicPolicy):
-            return rule.check(customer.counter, now=self._clock())
+            return rule.check(customer.counter, now=self.now())
         return rule.submit(
             customer.tags,
             clock or self.store.clock(),
             cost=0,
             weight=customer.settings.weight,
-            now=self._clock(),
+            now=self.now(),
             has_pending=customer.pending > 0,
         )
 
     def next_priority(self, customer: Customer) -> int:
         """The priority that the customer's next document would get now."""
         return self.next_place(customer).priority
+
+    def view(self, customer: Customer) -> CustomerView:
+        """The customer with what follows from its records at this moment, as it is shown."""
+        own, waits_since = customer.settings, customer.oldest_waiting_at
+        return CustomerView(
+            name=customer.name,
+            pending=customer.pending,
+            waiting=customer.waiting,
+            processing=customer.processing,
+            count=self._shown_count(customer),
+            next_priority=self.next_priority(customer),
+            resets_in=self._resets_in(customer),
+            oldest_wait=None if waits_since is None else max(0.0, self.now() - waits_since),
+            paused=customer.paused,
+            account=own.account,
+            weight=own.weight,
+            processing_cap=own.processing_cap,
+            pending_cap=own.pending_cap,
+            requests_a_second=own.requests_a_second,
+            requests_burst=own.requests_burst,
+            bytes_a_day=own.bytes_a_day,
+            reset_interval=own.reset_interval,
+            thresholds=own.thresholds,
+            created_at=customer.created_at,
+        )
+
+    def _shown_count(self, customer: Customer) -> int | None:
+        """The classic rule's count; under fair the one that the next document would be shown."""
+        if isinstance(self.policy_of(customer), ClassicPolicy):
+            return customer.counter.count if customer.counter else None
+        return self.next_place(customer).count
+
+    def _resets_in(self, customer: Customer) -> int | None:
+        """After how many seconds without a document the customer starts over, if it must wait."""
+        policy = self.policy_of(customer)
+        if isinstance(policy, ClassicPolicy):
+            left: int | None = why_reset(policy, customer, self.now()).params.get("seconds")
+            return left
+        if customer.tags is None or customer.pending:
+            return None
+        return max(0, round(customer.tags.submitted_at + policy.reset_interval - self.now()))
 
     # --- webhooks ---
 
@@ -341,7 +423,9 @@ class Fairlead:
         """The webhook of this id; with `customer`, another one's is as good as none."""
         found = self.store.outbox.webhook(id_)
         if customer not in (None, found.customer):
-            raise UnknownWebhook(f"no webhook has the id {id_!r}; list those there are")
+            raise UnknownWebhook(
+                Words("no webhook has the id {id}; list those there are", id=repr(id_))
+            )
         return found
 
     def webhooks(self, customer: str | None = None) -> list[Webhook]:
@@ -378,7 +462,9 @@ class Fairlead:
         """The delivery of this id; with `customer`, another one's is as good as none."""
         found = self.store.outbox.delivery(id_)
         if customer not in (None, self.webhook(found.webhook).customer):
-            raise UnknownDelivery(f"no delivery has the id {id_!r}; list those of its webhook")
+            raise UnknownDelivery(
+                Words("no delivery has the id {id}; list those of its webhook", id=repr(id_))
+            )
         return found
 
     def deliveries(
@@ -402,7 +488,7 @@ class Fairlead:
         """Threads that deliver what is due, until it is closed."""
         sender = Sender(self._networks, clock=self._clock)
         lot = random.random  # spreads attempts; nothing secret depends on it
-        return Deliverer(self.store.outbox, sender, clock=self._clock, lot=lot)
+        return Deliverer(self.store.outbox, sender, clock=self.now, lot=lot)
 
     def _networks(self) -> Networks:
         return Networks(self.settings.webhook_networks)
@@ -480,7 +566,7 @@ class Fairlead:
 
     def now(self) -> float:
         """The time by the installation's clock."""
-        return self._clock()
+        return self.store.now()
 
     def totals(self) -> Totals:
         """How many documents wait and are processed, of how many customers."""
@@ -519,7 +605,20 @@ class Fairlead:
 
     def sweeper(self) -> Sweeper:
         """A thread that sweeps now and every hour, until it is closed."""
-        return Sweeper(self._sweep_portions)
+        return Sweeper(self._sweep_portions, lambda: self.store.only_one("sweep"))
+
+    def ringer(self) -> Ringer:
+        """A thread that wakes Celery's workers when documents wait, until it is closed."""
+        return Ringer(self.store, self.bell())
+
+    def bell(self) -> Rings:
+        """What reaches the broker that the settings name."""
+        if self.settings.broker is None:
+            raise UsageError(
+                "no broker is set; name one in FAIRLEAD_BROKER or fairlead.toml, such as "
+                'broker = "amqp://localhost"'
+            )
+        return celery_bell()(self.settings.broker)
 
     def run_until_idle(
         self, workers: int | None = None, *, on_tick: Callable[[], None] = lambda: None
@@ -538,14 +637,19 @@ class Fairlead:
         `on_progress` is told how many are left.
         """
         pending = list(ids)
-        version, patience = None, threading.Event()
-        while pending:
-            if (newest := self.store.version()) != version:
-                version = newest
-                pending = [each for each in pending if self.document(each).state.is_pending]
-            on_progress(len(pending))
-            if pending:
-                patience.wait(0.05)
+        version, bell = None, threading.Event()
+        patience = self.store.watch(bell.set)
+        try:
+            while pending:
+                if (newest := self.store.version()) != version:
+                    version = newest
+                    pending = [each for each in pending if self.document(each).state.is_pending]
+                on_progress(len(pending))
+                if pending:
+                    bell.wait(min(patience, TELL_SECONDS))
+                    bell.clear()
+        finally:
+            self.store.unwatch(bell.set)
 
     def _limits(self) -> Limits:
         settings = self.settings
@@ -562,9 +666,43 @@ class Fairlead:
         return Limits(settings.time_limit, settings.memory_limit, read, is_strict)
 
 
+def celery_bell() -> Callable[[str], Rings]:
+    """What rings for Celery's workers by a broker; its libraries are an extra."""
+    try:
+        from fairlead.engines.celery.bell import Bell, make_app  # noqa: PLC0415 (an extra)
+    except ImportError as error:
+        raise MissingExtra(
+            f"the library {error.name} is missing; install it: pip install 'fairlead[celery]'"
+        ) from None
+    return lambda broker: Bell(make_app(broker))
+
+
+def postgres_store() -> type[PostgresStore]:
+    """The store on a PostgreSQL server, whose libraries are an extra."""
+    try:
+        from fairlead.stores.postgres import PostgresStore  # noqa: PLC0415 (an extra)
+    except ImportError as error:
+        raise MissingExtra(
+            f"the library {error.name} is missing; install it: pip install 'fairlead[postgres]'"
+        ) from None
+    return PostgresStore
+
+
 def _why_no_text(document: Document) -> str:
     if document.state.is_pending:
-        return f"document {document.id} is {document.state}; its text comes when it is done"
-    detail = (document.detail or "").rstrip(".")
-    reason = f" ({document.error}): {detail}" if document.error else ""
-    return f"document {document.id} is {document.state}{reason}; it has no text"
+        return Words(
+            "document {id} is {state}; its text comes when it is done",
+            id=document.id,
+            state=document.state.value,
+        )
+    if document.error is None:
+        return Words(
+            "document {id} is {state}; it has no text", id=document.id, state=document.state.value
+        )
+    return Words(
+        "document {id} is {state} ({error}): {detail}; it has no text",
+        id=document.id,
+        state=document.state.value,
+        error=document.error,
+        detail=(document.detail or "").rstrip("."),
+    )

@@ -1,9 +1,10 @@
 """The data folder: everything of an embedded installation in one place.
 
-fairlead.db     the store
+fairlead.db     the store, unless it is on a database server
 fairlead.toml   settings, if any
 files/          the documents' bytes
 texts/          what was read out of them
+cache/          on its way to object storage, or lately fetched from it
 reading/        the documents at work, under a second name, for the processes that read them
 operator.key    a key that opens everything; only this user may read it
 server.lock     held by the one server that works on the folder
@@ -14,7 +15,7 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from fairlead.errors import DamagedData, DataError, DataInUse, NoDataFolder
@@ -24,27 +25,32 @@ from fairlead.files.local import fsync_folder, translated
 class DataFolder:
     """Paths inside a data folder, and the lock of its server."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, files: Path | None = None) -> None:
         self.path = path
         self.database = path / "fairlead.db"
-        self.files = path / "files"
-        self.texts = path / "texts"
+        self.files = (files or path) / "files"
+        self.texts = (files or path) / "texts"
         self.desks = path / "reading"
         self.operator_key = path / "operator.key"
         self._lock = path / "server.lock"
+        self._aside = path / "fairlead.db.carried-over"
 
     def make(self) -> None:
         """Make the folder where there is none."""
+        for folder in {self.path, self.files.parent}:
+            self._make(folder)
+
+    def _make(self, folder: Path) -> None:
         try:
-            if not self.path.is_dir():
-                self.path.mkdir(parents=True, mode=0o700)
-                fsync_folder(self.path.parent)
+            if not folder.is_dir():
+                folder.mkdir(parents=True, mode=0o700)
+                fsync_folder(folder.parent)
         except FileExistsError:
             raise DataError(
-                f"{self.path} is a file; choose a folder with --data or FAIRLEAD_DATA"
+                f"{folder} is a file; choose a folder with --data or FAIRLEAD_DATA"
             ) from None
         except OSError as error:
-            raise translated(error, self.path) from error
+            raise translated(error, folder) from error
 
     def read_operator_key(self) -> str | None:
         """The operator key in its file, if there is one."""
@@ -70,6 +76,7 @@ class DataFolder:
     def check_exists(self) -> None:
         """Refuse a folder that holds no Fairlead data."""
         if not self._has_database():
+            self.check_whole()
             raise NoDataFolder(
                 f"there is no Fairlead data in {self.path}; name the folder with --data or "
                 "FAIRLEAD_DATA, or submit a first document: fairlead docs submit"
@@ -77,13 +84,26 @@ class DataFolder:
 
     def check_whole(self) -> None:
         """Refuse documents without their database: a new one would take them all for orphans."""
-        if self._has_database() or not any(self.files.glob("[!i]*/*")):  # not those in incoming/
+        if self._has_database():
             return
-        if not self._has_database():  # else another process has just begun here
+        if self._aside.exists():
+            raise NoDataFolder(
+                f"the data of {self.path} were carried over to a database server; "
+                "name it with the setting store"
+            )
+        has_documents = any(self.files.glob("[!i]*/*"))  # not those in incoming/
+        if has_documents and not self._has_database():  # else another has just begun here
             raise DamagedData(
                 f"{self.path} has documents but no {self.database.name}; restore that file from a "
                 "backup, or choose another folder with --data"
             )
+
+    def put_database_aside(self) -> None:
+        """Let nobody go on with a database whose data were carried over."""
+        for suffix in ("", "-wal", "-shm"):
+            with suppress(FileNotFoundError):
+                Path(f"{self.database}{suffix}").replace(f"{self._aside}{suffix}")
+        fsync_folder(self.path)
 
     def _has_database(self) -> bool:
         try:

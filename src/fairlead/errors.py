@@ -15,6 +15,7 @@ FairleadError
 │   ├── UnknownCustomer
 │   ├── PendingCapReached
 │   ├── DailyBytesReached
+│   ├── TooManyRequests        over HTTP only
 │   ├── IdempotencyConflict
 │   └── DeletedDocument        the idempotency key stands for a document that was deleted
 ├── UnknownDocument
@@ -23,7 +24,14 @@ FairleadError
 ├── UnknownKey
 ├── InvalidTransition          the document's state does not allow this
 ├── NotReady                   a text was asked for that does not exist (yet)
+├── CustomerExists
+├── NotLetIn                   the server does not know the key
+├── NotAllowed                 the key may not do this
+├── ServerFailed               the server could not do it, or what answers is no Fairlead server
+├── NoConnection               the server cannot be reached, or went away
 ├── NoSandbox                  the machine lacks a lock that the settings ask for
+├── BrokerUnreachable          the broker is away; documents wait safely until it is back
+├── LedgerDown                 the counts of fair priorities cannot be reached
 └── DataError                  the data folder or its disk cannot serve
     ├── NoDataFolder
     ├── ReadOnlyData
@@ -31,7 +39,11 @@ FairleadError
     ├── NewerData
     ├── DamagedData
     ├── DataInUse
-    └── StoreBusy
+    ├── StoreBusy
+    ├── TargetNotEmpty         what is carried over would mix with what is there
+    ├── StoreUnreachable       the database server is away; it may come back
+    │   └── FilesUnreachable   the object storage is
+    └── StoreRefused           the database server refuses this user, and will go on doing so
 
 Each message is one sentence that says what was expected, what came, and what to do next. Each class
 has a `code`, which never changes, and a `title`, which does not depend on the case at hand.
@@ -39,12 +51,44 @@ has a `code`, which never changes, and a `title`, which does not depend on the c
 
 from __future__ import annotations
 
+from typing import Any
+
+
+class Words(str):
+    """A sentence in English that other languages can say: a template and what fills it.
+
+    `hint` is added for whoever sits at a command line; others are not told it.
+    """
+
+    __slots__ = ("params", "template")
+    template: str
+    params: dict[str, Any]
+
+    def __new__(cls, template: str, /, *, hint: str | None = None, **params: Any) -> Words:
+        """Fill the template: numbers with their thousands apart, all else as it is."""
+        said = template.format(**{name: _shown(value) for name, value in params.items()})
+        made = super().__new__(cls, said if hint is None else f"{said}; {hint}")
+        made.template, made.params = template, params
+        return made
+
+    def without_hint(self) -> Words:
+        """What is said to those who have no command line."""
+        return Words(self.template, **self.params)
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
 
 class FairleadError(Exception):
     """Base of all errors that Fairlead raises on purpose."""
 
     code = "error"
     title = "Something went wrong"
+    retry_after: float | None = None
+    """Seconds after which a server says that it is worth trying again."""
 
 
 class UsageError(FairleadError):
@@ -145,6 +189,13 @@ class DailyBytesReached(Refused):
     title = "The customer has sent as many bytes today as it may"
 
 
+class TooManyRequests(Refused):
+    """The customer sends requests faster than it may."""
+
+    code = "requests-a-second"
+    title = "The customer sends more requests than it may"
+
+
 class IdempotencyConflict(Refused):
     """The idempotency key was used before for another body."""
 
@@ -201,11 +252,60 @@ class NotReady(FairleadError):
     title = "The text is not ready"
 
 
+class CustomerExists(FairleadError):
+    """There is a customer of this name already."""
+
+    code = "customer-exists"
+    title = "The customer is known already"
+
+
+class NotLetIn(FairleadError):
+    """The server does not know the key, or none was sent."""
+
+    code = "unauthorised"
+    title = "A valid key is needed"
+
+
+class NotAllowed(FairleadError):
+    """The key may not do this."""
+
+    code = "forbidden"
+    title = "This key may not do that"
+
+
+class ServerFailed(FairleadError):
+    """The server could not do what it was asked for."""
+
+    code = "server"
+    title = "The server could not do this"
+
+
+class NoConnection(FairleadError):
+    """The server cannot be reached, or went away before it answered."""
+
+    code = "no-connection"
+    title = "The server cannot be reached"
+
+
 class NoSandbox(FairleadError):
     """The machine cannot lock a reading process in as the settings ask for."""
 
     code = "no-sandbox"
     title = "Reading processes cannot be locked in"
+
+
+class BrokerUnreachable(FairleadError):
+    """The broker that wakes Celery's workers cannot be reached."""
+
+    code = "broker-unreachable"
+    title = "The broker cannot be reached"
+
+
+class LedgerDown(FairleadError):
+    """The ledger of fair priorities did not answer in time, or not as expected."""
+
+    code = "ledger-down"
+    title = "The ledger cannot be reached"
 
 
 class DataError(FairleadError):
@@ -262,3 +362,31 @@ class StoreBusy(DataError):
 
     code = "store-busy"
     title = "The database is busy"
+
+
+class StoreUnreachable(DataError):
+    """The database server cannot be reached, or the connection to it was lost."""
+
+    code = "store-unreachable"
+    title = "The database cannot be reached"
+
+
+class FilesUnreachable(StoreUnreachable):
+    """The object storage of the documents does not serve."""
+
+    code = "files-unreachable"
+    title = "The object storage cannot be reached"
+
+
+class StoreRefused(DataError):
+    """The database server refuses the user, the password or the database."""
+
+    code = "store-refused"
+    title = "The database refuses the connection"
+
+
+class TargetNotEmpty(DataError):
+    """Data are to be carried over to where some are already."""
+
+    code = "target-not-empty"
+    title = "The target is not empty"

@@ -396,6 +396,40 @@ class Store(Protocol):
         """A number that changes when anything was committed, by any process."""
         ...
 
+    def claimable(self, most: int) -> int:
+        """About how many documents could be begun now; beyond `most` it does not count."""
+        ...
+
+    def only_one(self, duty: str) -> AbstractContextManager[bool]:
+        """Whether this process may do what one process at a time should do, as long as it lasts.
+
+        The duty of a process that died is free at once. Nothing that must happen only once may
+        depend on it: a process that cannot be heard any more may still go on for a moment.
+        """
+        ...
+
+    def watch(self, bell: Callable[[], None]) -> float:
+        """Ring a bell after commits, in any thread, if the store can.
+
+        Returns for how many seconds to wait at most before the version is looked at anyway.
+        """
+        ...
+
+    def unwatch(self, bell: Callable[[], None]) -> None:
+        """Ring a bell no more."""
+        ...
+
+    def now(self) -> float:
+        """The time by the store's clock."""
+        ...
+
+    def seen_by(self, customer: str) -> AbstractContextManager[None]:
+        """Let the questions asked within find nothing of other customers, if the store can.
+
+        Those about the queue as a whole are excepted: places, numbers, the flow of work.
+        """
+        ...
+
     def known_documents(self, ids: Iterable[str]) -> set[str]:
         """Those of the ids that are documents."""
         ...
@@ -406,6 +440,10 @@ class Store(Protocol):
 
     def known_texts(self, ids: Iterable[str]) -> set[str]:
         """The keys of the texts that belong to these documents."""
+        ...
+
+    def warnings(self) -> list[str]:
+        """What could be better about the database; empty when nothing could."""
         ...
 
     def problems(self) -> list[str]:

@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 
 FILE_NAME = "fairlead.toml"
 ENVIRONMENT_PREFIX = "FAIRLEAD_"
-NOT_SETTINGS = frozenset({"FAIRLEAD_DATA"})
+NOT_SETTINGS = frozenset({"FAIRLEAD_DATA", "FAIRLEAD_KEY", "FAIRLEAD_URL"})
 
 
 # What a computer can do, and what keeps the promise: a sweep must never meet a submission.
@@ -56,6 +56,7 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     "request_timeout": (0.1, 3600),
     "slowest_upload": (0, 10**9),
 }
+_ENGINES = ("local", "celery")
 _SANDBOXES = ("best", "strict")
 _LANGUAGE = re.compile(r"[A-Za-z0-9_/-]{1,40}")
 
@@ -68,6 +69,16 @@ def _setting(default: Any, help_text: str) -> Any:
 class Settings:
     """All settings of an installation."""
 
+    engine: str = _setting("local", '"local": worker processes on this machine; "celery": Celery')
+    broker: str | None = _setting(
+        None, "celery: the broker, such as amqp://user:password@host or redis://host"
+    )
+    store: str | None = _setting(
+        None, "a PostgreSQL server's URL (none: a file in the data folder)"
+    )
+    files: str | None = _setting(
+        None, "a folder or s3:// URL for documents and texts, for all machines (none: data folder)"
+    )
     policy: str | None = _setting(
         None, '"classic" or "fair"; none: as the data folder has it, classic in a new one'
     )
@@ -134,6 +145,10 @@ class Settings:
 
     def __post_init__(self) -> None:
         check_interval(self.reset_interval)
+        _check_store(self.store)
+        if self.engine not in _ENGINES:
+            raise InvalidSetting(f'engine must be "local" or "celery"; got {self.engine!r}')
+        _check_files(self.files)
         if self.sandbox not in _SANDBOXES:
             raise InvalidSetting(f'sandbox must be "best" or "strict"; got {self.sandbox!r}')
         _check_languages(self.ocr_languages)
@@ -192,9 +207,33 @@ def _check_language(language: str | None) -> None:
         raise InvalidSetting(f"language must be one of {', '.join(LANGUAGES)}; got {language!r}")
 
 
+def _check_store(url: str | None) -> None:
+    if url is not None and not url.startswith(("postgresql://", "postgres://")):
+        raise InvalidSetting(
+            "store must be a URL such as postgresql://user:password@host/database, or none; "
+            f"got one that begins with {url.partition(':')[0][:20]!r}"
+        )
+
+
+def _check_files(place: str | None) -> None:
+    if place is not None and "://" in place and not place.startswith("s3://"):
+        raise InvalidSetting(
+            "files must be a folder, or a URL such as s3://bucket/prefix?region=eu-central-1; "
+            f"got one that begins with {place.partition(':')[0][:20]!r}"
+        )
+
+
 def _check_above_zero(name: str, value: float | None) -> None:
     if value is not None and not 0 < value < 10**15:
         raise InvalidSetting(f"{name} must be above 0, or none; got {value!r}")
+
+
+def without_secrets(value: Any) -> Any:
+    """A setting's value; the password in an address, or whatever it is told to carry, masked."""
+    if not isinstance(value, str) or "://" not in value:
+        return value
+    masked = re.sub(r"(://[^:@/]*):[^@]*@", r"\1:****@", value)
+    return re.sub(r"((?:password|secret|key|token)[a-z_]*)=[^&]*", r"\1=****", masked, flags=re.I)
 
 
 class Explained(NamedTuple):
@@ -242,7 +281,7 @@ class Sources:
         return [
             Explained(
                 each.name,
-                getattr(settings, each.name),
+                without_secrets(getattr(settings, each.name)),
                 self._origin.get(each.name, "default"),
                 each.metadata["help"],
             )

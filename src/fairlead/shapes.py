@@ -3,58 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any
 
-from fairlead.app import Fairlead
 from fairlead.core.access import Key
-from fairlead.core.classic import ClassicPolicy
-from fairlead.core.documents import Customer, Event, Place
-from fairlead.core.explain import Explanation, Reason, why_reset
+from fairlead.core.documents import Event, Place
+from fairlead.core.explain import Explanation, Reason
 from fairlead.core.fairness import Fairness
 from fairlead.core.forecast import Forecast
-from fairlead.core.shown import moment
+from fairlead.core.shown import CustomerView, moment
 from fairlead.core.webhooks import Delivery, Webhook
 
 
-def customer_json(fairlead: Fairlead, customer: Customer) -> dict[str, Any]:
+def customer_json(customer: CustomerView) -> dict[str, Any]:
     """A customer as every JSON of ours shows it."""
-    own = customer.settings
-    return {
-        "name": customer.name,
-        "pending": customer.pending,
-        "waiting": customer.waiting,
-        "processing": customer.processing,
-        "count": _count(fairlead, customer),
-        "next_priority": fairlead.next_priority(customer),
-        "resets_in": _resets_in(fairlead, customer),
-        "oldest_wait": wait_of(fairlead, customer),
-        "paused": customer.paused,
-        "account": own.account,
-        "weight": own.weight,
-        "processing_cap": own.processing_cap,
-        "pending_cap": own.pending_cap,
-        "reset_interval": own.reset_interval,
-        "thresholds": own.thresholds,
-        "created_at": moment(customer.created_at),
-    }
-
-
-def _count(fairlead: Fairlead, customer: Customer) -> int | None:
-    """The classic rule's count; under fair the one that the next document would be shown."""
-    if isinstance(fairlead.policy_of(customer), ClassicPolicy):
-        return customer.counter.count if customer.counter else None
-    return fairlead.next_place(customer).count
-
-
-def _resets_in(fairlead: Fairlead, customer: Customer) -> int | None:
-    """After how many seconds without a document the customer starts over, if it has to wait."""
-    policy = fairlead.policy_of(customer)
-    if isinstance(policy, ClassicPolicy):
-        left: int | None = why_reset(policy, customer, fairlead.now()).params.get("seconds")
-        return left
-    if customer.tags is None or customer.pending:
-        return None
-    return max(0, round(customer.tags.submitted_at + policy.reset_interval - fairlead.now()))
+    return asdict(customer) | {"created_at": moment(customer.created_at)}
 
 
 def fairness_json(found: Fairness) -> dict[str, Any]:
@@ -71,13 +34,6 @@ def fairness_json(found: Fairness) -> dict[str, Any]:
         "bound_broken": found.is_bound_broken,
         "accounts": [each._asdict() | {"lag": each.lag} for each in found.shares],
     }
-
-
-def wait_of(fairlead: Fairlead, customer: Customer) -> float | None:
-    """How long the customer's oldest waiting document has waited."""
-    if customer.oldest_waiting_at is None:
-        return None
-    return max(0.0, fairlead.now() - customer.oldest_waiting_at)
 
 
 def key_json(key: Key) -> dict[str, Any]:
@@ -148,8 +104,9 @@ def why_json(
     if ahead is not None and not with_others:
         del ahead["most"]
     return {
-        "id": found.document.id,
+        "id": found.id,
         "reasons": reasons,
+        "position": found.position,
         "ahead": ahead,
         "forecast": _forecast_json(found.forecast),
     }

@@ -13,6 +13,7 @@ import httpx
 from apikit import PATIENT, Served, problem, served, upload
 
 from fairlead import Fairlead
+from fairlead.api.hub import MOST_QUEUED
 
 
 @contextmanager
@@ -111,3 +112,46 @@ def test_a_stream_ends_with_a_reason_when_the_server_stops(data: Path) -> None:
         server.process.terminate()
         assert next(events) == {"reason": "stopping"}
         assert server.process.wait(PATIENT) == 0
+
+
+def test_a_slow_reader_is_dropped_with_a_reason_and_others_are_not(data: Path) -> None:
+    long_one = tuple(range(-1, -5001, -1))  # some 29 kB in every event that tells of it
+    with served(data, "--workers", "0") as server, Fairlead(data) as fairlead:
+        fairlead.add_customer("acme")
+        with slow_reader(server) as slow, stream(server.operator) as events:
+            for _ in range(200):  # more than the network keeps for a reader
+                fairlead.set_customer("acme", thresholds=long_one)
+            assert [each["kind"] for each in take(events, 200)] == ["customer-set"] * 200
+            for _ in range(5):  # in steps that a quick reader can follow
+                fairlead.submit_many("acme", [b"x"] * 500)
+                assert [each["kind"] for each in take(events, 500)] == ["submitted"] * 500
+            got = read_all(slow)
+            fairlead.pause("acme")
+            assert take(events, 1)[0]["kind"] == "customer-paused"
+    assert got.endswith(b'event: end\ndata: {"reason": "too-slow"}\n\n\r\n0\r\n\r\n')
+    assert got.count(b"event: ") < 2700 - MOST_QUEUED
+
+
+@contextmanager
+def slow_reader(server: Served) -> Iterator[socket.socket]:
+    """A connection whose stream has begun, and of which nothing more is read for now."""
+    authorization = server.operator.headers["authorization"]
+    with socket.socket() as line:
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        line.settimeout(PATIENT)
+        line.connect(("127.0.0.1", server.port))
+        head = f"GET /v1/events HTTP/1.1\r\nHost: x\r\nAuthorization: {authorization}\r\n\r\n"
+        line.sendall(head.encode())
+        got = b""
+        while b"id: " not in got:
+            got += line.recv(4096)
+        yield line
+
+
+def read_all(line: socket.socket) -> bytes:
+    pieces = []
+    while piece := line.recv(1 << 20):
+        pieces.append(piece)
+        if piece.endswith(b"\r\n0\r\n\r\n"):
+            break
+    return b"".join(pieces)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import stat
+import zipfile
 from typing import Any
 
 import httpx
@@ -10,6 +12,7 @@ import pytest
 from apikit import PATIENT, Served, problem, served, upload
 from click.testing import CliRunner
 
+from fairlead import Fairlead
 from fairlead.cli import main
 
 PATCH = {
@@ -146,3 +149,79 @@ def test_a_limit_is_named_and_harms_nobody_else(
         assert found["limit"] == limit
         assert int(answers[-1].headers["retry-after"]) == found["retry_after"] > 0
         assert upload(modest, b"x" * 10).status_code == 202
+
+
+def test_limits_of_one_customer_hold_from_the_next_request_on(server: Served) -> None:
+    slow, quick = server.customer("slow"), server.customer("quick")
+    limits = {"requests_a_second": 0.01, "requests_burst": 2, "bytes_a_day": 10}
+    found = server.operator.patch("/v1/customers/slow", json=limits).json()
+    assert {name: found[name] for name in limits} == limits
+    problem(upload(slow, b"more than ten bytes"), "limit-reached", 429)
+    assert upload(slow, b"ten bytes!").status_code == 202
+    assert problem(slow.get("/v1/me"), "limit-reached", 429)["limit"] == "requests_a_second"
+    assert [quick.get("/v1/me").status_code for _ in range(5)] == [200] * 5
+    server.operator.patch("/v1/customers/slow", json=dict.fromkeys(limits))
+    assert slow.get("/v1/me").status_code == 200
+    problem(
+        server.operator.patch("/v1/customers/slow", json={"requests_a_second": 0}),
+        "invalid-request",
+        400,
+    )
+
+
+def test_what_another_process_limits_is_known_with_its_event(server: Served) -> None:
+    client = server.customer("elsewhere")
+    assert client.get("/v1/me").status_code == 200
+    with server.operator.stream("GET", "/v1/events") as events, Fairlead(server.data) as fairlead:
+        lines = events.iter_lines()
+        assert any(line.startswith("id: ") for line in lines)  # from now on it hears everything
+        fairlead.set_customer("elsewhere", requests_a_second=0.001, requests_burst=1)
+        assert any(line == "event: customer-set" for line in lines)
+    answers = [client.get("/v1/me").status_code for _ in range(2)]
+    assert answers[-1] == 429
+
+
+def test_whoever_holds_a_key_learns_whose_it_is(server: Served) -> None:
+    found = server.customer("asker").get("/v1/me").json()
+    assert found["customer"] == "asker"
+    assert found["limits"]["max_upload_files"] == 100
+    assert server.operator.get("/v1/me").json()["customer"] is None
+
+
+def test_an_operator_makes_lists_and_revokes_all_keys(server: Served) -> None:
+    made = server.operator.post("/v1/keys", json={"customer": "brand-new"})
+    assert made.status_code == 201
+    assert made.headers["cache-control"] == "no-store"
+    key = made.json()
+    assert server.client(key["key"]).get("/v1/me").json()["customer"] == "brand-new"
+    listed = server.operator.get("/v1/keys", params={"customer": "brand-new"}).json()["keys"]
+    assert [each["id"] for each in listed] == [key["id"]]
+    assert "key" not in listed[0]
+    assert server.operator.delete(f"/v1/keys/{key['id']}").json()["revoked_at"]
+    problem(server.client(key["key"]).get("/v1/me"), "unauthorised", 401)
+    other = server.operator.post("/v1/keys", json={"operator": True}).json()
+    assert server.client(other["key"]).get("/v1/keys?operator=true").status_code == 200
+    for wrong in ({}, {"customer": "x", "operator": True}, {"customer": ""}):
+        problem(server.operator.post("/v1/keys", json=wrong), "invalid-request", 400)
+    problem(server.operator.delete("/v1/keys/nobody"), "unknown-key", 404)
+    theirs = server.customer("no-operator")
+    for ask in (theirs.get, theirs.post, theirs.delete):
+        path = "/v1/keys/x" if ask == theirs.delete else "/v1/keys"
+        answer = ask(path, json={"operator": True}) if ask == theirs.post else ask(path)
+        problem(answer, "forbidden", 403)
+
+
+def test_parts_are_listed_and_passwords_taken(server: Served) -> None:
+    client, other = server.customer("parts"), server.customer("others")
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("one.txt", "one")
+        archive.writestr("two.txt", "two")
+    sent = client.post(
+        "/v1/documents", files={"file": ("a.zip", packed.getvalue())}, data={"password": "geheim"}
+    ).json()
+    client.get(f"/v1/documents/{sent['id']}", params={"wait": 60})
+    found = client.get("/v1/documents", params={"parent": sent["id"]}).json()["documents"]
+    assert sorted(each["name"] for each in found) == ["one.txt", "two.txt"]
+    foreign = other.get("/v1/documents", params={"parent": sent["id"]})
+    problem(foreign, "unknown-document", 404)

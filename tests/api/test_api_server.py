@@ -9,10 +9,11 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import httpx
 import pytest
-from apikit import PATIENT, Served, served, upload
+from apikit import PATIENT, Served, served, served_by, upload
 
-from fairlead import Fairlead
+from fairlead import Client, Fairlead
 from fairlead.demo.samples import samples
 
 HEAD = b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.bin"\r\n\r\n'
@@ -113,6 +114,51 @@ def test_what_was_answered_is_there_after_a_kill_and_a_restart(data: Path) -> No
         assert again["id"] == first["id"]
         ended = client.get(f"/v1/documents/{first['id']}", params={"wait": 60}).json()
         assert ended["state"] == "done"
+
+
+_KILLED = """
+import os, signal
+from fairlead.api.acceptor import Acceptor
+from fairlead.cli import main
+Acceptor._settle = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+main()
+"""
+DIES_BEFORE_IT_ANSWERS = ("-c", _KILLED)
+
+
+def test_a_crash_between_commit_and_answer_makes_no_second_document(data: Path) -> None:
+    with served_by(DIES_BEFORE_IT_ANSWERS, data, "--workers", "0") as server:
+        key, port = server.key("acme"), server.port
+        with pytest.raises(httpx.TransportError):
+            upload(server.client(key), b"kept", headers={"Idempotency-Key": "the same"})
+        assert server.process.wait(PATIENT) == -signal.SIGKILL
+    with Fairlead(data) as fairlead:
+        (first,) = fairlead.documents()  # it was committed, and nobody was told
+    with served(data, "--workers", "0", "--port", str(port)) as server:
+        client = server.client(key)
+        again = upload(client, b"kept", headers={"Idempotency-Key": "the same"})
+        assert (again.status_code, again.json()["id"]) == (202, first.id)
+        assert len(client.get("/v1/documents").json()["documents"]) == 1
+        other = upload(client, b"other", headers={"Idempotency-Key": "the same"})
+        assert other.status_code == 422
+
+
+def test_a_client_gets_its_document_although_the_server_died_before_it_answered(
+    data: Path,
+) -> None:
+    with served_by(DIES_BEFORE_IT_ANSWERS, data, "--workers", "0") as first:
+        port = first.port
+        with (
+            Client(first.url, first.key("acme"), patience=600) as client,
+            ThreadPoolExecutor(1) as pool,
+        ):
+            client.me()
+            asked = pool.submit(client.submit, b"only once")
+            first.process.wait(PATIENT)
+            with served(data, "--workers", "0", "--port", str(port)):
+                document = asked.result(PATIENT)
+                assert [each.id for each in client.documents()] == [document.id]
+                assert document.count == 0
 
 
 def test_half_an_upload_of_a_killed_server_is_swept_and_never_a_document(data: Path) -> None:

@@ -441,9 +441,3 @@ def test_static_files_are_kept_by_browsers_until_they_change(empty: Served) -> N
 
 def server_get(server: Served, path: str) -> httpx.Response:
     return server.client(None).get(path)
-
-
-def test_problems_have_titles_in_the_callers_language(full: Served) -> None:
-    anyone = full.client(None)
-    answer = anyone.get("/v1/documents", headers={"Accept-Language": "de"})
-    assert problem(answer, "unauthorised", 401)["title"] == "Ein gültiger Schlüssel ist nötig"

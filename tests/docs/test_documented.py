@@ -14,10 +14,10 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from fairlead.api.problems import KINDS
 from fairlead.cli import main
 from fairlead.cli.config import shown
 from fairlead.core.documents import EventKind
+from fairlead.core.problems import KINDS
 from fairlead.demo.samples import samples
 from fairlead.stores.sql.claims import WORKER_LOST
 from fairlead.work.extract import readers

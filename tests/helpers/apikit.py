@@ -9,9 +9,10 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import httpx
@@ -101,12 +102,24 @@ def answer_on(line: socket.socket) -> bytes:
 
 @contextmanager
 def served(data: Path, *options: str, **settings: Any) -> Iterator[Served]:
-    environment = os.environ | {f"FAIRLEAD_{k.upper()}": str(v) for k, v in settings.items()}
+    environment = {f"FAIRLEAD_{name.upper()}": str(value) for name, value in settings.items()}
+    with served_by(("-m", "fairlead"), data, *options, environment=environment) as running:
+        yield running
+
+
+@contextmanager
+def served_by(
+    program: tuple[str, ...],
+    data: Path,
+    *options: str,
+    environment: Mapping[str, str] = MappingProxyType({}),
+) -> Iterator[Served]:
+    """As `served`, by a program that may be about to die at a certain point."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "fairlead", "serve", "--data", str(data), "--port", "0", *options],
+        [sys.executable, *program, "serve", "--data", str(data), "--port", "0", *options],
         stderr=subprocess.PIPE,
         text=True,
-        env=environment,
+        env=os.environ | dict(environment),
     )
     try:
         running = Served(data, process)

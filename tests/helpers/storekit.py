@@ -11,9 +11,12 @@ from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import postgreskit
+
 from fairlead.core.documents import Broken, Claim, Document, Done, Failed, NewDocument, Submission
 from fairlead.core.rules import Rules
 from fairlead.ports import Store
+from fairlead.stores.postgres import PostgresStore
 from fairlead.stores.sqlite import SqliteStore
 
 LEASE = 30.0
@@ -65,15 +68,24 @@ def sqlite_store(folder: Path, rules: RulesInForce, clock: Clock) -> Store:
     return SqliteStore(folder / "fairlead.db", rules=rules, clock=clock)
 
 
-STORES: dict[str, StoreFactory] = {"sqlite": sqlite_store}
+def postgres_store(folder: Path, rules: RulesInForce, clock: Clock) -> Store:
+    return PostgresStore(postgreskit.url_for(folder), rules=rules, clock=clock)
+
+
+STORES: dict[str, StoreFactory] = {"sqlite": sqlite_store, "postgres": postgres_store}
 """Every store that has to keep the contract."""
+
+
+def histories(factory: StoreFactory, number: int) -> int:
+    """How many random histories to live through: where each step is a journey, fewer."""
+    return number // 10 if factory is postgres_store else number
 
 
 @contextmanager
 def house(factory: StoreFactory, rules: Rules | None = None) -> Iterator[House]:
     """A fresh store in a folder of its own, for tests that need many of them."""
     clock, in_force = Clock(), RulesInForce(rules)
-    with fast_folder() as folder:
+    with fast_folder() as folder, postgreskit.lent(folder):
         store = factory(folder, in_force, clock)
         try:
             yield House(store, clock, in_force)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import gettext
 import re
+from pathlib import Path
 from string import Formatter
 
 import pytest
 
+import fairlead
 from fairlead.api.dashboard import words
 from fairlead.api.dashboard.page import environment
 from fairlead.core.explain import Plural
@@ -19,6 +22,8 @@ from fairlead.locale.formats import FORMATS
 from fairlead.locale.texts import errors
 from fairlead.stores.sql.claims import WORKER_LOST
 from fairlead.work.results import AGAIN, FINAL
+
+HOUSE = Path(fairlead.__file__).parent
 
 
 def sentences() -> set[str]:
@@ -35,6 +40,22 @@ def placeholders(text: str) -> set[str]:
     return {name for _, name, _, _ in Formatter().parse(text) if name is not None}
 
 
+def said() -> list[tuple[str, set[str | None]]]:
+    """Every template of `Words` in the program, with the names that fill it."""
+    trees = [ast.parse(each.read_text("utf-8")) for each in HOUSE.rglob("*.py")]
+    calls = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    words = [each for each in calls if getattr(each.func, "id", "") == "Words" and each.args]
+    return [
+        (str(each.args[0].value), {name.arg for name in each.keywords} - {"hint"})
+        for each in words
+        if isinstance(each.args[0], ast.Constant)
+    ]
+
+
+def templates() -> set[str]:
+    return {template for template, _ in said()}
+
+
 def texts(language: str) -> list[Entry]:
     return [each for each in entries(language) if each.text]
 
@@ -42,7 +63,7 @@ def texts(language: str) -> list[Entry]:
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_nothing_is_missing_unused_doubled_or_fuzzy(language: str) -> None:
     found = texts(language)
-    wanted = sentences() | {each.one for each in plurals()}
+    wanted = sentences() | templates() | {each.one for each in plurals()}
     assert {each.text for each in found} == wanted
     assert len(found) == len(wanted)
     assert set(catalogue(language)) == wanted, "a translation is empty or fuzzy"
@@ -109,3 +130,8 @@ def test_every_error_has_a_code_and_a_title_of_its_own() -> None:
 def test_the_words_are_those_of_the_wordbook(language: str, words: str) -> None:
     everything = " ".join(" ".join(forms) for forms in catalogue(language).values())
     assert [each for each in words.split() if each not in everything] == []
+
+
+def test_templates_are_filled_with_what_they_name() -> None:
+    assert len(templates()) > 60
+    assert [each for each in said() if each[1] != placeholders(each[0])] == []

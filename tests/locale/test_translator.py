@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from fairlead.core.explain import WORDS, Reason, words
 from fairlead.core.forecast import Forecast
-from fairlead.errors import FairleadError, PendingCapReached
+from fairlead.errors import FairleadError, PendingCapReached, Words
 from fairlead.locale import LANGUAGES, language_of, negotiate, translator
 from fairlead.locale.texts import errors
 
@@ -155,3 +155,30 @@ def test_whatever_is_asked_for_there_is_a_language(accepted: str) -> None:
 )
 def test_the_language_of_a_process(environment: dict[str, str], language: str) -> None:
     assert language_of(environment) == language
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_words_are_said_with_what_fills_them(language: str) -> None:
+    words = Words("such a request may have {bytes} bytes; send a smaller one", bytes=1_234_567)
+    said = translator(language).say(words)
+    assert "{" not in said
+    assert ("1,234,567" in said) == (language == "en")
+    assert translator(language).say("no template") == "no template"
+
+
+def test_english_says_words_as_they_are_without_the_hint() -> None:
+    words = Words("{rate} of {burst} for {name}", rate=20.0, burst=2500, name="'x'", hint="see y")
+    assert words == "20 of 2,500 for 'x'; see y"
+    assert translator("en").say(words) == words.without_hint() == "20 of 2,500 for 'x'"
+
+
+def test_a_failure_is_told_in_its_own_sentence() -> None:
+    words = Words(
+        "document {id} is {state} ({error}): {detail}; it has no text",
+        id="1",
+        state="failed",
+        error="damaged",
+        detail="The PDF is damaged",
+    )
+    assert "The PDF is damaged" in translator("en").say(words)
+    assert translator("de").failure("damaged").rstrip(".") in translator("de").say(words)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import postgreskit
 import pytest
 from storekit import STORES, Clock, RulesInForce, StoreFactory
 
@@ -31,7 +32,8 @@ def store(
     store_factory: StoreFactory, tmp_path: Path, rules: RulesInForce, clock: Clock
 ) -> Iterator[Store]:
     """A fresh store; whatever the test did to it, its numbers must be true afterwards."""
-    store = store_factory(tmp_path, rules, clock)
-    yield store
-    assert store.problems() == []
-    store.close()
+    with postgreskit.lent(tmp_path):
+        store = store_factory(tmp_path, rules, clock)
+        yield store
+        assert store.problems() == []
+        store.close()

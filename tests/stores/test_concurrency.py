@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import apsw
+import postgreskit
 import pytest
 from storekit import (
     STORES,
@@ -57,11 +58,13 @@ def test_threads_get_exact_counts(store: Store) -> None:
 
 @pytest.mark.parametrize("kind", STORES)
 def test_processes_get_exact_counts(kind: str, tmp_path: Path) -> None:
+    if kind == "postgres":
+        postgreskit.server()
     helpers = Path(__file__).parents[1] / "helpers"
     children = [
         subprocess.Popen(
             [sys.executable, "-c", SUBMIT_IN_A_PROCESS, kind, str(tmp_path), f"child {number}"],
-            env={"PYTHONPATH": str(helpers)},
+            env={"PYTHONPATH": str(helpers), **postgreskit.address()},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from storekit import (
     DONE,
@@ -21,6 +21,7 @@ from storekit import (
     submit_one,
     work_off,
 )
+from storekit import histories as number_of_histories
 
 from fairlead.core.costs import Look
 from fairlead.core.documents import CustomerSettings, Document, EventKind, Failed, Submission
@@ -107,6 +108,7 @@ class Beside:
 
 @pytest.mark.parametrize("name", STORES)
 def test_a_store_decides_as_the_simulator_does(name: str) -> None:
+    @settings(max_examples=number_of_histories(STORES[name], 100))
     @given(histories)
     def agree(history: list[tuple[Any, ...]]) -> None:
         with house(STORES[name], FAIR) as where:

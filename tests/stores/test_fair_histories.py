@@ -6,9 +6,9 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from storekit import CRASHED, DAMAGED, DONE, STORES, House, house, submit
+from storekit import CRASHED, DAMAGED, DONE, STORES, House, histories, house, submit
 
 from fairlead.core.documents import Claim, CustomerSettings
 from fairlead.core.lane import OverdueLane
@@ -118,6 +118,7 @@ def is_in_order(day: Day) -> bool:
 
 @pytest.mark.parametrize("name", STORES)
 def test_the_books_are_true_after_every_step_and_all_comes_to_an_end(name: str) -> None:
+    @settings(max_examples=histories(STORES[name], 100))
     @given(st.lists(steps, min_size=5, max_size=40))
     def live(history: list[tuple[Any, ...]]) -> None:
         with house(STORES[name], RULES) as where:

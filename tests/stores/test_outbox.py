@@ -4,10 +4,20 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hookkit import SECRET, added
-from storekit import DAMAGED, DONE, Clock, must_claim, submit_one
+from storekit import (
+    DAMAGED,
+    DONE,
+    Clock,
+    RulesInForce,
+    must_claim,
+    sqlite_store,
+    submit_one,
+)
 
 from fairlead.core.documents import Saved
 from fairlead.core.webhooks import (
@@ -239,11 +249,13 @@ def test_a_customer_has_so_many_webhooks_and_must_be_known(store: Store) -> None
     assert len(store.outbox.webhooks("acme")) == MOST_OF_A_CUSTOMER
 
 
-def test_the_claim_is_flat_and_every_index_is_used(store: Store) -> None:
+def test_the_claim_is_flat_and_every_index_is_used(tmp_path: Path) -> None:
+    """Of the embedded store, whose plans show."""
+    store: Any = sqlite_store(tmp_path, RulesInForce(), Clock())
     for number in range(20):
         added(store, "acme", number)
     seen: dict[str, object] = {}
-    writer = store._writer._connection  # type: ignore[attr-defined]  # of the embedded store
+    writer = store._writer._connection
     writer.exec_trace = lambda _, statement, bindings: not seen.update({statement: bindings})
     store.outbox.test("acme-1")
     store.outbox.settle(must_send(store), BAD, jitter=0.0)
@@ -259,3 +271,4 @@ def test_the_claim_is_flat_and_every_index_is_used(store: Store) -> None:
     assert not re.search(r"SCAN (deliveries|webhooks|d\b)|TEMP B-TREE", plans)
     for index in ("webhooks_of_customer", "webhooks_due", "deliveries_due", "deliveries_settled"):
         assert f"INDEX {index} " in plans, index
+    store.close()

@@ -13,6 +13,7 @@ from storekit import (
     Clock,
     RulesInForce,
     StoreFactory,
+    histories,
     house,
     ids,
     must_claim,
@@ -42,19 +43,20 @@ bursts = st.lists(
 )
 
 
-@settings(max_examples=100)
-@given(history=bursts)
-def test_the_place_is_the_order_in_which_one_worker_claims(
-    store_factory: StoreFactory, history: list[tuple[str, list[bool], str]]
-) -> None:
-    with house(store_factory, RULES) as where:
-        for customer, flags, work in history:
-            documents = tuple(new_document(urgent=flag) for flag in flags)
-            where.store.submit(Submission(customer, documents))
-            work_a_little(where.store, work)
-        waiting = [each for each in where.store.documents() if each.state == "waiting"]
-        told = {each.id: ahead(where.store, each.id) for each in waiting}
-        assert told == actual_places(where.store)
+def test_the_place_is_the_order_in_which_one_worker_claims(store_factory: StoreFactory) -> None:
+    @settings(max_examples=histories(store_factory, 100))
+    @given(history=bursts)
+    def agree(history: list[tuple[str, list[bool], str]]) -> None:
+        with house(store_factory, RULES) as where:
+            for customer, flags, work in history:
+                documents = tuple(new_document(urgent=flag) for flag in flags)
+                where.store.submit(Submission(customer, documents))
+                work_a_little(where.store, work)
+            waiting = [each for each in where.store.documents() if each.state == "waiting"]
+            told = {each.id: ahead(where.store, each.id) for each in waiting}
+            assert told == actual_places(where.store)
+
+    agree()
 
 
 def work_a_little(store: Store, work: str) -> None:

@@ -13,7 +13,7 @@ from fairlead.api import schemas
 from fairlead.api.office import Office, office_of
 from fairlead.api.problems import Problem
 from fairlead.core.documents import Customer
-from fairlead.errors import UnknownCustomer, UnknownKey
+from fairlead.errors import UnknownCustomer, UnknownKey, Words
 from fairlead.shapes import customer_json, event_json, fairness_json, key_json
 
 router = APIRouter(prefix="/v1", tags=["operators"])
@@ -21,7 +21,7 @@ _ONE = schemas.answers(200, schemas.Customer, "the customer", "forbidden", "unkn
 
 
 def _show(office: Office, customer: Customer) -> dict[str, Any]:
-    return customer_json(office.fairlead, customer)
+    return customer_json(office.fairlead.view(customer))
 
 
 @router.get(
@@ -61,7 +61,10 @@ def _add(office: Office, new: schemas.NewCustomer, by: str) -> dict[str, Any]:
     except UnknownCustomer:
         customer = fairlead.add_customer(new.name, by=by)
     else:
-        raise Problem("customer-exists", f"customer {new.name!r} is known; change it with PATCH")
+        raise Problem(
+            "customer-exists",
+            Words("customer {name} is known; change it with PATCH", name=repr(new.name)),
+        )
     if given := new.given():
         customer = fairlead.set_customer(new.name, by=by, **given)
     return _show(office, customer)
@@ -140,7 +143,11 @@ async def revoke(request: Request, name: str, key_id: str) -> Response:
 
 def _revoke(office: Office, name: str, key_id: str, by: str) -> None:
     if key_id not in {each.id for each in office.fairlead.keys(name)}:
-        raise UnknownKey(f"customer {name!r} has no key of the id {key_id[:100]!r}")
+        raise UnknownKey(
+            Words(
+                "customer {name} has no key of the id {id}", name=repr(name), id=repr(key_id[:100])
+            )
+        )
     office.fairlead.revoke_key(key_id, by=by)
 
 
@@ -161,6 +168,7 @@ async def change(request: Request, name: str, changes: schemas.Changes) -> Respo
     found = await office.ask(
         office.fairlead.set_customer, name, by=caller.key_id, **changes.given()
     )
+    office.door.forget()
     return JSONResponse(await office.ask(_show, office, found))
 
 

@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from fastapi import APIRouter, Query, Request
 from starlette.responses import FileResponse, JSONResponse, Response
@@ -16,12 +16,12 @@ from fairlead.api import schemas
 from fairlead.api.accept import best_type
 from fairlead.api.door import Caller
 from fairlead.api.office import Office, office_of
-from fairlead.api.problems import Problem, unknown_document
+from fairlead.api.problems import Problem, said, unknown_document
 from fairlead.api.upload import read_upload
 from fairlead.core.documents import Document
 from fairlead.core.shown import document_json
 from fairlead.core.states import State
-from fairlead.errors import NotReady, UnknownDocument
+from fairlead.errors import NotReady, UnknownDocument, Words
 from fairlead.intake import Offer
 from fairlead.locale import negotiate, translator
 from fairlead.shapes import why_json
@@ -50,6 +50,11 @@ _BODY = {
                             "enum": ["true", "false"],
                             "description": "before the other documents of the same customer",
                         },
+                        "password": {
+                            "type": "string",
+                            "maxLength": 1000,
+                            "description": "opens encrypted documents; kept until they have ended",
+                        },
                     },
                     "additionalProperties": False,
                 }
@@ -76,9 +81,11 @@ class _Attachment(FileResponse):
 
         async def checked(message: Message) -> None:
             if message.get("status") == 416:
-                raise Problem("range-not-satisfiable", "the range lies outside of the document")
+                raise Problem(
+                    "range-not-satisfiable", Words("the range lies outside of the document")
+                )
             if message.get("status") == 400:
-                raise Problem("invalid-request", "the Range header is not one")
+                raise Problem("invalid-request", Words("the Range header is not one"))
             await send(message)
 
         await super().__call__(scope, receive, checked)
@@ -102,7 +109,7 @@ async def submit(request: Request) -> Response:
     key = _idempotency_key(request)
     upload = await read_upload(request, office)
     try:
-        offer = Offer(customer, upload.files, upload.urgent, key)
+        offer = Offer(customer, upload.files, upload.urgent, key, upload.password)
     except Problem:
         upload.discard()
         raise
@@ -121,14 +128,19 @@ def _idempotency_key(request: Request) -> str | None:
     ):
         raise Problem(
             "invalid-request",
-            f"an Idempotency-Key has 1 to {LONGEST_KEY} printable ASCII characters",
+            Words(
+                "an Idempotency-Key has 1 to {most} printable ASCII characters", most=LONGEST_KEY
+            ),
         )
     return key
 
 
 @router.get(
     "",
-    responses=schemas.answers(200, schemas.Page, "a page, newest first", "invalid-cursor"),
+    responses=schemas.answers(
+        *(200, schemas.Page, "a page, newest first"),
+        *("invalid-cursor", "unknown-customer", "unknown-document"),
+    ),
 )
 async def pages(
     request: Request,
@@ -136,38 +148,53 @@ async def pages(
     state: State | None = None,
     priority: Annotated[int | None, Query(ge=1, le=99)] = None,
     customer: Annotated[str | None, Query(max_length=200)] = None,
+    parent: Annotated[str | None, Query(max_length=100)] = None,
     cursor: Annotated[str | None, Query(max_length=100)] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> Response:
-    """List documents, newest first. `cursor` is the `next` of the page before."""
+    """List documents, newest first. `cursor` is the `next` of the page before.
+
+    `parent` asks for the parts of one: its attachments, or the members of an archive.
+    """
     office = office_of(request)
     caller = await office.door.caller(request)
     if caller.customer is not None and customer not in (None, caller.customer):
         return JSONResponse({"documents": [], "next": None})
-    found = await office.ask(
-        _page, office, caller, caller.customer or customer, state, priority, cursor, limit + 1
-    )
+    if parent is not None:
+        await _look(office, caller, parent)
+    asked = _Asked(caller.customer or customer, state, priority, parent, cursor, limit + 1)
+    found = await office.ask(_page, office, caller, asked)
     following = found[limit - 1].id if len(found) > limit else None
     shown = [document_json(each) for each in found[:limit]]
     return JSONResponse({"documents": shown, "next": following})
 
 
-def _page(
-    office: Office,
-    caller: Caller,
-    customer: str | None,
-    state: State | None,
-    priority: int | None,
-    cursor: str | None,
-    limit: int,
-) -> list[Document]:
-    store = office.fairlead.store
-    if cursor is not None and not _is_cursor(office, caller, cursor):
+class _Asked(NamedTuple):
+    """Which documents are asked for."""
+
+    customer: str | None
+    state: State | None
+    priority: int | None
+    parent: str | None
+    cursor: str | None
+    limit: int
+
+
+def _page(office: Office, caller: Caller, asked: _Asked) -> list[Document]:
+    if caller.is_operator and asked.customer is not None:
+        office.fairlead.customer(asked.customer)  # an unknown one is an error, not an empty list
+    if asked.cursor is not None and not _is_cursor(office, caller, asked.cursor):
         raise Problem(
-            "invalid-cursor", "this cursor came from no page of yours; begin again without one"
+            "invalid-cursor",
+            Words("this cursor came from no page of yours; begin again without one"),
         )
-    return store.documents(
-        customer=customer, state=state, priority=priority, before=cursor, limit=limit
+    return office.fairlead.store.documents(
+        customer=asked.customer,
+        state=asked.state,
+        priority=asked.priority,
+        parent=asked.parent,
+        before=asked.cursor,
+        limit=asked.limit,
     )
 
 
@@ -255,13 +282,15 @@ async def text(request: Request, id_: str) -> Response:
     office, _, document = await visible(request, id_)
     wanted = best_type(request.headers.get("accept"), _TEXTS)
     if wanted is None:
-        raise Problem("not-acceptable", f"the text is there as {', '.join(_TEXTS)}")
+        raise Problem(
+            "not-acceptable", Words("the text is there as {types}", types=", ".join(_TEXTS))
+        )
     try:
         read = office.fairlead.markdown if wanted == "text/markdown" else office.fairlead.text
         found = await office.ask(read, id_)
     except NotReady as error:
         if document.state.is_pending:
-            raise Problem("not-ready", str(error), retry_after=1) from None
+            raise Problem("not-ready", said(error), retry_after=1, code=error.code) from None
         raise
     headers = {"Vary": "Accept", "ETag": f'"{document.text_sha256}-{wanted}"'}
     if wanted == "application/json":
@@ -288,9 +317,9 @@ async def content(request: Request, id_: str) -> Response:
     etag = f'"{document.sha256}"'
     if _is_among(etag, request.headers.get("if-none-match", "")):
         return Response(status_code=304, headers={"ETag": etag})
-    path: Path = office.fairlead.content_path(document)
+    path: Path = await office.ask(office.fairlead.content_path, document)
     if not await office.ask(path.exists):
-        raise Problem("internal", "the file is not there; the operator has to restore it")
+        raise Problem("internal", Words("the file is not there; the operator has to restore it"))
     return _Attachment(
         path,
         media_type="application/octet-stream",
@@ -311,12 +340,10 @@ async def why(request: Request, id_: str) -> Response:
     """
     office, caller, _ = await visible(request, id_)
     found = await office.ask(office.fairlead.why, id_)
-    place = found.place
-    position = None if place is None else place.own_documents + place.other_documents + 1
-    said = translator(negotiate(request.headers.get("accept-language")))
-    shown = why_json(found, said.reason, with_others=caller.is_operator)
-    headers = {"Content-Language": said.language, "Vary": "Accept-Language"}
-    return JSONResponse(shown | {"position": position}, headers=headers)
+    speaker = translator(negotiate(request.headers.get("accept-language")))
+    shown = why_json(found, speaker.reason, with_others=caller.is_operator)
+    headers = {"Content-Language": speaker.language, "Vary": "Accept-Language"}
+    return JSONResponse(shown, headers=headers)
 
 
 @router.post(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 import secrets
 import time
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, NamedTuple
 
 from starlette.requests import Request
@@ -12,11 +13,14 @@ from starlette.requests import Request
 from fairlead.api.problems import Problem
 from fairlead.core.access import Key
 from fairlead.core.documents import Event, EventKind
-from fairlead.errors import UnknownKey
+from fairlead.errors import UnknownKey, Words
 from fairlead.keys import id_of, matches
 
 if TYPE_CHECKING:
     from fairlead.api.office import Office
+
+ASKED_BY: ContextVar[str | None] = ContextVar("asked_by", default=None)
+"""The customer whose key came with the request at hand; None: an operator's, or none yet."""
 
 COOKIE = "fairlead_session"
 SESSION_SECONDS = 12 * 3600
@@ -50,6 +54,7 @@ class Door:
     def __init__(self, office: Office) -> None:
         self._office = office
         self._known: dict[str, Key] = {}
+        self._rates: dict[str, tuple[float | None, int | None]] = {}
         self._changes = 0
         self._sessions: dict[str, tuple[Caller, float]] = {}
 
@@ -57,18 +62,34 @@ class Door:
         """Who sends this request; raises where nobody may come in. Counts against its limit."""
         found = self._session(request) or await self._holder(request)
         if found.customer is not None:
-            settings = self._office.fairlead.settings
-            self._office.limiter.check(
-                found.customer, settings.requests_a_second, settings.requests_burst
-            )
+            self._office.limiter.check(found.customer, *await self._rate_of(found.customer))
         request.state.caller = found
+        ASKED_BY.set(found.customer)
         return found
+
+    async def _rate_of(self, customer: str) -> tuple[float | None, int]:
+        """How many requests a second the customer may send, and how many at once."""
+        own = self._rates.get(customer)
+        if own is None:
+            before = self._changes
+            known = (await self._office.ask(self._office.fairlead.customer, customer)).settings
+            own = (known.requests_a_second, known.requests_burst)
+            if before == self._changes and len(self._rates) < _MOST_KNOWN:
+                self._rates[customer] = own
+        rate, burst = own
+        usual = self._office.fairlead.settings
+        return (
+            usual.requests_a_second if rate is None else rate,
+            usual.requests_burst if burst is None else burst,
+        )
 
     async def operator(self, request: Request) -> Caller:
         """As `caller`, for operators only."""
         found = await self.caller(request)
         if not found.is_operator:
-            raise Problem("forbidden", "this needs an operator's key, and the key is a customer's")
+            raise Problem(
+                "forbidden", Words("this needs an operator's key, and the key is a customer's")
+            )
         return found
 
     async def customer(self, request: Request) -> tuple[Caller, str]:
@@ -77,8 +98,10 @@ class Door:
         if found.customer is None:
             raise Problem(
                 "forbidden",
-                "documents are submitted with a customer's key, and the key is an operator's; "
-                "make one with: fairlead keys add CUSTOMER",
+                Words(
+                    "documents are submitted with a customer's key, and the key is an operator's; "
+                    "make one with: fairlead keys add CUSTOMER"
+                ),
             )
         return found, found.customer
 
@@ -88,7 +111,9 @@ class Door:
         if known is None:
             raise Problem(
                 "unauthorised",
-                "no valid key came with the request; send the header Authorization: Bearer KEY",
+                Words(
+                    "no valid key came with the request; send the header Authorization: Bearer KEY"
+                ),
             )
         return Caller(known.id, known.customer)
 
@@ -113,16 +138,23 @@ class Door:
         return found
 
     def hear(self, event: Event) -> None:
-        """Forget what a change of keys has made untrue."""
+        """Forget what a change of keys or limits has made untrue."""
+        if event.kind is EventKind.CUSTOMER_SET:
+            self.forget()
         if event.kind is EventKind.KEY_REVOKED:
             self.revoked(str(event.data.get("key")))
 
     def revoked(self, key_id: str) -> None:
         """Look at all keys again, and end the sessions of this one."""
-        self._changes += 1
-        self._known.clear()
+        self.forget()
         kept = {name: each for name, each in self._sessions.items() if each[0].key_id != key_id}
         self._sessions = kept
+
+    def forget(self) -> None:
+        """Look at all keys and limits again."""
+        self._changes += 1
+        self._known.clear()
+        self._rates.clear()
 
     # --- sessions ---
 
@@ -131,8 +163,10 @@ class Door:
         if not hmac.compare_digest(token.encode(), self._office.token.encode()):
             raise Problem(
                 "unauthorised",
-                "this login link is not valid any more; take the one that the server printed "
-                "at its start",
+                Words(
+                    "this login link is not valid any more; take the one that the server printed "
+                    "at its start"
+                ),
             )
         _, key = await self._office.ask(self._office.fairlead.operator_key)
         return self._begin(Caller(key.id, None))
@@ -159,7 +193,9 @@ class Door:
         if caller is None or until < time.time():
             return None
         if request.method not in _SAFE and not is_own_page(request):
-            raise Problem("forbidden", "another site may not decide in the name of a session")
+            raise Problem(
+                "forbidden", Words("another site may not decide in the name of a session")
+            )
         return caller
 
 

@@ -14,6 +14,7 @@ from fairlead.api.hub import PORTION, Stream, Told
 from fairlead.api.office import Office, office_of
 from fairlead.api.problems import Problem
 from fairlead.api.sse import PING_SECONDS, SseStream
+from fairlead.errors import Words
 
 _NEWEST = 2**62
 
@@ -39,7 +40,7 @@ async def events(
     office = office_of(request)
     caller = await office.door.caller(request)
     if caller.customer is not None and customer not in (None, caller.customer):
-        raise Problem("invalid-request", "a customer's key shows events of its own only")
+        raise Problem("invalid-request", Words("a customer's key shows events of its own only"))
     last = _last_event(request.headers.get("last-event-id"))
     return EventStream(
         office,
@@ -53,7 +54,7 @@ def _last_event(given: str | None) -> int | None:
     if not given:
         return None
     if not (given.isascii() and given.isdigit() and int(given) <= _NEWEST):
-        raise Problem("invalid-request", "Last-Event-ID is the number of an event")
+        raise Problem("invalid-request", Words("Last-Event-ID is the number of an event"))
     return int(given)
 
 
@@ -78,8 +79,8 @@ class EventStream(SseStream):
 
     async def contents(self) -> AsyncIterator[bytes]:
         """History first where it was asked for, then what happens."""
-        yield b"retry: 1000\n\n"
         hub, last = self._office.hub, self._after
+        yield b"retry: 1000\n\n"
         if last is not None:
             async for told in self._history(last, _NEWEST):
                 last = told.event.seq
@@ -88,6 +89,7 @@ class EventStream(SseStream):
         start = hub.seen
         if last is None:
             last = start
+            yield f"id: {start}\n\n".encode()  # where to go on if nothing else comes
         async for told in self._history(last, start):  # what came until we subscribed
             last = told.event.seq
             yield told.text(for_operator=self._is_operator)

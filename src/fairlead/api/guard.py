@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fairlead.api.office import Office
 from fairlead.api.problems import Problem, of_ours
-from fairlead.errors import FairleadError
+from fairlead.errors import FairleadError, Words
 from fairlead.locale import negotiate
 
 _log = logging.getLogger(__name__)
@@ -172,28 +172,35 @@ class _Body:
     def _too_slow(self) -> Problem:
         return Problem(
             "too-slow",
-            f"the body must go on coming within {self._patience:g} s and at "
-            f"{self._slowest:,} bytes a second; send it again over a better line",
+            Words(
+                "the body must go on coming within {seconds} s and at {bytes} bytes a second; "
+                "send it again over a better line",
+                seconds=float(self._patience),
+                bytes=self._slowest,
+            ),
         )
 
     def _too_large(self) -> Problem:
         return Problem(
-            "too-large", f"such a request may have {self._limit:,} bytes; send a smaller one"
+            "too-large",
+            Words("such a request may have {bytes} bytes; send a smaller one", bytes=self._limit),
         )
 
 
 def _language(scope: Scope) -> str:
-    """The language that the caller reads best."""
-    headers: dict[bytes, bytes] = dict(scope["headers"])
-    return negotiate(headers.get(b"accept-language", b"").decode("latin-1"))
+    """The language in which the sender wants to read."""
+    accepted = dict(scope["headers"]).get(b"accept-language", b"")
+    return negotiate(accepted.decode("latin-1"))
 
 
 def _check_query(scope: Scope) -> None:
     if _KEY_IN_QUERY.search(scope["query_string"]):
         raise Problem(
             "key-in-query",
-            "addresses end up in logs, so keys are refused there; revoke this key if it is real, "
-            "and send the header Authorization: Bearer KEY",
+            Words(
+                "addresses end up in logs, so keys are refused there; revoke this key if it is "
+                "real, and send the header Authorization: Bearer KEY"
+            ),
         )
 
 
@@ -209,7 +216,7 @@ def as_problem(error: Exception, scope: Scope) -> Problem:
     if isinstance(error, HTTPException):
         return _of_http(error, scope)
     _log.exception("fairlead: %s %s", scope["method"], _route(scope), exc_info=error)
-    return Problem("internal", "something went wrong here; the operator finds it in the log")
+    return Problem("internal", Words("something went wrong here; the operator finds it in the log"))
 
 
 def _route(scope: Scope) -> str:
@@ -220,9 +227,12 @@ def _route(scope: Scope) -> str:
 def _of_http(error: HTTPException, scope: Scope) -> Problem:
     kind = _KINDS_BY_STATUS.get(error.status_code, "invalid-request")
     if kind == "not-found":
-        return Problem(kind, "nothing is at this address; see /docs")
+        return Problem(kind, Words("nothing is at this address; see /docs"))
     if kind == "method-not-allowed":
-        problem = Problem(kind, f"{scope['method'][:20]} is not among the methods of this address")
+        problem = Problem(
+            kind,
+            Words("{method} is not among the methods of this address", method=scope["method"][:20]),
+        )
         problem.headers = {"Allow": ", ".join(sorted(scope["app"].state.methods(scope["path"])))}
         return problem
     return Problem(kind, str(error.detail))

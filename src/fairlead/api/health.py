@@ -10,6 +10,7 @@ from starlette.responses import JSONResponse, Response
 from fairlead.api import schemas
 from fairlead.api.office import office_of
 from fairlead.api.problems import Problem
+from fairlead.errors import Words
 
 router = APIRouter(tags=["health"])
 _SAYS_SO: dict[int | str, dict[str, Any]] = {
@@ -28,7 +29,7 @@ async def readyz(request: Request) -> Response:
     """Whether it can accept documents: the store answers, the workers run, it is not stopping."""
     office = office_of(request)
     if office.hub.is_closing or not office.is_ready():
-        raise Problem("unavailable", "the server is stopping, or its workers have ended")
+        raise Problem("unavailable", Words("the server is stopping, or its workers have ended"))
     await office.ask(office.fairlead.totals)
     return JSONResponse({"status": "ok"})
 

@@ -18,9 +18,10 @@ from fairlead.shapes import event_json
 
 _log = logging.getLogger(__name__)
 
-LOOK_SECONDS = 0.02
 BUSY_SECONDS = 0.05
 """Between looks while much happens: fewer of them, with more events in each."""
+PAUSE_SECONDS = 1.0
+"""After events could not be read."""
 PORTION = 500
 MOST_QUEUED = 2000
 """Events that wait for a slow reader before it is dropped."""
@@ -98,6 +99,7 @@ class Hub:
         self._streams: set[Stream] = set()
         self._waiters: dict[str, set[asyncio.Event]] = defaultdict(set)
         self._stop = Flag()
+        self._bell = Flag()
         self._thread: Thread | None = None
         self.is_closing = False
         self.seen = 0
@@ -125,6 +127,7 @@ class Hub:
     def close(self) -> None:
         """Stop watching."""
         self._stop.set()
+        self._bell.set()
         if self._thread is not None:
             self._thread.join()
 
@@ -158,20 +161,30 @@ class Hub:
             del self._waiters[document]
 
     def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
-        version, seen, pause = -1, self.seen, LOOK_SECONDS
-        while not self._stop.wait(pause):
-            pause = LOOK_SECONDS
+        version, seen = -1, self.seen
+        store = self._fairlead.store
+        patience, is_told = store.watch(self._bell.set), False
+        while not self._stop.is_set():
+            self._bell.wait(patience)
+            self._bell.clear()
             try:
-                version, before = self._fairlead.store.version(), version
+                version, before = store.version(), version
                 if version == before:
                     continue
                 while events := self._fairlead.events(seen, PORTION):
-                    seen, pause = events[-1].seq, BUSY_SECONDS
+                    seen = events[-1].seq
                     loop.call_soon_threadsafe(self._tell, events)
+                is_told = False
+                self._stop.wait(BUSY_SECONDS)
             except FairleadError as error:
-                _log.warning("fairlead: events cannot be read: %s", error)
+                version = -1
+                if not is_told:
+                    _log.warning("fairlead: events cannot be read: %s", error)
+                is_told = True
+                self._stop.wait(PAUSE_SECONDS)
             except RuntimeError:  # the loop has ended before us
-                return
+                break
+        store.unwatch(self._bell.set)
 
     def _tell(self, events: list[Event]) -> None:
         for event in events:

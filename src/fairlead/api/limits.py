@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 
 from fairlead.api.problems import Problem
+from fairlead.errors import Words
 
 
 class Limiter:
@@ -27,8 +28,12 @@ class Limiter:
             self._buckets[customer] = (tokens, now)
             raise Problem(
                 "limit-reached",
-                f"{rate:g} requests a second are allowed, and {burst} at once after a rest; "
-                "slow down",
+                Words(
+                    "{rate} requests a second are allowed, and {burst} at once after a rest; "
+                    "slow down",
+                    rate=rate,
+                    burst=burst,
+                ),
                 retry_after=max(1, math.ceil((1 - tokens) / rate)),
                 limit="requests_a_second",
             )

@@ -14,16 +14,18 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp
 
 import fairlead
-from fairlead.api import customers, documents, events, health, schemas, webhooks
+from fairlead.api import customers, documents, events, health, keys, schemas, webhooks
 from fairlead.api.dashboard import routes as dashboard
 from fairlead.api.guard import Guard, problem_handler
 from fairlead.api.office import Office
 from fairlead.api.problems import Problem
+from fairlead.errors import Words
 
 ROUTERS = (
     documents.router,
     events.router,
     customers.router,
+    keys.router,
     webhooks.router,
     health.router,
     *dashboard.ROUTERS,
@@ -80,8 +82,9 @@ async def _invalid(_request: Request, error: Exception) -> Any:
         {"where": ".".join(str(part) for part in each["loc"]), "what": str(each["msg"])}
         for each in error.errors()
     ]
-    detail = "; ".join(f"{each['where']}: {each['what']}" for each in found[:5])
-    raise Problem("invalid-request", detail or "the request is not valid", errors=found[:20])
+    wrong = "; ".join(f"{each['where']}: {each['what']}" for each in found[:5])
+    detail = Words("something in the request is not as expected: {wrong}", wrong=wrong)
+    raise Problem("invalid-request", detail, errors=found[:20])
 
 
 def _openapi(app: FastAPI) -> dict[str, Any]:

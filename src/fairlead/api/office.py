@@ -13,7 +13,7 @@ from starlette.requests import HTTPConnection
 
 from fairlead.api.acceptor import Acceptor
 from fairlead.api.dashboard.board import Board
-from fairlead.api.door import Door
+from fairlead.api.door import ASKED_BY, Door
 from fairlead.api.hub import Hub
 from fairlead.api.limits import Limiter
 from fairlead.api.metrics import Metrics
@@ -44,9 +44,16 @@ class Office:
         self.board = Board(self.fairlead)
 
     async def ask(self, call: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
-        """Run what may wait in a thread."""
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._pool, lambda: call(*args, **named))
+        """Run what may wait in a thread; for a customer, without a sight of others' things."""
+        loop, customer = asyncio.get_running_loop(), ASKED_BY.get()
+
+        def answer() -> T:
+            if customer is None:
+                return call(*args, **named)
+            with self.fairlead.store.seen_by(customer):
+                return call(*args, **named)
+
+        return await loop.run_in_executor(self._pool, answer)
 
     def open(self) -> None:
         """Begin to watch what happens."""

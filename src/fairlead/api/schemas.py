@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from fairlead.api.problems import KINDS, MEDIA_TYPE, TYPE_PREFIX, body
+from fairlead.api.problems import MEDIA_TYPE, body
+from fairlead.core.problems import KINDS
 
 ID = "01m7gnankk8v2x4c6b0d9f1h3j"
 Name = Annotated[str, Field(min_length=1, max_length=200)]
@@ -125,6 +126,9 @@ class Customer(Out):
     weight: float
     processing_cap: int | None
     pending_cap: int | None
+    requests_a_second: float | None
+    requests_burst: int | None
+    bytes_a_day: int | None
     reset_interval: float | None
     thresholds: list[int] | None
     created_at: str
@@ -159,6 +163,30 @@ class Keys(Out):
     keys: list[Key]
 
 
+class KeyWanted(BaseModel):
+    """A key to be made: of a customer, or of an operator."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"example": {"customer": "acme"}})
+    customer: Name | None = None
+    operator: Annotated[bool, Field(strict=True)] = False
+
+
+class Limits(Out):
+    """What one request may bring."""
+
+    max_document_bytes: int
+    max_upload_bytes: int
+    max_upload_files: int
+
+
+class Me(Out):
+    """Whose a key is; no customer: an operator's."""
+
+    key: str
+    customer: str | None
+    limits: Limits
+
+
 class Entry(Out):
     """Something that somebody decided."""
 
@@ -188,6 +216,9 @@ class Changes(BaseModel):
     account: Name | None = None
     processing_cap: Cap | None = None
     pending_cap: Cap | None = None
+    requests_a_second: Annotated[float, Field(ge=0.001, le=1e6, strict=True)] | None = None
+    requests_burst: Cap | None = None
+    bytes_a_day: Cap | None = None
     reset_interval: Annotated[float, Field(strict=True)] | None = None
     thresholds: list[int] | None = None
 
@@ -326,6 +357,3 @@ def answers(
     if model is not None:
         good["model"] = model
     return {status: good} | problems("unauthorised", "limit-reached", "invalid-request", *kinds)
-
-
-__all__ = ["TYPE_PREFIX", "answers", "problems"]

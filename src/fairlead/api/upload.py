@@ -9,6 +9,7 @@ from starlette.requests import ClientDisconnect, Request
 
 from fairlead.api.office import Office
 from fairlead.api.problems import Problem
+from fairlead.errors import Words
 from fairlead.intake import check_name, check_not_empty
 from fairlead.ports import Incoming
 from fairlead.settings import Settings
@@ -34,8 +35,17 @@ class Upload:
         """Whether the documents go before others of their customer."""
         given = self.fields.get("urgent", b"false").decode("utf-8", "replace").strip().lower()
         if given not in _TRUTH:
-            raise Problem("invalid-upload", "the field urgent must be true or false")
+            raise Problem("invalid-upload", Words("the field urgent must be true or false"))
         return _TRUTH[given]
+
+    @property
+    def password(self) -> str | None:
+        """What opens the documents, if they are encrypted."""
+        given = self.fields.get("password")
+        try:
+            return None if given is None else given.decode()
+        except UnicodeDecodeError:
+            raise Problem("invalid-upload", Words("the field password must be UTF-8")) from None
 
     def discard(self) -> None:
         """Leave nothing behind."""
@@ -52,10 +62,12 @@ async def read_upload(request: Request, office: Office) -> Upload:
         _check(upload)
     except MultipartError as error:
         upload.discard()
-        raise Problem("invalid-upload", f"the multipart body is broken: {error}") from None
+        raise Problem(
+            "invalid-upload", Words("the multipart body is broken: {why}", why=error)
+        ) from None
     except ClientDisconnect:
         upload.discard()
-        raise Problem("invalid-upload", "the connection ended before the body did") from None
+        raise Problem("invalid-upload", Words("the connection ended before the body did")) from None
     except BaseException:
         upload.discard()
         raise
@@ -67,8 +79,10 @@ def _parser(request: Request, settings: Settings) -> PushMultipartParser:
     if media_type != "multipart/form-data":
         raise Problem(
             "unsupported-media-type",
-            "documents are sent as multipart/form-data, in fields named file; "
-            f"got {media_type[:100]!r}",
+            Words(
+                "documents are sent as multipart/form-data, in fields named file; got {type}",
+                type=repr(media_type[:100]),
+            ),
         )
     return PushMultipartParser(
         options.get("boundary", ""),
@@ -100,17 +114,24 @@ def _begin(part: MultipartSegment, office: Office, upload: Upload) -> None:
         if len(upload.files) >= upload.settings.max_upload_files:
             raise Problem(
                 "invalid-upload",
-                f"one request may bring {upload.settings.max_upload_files} files; send several",
+                Words(
+                    "one request may bring {most} files; send several",
+                    most=upload.settings.max_upload_files,
+                ),
             )
         name = check_name(part.filename or "document")
         upload.current = office.fairlead.begin()
         upload.files.append((upload.current, name))
-    elif part.name == "urgent":
+    elif part.name in ("urgent", "password"):
         upload.current = part.name
         upload.fields[part.name] = b""
     else:
         raise Problem(
-            "invalid-upload", f"the fields are file and urgent; got {str(part.name)[:100]!r}"
+            "invalid-upload",
+            Words(
+                "the fields are file, urgent and password; got {name}",
+                name=repr(str(part.name)[:100]),
+            ),
         )
 
 
@@ -119,7 +140,9 @@ def _add(chunk: bytes, upload: Upload) -> bool:
     if isinstance(upload.current, str):
         value = upload.fields[upload.current] + chunk
         if len(value) > LONGEST_FIELD:
-            raise Problem("invalid-upload", f"the field {upload.current} is too long")
+            raise Problem(
+                "invalid-upload", Words("the field {name} is too long", name=upload.current)
+            )
         upload.fields[upload.current] = value
         return False
     if upload.current is None:
@@ -127,12 +150,16 @@ def _add(chunk: bytes, upload: Upload) -> bool:
     is_full = upload.current.add(chunk)
     limit = upload.settings.max_document_bytes
     if upload.current.size > limit:
-        raise Problem("too-large", f"a document may have {limit:,} bytes; send a smaller one")
+        raise Problem(
+            "too-large", Words("a document may have {bytes} bytes; send a smaller one", bytes=limit)
+        )
     return is_full
 
 
 def _check(upload: Upload) -> None:
     if not upload.files:
-        raise Problem("invalid-upload", "no document came; send at least one field named file")
+        raise Problem(
+            "invalid-upload", Words("no document came; send at least one field named file")
+        )
     for file, name in upload.files:
         check_not_empty(file.size, name)

@@ -15,6 +15,7 @@ from fairlead.api.door import Caller
 from fairlead.api.office import Office, office_of
 from fairlead.api.problems import Problem
 from fairlead.core.webhooks import DEFAULT_KINDS
+from fairlead.errors import Words
 from fairlead.shapes import delivery_json, webhook_json
 
 router = APIRouter(prefix="/v1/webhooks", tags=["webhooks"])
@@ -50,7 +51,7 @@ async def add(request: Request, new: schemas.NewWebhook) -> Response:
     if customer is None or new.customer not in (None, customer):
         raise Problem(
             "invalid-request",
-            "`customer` is for operators, who must name one; a customer's key names its own",
+            Words("`customer` is for operators, who must name one; a customer's key names its own"),
         )
     kinds = DEFAULT_KINDS if new.kinds is None else new.kinds
     made, secret = await office.ask(office.fairlead.add_webhook, customer, new.url, kinds)

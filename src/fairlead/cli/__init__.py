@@ -17,6 +17,7 @@ from fairlead.cli.demo import demo_command
 from fairlead.cli.docs import docs_group
 from fairlead.cli.doctor import doctor_command
 from fairlead.cli.keys import keys_group
+from fairlead.cli.migrate import migrate_store_command
 from fairlead.cli.serve import serve_command
 from fairlead.cli.simulate import simulate_command
 from fairlead.cli.worker import worker_command
@@ -28,7 +29,9 @@ from fairlead.cli.worker import worker_command
 )
 @click.version_option(fairlead.__version__, prog_name="fairlead")
 @click.option("--data", type=click.Path(path_type=Path), hidden=True)
-def main(data: Path | None) -> None:
+@click.option("--url", hidden=True)
+@click.option("--key", hidden=True)
+def main(data: Path | None, url: str | None, key: str | None) -> None:
     """Processes documents for many customers, with fair priorities.
 
     Try it first: fairlead demo
@@ -43,6 +46,7 @@ for _command in (
     serve_command,
     worker_command,
     simulate_command,
+    migrate_store_command,
     doctor_command,
     config_group,
 ):

@@ -16,9 +16,6 @@ from fairlead.app import Fairlead
 from fairlead.core.fairness import Fairness
 from fairlead.errors import DataError, FairleadError, UsageError
 
-BY = "command-line"
-"""Who decides, in the audit record, what is decided here."""
-
 DEFAULT_DATA = "fairlead-data"
 NARROWEST = 72
 """Columns of a table that a terminal has at least; a narrower one breaks the lines itself."""
@@ -85,6 +82,18 @@ data_option = click.option(
     metavar="DIR",
     help="The data folder; also FAIRLEAD_DATA.",
 )
+
+
+def _only_here(ctx: click.Context, _param: click.Parameter, value: str | None) -> None:
+    if value is not None or ctx.find_root().params.get("url") is not None:
+        raise UsageError(
+            f"{ctx.command_path} works on this machine, not through a server; leave out --url, and "
+            "name a data folder with --data"
+        )
+
+
+no_url_option = click.option("--url", callback=_only_here, expose_value=False, hidden=True)
+"""For commands that only work on a data folder: they say so, instead of not knowing the option."""
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 

@@ -7,7 +7,14 @@ from typing import Any
 
 import click
 
-from fairlead.cli.common import data_option, existing, json_option, print_json, print_table
+from fairlead.cli.common import (
+    data_option,
+    existing,
+    json_option,
+    no_url_option,
+    print_json,
+    print_table,
+)
 from fairlead.errors import DataError
 from fairlead.settings import Explained, Sources
 
@@ -19,6 +26,7 @@ def config_group() -> None:
 
 @config_group.command("show")
 @data_option
+@no_url_option
 @json_option
 @click.pass_context
 def show_command(ctx: click.Context, *, data: Path, as_json: bool) -> None:

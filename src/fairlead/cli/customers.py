@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import click
 
-from fairlead.app import Fairlead
 from fairlead.cli.common import (
-    BY,
-    data_option,
     duration,
-    existing,
     fairness_words,
     json_option,
     print_fields,
@@ -21,7 +16,9 @@ from fairlead.cli.common import (
     print_table,
     safe,
 )
-from fairlead.core.documents import Customer
+from fairlead.cli.installation import Installation
+from fairlead.cli.place import Place, opened, place_options
+from fairlead.core.shown import CustomerView
 from fairlead.errors import UsageError
 from fairlead.shapes import customer_json, fairness_json
 
@@ -33,22 +30,22 @@ def customers_group() -> None:
 
 @customers_group.command("add")
 @click.argument("name")
-@data_option
+@place_options
 @json_option
-def add_command(*, name: str, data: Path, as_json: bool) -> None:
+def add_command(*, name: str, place: Place, as_json: bool) -> None:
     """Make a customer known before it submits anything."""
-    with Fairlead(data) as fairlead:
-        _print_customer(fairlead, fairlead.add_customer(name, by=BY), as_json=as_json)
+    with opened(place, makes=True) as installation:
+        _print_customer(installation.add_customer(name), as_json=as_json)
 
 
 @customers_group.command("list")
-@data_option
+@place_options
 @json_option
-def list_command(*, data: Path, as_json: bool) -> None:
+def list_command(*, place: Place, as_json: bool) -> None:
     """List customers with their pending documents and next priority."""
-    with existing(data) as fairlead:
-        shown = [customer_json(fairlead, each) for each in fairlead.customers()]
-        fairness = fairlead.fairness()
+    with opened(place) as installation:
+        found, fairness = installation.customers()
+    shown = [customer_json(each) for each in found]
     if as_json:
         print_json({"customers": shown, "fairness": fairness_json(fairness)})
         return
@@ -63,12 +60,12 @@ def list_command(*, data: Path, as_json: bool) -> None:
 
 @customers_group.command("show")
 @click.argument("name")
-@data_option
+@place_options
 @json_option
-def show_command(*, name: str, data: Path, as_json: bool) -> None:
+def show_command(*, name: str, place: Place, as_json: bool) -> None:
     """Show all about one customer."""
-    with existing(data) as fairlead:
-        _print_customer(fairlead, fairlead.customer(name), as_json=as_json)
+    with opened(place) as installation:
+        _print_customer(installation.customer(name), as_json=as_json)
 
 
 def _cap(text: str) -> int | None:
@@ -96,6 +93,9 @@ _CHANGES: dict[str, tuple[Callable[[str], Any], str]] = {
     "account": (_account, "a name or none"),
     "processing_cap": (_cap, "a whole number or none"),
     "pending_cap": (_cap, "a whole number or none"),
+    "requests_a_second": (_seconds, "a number or none"),
+    "requests_burst": (_cap, "a whole number or none"),
+    "bytes_a_day": (_cap, "a whole number or none"),
     "reset_interval": (_seconds, "a number of seconds or none"),
     "thresholds": (_whole_numbers, "falling whole numbers such as -2,-4,-6, or none"),
 }
@@ -103,43 +103,54 @@ _CHANGES: dict[str, tuple[Callable[[str], Any], str]] = {
 
 @customers_group.command("set")
 @click.argument("name")
-@data_option
+@place_options
 @click.option("--weight", metavar="N|none", help="Its account's share of the work under fair.")
 @click.option("--account", metavar="NAME|none", help="One account for several customers.")
 @click.option("--processing-cap", metavar="N|none", help="Most documents processing at once.")
 @click.option("--pending-cap", metavar="N|none", help="Most documents pending; more are refused.")
+@click.option("--requests-a-second", metavar="N|none", help="Most requests over HTTP a second.")
+@click.option("--requests-burst", metavar="N|none", help="Most requests at once after a rest.")
+@click.option("--bytes-a-day", metavar="N|none", help="Most bytes a day, UTC; more are refused.")
 @click.option("--reset-interval", metavar="S|none", help="A reset interval of its own.")
 @click.option("--thresholds", metavar="N,N,…|none", help="Thresholds of its own.")
 @json_option
-def set_command(*, name: str, data: Path, as_json: bool, **given: str | None) -> None:
+def set_command(*, name: str, place: Place, as_json: bool, **given: str | None) -> None:
     """Change a customer's settings; `none` goes back to what holds for everybody."""
     changes = {field: _parsed(field, text) for field, text in given.items() if text is not None}
     if not changes:
         raise UsageError("nothing to set; give --weight, --processing-cap or another option")
-    with existing(data) as fairlead:
-        _print_customer(fairlead, fairlead.set_customer(name, by=BY, **changes), as_json=as_json)
+    with opened(place) as installation:
+        _print_customer(installation.set_customer(name, changes), as_json=as_json)
 
 
-def _add_decision(name: str, decide: Callable[..., Customer], help_text: str) -> None:
+def _add_decision(
+    name: str, decide: Callable[[Installation, str], CustomerView], help_text: str
+) -> None:
     """A command that takes a customer's name and nothing else."""
 
     @customers_group.command(name, help=help_text)
     @click.argument("name")
-    @data_option
+    @place_options
     @json_option
-    def command(*, name: str, data: Path, as_json: bool) -> None:
-        with existing(data) as fairlead:
-            _print_customer(fairlead, decide(fairlead, name, by=BY), as_json=as_json)
+    def command(*, name: str, place: Place, as_json: bool) -> None:
+        with opened(place) as installation:
+            _print_customer(decide(installation, name), as_json=as_json)
 
 
 _add_decision(
     "pause",
-    Fairlead.pause,
+    lambda installation, name: installation.pause(name),
     "Let a customer's documents wait; new ones are accepted all the same.",
 )
-_add_decision("resume", Fairlead.resume, "Let a paused customer's documents run again.")
 _add_decision(
-    "reset", Fairlead.reset, "Forget a customer's count: its next document is checked as its first."
+    "resume",
+    lambda installation, name: installation.resume(name),
+    "Let a paused customer's documents run again.",
+)
+_add_decision(
+    "reset",
+    lambda installation, name: installation.reset(name),
+    "Forget a customer's count: its next document is checked as its first.",
 )
 
 
@@ -152,8 +163,8 @@ def _parsed(field: str, text: str) -> Any:
         raise UsageError(f"--{option} must be {expected}; got {text!r}") from None
 
 
-def _print_customer(fairlead: Fairlead, customer: Customer, *, as_json: bool) -> None:
-    shown = customer_json(fairlead, customer)
+def _print_customer(customer: CustomerView, *, as_json: bool) -> None:
+    shown = customer_json(customer)
     if as_json:
         print_json(shown)
     else:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from fairlead.app import Fairlead
+from fairlead.cli.common import no_url_option
 from fairlead.cli.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 
 @click.command("demo")
+@no_url_option
 @click.option(
     "--data",
     type=click.Path(path_type=Path, file_okay=False),

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import click
 
 from fairlead.cli.common import (
-    BY,
-    data_option,
     duration,
-    existing,
     json_option,
     print_fields,
     print_json,
     print_table,
     safe,
 )
+from fairlead.cli.installation import Asked
+from fairlead.cli.place import Place, opened, place_options
 from fairlead.cli.submit import submit_command
 from fairlead.core.documents import Document
 from fairlead.core.explain import words
@@ -36,7 +34,7 @@ docs_group.add_command(submit_command)
 
 
 @docs_group.command("list")
-@data_option
+@place_options
 @click.option("--customer", help="Only of this customer.")
 @click.option(
     "--state", type=click.Choice([each.value for each in State]), help="Only in this one."
@@ -48,7 +46,7 @@ docs_group.add_command(submit_command)
 @json_option
 def list_command(
     *,
-    data: Path,
+    place: Place,
     customer: str | None,
     state: str | None,
     priority: int | None,
@@ -58,18 +56,10 @@ def list_command(
     as_json: bool,
 ) -> None:
     """List documents, newest first."""
-    with existing(data) as fairlead:
-        found = fairlead.documents(
-            customer=customer,
-            state=state,
-            priority=priority,
-            parent=parent,
-            before=cursor,
-            limit=limit + 1,
-        )
-        now = fairlead.now()
-    shown, has_more = found[:limit], len(found) > limit
-    following = shown[-1].id if has_more else None
+    with opened(place) as installation:
+        asked = Asked(customer, state, priority, parent, cursor, limit)
+        shown, following = installation.page(asked)
+        now = installation.now()
     if as_json:
         print_json({"documents": [document_json(each) for each in shown], "next": following})
         return
@@ -81,12 +71,12 @@ def list_command(
 
 @docs_group.command("show")
 @click.argument("id_", metavar="ID")
-@data_option
+@place_options
 @json_option
-def show_command(*, id_: str, data: Path, as_json: bool) -> None:
+def show_command(*, id_: str, place: Place, as_json: bool) -> None:
     """Show all about one document."""
-    with existing(data) as fairlead:
-        shown = document_json(fairlead.document(id_))
+    with opened(place) as installation:
+        shown = document_json(installation.document(id_))
     if as_json:
         print_json(shown)
         return
@@ -95,13 +85,13 @@ def show_command(*, id_: str, data: Path, as_json: bool) -> None:
 
 @docs_group.command("why")
 @click.argument("id_", metavar="ID")
-@data_option
+@place_options
 @json_option
-def why_command(*, id_: str, data: Path, as_json: bool) -> None:
+def why_command(*, id_: str, place: Place, as_json: bool) -> None:
     """Say why a document has its priority, and what it waits for."""
-    with existing(data) as fairlead:
-        found, now = fairlead.why(id_), fairlead.now()
-        said = translator(fairlead.settings.language or language_of(os.environ))
+    with opened(place) as installation:
+        found, now = installation.why(id_), installation.now()
+        said = translator(installation.language() or language_of(os.environ))
     if as_json:
         print_json(why_json(found, words, with_others=True))
         return
@@ -115,33 +105,33 @@ def why_command(*, id_: str, data: Path, as_json: bool) -> None:
 
 @docs_group.command("text")
 @click.argument("id_", metavar="ID")
-@data_option
+@place_options
 @click.option("--markdown", is_flag=True, help="With headings, lists and tables as Markdown.")
-def text_command(*, id_: str, data: Path, markdown: bool) -> None:
+def text_command(*, id_: str, place: Place, markdown: bool) -> None:
     """Print the text of a document that is done."""
-    with existing(data) as fairlead:
-        text = fairlead.markdown(id_) if markdown else fairlead.text(id_)
+    with opened(place) as installation:
+        text = installation.text(id_, markdown=markdown)
     click.echo(text, nl=not text.endswith("\n"))
 
 
 @docs_group.command("cancel")
 @click.argument("ids", metavar="ID...", nargs=-1, required=True)
-@data_option
+@place_options
 @json_option
-def cancel_command(*, ids: tuple[str, ...], data: Path, as_json: bool) -> None:
+def cancel_command(*, ids: tuple[str, ...], place: Place, as_json: bool) -> None:
     """Cancel pending documents."""
-    with existing(data) as fairlead:
-        _print_states([fairlead.cancel(each, by=BY) for each in ids], as_json=as_json)
+    with opened(place) as installation:
+        _print_states([installation.cancel(each) for each in ids], as_json=as_json)
 
 
 @docs_group.command("retry")
 @click.argument("ids", metavar="ID...", nargs=-1, required=True)
-@data_option
+@place_options
 @json_option
-def retry_command(*, ids: tuple[str, ...], data: Path, as_json: bool) -> None:
+def retry_command(*, ids: tuple[str, ...], place: Place, as_json: bool) -> None:
     """Queue failed or cancelled documents once more."""
-    with existing(data) as fairlead:
-        _print_states([fairlead.retry(each, by=BY) for each in ids], as_json=as_json)
+    with opened(place) as installation:
+        _print_states([installation.retry(each) for each in ids], as_json=as_json)
 
 
 def _print_states(documents: list[Document], *, as_json: bool) -> None:

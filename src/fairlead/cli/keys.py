@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
-from fairlead.app import Fairlead
-from fairlead.cli.common import (
-    BY,
-    data_option,
-    existing,
-    json_option,
-    print_json,
-    print_table,
-)
+from fairlead.cli.common import json_option, print_json, print_table
+from fairlead.cli.place import Place, opened, place_options
 from fairlead.core.access import Key
 from fairlead.core.shown import moment
 from fairlead.errors import UsageError
@@ -28,15 +19,15 @@ def keys_group() -> None:
 
 @keys_group.command("add")
 @click.argument("customer", required=False)
-@data_option
+@place_options
 @click.option("--operator", is_flag=True, help="A key that opens everything, for no customer.")
 @json_option
-def add_command(*, customer: str | None, data: Path, operator: bool, as_json: bool) -> None:
+def add_command(*, customer: str | None, place: Place, operator: bool, as_json: bool) -> None:
     """Make a key, shown this once; the customer is made where there is none."""
     if (customer is None) != operator:
         raise UsageError("give either a customer or --operator")
-    with Fairlead(data) as fairlead:
-        key, made = fairlead.add_key(customer, by=BY)
+    with opened(place, makes=True) as installation:
+        key, made = installation.add_key(customer)
     if as_json:
         print_json({"key": key} | key_json(made))
         return
@@ -46,13 +37,13 @@ def add_command(*, customer: str | None, data: Path, operator: bool, as_json: bo
 
 @keys_group.command("list")
 @click.argument("customer", required=False)
-@data_option
+@place_options
 @click.option("--operator", is_flag=True, help="Only keys of operators.")
 @json_option
-def list_command(*, customer: str | None, data: Path, operator: bool, as_json: bool) -> None:
+def list_command(*, customer: str | None, place: Place, operator: bool, as_json: bool) -> None:
     """List keys, without their secrets."""
-    with existing(data) as fairlead:
-        found = fairlead.keys(customer, operators=operator)
+    with opened(place) as installation:
+        found = installation.keys(customer, operators=operator)
     if as_json:
         print_json({"keys": [key_json(each) for each in found]})
         return
@@ -61,12 +52,12 @@ def list_command(*, customer: str | None, data: Path, operator: bool, as_json: b
 
 @keys_group.command("revoke")
 @click.argument("ids", metavar="ID...", nargs=-1, required=True)
-@data_option
+@place_options
 @json_option
-def revoke_command(*, ids: tuple[str, ...], data: Path, as_json: bool) -> None:
+def revoke_command(*, ids: tuple[str, ...], place: Place, as_json: bool) -> None:
     """Let keys open nothing any more, at once."""
-    with existing(data) as fairlead:
-        found = [fairlead.revoke_key(each, by=BY) for each in ids]
+    with opened(place) as installation:
+        found = [installation.revoke_key(each) for each in ids]
     if as_json:
         print_json({"keys": [key_json(each) for each in found]})
         return

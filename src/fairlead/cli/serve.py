@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from fairlead.app import Fairlead
-from fairlead.cli.common import data_option
+from fairlead.cli.common import data_option, no_url_option
 from fairlead.errors import MissingExtra
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 @click.command("serve")
 @data_option
+@no_url_option
 @click.option("--host", help="The address to listen on.  [default: the setting host]")
 @click.option(
     "--port",
@@ -39,7 +40,7 @@ def serve_command(*, data: Path, host: str | None, port: int | None, workers: in
     running goes back to its place in line.
     """
     given = {"host": host, "port": port, "workers": workers or None}
-    with Fairlead(data, settings=given) as fairlead, fairlead.folder.as_server():
+    with Fairlead(data, settings=given, patient=True) as fairlead, fairlead.folder.as_server():
         if not _serve(fairlead, has_workers=workers != 0):
             sys.exit(1)
 
@@ -54,7 +55,9 @@ def _serve(fairlead: Fairlead, *, has_workers: bool) -> bool:
     settings = fairlead.settings
     listener = server.bound_socket(settings.host, settings.port)
     fairlead.operator_key()
-    engine = fairlead.engine() if has_workers else None
+    is_local = settings.engine == "local"
+    engine = fairlead.engine() if has_workers and is_local else None
+    ringer = None if is_local else fairlead.ringer()
     sweeper, deliverer = fairlead.sweeper(), fairlead.deliverer()
     try:
         return server.serve(
@@ -67,6 +70,8 @@ def _serve(fairlead: Fairlead, *, has_workers: bool) -> bool:
     finally:
         deliverer.close()
         sweeper.close()
+        if ringer is not None:
+            ringer.close()
 
 
 def _greet(fairlead: Fairlead, listener: socket.socket, office: Office) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from fairlead.cli.common import no_url_option
 from fairlead.core.classic import (
     DEFAULT_RESET_INTERVAL,
     ClassicPolicy,
@@ -112,6 +113,7 @@ class Result(NamedTuple):
 
 
 @click.command("simulate", short_help="What a policy would do with a trace of your own.")
+@no_url_option
 @click.argument("trace", type=click.Path(path_type=str))
 @click.option("--policy", type=click.Choice(list(POLICIES)), default="classic", show_default=True)
 @click.option("--workers", type=click.IntRange(min=1), default=1, show_default=True)

@@ -3,35 +3,36 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sys
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import NamedTuple
 
 import click
 
-from fairlead.app import Fairlead
-from fairlead.cli.common import data_option, json_option, print_json, safe
-from fairlead.cli.progress import pages_told, progress_bar
-from fairlead.core.documents import Document, Event
+from fairlead.cli.common import json_option, print_json, safe
+from fairlead.cli.installation import Batches, Installation, Manner
+from fairlead.cli.place import Place, opened, place_options
+from fairlead.cli.progress import progress_bar
+from fairlead.core.documents import Document
 from fairlead.core.shown import document_json
 from fairlead.core.states import State
 from fairlead.errors import FairleadError, UnreadableSource, UsageError
 from fairlead.intake.intake import check_file
-from fairlead.intake.names import check_customer, check_name
-from fairlead.settings import Sources
+from fairlead.intake.names import check_name
 
-BATCH = 100
+Named = tuple[Path, str]
+"""A file, and the name that its document is to have."""
+LARGE = 10_000_000
+"""Bytes of which one may want to see how they go."""
 
 
 @click.command("submit")
 @click.argument(
     "paths", type=click.Path(path_type=Path), metavar="PATH...", nargs=-1, required=True
 )
-@data_option
-@click.option("--customer", required=True, help="Whose documents these are.")
+@place_options
+@click.option("--customer", help="Whose documents these are; a key says it itself.")
 @click.option("--name", help="The document's name, if not its file's; for one file.")
 @click.option("--urgent", is_flag=True, help="Before the other documents of this customer.")
 @click.option("--strict", is_flag=True, default=None, help="Refuse a customer never added.")
@@ -43,8 +44,8 @@ BATCH = 100
 def submit_command(
     *,
     paths: tuple[Path, ...],
-    data: Path,
-    customer: str,
+    place: Place,
+    customer: str | None,
     name: str | None,
     urgent: bool,
     strict: bool | None,
@@ -55,24 +56,22 @@ def submit_command(
     as_json: bool,
 ) -> None:
     """Submit files, and all files of folders but the hidden ones."""
-    check_customer(customer)
-    limit = Sources(data).settings().max_document_bytes
-    files = _checked(list(_files(paths)), limit, skip_bad=skip_bad)
-    _check_new_name(name, len(files))
-    with Fairlead(data, must_exist=bool(strict)) as fairlead:
-        documents = _submit(
-            fairlead,
-            [(each, name or each.name) for each in files],
-            _Manner(customer, urgent, strict, idempotency_key, _password(password)),
-        )
-        _say_who_keeps_them_waiting(fairlead, customer)
+    manner = Manner(customer, urgent, strict, idempotency_key)
+    with opened(place) as installation:
+        batches = installation.batches(manner)
+        files = _checked(list(_files(paths)), batches.document_bytes, skip_bad=skip_bad)
+        _check_new_name(name, len(files))
+        manner = manner._replace(password=_password(password))
+        named = [(each, name or each.name) for each in files]
+        documents = _submit(installation, _split(named, batches, manner), manner)
+        for hint in installation.hints(documents):
+            click.echo(safe(hint), err=True)
         try:
             if wait:
-                _wait(fairlead, documents)
+                documents = _waited_for(installation, documents)
         finally:  # whoever stops waiting still learns the ids
-            now = [fairlead.document(each.id) for each in documents] if wait else documents
-            _print(now, as_json=as_json)
-    if any(each.state is State.FAILED for each in now):
+            _print(documents, as_json=as_json)
+    if any(each.state is State.FAILED for each in documents):
         sys.exit(1)
 
 
@@ -81,16 +80,6 @@ def _check_new_name(name: str | None, files: int) -> None:
         raise UsageError(f"--name names one file; {files} were given")
     if name is not None:
         check_name(name)
-
-
-class _Manner(NamedTuple):
-    """How the documents are submitted."""
-
-    customer: str
-    urgent: bool
-    strict: bool | None
-    key: str | None
-    password: str | None
 
 
 def _password(given: str | None) -> str | None:
@@ -143,70 +132,85 @@ def _checked(files: list[Path], limit: int, *, skip_bad: bool) -> list[Path]:
     return good
 
 
-def _submit(fairlead: Fairlead, files: list[tuple[Path, str]], manner: _Manner) -> list[Document]:
-    """Submit in batches, each as a whole; with a key, all in one."""
-    size = len(files) if manner.key else BATCH
+def _split(files: list[Named], batches: Batches, manner: Manner) -> list[list[Named]]:
+    """The files in batches, each accepted as a whole; with a key, all in one."""
+    if manner.key is not None:
+        return [files]
+    found: list[list[Named]] = []
+    room = 0
+    for file in files:
+        size = file[0].stat().st_size
+        if not found or len(found[-1]) >= batches.documents or size > room:
+            found.append([])
+            room = batches.bytes
+        found[-1].append(file)
+        room -= size
+    return found
+
+
+def _submit(
+    installation: Installation, batches: list[list[Named]], manner: Manner
+) -> list[Document]:
+    number = sum(map(len, batches))
     accepted: list[Document] = []
-    with progress_bar() if len(files) > 1 else nullcontext() as bar:
-        task = bar.add_task("submitted", total=len(files)) if bar else None
+    with _Bar() if number > 1 or _size(batches[0]) > LARGE else nullcontext() as bar:
         try:
-            for start in range(0, len(files), size):
-                accepted += fairlead.submit_many(
-                    manner.customer,
-                    files[start : start + size],
-                    urgent=manner.urgent,
-                    strict=manner.strict,
-                    idempotency_key=manner.key,
-                    password=manner.password,
-                )
-                if bar is not None and task is not None:
-                    bar.update(task, completed=len(accepted))
+            for batch in batches:
+                tell = bar.begin(number, len(accepted), _size(batch)) if bar else _tell_nobody
+                accepted += installation.submit(batch, manner, tell)
         except (FairleadError, KeyboardInterrupt):
             if accepted:
                 click.echo(
-                    f"{len(accepted)} of {len(files)} documents were accepted before this; "
-                    "they stay",
+                    f"{len(accepted)} of {number} documents were accepted before this; they stay",
                     err=True,
                 )
             raise
     return accepted
 
 
-def _say_who_keeps_them_waiting(fairlead: Fairlead, customer: str) -> None:
-    if fairlead.customer(customer).paused:
-        click.echo(
-            f"customer {safe(customer)} is paused; resume it: "
-            f"fairlead customers resume {shlex.quote(customer)}",
-            err=True,
-        )
-    if fairlead.folder.server_pid() is None:
-        click.echo(
-            "no worker runs on this data folder; start one in another terminal: "
-            f"fairlead worker --data {shlex.quote(str(fairlead.folder.path))}",
-            err=True,
-        )
+def _size(batch: list[Named]) -> int:
+    return sum(path.stat().st_size for path, _ in batch)
 
 
-def _wait(fairlead: Fairlead, documents: list[Document]) -> None:
+def _tell_nobody(_sent: int) -> None:
+    """Of what is soon done."""
+
+
+class _Bar:
+    """How many documents were submitted, and how much of those under way has gone out."""
+
+    def __enter__(self) -> _Bar:
+        self._progress = progress_bar()
+        self._task = self._progress.add_task("submitted")
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_raised: object) -> None:
+        self._progress.stop()
+
+    def begin(self, number: int, accepted: int, size: int) -> Callable[[int], None]:
+        """Show how many are accepted, of how many; what comes back shows bytes of the next."""
+
+        def show(sent: int) -> None:
+            words = f"submitted  {min(sent / size, 1):.0%} sent" if sent else "submitted"
+            self._progress.update(self._task, total=number, completed=accepted, description=words)
+
+        show(0)
+        return show
+
+
+def _waited_for(installation: Installation, documents: list[Document]) -> list[Document]:
+    """The documents at their ends."""
     names = {each.id: each.name for each in documents}
-    seen = fairlead.store.last_event()
     with progress_bar() as bar:
         task = bar.add_task("read", total=len(names))
 
-        def show(left: int) -> None:
-            nonlocal seen
-            bar.update(task, completed=len(names) - left)
-            while events := fairlead.events(seen):
-                seen = events[-1].seq
-                for id_, words in pages_told(_of(names, events)).items():
-                    text = f"{names[id_]}: {words}" if words else ""
-                    bar.update(task, description=safe(f"read  {text}").strip())
+        def show(left: int, words: str) -> None:
+            description = safe(f"read  {words}").strip()
+            bar.update(task, completed=len(names) - left, description=description)
 
-        fairlead.wait(names, on_progress=show)
-
-
-def _of(ids: Container[str | None], events: Iterable[Event]) -> Iterator[Event]:
-    return (event for event in events if event.document in ids)
+        installation.wait(names, show)
+    return [installation.document(each) for each in names]
 
 
 def _print(documents: list[Document], *, as_json: bool) -> None:

@@ -5,34 +5,67 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import click
 
 from fairlead.app import Fairlead
-from fairlead.cli.common import data_option, duration, safe
+from fairlead.cli.common import data_option, duration, no_url_option, safe
 from fairlead.cli.progress import PagesLine, pages_told
 from fairlead.core.documents import Document, EventKind
 from fairlead.engines.local import LocalEngine, Stop
+from fairlead.settings import Sources
 
 
 @click.command("worker")
 @data_option
+@no_url_option
 @click.option(
     "--workers",
     type=click.IntRange(min=1),
     help="Worker processes.  [default: the setting workers]",
 )
+@click.option(
+    "--engine",
+    type=click.Choice(["local", "celery"]),
+    help="Who runs the work.  [default: the setting engine]",
+)
 @click.option("--until-idle", is_flag=True, help="End when nothing is left to do.")
 @click.option("--quiet", is_flag=True, help="No line for each document.")
-def worker_command(*, data: Path, workers: int | None, until_idle: bool, quiet: bool) -> None:
+def worker_command(
+    *, data: Path, workers: int | None, engine: str | None, until_idle: bool, quiet: bool
+) -> None:
     """Process documents, each worker the next one in line when it is free.
 
     SIGTERM, SIGHUP or Ctrl-C: finish what runs, then end. A second one: stop at once; what was
     running goes back to its place in line.
+
+    With --engine celery it becomes a worker of Celery; Celery's own settings and tools hold for it.
     """
-    with Fairlead(data, settings={"workers": workers}) as fairlead, fairlead.folder.as_server():
+    given = {"workers": workers, "engine": engine}
+    settings = Sources(data, flags=given).settings()
+    if settings.engine == "local":
+        _work(data, given, until_idle=until_idle, quiet=quiet)
+        return
+    if until_idle:
+        raise click.UsageError("--until-idle is for the local engine")
+    _become_celery(data, settings.workers, quiet=quiet)
+
+
+def _become_celery(data: Path, workers: int, *, quiet: bool) -> None:
+    os.environ["FAIRLEAD_DATA"] = str(data)  # also for the processes that it starts
+    from fairlead.engines import celery  # noqa: PLC0415 (an extra, needed here alone)
+
+    level = "WARNING" if quiet else "INFO"
+    name = f"--hostname=fairlead-{os.getpid()}@%h"
+    celery.app.worker_main(["worker", f"--concurrency={workers}", f"--loglevel={level}", name])
+
+
+def _work(data: Path, given: Mapping[str, Any], *, until_idle: bool, quiet: bool) -> None:
+    with Fairlead(data, settings=given, patient=True) as fairlead, fairlead.folder.as_server():
         journal = Journal(fairlead)
         engine = fairlead.engine(on_tick=(lambda: None) if quiet else journal.write)
         _obey_signals(engine)

@@ -16,6 +16,7 @@ from fairlead.errors import InvalidSetting
 
 _LARGEST_CAP = 10**12
 _WEIGHTS = (0.001, 1000.0)
+_RATES = (0.001, 1e6)
 
 
 class NewDocument(NamedTuple):
@@ -95,6 +96,9 @@ class CustomerSettings:
     pending_cap: int | None = None
     reset_interval: float | None = None
     thresholds: tuple[int, ...] | None = None
+    requests_a_second: float | None = None
+    requests_burst: int | None = None
+    bytes_a_day: int | None = None
 
     def __post_init__(self) -> None:
         least, most = _WEIGHTS
@@ -104,6 +108,9 @@ class CustomerSettings:
             )
         _check_cap("processing_cap", self.processing_cap)
         _check_cap("pending_cap", self.pending_cap)
+        _check_cap("requests_burst", self.requests_burst)
+        _check_cap("bytes_a_day", self.bytes_a_day)
+        _check_rate(self.requests_a_second)
         if self.reset_interval is not None:
             check_interval(self.reset_interval)
         if self.thresholds is not None:
@@ -114,6 +121,15 @@ def _check_cap(name: str, cap: int | None) -> None:
     if cap is not None and not 1 <= cap <= _LARGEST_CAP:
         raise InvalidSetting(
             f"{name} must be a whole number from 1 to {_LARGEST_CAP:,}, or none; got {cap!r}"
+        )
+
+
+def _check_rate(rate: float | None) -> None:
+    least, most = _RATES
+    if rate is not None and not least <= rate <= most:
+        raise InvalidSetting(
+            f"requests_a_second must be a number from {least:g} to {most:,.0f}, or none; "
+            f"got {rate!r}"
         )
 
 

@@ -30,13 +30,20 @@ class Reason(NamedTuple):
 class Explanation:
     """Everything there is to say about one document's place.
 
-    `forecast` has times; None: it does not wait, or nobody can tell.
+    `id` is the document's. `forecast` has times; None: it does not wait, or nobody can tell.
     """
 
-    document: Document
+    id: str
     reasons: tuple[Reason, ...]
     place: Place | None
     forecast: Forecast | None = None
+
+    @property
+    def position(self) -> int | None:
+        """Its place in the queue, 1 for the next; None: it is not in the queue."""
+        if self.place is None:
+            return None
+        return self.place.own_documents + self.place.other_documents + 1
 
 
 class Plural(NamedTuple):
@@ -174,7 +181,7 @@ def explain(
     if place is not None and flow is not None and not customer.paused:
         found = forecast(_ahead(document, customer, place, policy, clock, lane, now), flow)
         expected = None if found is None else found.at(now)
-    return Explanation(document, tuple(reasons), place, expected)
+    return Explanation(document.id, tuple(reasons), place, expected)
 
 
 def _ahead(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,6 +14,39 @@ def moment(seconds: float | None) -> str | None:
     if seconds is None:
         return None
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
+
+
+def seconds_of(moment: str | None) -> float | None:
+    """The time that `moment` has written."""
+    return None if moment is None else datetime.fromisoformat(moment).timestamp()
+
+
+@dataclass(frozen=True, slots=True)
+class CustomerView:
+    """A customer as it is shown everywhere. Its settings are None where they are as for everybody.
+
+    `count` and `next_priority` are by the rule in force; `resets_in` and `oldest_wait` are seconds.
+    """
+
+    name: str
+    pending: int
+    waiting: int
+    processing: int
+    count: int | None
+    next_priority: int
+    resets_in: int | None
+    oldest_wait: float | None
+    paused: bool
+    account: str | None
+    weight: float
+    processing_cap: int | None
+    pending_cap: int | None
+    requests_a_second: float | None
+    requests_burst: int | None
+    bytes_a_day: int | None
+    reset_interval: float | None
+    thresholds: tuple[int, ...] | None
+    created_at: float
 
 
 def document_json(document: Document) -> dict[str, Any]:

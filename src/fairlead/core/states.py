@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from fairlead.errors import InvalidTransition
+from fairlead.errors import InvalidTransition, Words
 
 
 class State(StrEnum):
@@ -54,15 +54,16 @@ _NEXT = {
 }
 
 
-_DONE_TO_IT = {
-    Action.CLAIM: "claimed",
-    Action.FINISH: "finished",
-    Action.FAIL: "failed",
-    Action.RETRY: "tried again",
-    Action.RELEASE: "released",
-    Action.CANCEL: "cancelled",
-    Action.AGAIN: "queued again",
+REFUSALS = {
+    Action.CLAIM: "a document that is {state} cannot be claimed",
+    Action.FINISH: "a document that is {state} cannot be finished",
+    Action.FAIL: "a document that is {state} cannot be failed",
+    Action.RETRY: "a document that is {state} cannot be tried again",
+    Action.RELEASE: "a document that is {state} cannot be released",
+    Action.CANCEL: "a document that is {state} cannot be cancelled",
+    Action.AGAIN: "a document that is {state} cannot be queued again",
 }
+"""What is said of an action that the state does not allow."""
 
 
 def allows(state: State, action: Action) -> bool:
@@ -75,7 +76,6 @@ def after(state: State, action: Action) -> State:
     try:
         return _NEXT[state, action]
     except KeyError:
-        raise InvalidTransition(
-            f"a document that is {state} cannot be {_DONE_TO_IT[action]}; "
-            "see where it is with: fairlead docs show"
-        ) from None
+        hint = "see where it is with: fairlead docs show"
+        words = Words(REFUSALS[action], state=state.value, hint=hint)
+        raise InvalidTransition(words) from None

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from fairlead.core.documents import EventKind
-from fairlead.errors import InvalidWebhook
+from fairlead.errors import InvalidWebhook, Words
 
 TEST_KIND = "webhook.test"
 KINDS = {
@@ -124,7 +124,11 @@ def check_kinds(kinds: Iterable[str]) -> tuple[str, ...]:
     known = tuple(KINDS.values())
     if not wanted or any(each not in known for each in wanted):
         raise InvalidWebhook(
-            f"kinds of a webhook must be one or more of {', '.join(known)}; got {list(wanted)!r}"
+            Words(
+                "kinds of a webhook must be one or more of {known}; got {wanted}",
+                known=", ".join(known),
+                wanted=repr(list(wanted)),
+            )
         )
     return wanted
 

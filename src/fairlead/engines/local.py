@@ -21,8 +21,9 @@ from threading import RLock
 from fairlead.core.documents import Broken, Claim
 from fairlead.engines.hand import Hand
 from fairlead.engines.herald import Herald
+from fairlead.engines.outage import Outage
 from fairlead.engines.seat import Seat
-from fairlead.errors import FairleadError
+from fairlead.errors import FairleadError, StoreUnreachable
 from fairlead.ports import Files, Store
 from fairlead.work.desk import tidy
 from fairlead.work.finisher import Finisher, Result
@@ -31,8 +32,6 @@ from fairlead.work.liveness import is_known_dead
 from fairlead.work.nursery import Nursery
 from fairlead.work.sandbox import ChildDied, Job
 
-POLL_SECONDS = 0.02
-"""How often an engine with a free worker looks whether something was committed."""
 WATCH_SECONDS = 0.25
 """How often it looks whether a document at work was cancelled."""
 LOOK_AGAIN_SECONDS = 1.0
@@ -94,6 +93,8 @@ class LocalEngine:
         self._nursery = Nursery()
         self._seats: list[Seat] = []
         self._hand = Hand(workers)
+        self._outage = Outage()
+        self._look_seconds = 0.0
         self._stop = Stop.NO
         self._ran_dry = False
         self._version = -1
@@ -105,12 +106,30 @@ class LocalEngine:
     def run(self, *, until_idle: bool = False) -> None:
         """Work until stopped or, if asked, until nothing is left that could run. Only once."""
         try:
+            self._look_seconds = self._store.watch(self._wake)
             self._fill_seats()
             while not self._is_over(until_idle=until_idle):
-                self._turn()
+                self._turn(claims=self._stop is Stop.NO)
         finally:
-            self._close()
+            self.close()
         self._raise_if_unsaved()
+
+    def work(self, seconds: float) -> None:
+        """Process what can run now, and begin nothing new after so long.
+
+        The workers stay, warm for the next call; `close` ends them.
+        """
+        if not self._seats:
+            self._look_seconds = self._store.watch(self._wake)
+            self._fill_seats()
+        until, self._ran_dry = time.monotonic() + seconds, False
+        while self._is_busy() or not (self._ran_dry or time.monotonic() >= until):
+            self._turn(claims=time.monotonic() < until)
+        self._raise_if_unsaved()
+
+    def _is_busy(self) -> bool:
+        """Whether something claimed is not saved yet."""
+        return bool(self._at_hand() or self._finisher.held())
 
     def stop(self) -> None:
         """Once: finish what runs and claim no more. Twice: stop now. May be called anywhere."""
@@ -129,28 +148,42 @@ class LocalEngine:
     def _is_over(self, *, until_idle: bool) -> bool:
         if self._stop is Stop.NOW:
             return True
-        if self._hand.claims or any(seat.claim for seat in self._seats):
+        if any(seat.claim for seat in self._seats):
+            return False
+        if self._hand.claims and not self._outage.is_on:  # else they can only be left to end
             return False
         if self._stop is Stop.DRAIN:
             return True
-        return until_idle and not self._finisher.held() and self._store.is_idle()
+        if until_idle and not self._finisher.held():
+            with self._outage:
+                return self._store.is_idle()
+        return False
 
-    def _turn(self) -> None:
-        self._keep_leases()  # before a claim, which takes back what ran out while we slept
-        if self._stop is Stop.NO:
-            self._claim()
-        else:
-            self._put_back()
-        self._finisher.hurry(hurried=self._is_somebody_idle() or self._stop is not Stop.NO)
+    def _turn(self, *, claims: bool) -> None:
+        with self._outage:
+            self._speak_to_the_store(claims=claims)
+        self._finisher.hurry(hurried=self._is_somebody_idle() or not claims)
         for key, _ in self._selector.select(self._patience()):
             if isinstance(key.data, Seat):
-                self._hear(key.data)
+                with self._outage:
+                    self._hear(key.data)
             else:
                 self._hush()
         self._raise_if_unsaved()
         self._end_overlong()
-        self._herald.tell(self._seats)
-        self._on_tick()
+        with self._outage:
+            self._herald.tell(self._seats)
+            self._on_tick()
+
+    def _speak_to_the_store(self, *, claims: bool) -> None:
+        if self._outage.is_resting():
+            return
+        self._keep_leases()  # before a claim, which takes back what ran out while we slept
+        if claims:
+            self._claim()
+        else:
+            self._put_back()
+        self._outage.over()
 
     # --- claims ---
 
@@ -214,6 +247,9 @@ class LocalEngine:
         try:
             job = Job(self._files.path(claim.id), claim.sha256, claim.password)
             result = seat.start(claim, job)
+        except StoreUnreachable:  # of its file
+            self._hand.claims.appendleft(claim)
+            raise
         except ChildDied:
             self._store.release([claim])  # it was only claimed
             self._reseat(seat)
@@ -306,10 +342,14 @@ class LocalEngine:
 
     def _patience(self) -> float:
         """How long to sleep when nobody has anything to say."""
-        if any(seat.claim is None for seat in self._seats):
-            return POLL_SECONDS
+        is_busy = any(seat.claim is not None for seat in self._seats)
+        is_free = any(seat.claim is None for seat in self._seats)
+        longest = min(
+            WATCH_SECONDS if is_busy else LOOK_AGAIN_SECONDS,
+            self._look_seconds if is_free else LOOK_AGAIN_SECONDS,
+        )
         soonest = min(seat.deadline for seat in self._seats) - time.monotonic()
-        return max(0.0, min(WATCH_SECONDS, soonest))
+        return max(0.0, min(longest, soonest))
 
     def _wake(self) -> None:
         # A full pipe wakes as well, and an engine that has ended needs no waking.
@@ -325,11 +365,12 @@ class LocalEngine:
         if self._finisher.error is not None:
             raise self._finisher.error
 
-    def _close(self) -> None:
+    def close(self) -> None:
         """End the children, save what they had done, and give back all the rest.
 
         The store knows best what that is: a claim may have been interrupted on its way here.
         """
+        self._store.unwatch(self._wake)
         self._nursery.close()  # first, as nobody is left then who could keep the others waiting
         for seat in self._seats:
             seat.close()

@@ -29,7 +29,7 @@ from fairlead.files.flush import Flusher, fsync_path
 from fairlead.files.incoming import LocalIncoming, opened_private
 from fairlead.ports import HEAD_BYTES, Incoming, Opener, Stored
 
-_KEY = re.compile(r"[0-9a-z]{8,64}(\.[0-9a-z]{1,16}){0,2}")
+KEY = re.compile(r"[0-9a-z]{8,64}(\.[0-9a-z]{1,16}){0,2}")
 _FOLDER_LETTERS = 6  # of an id: files of about 17 minutes
 _CHUNK = 1 << 20
 _AT_ONCE = 8
@@ -112,7 +112,7 @@ class LocalFiles:
 
     def path(self, key: str) -> Path:
         """Where the file of this key lies."""
-        if not _KEY.fullmatch(key):
+        if not KEY.fullmatch(key):
             raise ValueError(f"not a key: {key!r}")
         return self._root / key[:_FOLDER_LETTERS] / key
 
@@ -155,7 +155,7 @@ class LocalFiles:
 
     def _is_ours(self, path: Path) -> bool:
         """Whether the file lies where its key belongs; whatever else is there stays alone."""
-        return _KEY.fullmatch(path.name) is not None and self.path(path.name) == path
+        return KEY.fullmatch(path.name) is not None and self.path(path.name) == path
 
     def _folders(self) -> Iterator[Path]:
         if self._root.is_dir():
@@ -167,10 +167,9 @@ class LocalFiles:
         digest, size, head = hashlib.sha256(), 0, b""
         # What a crash left under this key is overwritten: a key stands for one try.
         with os.fdopen(opened_private(self._incoming / self.path(key).name), "wb") as target:
-            for chunk in _chunks(opener):
+            for chunk in source_chunks(opener, limit):
                 head = head or chunk[:HEAD_BYTES]
                 size += len(chunk)
-                _check_size(size, limit)
                 digest.update(chunk)
                 target.write(chunk)
         return Stored(key, size, digest.hexdigest(), head)
@@ -210,12 +209,16 @@ class LocalFiles:
             raise
 
 
-def _chunks(opener: Opener) -> Iterator[bytes]:
+def source_chunks(opener: Opener, limit: int | None) -> Iterator[bytes]:
+    """What is to be stored, in portions; refuses more bytes than the limit."""
+    size = 0
     try:
         with opener() as stream:
             while chunk := stream.read(_CHUNK):
                 if isinstance(chunk, str):
                     raise UnreadableSource('the document is open as text; open it with mode "rb"')
+                size += len(chunk)
+                _check_size(size, limit)
                 yield chunk
     except OSError as error:
         raise UnreadableSource(f"the document cannot be read: {error}") from error

@@ -12,7 +12,7 @@ from typing import BinaryIO, NamedTuple
 
 from fairlead.core.documents import Document, NewDocument, Submission
 from fairlead.core.looks import look
-from fairlead.errors import DataError, EmptyDocument, TooLarge, UnreadableSource
+from fairlead.errors import DataError, EmptyDocument, TooLarge, UnreadableSource, Words
 from fairlead.ids import new_id
 from fairlead.intake.names import check_customer, check_name
 from fairlead.ports import Files, Incoming, Opener, Store, Stored
@@ -36,6 +36,7 @@ class Offer(NamedTuple):
     files: Sequence[tuple[Incoming, str]]
     urgent: bool = False
     key: str | None = None
+    password: str | None = None
 
 
 class Intake:
@@ -145,7 +146,10 @@ class Intake:
 
 def _submission(offer: Offer, stored: Sequence[Stored]) -> Submission:
     documents = tuple(
-        NewDocument(file.key, name, file.size, file.sha256, offer.urgent, look(file.head))
+        NewDocument(
+            *(file.key, name, file.size, file.sha256),
+            *(offer.urgent, look(file.head), offer.password),
+        )
         for (_, name), file in zip(offer.files, stored, strict=True)
     )
     return Submission(
@@ -196,7 +200,9 @@ def _size_of_readable(path: Path) -> int:
 def check_not_empty(size: int, name: str) -> None:
     """Refuse a document without content."""
     if size == 0:
-        raise EmptyDocument(f"{name!r} is empty; submit a file that has content")
+        raise EmptyDocument(
+            Words("{name} is empty; submit a file that has content", name=repr(name))
+        )
 
 
 def _fingerprint(documents: Sequence[NewDocument]) -> str:

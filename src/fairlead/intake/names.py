@@ -1,52 +1,39 @@
-"""What may be the name of a document or of a customer. Names are shown, never used as paths."""
+"""What may be the name of a document. Names are shown, never used as paths."""
 
 from __future__ import annotations
 
-import unicodedata
+from fairlead.core.names import LONGEST_CUSTOMER, check_customer, is_printable, shown
+from fairlead.errors import InvalidName, Words
 
-from fairlead.errors import InvalidCustomer, InvalidName
+__all__ = ["LONGEST_CUSTOMER", "LONGEST_NAME", "check_customer", "check_name"]
 
 LONGEST_NAME = 255
-LONGEST_CUSTOMER = 200
 
 
 def check_name(name: str) -> str:
     """The document's name; refuses what is empty, too long, a path, or not printable."""
     if not 0 < len(name) <= LONGEST_NAME:
         raise InvalidName(
-            f"a document's name must have 1 to {LONGEST_NAME} characters, this one has "
-            f"{len(name):,}; give a shorter one"
+            Words(
+                "a document's name must have 1 to {most} characters, this one has {number}; give a "
+                "shorter one",
+                most=LONGEST_NAME,
+                number=len(name),
+            )
         )
     if "/" in name or "\\" in name or name in (".", ".."):
         raise InvalidName(
-            f"a document's name must not be a path, got {_shown(name)}; leave out the folders"
+            Words(
+                "a document's name must not be a path, got {name}; leave out the folders",
+                name=shown(name),
+            )
         )
-    if not _is_printable(name):
+    if not is_printable(name):
         raise InvalidName(
-            "a document's name must have no control or undecodable characters, got "
-            f"{_shown(name)}; rename it"
+            Words(
+                "a document's name must have no control or undecodable characters, got {name}; "
+                "rename it",
+                name=shown(name),
+            )
         )
     return name
-
-
-def check_customer(name: str) -> str:
-    """The customer's name; refuses what is empty, too long, or not printable."""
-    if not 0 < len(name) <= LONGEST_CUSTOMER:
-        raise InvalidCustomer(
-            f"a customer's name must have 1 to {LONGEST_CUSTOMER} characters, this one has "
-            f"{len(name):,}"
-        )
-    if name != name.strip() or not _is_printable(name):
-        raise InvalidCustomer(
-            "a customer's name must have no control characters and no space at its ends, got "
-            f"{_shown(name)}"
-        )
-    return name
-
-
-def _is_printable(text: str) -> bool:
-    return not any(unicodedata.category(letter) in ("Cc", "Cs", "Zl", "Zp") for letter in text)
-
-
-def _shown(text: str) -> str:
-    return ascii(text if len(text) <= 60 else text[:57] + "...")

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 from fairlead.core.explain import PHRASES, WORDS, Plural
 from fairlead.core.failures import SENTENCES
+from fairlead.core.problems import KINDS
+from fairlead.core.states import REFUSALS, Action
 from fairlead.errors import FairleadError
 
 FORECAST = "expected to start in about {expected} ({low} to {high})"
@@ -29,8 +31,16 @@ def errors(base: type[FairleadError] = FairleadError) -> Iterator[type[FairleadE
 
 def sentences() -> set[str]:
     """Texts of one form."""
-    titles = {each.title for each in errors()}
-    return {*WORDS.values(), *SENTENCES.values(), *titles, FORECAST, FORECAST_NOW, MOST_AHEAD}
+    titles = {each.title for each in errors()} | {each.title for each in KINDS.values()}
+    refusals = {REFUSALS[Action.CANCEL], REFUSALS[Action.AGAIN]}  # what customers may ask for
+    return refusals | {
+        *WORDS.values(),
+        *SENTENCES.values(),
+        *titles,
+        FORECAST,
+        FORECAST_NOW,
+        MOST_AHEAD,
+    }
 
 
 def plurals() -> set[Plural]:

@@ -9,7 +9,7 @@ from functools import cache
 from fairlead.core.explain import PHRASES, WORDS, Plural, Reason
 from fairlead.core.failures import SENTENCES
 from fairlead.core.forecast import Forecast
-from fairlead.errors import FairleadError
+from fairlead.errors import FairleadError, Words
 from fairlead.locale.catalogue import catalogue
 from fairlead.locale.formats import FORMATS
 from fairlead.locale.negotiate import DEFAULT, LANGUAGES
@@ -50,6 +50,15 @@ class Translator:
         """What an error is called, whatever the case at hand."""
         return self._said(error.title)
 
+    def say(self, text: str) -> str:
+        """A sentence with what fills it; one that has no template stays as it is."""
+        if not isinstance(text, Words):
+            return text
+        params = dict(text.params)
+        if "detail" in params and self.language != DEFAULT:  # a failure has sentences of its own
+            params["detail"] = self.failure(params["error"]).rstrip(".")
+        return self._said(text.template).format(**self._all_shown(params))
+
     def forecast(self, forecast: Forecast, now: float) -> str:
         """When a document is expected to start, as a sentence."""
         expected, low, high = (max(0.0, each - now) for each in forecast)
@@ -67,7 +76,7 @@ class Translator:
         named = ", ".join(f"{name} ({self.number(number)})" for name, number in most)
         return self._said(MOST_AHEAD).format(most=named)
 
-    def say(self, text: str, **params: object) -> str:
+    def text(self, text: str, **params: object) -> str:
         """A text of a screen, with what belongs into it."""
         said = self._said(text)
         return said.format(**self._all_shown(params)) if params else said
@@ -136,6 +145,8 @@ class Translator:
         return {name: self._shown(value) for name, value in params.items()}
 
     def _shown(self, value: object) -> str:
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
         if isinstance(value, int | float) and not isinstance(value, bool):
             return self.number(value)
         return str(value)

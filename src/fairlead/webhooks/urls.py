@@ -6,7 +6,7 @@ import socket
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from fairlead.errors import InvalidWebhook
+from fairlead.errors import InvalidWebhook, Words
 from fairlead.webhooks.addresses import Networks
 
 MOST_CHARACTERS = 2000
@@ -39,8 +39,12 @@ def check_url(url: str, networks: Networks) -> str:
     for address in _numeric(target.host):
         if not networks.allows(address):
             raise InvalidWebhook(
-                f"a webhook must lead to a public address; {target.host} is {address}, which is "
-                "not; use another one, or let the operator allow its network (webhook_networks)"
+                Words(
+                    "a webhook must lead to a public address; {host} is {address}, which is not; "
+                    "use another one, or let the operator allow its network (webhook_networks)",
+                    host=target.host,
+                    address=address,
+                )
             )
     return url
 
@@ -49,24 +53,34 @@ def parse(url: str) -> Target:
     """Take a URL apart; refuses what a webhook cannot have."""
     if len(url) > MOST_CHARACTERS or not url.isascii() or not url.isprintable() or " " in url:
         raise InvalidWebhook(
-            f"a webhook's URL must have at most {MOST_CHARACTERS} plain ASCII characters and no "
-            "spaces; write other letters percent-encoded, and names in Punycode"
+            Words(
+                "a webhook's URL must have at most {most} plain ASCII characters and no spaces; "
+                "write other letters percent-encoded, and names in Punycode",
+                most=MOST_CHARACTERS,
+            )
         )
     try:
         parts = urlsplit(url)
         port = parts.port
     except ValueError as error:
-        raise InvalidWebhook(f"a webhook's URL cannot be read: {error}; mend it") from None
+        raise InvalidWebhook(
+            Words("a webhook's URL cannot be read: {why}; mend it", why=error)
+        ) from None
     if parts.scheme not in _PORTS:
         raise InvalidWebhook(
-            f"a webhook's URL must begin with https:// or http://; got {parts.scheme!r}"
+            Words(
+                "a webhook's URL must begin with https:// or http://; got {scheme}",
+                scheme=repr(parts.scheme),
+            )
         )
     if parts.username is not None or parts.password is not None or "\\" in url:
         raise InvalidWebhook(
-            "a webhook's URL must not hold a name or password; deliveries are signed instead"
+            Words("a webhook's URL must not hold a name or password; deliveries are signed instead")
         )
     if not parts.hostname or port == 0:
-        raise InvalidWebhook("a webhook's URL must name a host, such as https://example.com/hook")
+        raise InvalidWebhook(
+            Words("a webhook's URL must name a host, such as https://example.com/hook")
+        )
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     return Target(parts.scheme == "https", parts.hostname, port or _PORTS[parts.scheme], path)
 

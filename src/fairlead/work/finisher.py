@@ -29,7 +29,7 @@ from fairlead.core.documents import (
     ShortTexts,
 )
 from fairlead.core.looks import look
-from fairlead.errors import DataError
+from fairlead.errors import DataError, StoreUnreachable
 from fairlead.ids import new_id
 from fairlead.ports import HEAD_BYTES, Files, Store
 from fairlead.work.extract.base import Part
@@ -39,6 +39,8 @@ Result = Extraction | Failed | Broken
 MOST_TOGETHER = 64
 LINGER_SECONDS = 0.1
 """How long results gather while all workers are busy."""
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
+"""Between two tries to save while the store cannot be reached."""
 SHORT_BYTES = 65_536
 """Up to which length the texts of a document are kept in the store."""
 MOST_CHARACTERS = 50_000_000
@@ -123,7 +125,7 @@ class Finisher:
     def _work(self) -> None:
         while group := self._next_group():
             try:
-                self._save(group)
+                self._save_patiently(group)
             except Exception as error:  # the engine raises it, and gives back what is held
                 self.error = error
                 return
@@ -146,6 +148,18 @@ class Finisher:
     def _is_time_to_save(self) -> bool:
         return self._is_hurried or self._is_closing or len(self._queue) >= MOST_TOGETHER
 
+    def _save_patiently(self, group: Sequence[Settled]) -> None:
+        """Save, and where the store cannot be reached, again; until closed."""
+        pause = FIRST_PAUSE
+        while True:
+            try:
+                return self._save(group)
+            except StoreUnreachable:
+                with self._changed:
+                    if self._changed.wait_for(lambda: self._is_closing, pause):
+                        raise
+                pause = min(LONGEST_PAUSE, 2 * pause)
+
     def _save(self, group: Sequence[Settled]) -> None:
         outcomes = self._with_files(group)
         saved = self._store.finish_all(outcomes)
@@ -154,9 +168,19 @@ class Finisher:
             for (_, outcome), how in zip(outcomes, saved, strict=True)
             if how is Saved.STALE and isinstance(outcome, Done)
         ]
+        if stale:
+            self._forget(stale, {claim.id for claim, _ in outcomes})
+
+    def _forget(self, stale: Sequence[Done], documents: set[str]) -> None:
+        """Remove the files of what came too late.
+
+        Not of what came in time, and whose saving was not heard of when the connection broke.
+        """
         with suppress(DataError, OSError):  # the sweep of orphans finds them too
-            self._texts.delete(key for each in stale for key in _text_keys(each))
-            self._files.delete(part.id for each in stale for part in each.parts)
+            texts = {key for each in stale for key in _text_keys(each)}
+            self._texts.delete(texts - self._store.known_texts(documents))
+            parts = {part.id for each in stale for part in each.parts}
+            self._files.delete(parts - self._store.known_documents(parts))
 
     def _with_files(self, group: Sequence[Settled]) -> list[tuple[Claim, Outcome]]:
         """Make texts and parts safe, and put their keys in place of them."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from threading import Event, Thread
 
 from fairlead.errors import DataError
@@ -30,10 +30,15 @@ def portions(store: Store, files: Files, texts: Files, *, before: float) -> Iter
 
 
 class Sweeper:
-    """Sweeps now and every hour, in a thread of its own."""
+    """Sweeps now and every hour, in a thread of its own, unless another process is at it."""
 
-    def __init__(self, begin: Callable[[], Iterator[int]]) -> None:
+    def __init__(
+        self,
+        begin: Callable[[], Iterator[int]],
+        alone: Callable[[], AbstractContextManager[bool]] = lambda: nullcontext(enter_result=True),
+    ) -> None:
         self._begin = begin
+        self._alone = alone
         self._closing = Event()
         self._thread = Thread(target=self._work, name="fairlead-sweeper", daemon=True)
         self._thread.start()
@@ -45,8 +50,9 @@ class Sweeper:
 
     def _work(self) -> None:
         while not self._closing.is_set():
-            with suppress(DataError, OSError):  # the next hour comes
-                self._sweep_once()
+            with suppress(DataError, OSError), self._alone() as is_mine:  # the next hour comes
+                if is_mine:
+                    self._sweep_once()
             self._closing.wait(EVERY_SECONDS)
 
     def _sweep_once(self) -> None:

@@ -13,7 +13,7 @@ from fairlead.api.dashboard.page import Page, PageRoute, form_of, go, operator_p
 from fairlead.api.dashboard.past import staircase
 from fairlead.api.dashboard.rows import SHOWS, SORTS, Row, document_row, filtered_rows, sorted_rows
 from fairlead.api.problems import Problem
-from fairlead.errors import InvalidSetting
+from fairlead.errors import InvalidSetting, Words
 
 PAGE = 100
 LARGEST_PAGE = 1000
@@ -56,7 +56,7 @@ async def every(
         chosen=chosen,
         around=lambda step: query(**chosen, page=number + step),
         number=number,
-        shows={code: page.said.say(text) for code, text in words.SHOWS.items()},
+        shows={code: page.said.text(text) for code, text in words.SHOWS.items()},
         usual_limit=PAGE,
     )
 
@@ -70,7 +70,7 @@ async def one(request: Request, name: Name, done: str = "") -> Response:
     """One customer: its documents, its staircase, its waits."""
     page = await operator_page(request)
     text = words.DONE_WITH_CUSTOMER.get(done)
-    return await customer_page(page, name, said=text and page.said.say(text))
+    return await customer_page(page, name, said=text and page.said.text(text))
 
 
 async def customer_page(page: Page, name: str, *, said: str | None = None) -> Response:
@@ -143,16 +143,16 @@ async def ask(request: Request, decision: str, name: Name) -> Response:
     """Ask once more before it is done."""
     page = await operator_page(request)
     if decision not in words.DECISIONS:
-        raise Problem("not-found", "nothing is at this address")
+        raise Problem("not-found", Words("nothing is at this address; see /docs"))
     await page.office.ask(page.office.fairlead.customer, name)
     question, follows, button = words.DECISIONS[decision]
     return show(
         request,
         "confirm.html",
         page=page,
-        question=page.said.say(question, customer=name),
-        follows=[page.said.say(follows)],
-        button=page.said.say(button),
+        question=page.said.text(question, customer=name),
+        follows=[page.said.text(follows)],
+        button=page.said.text(button),
         action=f"/customer/{decision}",
         fields=[("name", name)],
         back=("/customer", {"name": name}),
@@ -165,7 +165,7 @@ async def decide(request: Request, decision: str) -> Response:
     """Pause, resume or reset a customer."""
     page = await operator_page(request)
     if decision not in words.DECISIONS:
-        raise Problem("not-found", "nothing is at this address")
+        raise Problem("not-found", Words("nothing is at this address; see /docs"))
     name = (await form_of(request)).get("name", [""])[0]
     act = getattr(page.office.fairlead, decision)
     await page.office.ask(act, name, by=page.caller.key_id)

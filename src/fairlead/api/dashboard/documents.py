@@ -19,7 +19,13 @@ from fairlead.api.dashboard.rows import document_row
 from fairlead.api.problems import Problem, unknown_document
 from fairlead.core.documents import Document
 from fairlead.core.states import Action, State, allows
-from fairlead.errors import InvalidTransition, NotReady, UnknownCustomer, UnknownDocument
+from fairlead.errors import (
+    InvalidTransition,
+    NotReady,
+    UnknownCustomer,
+    UnknownDocument,
+    Words,
+)
 
 PAGE = 100
 PREVIEW = 5000
@@ -200,7 +206,7 @@ async def ask(
 
 def _action(decision: str) -> Action:
     if decision not in _ACTIONS:
-        raise Problem("not-found", "nothing is at this address")
+        raise Problem("not-found", Words("nothing is at this address; see /docs"))
     return _ACTIONS[decision]
 
 

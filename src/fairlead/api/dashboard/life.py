@@ -55,7 +55,7 @@ def _words(event: Event, said: Translator, *, is_operator: bool) -> str:
         if name in data:
             data[name] = said.span(data[name] or 0.0)
     text = LIFE[code]
-    return said.say(text, **{name: value for name, value in data.items() if f"{{{name}}}" in text})
+    return said.text(text, **{name: value for name, value in data.items() if f"{{{name}}}" in text})
 
 
 class Attempt(NamedTuple):

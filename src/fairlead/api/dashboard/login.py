@@ -19,6 +19,7 @@ from fairlead.api.dashboard.page import (
 from fairlead.api.door import COOKIE, SESSION_SECONDS, is_own_page
 from fairlead.api.office import office_of
 from fairlead.api.problems import Problem
+from fairlead.errors import Words
 from fairlead.locale import LANGUAGES
 
 YEAR = 365 * 86_400
@@ -53,7 +54,7 @@ async def login(request: Request) -> Response:
 
 
 def _form(request: Request, text: str | None = None, status: int = 200) -> Response:
-    said = None if text is None else said_to(request).say(text)
+    said = None if text is None else said_to(request).text(text)
     onward = own_path(request.query_params.get("next", "/"))
     return show(request, "login.html", status=status, said=said, onward=onward)
 
@@ -101,7 +102,7 @@ async def static(version: str, name: str) -> Response:
     """Styles and scripts."""
     content = assets().get(name)
     if content is None:
-        raise Problem("not-found", "nothing is at this address")
+        raise Problem("not-found", Words("nothing is at this address; see /docs"))
     is_newest = version == digest()
     keep = f"public, max-age={YEAR}, immutable" if is_newest else "no-cache"
     return Response(content, 200, {"Cache-Control": keep}, media_type(name))

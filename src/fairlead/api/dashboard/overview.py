@@ -24,7 +24,9 @@ async def overview(request: Request) -> Response:
     if page.caller.customer is not None:
         return await customer_page(page, page.caller.customer)
     found = await page.office.ask(_look, page)
-    classes = [(code, page.said.say(text, **_bounds(text))) for code, text in words.CLASSES.items()]
+    classes = [
+        (code, page.said.text(text, **_bounds(text))) for code, text in words.CLASSES.items()
+    ]
     return show(request, "overview.html", page=page, classes=classes, **found)
 
 

@@ -23,8 +23,10 @@ from fairlead.api.dashboard.assets import address
 from fairlead.api.door import COOKIE, Caller
 from fairlead.api.guard import as_problem
 from fairlead.api.office import Office, office_of
-from fairlead.api.problems import KINDS, Problem
+from fairlead.api.problems import Problem
 from fairlead.core.explain import Plural
+from fairlead.core.problems import KINDS
+from fairlead.errors import Words
 from fairlead.locale import LANGUAGES, Translator, negotiate, translator
 
 LEAST_PACKED = 2000
@@ -148,7 +150,7 @@ def show(
     said = page.said if page else said_to(request)
     decimal, group, least = said.marks
     context = {
-        "_": said.say,
+        "_": said.text,
         "n_": said.count,
         "t": said,
         "lang": said.language,
@@ -159,7 +161,7 @@ def show(
         "holder": page.caller.key_id if page else "",
         "here": here(request),
         "path": request.url.path,
-        "states": {code: said.say(text) for code, text in words.STATES.items()},
+        "states": {code: said.text(text) for code, text in words.STATES.items()},
         "now": office_of(request).fairlead.now(),
         "blank": BLANK,
     }
@@ -217,8 +219,10 @@ def _refused(request: Request, problem: Problem) -> Response:
         raise problem
     if problem.kind == "unauthorised":
         return _to_login(request)
-    title = said_to(request).say(KINDS[problem.kind].title)
-    values: dict[str, Any] = {"title": title, "detail": problem.detail}
+    title = said_to(request).text(KINDS[problem.kind].title)
+    detail = said_to(request).say(problem.detail)
+    is_ours = isinstance(problem.detail, Words)  # else it is in English
+    values: dict[str, Any] = {"title": title, "detail": detail, "is_translated": is_ours}
     return show(request, "problem.html", status=problem.status_code, **values)
 
 

@@ -8,7 +8,6 @@ from typing import Any
 
 from jinja2 import Environment, nodes
 
-from fairlead.api.problems import KINDS
 from fairlead.core.explain import Plural
 
 STATES = {
@@ -95,7 +94,6 @@ def sentences(environment: Environment) -> set[str]:
     return {
         *(text for texts in chosen for text in texts.values()),
         *(text for texts in DECISIONS.values() for text in texts),
-        *(kind.title for kind in KINDS.values()),
         *(WRONG_KEY, OLD_LINK, ANOTHER_SITE),
         *(args[0] for name, args in _calls(environment) if name == "_"),
     }

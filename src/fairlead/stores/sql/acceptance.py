@@ -17,6 +17,7 @@ from fairlead.errors import (
     IdempotencyConflict,
     PendingCapReached,
     UnknownCustomer,
+    Words,
 )
 from fairlead.stores.sql import ledger, line, rows
 from fairlead.stores.sql.moment import Moment
@@ -36,6 +37,7 @@ class _Checked(NamedTuple):
     lift: float = 0.0
     day: int = 0
     day_bytes: int = 0
+    bytes_a_day: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +113,11 @@ def _customer(moment: Moment, submission: Submission) -> _Checked:
     if row is None:
         if submission.strict:
             raise UnknownCustomer(
-                f"customer {submission.customer!r} is not known; "
-                f"add it first: fairlead customers add {submission.customer}"
+                Words(
+                    "customer {name} is not known",
+                    name=repr(submission.customer),
+                    hint=f"add it first: fairlead customers add {submission.customer}",
+                )
             )
         return _Checked(add_customer(moment, submission.customer), submission.customer)
     return _checked(row)
@@ -139,16 +144,22 @@ def _accepted_before(
     fingerprint, first, number = row
     if fingerprint != submission.fingerprint:
         raise IdempotencyConflict(
-            f"idempotency key {submission.key!r} was used before for other documents; "
-            "send a new key with a new submission"
+            Words(
+                "idempotency key {key} was used before for other documents; send a new key with a "
+                "new submission",
+                key=repr(submission.key),
+            )
         )
     query = sql("select_document") + " WHERE d.seq BETWEEN ? AND ? ORDER BY d.seq"
     found = moment.connection.execute(query, (first, first + number - 1))
     documents = [rows.document(row) for row in found]
     if len(documents) < number:
         raise DeletedDocument(
-            f"idempotency key {submission.key!r} was used for documents that were deleted since; "
-            "send a new key to submit them again"
+            Words(
+                "idempotency key {key} was used for documents that were deleted since; send a new "
+                "key to submit them again",
+                key=repr(submission.key),
+            )
         )
     return documents
 
@@ -161,11 +172,16 @@ def _day_bytes(moment: Moment, customer: _Checked, news: Sequence[NewDocument]) 
 
 
 def _check_day(moment: Moment, customer: _Checked, submission: Submission) -> None:
-    limit = moment.rules.bytes_a_day
+    own = customer.bytes_a_day
+    limit = moment.rules.bytes_a_day if own is None else own
     if limit is not None and _day_bytes(moment, customer, submission.documents)[1] > limit:
         raise DailyBytesReached(
-            f"customer {submission.customer!r} may send {limit:,} bytes a day and would exceed "
-            "that; submit the rest after midnight UTC"
+            Words(
+                "customer {name} may send {bytes} bytes a day and would exceed that; submit the "
+                "rest after midnight UTC",
+                name=repr(submission.customer),
+                bytes=limit,
+            )
         )
 
 
@@ -173,8 +189,14 @@ def _check_cap(customer: _Checked, submission: Submission) -> None:
     cap = customer.pending_cap
     if cap is not None and customer.pending + len(submission.documents) > cap:
         raise PendingCapReached(
-            f"customer {submission.customer!r} has a cap of {cap} pending documents (pending: "
-            f"{customer.pending}, sent: {len(submission.documents)}); submit when some are done"
+            Words(
+                "customer {name} has a cap of {cap} pending documents (pending: {pending}, sent: "
+                "{sent}); submit when some are done",
+                name=repr(submission.customer),
+                cap=cap,
+                pending=customer.pending,
+                sent=len(submission.documents),
+            )
         )
 
 
@@ -192,7 +214,7 @@ def _insert(
         [
             (
                 *(first + number, new.id, customer.id, new.name, new.size, new.sha256),
-                *(place.priority, place.count, place.policy, int(new.urgent), moment.now),
+                *(place.priority, place.count, place.policy, new.urgent, moment.now),
                 *(place.rank, 0 if new.urgent else None, place.classic_count),
                 *(new.look.shape, new.look.pages, place.estimate, new.password, *origin),
             )

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from fairlead.core.documents import CustomerSettings, EventKind
 from fairlead.core.states import Action, State, after
-from fairlead.errors import PendingCapReached, UnknownDocument
+from fairlead.errors import PendingCapReached, UnknownDocument, Words
 from fairlead.stores.sql import ledger, line, rows
 from fairlead.stores.sql.acceptance import add_customer
 from fairlead.stores.sql.moment import NOBODY, Moment
@@ -109,6 +109,9 @@ def set_customer(moment: Moment, name: str, settings: CustomerSettings) -> None:
             settings.pending_cap,
             settings.reset_interval,
             rows.thresholds_to(settings.thresholds),
+            settings.requests_a_second,
+            settings.requests_burst,
+            settings.bytes_a_day,
             customer,
         ),
     )
@@ -119,7 +122,7 @@ def set_customer(moment: Moment, name: str, settings: CustomerSettings) -> None:
 def pause(moment: Moment, name: str, *, paused: bool) -> None:
     """Pause or resume: a paused customer's documents wait, and are accepted all the same."""
     customer = find_customer(moment, name)
-    if moment.connection.execute(sql("set_paused"), (int(paused), customer)).get is None:
+    if moment.connection.execute(sql("set_paused"), (paused, customer)).get is None:
         return  # it was so before: nothing to tell
     if not paused:
         ledger.lift(moment, customer)
@@ -215,6 +218,11 @@ def _check_room(moment: Moment, customer: int) -> None:
     cap, pending, name = row
     if cap is not None and pending >= cap:
         raise PendingCapReached(
-            f"customer {name!r} is at its cap of {cap} pending documents (pending: {pending}); "
-            "retry when some are done"
+            Words(
+                "customer {name} is at its cap of {cap} pending documents (pending: {pending}); "
+                "retry when some are done",
+                name=repr(name),
+                cap=cap,
+                pending=pending,
+            )
         )

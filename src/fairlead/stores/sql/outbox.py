@@ -22,7 +22,7 @@ from fairlead.core.webhooks import (
     is_given_up,
     next_delay,
 )
-from fairlead.errors import InvalidWebhook, UnknownDelivery, UnknownWebhook
+from fairlead.errors import InvalidWebhook, UnknownDelivery, UnknownWebhook, Words
 from fairlead.stores.sql.connection import Connection
 from fairlead.stores.sql.decisions import find_customer
 from fairlead.stores.sql.moment import Moment
@@ -33,6 +33,7 @@ from fairlead.stores.sql.telling import add_delivery
 T = TypeVar("T")
 
 _FORGET_AT_ONCE = 1000
+_AFTER_ALL = 2**62
 
 
 class Write(Protocol):
@@ -66,7 +67,7 @@ class SqlOutbox:
 
     def webhooks(self, customer: str | None = None) -> list[Webhook]:
         """All webhooks, or those of a customer, oldest first."""
-        query = sql("select_webhook") + " WHERE ?1 IS NULL OR c.name = ?1 ORDER BY w.id"
+        query = sql("select_webhook") + " WHERE c.name = coalesce(?, c.name) ORDER BY w.id"
         with self._reading() as connection:
             return [_webhook_of(row) for row in connection.execute(query, (customer,))]
 
@@ -106,9 +107,9 @@ class SqlOutbox:
         self, webhook: str, *, before: str | None = None, limit: int = 100
     ) -> list[Delivery]:
         """Deliveries of a webhook, newest first; `before` is the last id of the page before."""
-        number = None if before is None else _number_in(before)
+        number = _AFTER_ALL if before is None else _number_in(before)
         query = sql("select_delivery") + (
-            " WHERE webhook = ?1 AND (?2 IS NULL OR seq < ?2) ORDER BY seq DESC LIMIT ?3"
+            " WHERE webhook = ? AND seq < ? ORDER BY seq DESC LIMIT ?"
         )
         with self._reading() as connection:
             found = connection.execute(query, (webhook, number, limit))
@@ -152,8 +153,13 @@ def _add(moment: Moment, new: NewWebhook) -> None:
     number: int = moment.connection.execute(sql("count_webhooks"), (customer,)).get
     if number >= MOST_OF_A_CUSTOMER:
         raise InvalidWebhook(
-            f"customer {new.customer!r} has {number} webhooks, and more than "
-            f"{MOST_OF_A_CUSTOMER} are not kept; remove one first"
+            Words(
+                "customer {name} has {number} webhooks, and more than {most} are not kept; "
+                "remove one first",
+                name=repr(new.customer),
+                number=number,
+                most=MOST_OF_A_CUSTOMER,
+            )
         )
     values = (new.id, customer, new.url, json.dumps(new.kinds), new.secret, moment.now)
     moment.connection.execute(sql("add_webhook"), values)
@@ -188,7 +194,7 @@ def _remove(moment: Moment, id_: str) -> None:
 
 def _test(moment: Moment, id_: str) -> str:
     if not _webhook(moment.connection, id_).enabled:
-        raise InvalidWebhook(f"webhook {id_} is disabled; enable it, then test it")
+        raise InvalidWebhook(Words("webhook {id} is disabled; enable it, then test it", id=id_))
     number = add_delivery(moment.connection, moment.now, id_, TEST_KIND, {"webhook": id_})
     return f"msg_{id_}_{number}"
 
@@ -241,7 +247,9 @@ def _disable(moment: Moment, sending: Sending, because: str) -> None:
 def _webhook(connection: Connection, id_: str) -> Webhook:
     row = connection.execute(sql("select_webhook") + " WHERE w.id = ?", (id_,)).fetchone()
     if row is None:
-        raise UnknownWebhook(f"no webhook has the id {id_!r}; list those there are")
+        raise UnknownWebhook(
+            Words("no webhook has the id {id}; list those there are", id=repr(id_))
+        )
     return _webhook_of(row)
 
 
@@ -254,7 +262,9 @@ def _delivery(connection: Connection, id_: str) -> Delivery:
     query = sql("select_delivery") + " WHERE seq = ?"
     row = connection.execute(query, (_number_in(id_),)).fetchone()
     if row is None or row[0] != id_:
-        raise UnknownDelivery(f"no delivery has the id {id_!r}; list those of its webhook")
+        raise UnknownDelivery(
+            Words("no delivery has the id {id}; list those of its webhook", id=repr(id_))
+        )
     return _delivery_of(row)
 
 

@@ -1,10 +1,12 @@
--- Every statement of the store, by name. INDEXED BY stands where another plan would grow with
--- the number of documents; without its index such a statement fails instead of slowing down.
+-- Every statement of the stores, by name, in words that SQLite and PostgreSQL both understand.
+-- INDEXED BY stands where another plan would grow with the number of documents; in SQLite, without
+-- its index such a statement fails instead of slowing down. PostgreSQL has its own ways: it is left
+-- out there, and max of two values and json_each of a text are functions of the schema.
 
 -- name: select_for_check
 SELECT
   id, name, count, counted_at, reset_interval, thresholds, pending_cap, waiting + processing, lift,
-  day, day_bytes
+  day, day_bytes, bytes_a_day
 FROM customers;
 
 -- name: add_customer
@@ -103,6 +105,16 @@ SELECT
   OR EXISTS (SELECT 1 FROM documents WHERE retry_at IS NOT NULL AND retry_at <= ?1)
   OR EXISTS (SELECT 1 FROM documents WHERE lease_until IS NOT NULL AND lease_until < ?1);
 
+-- name: claimable
+SELECT
+  coalesce((
+    SELECT sum(c.waiting)
+    FROM (SELECT waiting FROM customers WHERE head_rank IS NOT NULL LIMIT ?2) c), 0)
+  + (SELECT count(*) FROM (
+    SELECT 1 FROM documents WHERE retry_at IS NOT NULL AND retry_at <= ?1 LIMIT ?2) d)
+  + (SELECT count(*) FROM (
+    SELECT 1 FROM documents WHERE lease_until IS NOT NULL AND lease_until < ?1 LIMIT ?2) e);
+
 -- name: most_overdue
 SELECT id FROM customers
 WHERE head_rank IS NOT NULL AND waits_since < ? ORDER BY waits_since, id LIMIT 1;
@@ -115,8 +127,19 @@ WHERE head_rank IS NOT NULL ORDER BY waits_since, id LIMIT 1;
 UPDATE customers SET told_of = waits_since WHERE id = ?;
 
 -- name: first_in_line
-SELECT id, head_rank FROM customers
-WHERE head_rank IS NOT NULL ORDER BY head_rank, head_seq LIMIT 1;
+-- The customer whose turn it is, the holder of its best place, and its document that is to go ahead.
+SELECT
+  first.id, first.head_rank, h.seq, h.slot_rank, h.slot_seq, j.seq, j.ahead, j.rank, j.slot_rank,
+  j.slot_seq
+FROM (
+  SELECT id, head_rank FROM customers
+  WHERE head_rank IS NOT NULL ORDER BY head_rank, head_seq LIMIT 1) AS first
+  JOIN documents h ON h.seq = (
+    SELECT seq FROM documents INDEXED BY queue
+    WHERE customer = first.id AND queued = 1 ORDER BY slot_rank, slot_seq LIMIT 1)
+  LEFT JOIN documents j ON j.seq = (
+    SELECT seq FROM documents INDEXED BY ahead
+    WHERE customer = first.id AND ahead IS NOT NULL ORDER BY ahead, rank, seq LIMIT 1);
 
 -- name: account_of_customer
 SELECT a.id, a.finish, a.last_tag, a.submitted_at, a.weight, a.waiting + a.processing
@@ -149,14 +172,6 @@ ON CONFLICT (shape, by, doublings) DO UPDATE SET documents = ?4, seconds = ?5;
 -- The holder of the oldest place: the oldest document, unless an urgent one used up its place.
 SELECT seq, estimate FROM documents INDEXED BY arrivals
 WHERE customer = ? AND queued = 1 ORDER BY slot_seq LIMIT 1;
-
--- name: head_of_customer
-SELECT seq, slot_rank, slot_seq FROM documents INDEXED BY queue
-WHERE customer = ? AND queued = 1 ORDER BY slot_rank, slot_seq LIMIT 1;
-
--- name: ahead_of_customer
-SELECT seq, ahead, rank, slot_rank, slot_seq FROM documents INDEXED BY ahead
-WHERE customer = ? AND ahead IS NOT NULL ORDER BY ahead, rank, seq LIMIT 1;
 
 -- name: give_slot
 UPDATE documents SET slot_rank = ?, slot_seq = ?, ahead = coalesce(ahead, 1) WHERE seq = ?;
@@ -259,7 +274,7 @@ FROM documents d JOIN customers c ON c.id = d.customer WHERE d.seq = ?;
 -- name: place_document
 UPDATE documents SET
   count = ?2, priority = ?3, policy = ?4, rank = ?5, slot_rank = ?5, slot_seq = seq,
-  classic_count = ?6, ahead = CASE WHEN urgent AND queued THEN 0 END
+  classic_count = ?6, ahead = CASE WHEN urgent AND queued = 1 THEN 0 END
 WHERE seq = ?1;
 
 -- name: pending_accounts
@@ -296,7 +311,9 @@ SELECT pending_cap, waiting + processing, name FROM customers WHERE id = ?;
 SELECT id FROM customers WHERE name = ?;
 
 -- name: set_customer
-UPDATE customers SET processing_cap = ?, pending_cap = ?, reset_interval = ?, thresholds = ?
+UPDATE customers SET
+  processing_cap = ?, pending_cap = ?, reset_interval = ?, thresholds = ?,
+  requests_a_second = ?, requests_burst = ?, bytes_a_day = ?
 WHERE id = ?;
 
 -- name: set_paused
@@ -322,7 +339,7 @@ UPDATE accounts SET
   submitted_at = max(coalesce(submitted_at, old_at), coalesce(old_at, submitted_at))
 FROM (
   SELECT finish AS old_finish, last_tag AS old_tag, submitted_at AS old_at
-  FROM accounts WHERE id = ?1)
+  FROM accounts WHERE id = ?1) AS old
 WHERE id = ?2;
 
 -- name: set_weight
@@ -332,7 +349,7 @@ UPDATE accounts SET weight = ? WHERE id = ?;
 UPDATE accounts SET
   (waiting, processing, runnable) = (
     SELECT
-      coalesce(sum(waiting), 0), coalesce(sum(processing), 0), coalesce(sum(head_rank IS NOT NULL), 0)
+      coalesce(sum(waiting), 0), coalesce(sum(processing), 0), count(head_rank)
     FROM customers WHERE account = accounts.id)
 WHERE id IN (?, ?);
 
@@ -354,7 +371,8 @@ SELECT
   c.reset_interval, c.thresholds, c.waiting, c.processing, c.last_started_at,
   (SELECT d.submitted_at FROM documents d INDEXED BY arrivals
    WHERE d.customer = c.id AND d.queued = 1 ORDER BY d.slot_seq LIMIT 1),
-  a.name, a.weight, a.finish, a.last_tag, a.submitted_at
+  a.name, a.weight, a.finish, a.last_tag, a.submitted_at,
+  c.requests_a_second, c.requests_burst, c.bytes_a_day
 FROM customers c JOIN accounts a ON a.id = c.account;
 
 -- name: select_events
@@ -384,7 +402,7 @@ SELECT c.name FROM deleted x JOIN customers c ON c.id = x.customer WHERE x.id = 
 
 -- name: before_document
 d.seq < (SELECT seq FROM (
-  SELECT seq, id FROM documents UNION ALL SELECT seq, id FROM deleted) WHERE id = ?)
+  SELECT seq, id FROM documents UNION ALL SELECT seq, id FROM deleted) AS known WHERE id = ?)
 
 -- name: bury_document
 INSERT INTO deleted (seq, id, customer, at) SELECT seq, id, customer, ?2 FROM documents WHERE seq = ?1;
@@ -457,16 +475,18 @@ SELECT text_key, markdown_key FROM documents WHERE id IN (SELECT value FROM json
 -- name: miscounted_customers
 -- Customers whose kept numbers differ from the documents: never any, and the doctor looks.
 SELECT c.name FROM customers c LEFT JOIN (
-  SELECT customer, sum(state = 'waiting') AS waiting, sum(state = 'processing') AS processing
+  SELECT
+    customer, count(*) FILTER (WHERE state = 'waiting') AS waiting,
+    count(*) FILTER (WHERE state = 'processing') AS processing
   FROM documents GROUP BY customer) d ON d.customer = c.id
 WHERE c.waiting <> coalesce(d.waiting, 0) OR c.processing <> coalesce(d.processing, 0);
 
 -- name: miscounted_accounts
-SELECT coalesce(a.name, (SELECT name FROM customers WHERE account = a.id LIMIT 1), a.id)
+SELECT coalesce(a.name, (SELECT name FROM customers WHERE account = a.id LIMIT 1), CAST(a.id AS TEXT))
 FROM accounts a LEFT JOIN (
   SELECT
     account, sum(waiting) AS waiting, sum(processing) AS processing,
-    sum(head_rank IS NOT NULL) AS runnable
+    count(head_rank) AS runnable
   FROM customers GROUP BY account) c ON c.account = a.id
 WHERE (a.waiting, a.processing, a.runnable)
   <> (coalesce(c.waiting, 0), coalesce(c.processing, 0), coalesce(c.runnable, 0));
@@ -571,7 +591,7 @@ UPDATE deliveries SET
 WHERE seq = ?;
 
 -- name: note_answer
-UPDATE webhooks SET failing_since = CASE WHEN ?2 THEN NULL ELSE coalesce(failing_since, ?3) END
+UPDATE webhooks SET failing_since = CASE WHEN ?2 = 1 THEN NULL ELSE coalesce(failing_since, ?3) END
 WHERE id = ?1 RETURNING failing_since;
 
 -- name: resend_delivery

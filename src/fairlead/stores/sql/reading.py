@@ -11,7 +11,7 @@ from fairlead.core.documents import Customer, Document, Event, Place, Totals
 from fairlead.core.fairness import Fairness, Overdue, Share, jain_index
 from fairlead.core.forecast import Arrived, Flow, Pair, Running
 from fairlead.core.states import State
-from fairlead.errors import UnknownCustomer, UnknownDocument, UnknownKey
+from fairlead.errors import UnknownCustomer, UnknownDocument, UnknownKey, Words
 from fairlead.stores.sql import rows
 from fairlead.stores.sql.connection import Connection
 from fairlead.stores.sql.moment import Moment
@@ -72,7 +72,9 @@ def customer(connection: Connection, name: str) -> Customer:
 
 def unknown_customer(name: str) -> UnknownCustomer:
     """The error for a name that no customer has."""
-    return UnknownCustomer(f"customer {name!r} is not known; see: fairlead customers list")
+    return UnknownCustomer(
+        Words("customer {name} is not known", name=repr(name), hint="see: fairlead customers list")
+    )
 
 
 def customers(connection: Connection) -> list[Customer]:
@@ -116,7 +118,7 @@ def key(connection: Connection, id_: str) -> Key:
 
 def unknown_key(id_: str) -> UnknownKey:
     """The error for an id that no key has."""
-    return UnknownKey(f"no key has the id {id_!r}; see: fairlead keys list")
+    return UnknownKey(Words("no key has the id {id}", id=repr(id_), hint="see: fairlead keys list"))
 
 
 def keys(connection: Connection) -> list[Key]:

@@ -31,6 +31,7 @@ def customer(row: Row) -> Customer:
     name, created_at, count, counted_at, paused = row[:5]
     processing_cap, pending_cap, reset_interval, thresholds = row[5:9]
     waiting, processing, last_started_at, oldest_waiting_at, account, weight = row[9:15]
+    requests_a_second, requests_burst, bytes_a_day = row[18:]
     return Customer(
         name=name,
         created_at=created_at,
@@ -43,12 +44,15 @@ def customer(row: Row) -> Customer:
             pending_cap=pending_cap,
             reset_interval=reset_interval,
             thresholds=thresholds_from(thresholds),
+            requests_a_second=requests_a_second,
+            requests_burst=requests_burst,
+            bytes_a_day=bytes_a_day,
         ),
         waiting=waiting,
         processing=processing,
         last_started_at=last_started_at,
         oldest_waiting_at=oldest_waiting_at,
-        tags=tags_from(*row[15:]),
+        tags=tags_from(*row[15:18]),
     )
 
 

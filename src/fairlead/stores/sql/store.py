@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TypeVar
 
@@ -49,22 +49,22 @@ from fairlead.stores.sql.writer import Writer
 T = TypeVar("T")
 E = TypeVar("E")
 
+LOOK_SECONDS = 0.02
+"""How often to look for changes where nobody rings."""
+
 _log = logging.getLogger(__name__)
 
 
 class SqlStore(ABC):
     """All methods may be called from any thread.
 
-    `clock` gives the time and `rules` the rules in force; both are asked inside each write, so
-    that the order of the times is the order of the commits. A subclass brings its database.
+    `rules` gives the rules in force. They and the time are asked for inside each write, so that
+    the order of the times is the order of the commits. A subclass brings its database.
     """
 
-    def __init__(
-        self, writer: Writer, *, rules: Callable[[], Rules], clock: Callable[[], float]
-    ) -> None:
+    def __init__(self, writer: Writer, *, rules: Callable[[], Rules]) -> None:
         self._writer = writer
         self._rules = rules
-        self._clock = clock
         self._asked_for: PolicyName | None = None
         self.outbox: Outbox = SqlOutbox(self._write, self._reading)
 
@@ -79,8 +79,34 @@ class SqlStore(ABC):
         """A number that changes when anything was committed, by any process."""
 
     @abstractmethod
-    def _reading(self) -> AbstractContextManager[Connection]:
-        """A connection that nobody else uses meanwhile, and that sees one moment throughout."""
+    def now(self) -> float:
+        """The time by the store's clock."""
+
+    def watch(self, bell: Callable[[], None]) -> float:  # noqa: ARG002 (it cannot be rung)
+        """Ring a bell after commits, if the store can; how long to wait at most for a look."""
+        return LOOK_SECONDS
+
+    def unwatch(self, bell: Callable[[], None]) -> None:  # noqa: B027 (nothing is rung)
+        """Ring a bell no more."""
+
+    def seen_by(self, customer: str) -> AbstractContextManager[None]:  # noqa: ARG002 (see ports)
+        """Let the questions asked within find nothing of other customers, if the store can."""
+        return nullcontext()
+
+    @abstractmethod
+    def only_one(self, duty: str) -> AbstractContextManager[bool]:
+        """Whether this process may do what one process at a time should do."""
+
+    @abstractmethod
+    def _reading(self, *, whole: bool = False) -> AbstractContextManager[Connection]:
+        """A connection that nobody else uses meanwhile, and that sees one moment throughout.
+
+        `whole`: it sees all customers, whoever asks.
+        """
+
+    @abstractmethod
+    def _now(self, connection: Connection) -> float:
+        """The time, in a transaction of this connection."""
 
     @abstractmethod
     def _damage(self, connection: Connection) -> list[str]:
@@ -123,7 +149,7 @@ class SqlStore(ABC):
         return self._writer.run(lambda c: self._claims(c, workers), durable=False)
 
     def _claims(self, connection: Connection, workers: Sequence[str]) -> list[Claim]:
-        if not claims.may_find(connection, self._clock()):
+        if not claims.may_find(connection, self._now(connection)):
             return []  # and nothing is written: who waits for a change is not woken by it
         return self._act(connection, claims.claim_all, workers)
 
@@ -133,7 +159,7 @@ class SqlStore(ABC):
 
     def lost(self, held: Sequence[Claim]) -> list[Claim]:
         """The claims that are held no more: cancelled, or rescued from this worker."""
-        with self._reading() as connection:
+        with self._reading(whole=True) as connection:
             query = sql("is_held")
             return [
                 claim
@@ -165,7 +191,7 @@ class SqlStore(ABC):
 
     def lease_holders(self) -> list[str]:
         """The names of all workers that hold a claim."""
-        with self._reading() as connection:
+        with self._reading(whole=True) as connection:
             return [row[0] for row in connection.execute(sql("lease_holders"))]
 
     def rescue_from(self, worker: str) -> int:
@@ -265,7 +291,7 @@ class SqlStore(ABC):
         return result
 
     def _at(self, connection: Connection) -> Moment:
-        return Moment.at(connection, self._rules(), self._clock())
+        return Moment.at(connection, self._rules(), self._now(connection))
 
     def _follow_the_settings(self) -> None:
         """Switch the policy where the settings ask for one, once for each time they change.
@@ -317,7 +343,7 @@ class SqlStore(ABC):
 
     def place(self, id_: str) -> Place | None:
         """What goes before a document; None where it is not in the queue."""
-        with self._reading() as connection:
+        with self._reading(whole=True) as connection:
             return reading.place(connection, id_)
 
     def customer(self, name: str) -> Customer:
@@ -349,12 +375,12 @@ class SqlStore(ABC):
 
     def key(self, id_: str) -> Key:
         """The key of this id."""
-        with self._reading() as connection:
+        with self._reading(whole=True) as connection:
             return reading.key(connection, id_)
 
     def keys(self) -> list[Key]:
         """All keys, oldest first."""
-        with self._reading() as connection:
+        with self._reading(whole=True) as connection:
             return reading.keys(connection)
 
     def deleted_customer(self, id_: str) -> str | None:
@@ -364,7 +390,7 @@ class SqlStore(ABC):
 
     def tallies(self) -> list[Tally]:
         """How many documents of each priority are in each state."""
-        with self._reading() as connection:
+        with self._reading(whole=True) as connection:
             return reading.tallies(connection)
 
     def commits(self) -> tuple[int, int]:
@@ -373,22 +399,28 @@ class SqlStore(ABC):
 
     def last_event(self) -> int:
         """The number of the newest event."""
-        with self._reading() as connection:
+        with self._reading(whole=True) as connection:
             return int(connection.execute(sql("last_event")).get)
 
     def totals(self) -> Totals:
         """How much there is, over all customers."""
-        with self._reading() as connection:
+        with self._reading(whole=True) as connection:
             return reading.totals(connection)
 
     def is_idle(self) -> bool:
         """Whether nothing runs and nothing would run without somebody's help."""
-        with self._reading() as connection:
+        with self._reading(whole=True) as connection:
             return not connection.execute(sql("runnable")).get
+
+    def claimable(self, most: int) -> int:
+        """About how many documents could be begun now; beyond `most` it does not count."""
+        with self._reading() as connection:
+            values = (self._now(connection), most)
+            return min(most, int(connection.execute(sql("claimable"), values).get))
 
     def known_documents(self, ids: Iterable[str]) -> set[str]:
         """Those of the ids that are documents."""
-        with self._reading() as connection:
+        with self._reading(whole=True) as connection:
             return reading.known_documents(connection, ids)
 
     def short_texts(self, id_: str) -> ShortTexts | None:
@@ -399,12 +431,16 @@ class SqlStore(ABC):
 
     def known_texts(self, ids: Iterable[str]) -> set[str]:
         """The keys of the texts that belong to these documents."""
-        with self._reading() as connection:
+        with self._reading(whole=True) as connection:
             return reading.known_texts(connection, ids)
+
+    def warnings(self) -> list[str]:
+        """What could be better about the database, for the doctor."""
+        return []
 
     def problems(self) -> list[str]:
         """What is wrong with the database, for the doctor; empty when all is well."""
-        with self._reading() as connection:
+        with self._reading(whole=True) as connection:
             damage = self._damage(connection)
             wrong = [row[0] for row in connection.execute(sql("miscounted_customers"))]
             accounts = [row[0] for row in connection.execute(sql("miscounted_accounts"))]
@@ -426,20 +462,23 @@ class SqlStore(ABC):
 
     def policy(self) -> PolicyName:
         """The policy in force."""
-        with self._reading() as connection:
-            return Moment.read(connection, self._rules(), self._clock()).policy
+        with self._reading(whole=True) as connection:
+            return self._read(connection).policy
 
     def clock(self) -> Clock:
         """The fair rule's virtual clock, brought to now."""
-        with self._reading() as connection:
-            return Moment.read(connection, self._rules(), self._clock()).clock
+        with self._reading(whole=True) as connection:
+            return self._read(connection).clock
 
     def fairness(self) -> Fairness:
         """How fair the queue is, as numbers."""
-        with self._reading() as connection:
-            return reading.fairness(Moment.read(connection, self._rules(), self._clock()))
+        with self._reading(whole=True) as connection:
+            return reading.fairness(self._read(connection))
 
     def flow(self) -> Flow:
         """The work of late, from which starts are forecast."""
-        with self._reading() as connection:
-            return reading.flow(Moment.read(connection, self._rules(), self._clock()))
+        with self._reading(whole=True) as connection:
+            return reading.flow(self._read(connection))
+
+    def _read(self, connection: Connection) -> Moment:
+        return Moment.read(connection, self._rules(), self._now(connection))

@@ -40,12 +40,13 @@ class _Write(Generic[T]):
         connection.execute("SAVEPOINT one")
         try:
             self.run(connection)
+            connection.execute("RELEASE one")
         except Exception as error:
-            if not connection.in_transaction:  # SQLite rolled back all of it, as on a full disk
+            if not connection.in_transaction:  # all of it was rolled back, as on a full disk
                 raise
             self.error, self.has_run = error, True
             connection.execute("ROLLBACK TO one")
-        connection.execute("RELEASE one")
+            connection.execute("RELEASE one")
 
     def outcome(self) -> T:
         if self.error is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,6 +16,7 @@ from fairlead.core.rules import Rules
 from fairlead.stores.sql.connection import Connection
 from fairlead.stores.sql.store import SqlStore
 from fairlead.stores.sqlite.database import connect, our_words, prepare
+from fairlead.stores.sqlite.handing import SqliteTables
 from fairlead.stores.sqlite.transactions import SqliteWriter
 
 
@@ -26,7 +29,8 @@ class SqliteStore(SqlStore):
         self, path: Path, *, rules: Callable[[], Rules], clock: Callable[[], float]
     ) -> None:
         prepare(path)
-        super().__init__(SqliteWriter(path), rules=rules, clock=clock)
+        super().__init__(SqliteWriter(path), rules=rules)
+        self._clock = clock
         self._path = path
         self._readers: deque[apsw.Connection] = deque()
         self._watcher = connect(path)
@@ -44,8 +48,32 @@ class SqliteStore(SqlStore):
         with self._watching:
             return int(self._watcher.pragma("data_version"))
 
+    def now(self) -> float:
+        """The time by the machine's clock."""
+        return self._clock()
+
     @contextmanager
-    def _reading(self) -> Iterator[apsw.Connection]:
+    def only_one(self, duty: str) -> Iterator[bool]:
+        """Whether this process may do what one process at a time should do."""
+        lock = os.open(self._path.with_name(f"{duty}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            yield _is_locked(lock)
+        finally:
+            os.close(lock)
+
+    @contextmanager
+    def held_still(self) -> Iterator[SqliteTables]:
+        """All rows; nobody writes meanwhile."""
+        with our_words(self._path):
+            connection = connect(self._path)
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+                yield SqliteTables(connection)
+            finally:
+                connection.close()
+
+    @contextmanager
+    def _reading(self, *, whole: bool = False) -> Iterator[apsw.Connection]:  # noqa: ARG002
         with our_words(self._path):
             try:
                 connection = self._readers.pop()
@@ -59,6 +87,18 @@ class SqliteStore(SqlStore):
                     connection.execute("ROLLBACK")
                 self._readers.append(connection)
 
+    def _now(self, connection: Connection) -> float:  # noqa: ARG002 (the machine's clock)
+        return self._clock()
+
     def _damage(self, connection: Connection) -> list[str]:
         found = [row[0] for row in connection.execute("PRAGMA quick_check(10)")]
         return [each for each in found if each != "ok"]
+
+
+def _is_locked(lock: int) -> bool:
+    """Whether the lock is ours now; it is let go when it is closed."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -1,0 +1,45 @@
+"""Fills stores with many documents, for the other benches."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from fairlead.core.documents import NewDocument, Submission
+from fairlead.ids import new_id
+from fairlead.ports import Store
+
+BATCH = 500
+
+
+def new_documents(number: int) -> tuple[NewDocument, ...]:
+    now = time.time()
+    return tuple(NewDocument(new_id(now), "invoice.pdf", 48_213, "0" * 64) for _ in range(number))
+
+
+def fill(store: Store, documents: int, customers: int) -> float:
+    """Submit evenly for all customers; return documents per second of submission alone."""
+    each = max(1, documents // customers)
+    at_once = max(1, BATCH // each)
+    spent = 0.0
+    for first in range(0, customers, at_once):
+        numbers = range(first, min(first + at_once, customers))
+        batch = [Submission(f"customer {n}", new_documents(each)) for n in numbers]
+        began = time.perf_counter()
+        store.submit_all(batch)
+        spent += time.perf_counter() - began
+        progress(f"filling: {first * each:,} of {documents:,}")
+    return documents / spent
+
+
+def fill_behind_a_paused_head(store: Store, documents: int, customers: int) -> None:
+    store.submit(Submission("head", new_documents(1)))  # the first in line, then paused
+    store.pause("head")
+    for _ in range(documents * 9 // 10 // BATCH):
+        store.submit(Submission("head", new_documents(BATCH)))
+    fill(store, documents // 10, customers)
+
+
+def progress(text: str) -> None:
+    if sys.stderr.isatty():
+        print(f"\r{text}", end="\x1b[K\r", file=sys.stderr)

@@ -1,0 +1,188 @@
+"""The installation in a data folder on this machine."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from fairlead.app import Fairlead
+from fairlead.cli.installation import Asked, Batches, Manner
+from fairlead.cli.progress import pages_told
+from fairlead.core.access import Key
+from fairlead.core.documents import Document
+from fairlead.core.explain import Explanation
+from fairlead.core.fairness import Fairness
+from fairlead.core.shown import CustomerView
+from fairlead.errors import UsageError
+from fairlead.intake.names import check_customer
+from fairlead.settings import Sources
+
+BY = "command-line"
+"""Who decides, in the audit record, what is decided here."""
+BATCH = 100
+_ANY = 10**18
+
+
+class Local:
+    """Opens the data folder when it is first asked for something; `makes` it where there is none.
+
+    Whoever submits makes it as well, unless strictly.
+    """
+
+    def __init__(self, data: Path, *, makes: bool) -> None:
+        self._data = data
+        self._makes = makes
+
+    @cached_property
+    def _fairlead(self) -> Fairlead:
+        return Fairlead(self._data, must_exist=not self._makes)
+
+    def close(self) -> None:
+        """Let go of the data folder."""
+        if "_fairlead" in self.__dict__:
+            self._fairlead.close()
+
+    # --- documents ---
+
+    def batches(self, manner: Manner) -> Batches:
+        """As much as the settings allow; a customer must be named."""
+        if manner.customer is None:
+            raise UsageError("say whose documents these are: --customer NAME")
+        check_customer(manner.customer)
+        self._makes = not manner.strict
+        limit = Sources(self._data).settings().max_document_bytes
+        return Batches(limit, _ANY if manner.key else BATCH, _ANY)
+
+    def submit(
+        self,
+        files: Sequence[tuple[Path, str]],
+        manner: Manner,
+        on_sent: Callable[[int], None],  # noqa: ARG002 (a disk is quick)
+    ) -> list[Document]:
+        """Accept files, or none of them."""
+        return self._fairlead.submit_many(
+            manner.customer or "",
+            files,
+            urgent=manner.urgent,
+            strict=manner.strict,
+            idempotency_key=manner.key,
+            password=manner.password,
+        )
+
+    def hints(self, documents: Sequence[Document]) -> list[str]:
+        """A customer that is paused; a folder on which nobody works."""
+        found, folder = [], self._fairlead.folder
+        customer = documents[0].customer
+        if self._fairlead.customer(customer).paused:
+            found.append(
+                f"customer {customer} is paused; resume it: "
+                f"fairlead customers resume {shlex.quote(customer)}"
+            )
+        if folder.server_pid() is None:
+            found.append(
+                "no worker runs on this data folder; start one in another terminal: "
+                f"fairlead worker --data {shlex.quote(str(folder.path))}"
+            )
+        return found
+
+    def wait(self, names: Mapping[str, str], tell: Callable[[int, str], None]) -> None:
+        """Follow the events of the store."""
+        seen, words = self._fairlead.store.last_event(), ""
+
+        def show(left: int) -> None:
+            nonlocal seen, words
+            while events := self._fairlead.events(seen):
+                seen = events[-1].seq
+                ours = (each for each in events if each.document in names)
+                for id_, pages in pages_told(ours).items():
+                    words = f"{names[id_]}: {pages}" if pages else ""
+            tell(left, words)
+
+        self._fairlead.wait(names, on_progress=show)
+
+    def document(self, id_: str) -> Document:
+        """The document of this id."""
+        return self._fairlead.document(id_)
+
+    def page(self, asked: Asked) -> tuple[list[Document], str | None]:
+        """Documents, newest first, and the cursor of the next page."""
+        found = self._fairlead.documents(
+            customer=asked.customer,
+            state=asked.state,
+            priority=asked.priority,
+            parent=asked.parent,
+            before=asked.cursor,
+            limit=asked.limit + 1,
+        )
+        shown = found[: asked.limit]
+        return shown, shown[-1].id if len(found) > asked.limit else None
+
+    def text(self, id_: str, *, markdown: bool) -> str:
+        """The text of a document that is done."""
+        return self._fairlead.markdown(id_) if markdown else self._fairlead.text(id_)
+
+    def why(self, id_: str) -> Explanation:
+        """Why the document has its place."""
+        return self._fairlead.why(id_)
+
+    def cancel(self, id_: str) -> Document:
+        """Cancel a pending document."""
+        return self._fairlead.cancel(id_, by=BY)
+
+    def retry(self, id_: str) -> Document:
+        """Queue a failed or cancelled document once more."""
+        return self._fairlead.retry(id_, by=BY)
+
+    def now(self) -> float:
+        """The time by the installation's clock."""
+        return self._fairlead.now()
+
+    def language(self) -> str | None:
+        """The language that the settings name, if any."""
+        return self._fairlead.settings.language
+
+    # --- customers and keys ---
+
+    def customers(self) -> tuple[list[CustomerView], Fairness]:
+        """All customers by name, and how fair the queue is."""
+        found = [self._fairlead.view(each) for each in self._fairlead.customers()]
+        return found, self._fairlead.fairness()
+
+    def customer(self, name: str) -> CustomerView:
+        """The customer of this name."""
+        return self._fairlead.view(self._fairlead.customer(name))
+
+    def add_customer(self, name: str) -> CustomerView:
+        """Make a customer known."""
+        return self._fairlead.view(self._fairlead.add_customer(name, by=BY))
+
+    def set_customer(self, name: str, changes: Mapping[str, Any]) -> CustomerView:
+        """Change settings of a customer."""
+        return self._fairlead.view(self._fairlead.set_customer(name, by=BY, **changes))
+
+    def pause(self, name: str) -> CustomerView:
+        """Let its documents wait."""
+        return self._fairlead.view(self._fairlead.pause(name, by=BY))
+
+    def resume(self, name: str) -> CustomerView:
+        """Let its documents run again."""
+        return self._fairlead.view(self._fairlead.resume(name, by=BY))
+
+    def reset(self, name: str) -> CustomerView:
+        """Forget its count."""
+        return self._fairlead.view(self._fairlead.reset(name, by=BY))
+
+    def add_key(self, customer: str | None) -> tuple[str, Key]:
+        """A new key of a customer or, without one, of an operator."""
+        return self._fairlead.add_key(customer, by=BY)
+
+    def keys(self, customer: str | None, *, operators: bool) -> list[Key]:
+        """Keys of a customer, of operators, or all."""
+        return self._fairlead.keys(customer, operators=operators)
+
+    def revoke_key(self, id_: str) -> Key:
+        """Let a key open nothing any more."""
+        return self._fairlead.revoke_key(id_, by=BY)

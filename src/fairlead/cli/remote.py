@@ -1,0 +1,163 @@
+"""The installation behind a server, wherever that is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from fairlead.cli.installation import Asked, Batches, Manner
+from fairlead.client import Client
+from fairlead.client.reading import Me
+from fairlead.core.access import Key
+from fairlead.core.documents import Document
+from fairlead.core.explain import Explanation
+from fairlead.core.fairness import Fairness
+from fairlead.core.shown import CustomerView
+from fairlead.errors import NotAllowed, UsageError
+
+MOST_ON_A_PAGE = 1000
+_ROOM = 100_000
+"""Bytes of a request beyond its documents: names and the like."""
+
+
+class Remote:
+    """Asks a server for everything, through the client."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    @cached_property
+    def _me(self) -> Me:
+        return self._client.me()
+
+    def close(self) -> None:
+        """Hang up."""
+        self._client.close()
+
+    # --- documents ---
+
+    def batches(self, manner: Manner) -> Batches:
+        """As much as one request may bring; the key must be that customer's."""
+        if self._me.customer is None:
+            raise NotAllowed(
+                "documents are submitted with a customer's key, and this one is an operator's; "
+                "make one with: fairlead keys add CUSTOMER, and give it as FAIRLEAD_KEY"
+            )
+        if manner.customer not in (None, self._me.customer):
+            raise UsageError(
+                f"the key is of customer {self._me.customer!r}, not of {manner.customer!r}; "
+                "leave out --customer, or give another key"
+            )
+        most = self._me.max_upload_bytes - _ROOM
+        return Batches(self._me.max_document_bytes, self._me.max_upload_files, most)
+
+    def submit(
+        self, files: Sequence[tuple[Path, str]], manner: Manner, on_sent: Callable[[int], None]
+    ) -> list[Document]:
+        """Send files in one request."""
+        return self._client.submit_many(
+            files,
+            urgent=manner.urgent,
+            idempotency_key=manner.key,
+            password=manner.password,
+            on_sent=on_sent,
+        )
+
+    def hints(self, documents: Sequence[Document]) -> list[str]:  # noqa: ARG002 (a server works)
+        """A customer's key cannot see what an operator does about it."""
+        return []
+
+    def wait(self, names: Mapping[str, str], tell: Callable[[int, str], None]) -> None:
+        """Ask for one after the other, each until its end."""
+        self._client.wait_all(names, on_progress=lambda left: tell(left, ""))
+
+    def document(self, id_: str) -> Document:
+        """The document of this id."""
+        return self._client.document(id_)
+
+    def page(self, asked: Asked) -> tuple[list[Document], str | None]:
+        """Documents, newest first, and the cursor of the next page."""
+        found: list[Document] = []
+        cursor = asked.cursor
+        while True:
+            page = self._client.page(
+                customer=asked.customer,
+                state=asked.state,
+                priority=asked.priority,
+                parent=asked.parent,
+                cursor=cursor,
+                limit=min(MOST_ON_A_PAGE, asked.limit - len(found)),
+            )
+            found += page.documents
+            cursor = page.next
+            if cursor is None or len(found) >= asked.limit:
+                return found, cursor
+
+    def text(self, id_: str, *, markdown: bool) -> str:
+        """The text of a document that is done."""
+        return self._client.markdown(id_) if markdown else self._client.text(id_)
+
+    def why(self, id_: str) -> Explanation:
+        """Why the document has its place."""
+        return self._client.why(id_)
+
+    def cancel(self, id_: str) -> Document:
+        """Cancel a pending document."""
+        return self._client.cancel(id_)
+
+    def retry(self, id_: str) -> Document:
+        """Queue a failed or cancelled document once more."""
+        return self._client.retry(id_)
+
+    def now(self) -> float:
+        """The time by this machine's clock."""
+        return time.time()
+
+    def language(self) -> str | None:
+        """The server's own setting is for others."""
+        return None
+
+    # --- customers and keys ---
+
+    def customers(self) -> tuple[list[CustomerView], Fairness]:
+        """All customers by name, and how fair the queue is."""
+        return self._client.overview()
+
+    def customer(self, name: str) -> CustomerView:
+        """The customer of this name."""
+        return self._client.customer(name)
+
+    def add_customer(self, name: str) -> CustomerView:
+        """Make a customer known."""
+        return self._client.add_customer(name)
+
+    def set_customer(self, name: str, changes: Mapping[str, Any]) -> CustomerView:
+        """Change settings of a customer."""
+        return self._client.set_customer(name, **changes)
+
+    def pause(self, name: str) -> CustomerView:
+        """Let its documents wait."""
+        return self._client.pause(name)
+
+    def resume(self, name: str) -> CustomerView:
+        """Let its documents run again."""
+        return self._client.resume(name)
+
+    def reset(self, name: str) -> CustomerView:
+        """Forget its count."""
+        return self._client.reset(name)
+
+    def add_key(self, customer: str | None) -> tuple[str, Key]:
+        """A new key of a customer or, without one, of an operator."""
+        return self._client.add_key(customer)
+
+    def keys(self, customer: str | None, *, operators: bool) -> list[Key]:
+        """Keys of a customer, of operators, or all."""
+        return self._client.keys(customer, operators=operators)
+
+    def revoke_key(self, id_: str) -> Key:
+        """Let a key open nothing any more."""
+        return self._client.revoke_key(id_)

@@ -1,0 +1,507 @@
+"""`Client`: a Fairlead server as one object."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from types import ModuleType, TracebackType
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from fairlead.client import reading
+from fairlead.client.reading import Me, Page
+from fairlead.client.stream import blocks
+from fairlead.client.upload import Body, Source, part_of
+from fairlead.core.access import Key
+from fairlead.core.documents import Document, Event
+from fairlead.core.explain import Explanation
+from fairlead.core.fairness import Fairness
+from fairlead.core.shown import CustomerView
+from fairlead.core.states import State
+from fairlead.core.webhooks import Delivery, Webhook
+from fairlead.errors import (
+    CustomerExists,
+    DamagedData,
+    MissingExtra,
+    NotReady,
+    UsageError,
+)
+
+if TYPE_CHECKING:
+    import httpx
+
+    from fairlead.client.line import Line, Trials
+
+LONG_POLL = 20.0
+"""Seconds for which one request waits for a document's end."""
+PAGE = 100
+
+Pair = Source | tuple[Source, str | None]
+
+
+class Client:
+    """Speaks with a Fairlead server. Methods may be called from any thread.
+
+    `url` and `key` may also come from the environment: FAIRLEAD_URL and FAIRLEAD_KEY. A customer's
+    key sees its own documents, an operator's all. When the connection is lost, requests are sent
+    again for `patience` seconds; none is done twice. `timeout` is how long a silence may be.
+    `language` is that of problems. `on_trouble` is told when the server does not answer. `http` is
+    an httpx client of your own, for proxies or certificates.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        key: str | None = None,
+        *,
+        language: str | None = None,
+        timeout: float = 60.0,
+        patience: float = 30.0,
+        on_trouble: Callable[[str], None] = lambda _words: None,
+        http: httpx.Client | None = None,
+    ) -> None:
+        self._line: Line = _line_module().Line(
+            url or _from_environment("FAIRLEAD_URL", "the address of a server"),
+            key or _from_environment("FAIRLEAD_KEY", "a key"),
+            language=language,
+            timeout=timeout,
+            patience=patience,
+            on_trouble=on_trouble,
+            http=http,
+        )
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Client({self.url!r})"
+
+    @property
+    def url(self) -> str:
+        """The server's address."""
+        return self._line.url
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self._line.close()
+
+    def me(self) -> Me:
+        """Whose the key is, and what one request may bring."""
+        return reading.me(self._get("/v1/me"))
+
+    # --- documents ---
+
+    def submit(
+        self,
+        source: Source,
+        *,
+        name: str | None = None,
+        urgent: bool = False,
+        idempotency_key: str | None = None,
+        password: str | None = None,
+    ) -> Document:
+        """Submit one document: a path, bytes, or a file open for reading bytes.
+
+        When this returns, the document is safe. A file is read while it is sent. Without an
+        idempotency key one is made, so that a request whose answer was lost is sent again safely.
+        """
+        return self.submit_many(
+            [(source, name)], urgent=urgent, idempotency_key=idempotency_key, password=password
+        )[0]
+
+    def submit_many(
+        self,
+        sources: Iterable[Pair],
+        *,
+        urgent: bool = False,
+        idempotency_key: str | None = None,
+        password: str | None = None,
+        on_sent: Callable[[int], None] = lambda _bytes: None,
+    ) -> list[Document]:
+        """Submit documents together, or none, in one request. A pair is a source and its name.
+
+        `on_sent` is told how many bytes have gone out.
+        """
+        pairs = [each if isinstance(each, tuple) else (each, None) for each in sources]
+        if not pairs:
+            return []
+        fields = {"urgent": "true"} if urgent else {}
+        if password is not None:
+            fields["password"] = password
+        body = Body([part_of(source, name) for source, name in pairs], fields, on_sent)
+        key = secrets.token_hex(16) if idempotency_key is None else idempotency_key
+        headers = body.headers | {"Idempotency-Key": _header(key)}
+        answer = self._line.ask("POST", "/v1/documents", content=body, headers=headers)
+        return reading.documents(answer.json())
+
+    def document(self, id_: str) -> Document:
+        """The document of this id."""
+        return reading.document(self._get(_at("documents", id_)))
+
+    def page(
+        self,
+        *,
+        customer: str | None = None,
+        state: State | str | None = None,
+        priority: int | None = None,
+        parent: str | None = None,
+        cursor: str | None = None,
+        limit: int = PAGE,
+    ) -> Page:
+        """A page of documents, newest first; `cursor` is the `next` of the page before."""
+        wanted = {
+            "customer": customer,
+            "state": None if state is None else State(state).value,
+            "priority": priority,
+            "parent": parent,
+            "cursor": cursor,
+            "limit": limit,
+        }
+        return reading.page(self._get("/v1/documents", wanted))
+
+    def documents(
+        self,
+        *,
+        customer: str | None = None,
+        state: State | str | None = None,
+        priority: int | None = None,
+        parent: str | None = None,
+    ) -> Iterator[Document]:
+        """All documents, newest first, fetched page by page. New ones do not disturb it."""
+        cursor: str | None = None
+        while True:
+            found = self.page(
+                customer=customer,
+                state=state,
+                priority=priority,
+                parent=parent,
+                cursor=cursor,
+                limit=PAGE,
+            )
+            yield from found.documents
+            cursor = found.next
+            if cursor is None:
+                return
+
+    def wait(self, document: str | Document, *, timeout: float | None = None) -> Document:
+        """The document when it has come to its end; NotReady after `timeout` seconds."""
+        return self.wait_all([document], timeout=timeout)[0]
+
+    def wait_all(
+        self,
+        documents: Iterable[str | Document],
+        *,
+        timeout: float | None = None,
+        on_progress: Callable[[int], None] = lambda _left: None,
+    ) -> list[Document]:
+        """The documents when none is pending any more; NotReady after `timeout` seconds.
+
+        `on_progress` is told how many may be left.
+        """
+        ids = [each if isinstance(each, str) else each.id for each in documents]
+        until = None if timeout is None else time.monotonic() + timeout
+        found = []
+        for number, id_ in enumerate(ids):
+            on_progress(len(ids) - number)
+            found.append(self._wait(id_, until))
+        on_progress(0)
+        return found
+
+    def _wait(self, id_: str, until: float | None) -> Document:
+        seconds = 0.0
+        while True:
+            answer = self._line.ask(
+                "GET", _at("documents", id_), params={"wait": round(seconds, 3)}, seconds=seconds
+            )
+            found = reading.document(answer.json())
+            if not found.state.is_pending:
+                return found
+            left = LONG_POLL if until is None else until - time.monotonic()
+            if left <= 0:
+                raise NotReady(f"document {id_} is {found.state}; it has not ended in time")
+            seconds = min(LONG_POLL, left)
+
+    def text(self, id_: str) -> str:
+        """The text of a document that is done."""
+        return self._text(id_, "text/plain")
+
+    def markdown(self, id_: str) -> str:
+        """The document as Markdown, once it is done; where it has no layout, its text."""
+        return self._text(id_, "text/markdown")
+
+    def facts(self, id_: str) -> dict[str, Any]:
+        """What was found in a document that is done: kind, pages, title, language and so on."""
+        found: dict[str, Any] = self._text_json(id_)["facts"]
+        return found
+
+    def content(self, id_: str) -> bytes:
+        """The document as it was submitted. `download` keeps large ones out of memory."""
+        return b"".join(self._content(id_))
+
+    def download(self, id_: str, path: str | Path) -> None:
+        """Write the document as it was submitted to a file, which appears when it is whole."""
+        target = Path(path)
+        part = target.with_name(f"{target.name}.{secrets.token_hex(4)}.part")
+        try:
+            with part.open("xb") as file:
+                for piece in self._content(id_):
+                    file.write(piece)
+            part.replace(target)
+        finally:
+            part.unlink(missing_ok=True)
+
+    def _content(self, id_: str) -> Iterator[bytes]:
+        """The document in pieces; a lost connection goes on where it broke off."""
+        known = self.document(id_)
+        digest, size = hashlib.sha256(), 0
+        trials = self._trials()
+        while size < known.size:
+            headers = {"Range": f"bytes={size}-", "Accept-Encoding": "identity"}
+            with (
+                trials.once(),
+                self._line.listen(_at("documents", id_, "file"), headers=headers) as answer,
+            ):
+                for piece in answer.iter_bytes():
+                    trials.reached()
+                    digest.update(piece)
+                    size += len(piece)
+                    yield piece
+        if digest.hexdigest() != known.sha256:
+            raise DamagedData(
+                f"document {id_} came with another SHA-256 than it was submitted with"
+            )
+
+    def why(self, id_: str) -> Explanation:
+        """Why the document has its priority, and what it waits for."""
+        return reading.explanation(self._get(_at("documents", id_, "why")))
+
+    def cancel(self, id_: str) -> Document:
+        """Cancel a pending document; its worker, if it has one, is stopped."""
+        return reading.document(self._post(_at("documents", id_, "cancel")))
+
+    def retry(self, id_: str) -> Document:
+        """Queue a failed or cancelled document once more."""
+        return reading.document(self._post(_at("documents", id_, "retry")))
+
+    def delete(self, id_: str) -> None:
+        """Remove a document with its files; a pending one is cancelled first."""
+        self._line.ask("DELETE", _at("documents", id_))
+
+    # --- events ---
+
+    def events(self, *, after: int | None = None, customer: str | None = None) -> Iterator[Event]:
+        """What happens, as it happens, for as long as you iterate.
+
+        It begins now, or after the event of the number `after`. When the connection is lost, it
+        goes on where it was, without gap or repeat.
+        """
+        last = None if after is None else str(after)
+        trials = self._trials()
+        while True:
+            headers = {"Last-Event-ID": last} if last else {}
+            params = {"customer": customer}
+            with (
+                trials.once(),
+                self._line.listen("/v1/events", params=params, headers=headers) as answer,
+            ):
+                for told in blocks(answer.iter_lines()):
+                    trials.reached()
+                    last = told.id or last
+                    if told.kind != "end" and told.data:
+                        yield reading.event(json.loads(told.data))
+            trials.rest()
+
+    # --- customers, for operators ---
+
+    def customers(self) -> list[CustomerView]:
+        """All customers, by name."""
+        return self.overview()[0]
+
+    def fairness(self) -> Fairness:
+        """How fair the queue is at this moment, as numbers."""
+        return self.overview()[1]
+
+    def overview(self) -> tuple[list[CustomerView], Fairness]:
+        """All customers by name, and how fair the queue is, at one moment."""
+        found = self._get("/v1/customers")
+        customers = [reading.customer(each) for each in found["customers"]]
+        return customers, reading.fairness(found["fairness"])
+
+    def customer(self, name: str) -> CustomerView:
+        """The customer of this name."""
+        return reading.customer(self._get(_at("customers", name)))
+
+    def add_customer(self, name: str) -> CustomerView:
+        """Make a customer known before it submits anything; one that is there stays as it is."""
+        try:
+            return reading.customer(self._post("/v1/customers", {"name": name}))
+        except CustomerExists:
+            return self.customer(name)
+
+    def set_customer(self, name: str, **changes: Any) -> CustomerView:
+        """Change settings of a customer: weight, account, caps, limits, interval, thresholds.
+
+        None: as for everybody.
+        """
+        answer = self._line.ask("PATCH", _at("customers", name), json=changes)
+        return reading.customer(answer.json())
+
+    def pause(self, name: str) -> CustomerView:
+        """Let the customer's documents wait; new ones are accepted all the same."""
+        return reading.customer(self._post(_at("customers", name, "pause")))
+
+    def resume(self, name: str) -> CustomerView:
+        """Let the customer's documents run again."""
+        return reading.customer(self._post(_at("customers", name, "resume")))
+
+    def reset(self, name: str) -> CustomerView:
+        """Forget the customer's count: its next document is checked as its first."""
+        return reading.customer(self._post(_at("customers", name, "reset")))
+
+    # --- keys, for operators ---
+
+    def add_key(self, customer: str | None) -> tuple[str, Key]:
+        """A new key of a customer, made known where it is not, or of an operator.
+
+        The key itself comes back this once.
+        """
+        wanted = {"operator": True} if customer is None else {"customer": customer}
+        found = self._line.ask("POST", "/v1/keys", json=wanted, is_safe=False).json()
+        return found["key"], reading.key(found)
+
+    def keys(self, customer: str | None = None, *, operators: bool = False) -> list[Key]:
+        """Keys, oldest first: of one customer, of operators, or all."""
+        wanted = {"customer": customer, "operator": "true" if operators else None}
+        return [reading.key(each) for each in self._get("/v1/keys", wanted)["keys"]]
+
+    def revoke_key(self, id_: str) -> Key:
+        """Let a key open nothing any more."""
+        return reading.key(self._line.ask("DELETE", _at("keys", id_)).json())
+
+    # --- webhooks ---
+
+    def add_webhook(
+        self, url: str, kinds: Sequence[str] | None = None, *, customer: str | None = None
+    ) -> tuple[Webhook, str]:
+        """Tell a server what becomes of the documents from now on; operators name the customer.
+
+        Returns the webhook and its secret, which is never shown again.
+        """
+        wanted = {"url": url, "kinds": kinds, "customer": customer}
+        given = {name: value for name, value in wanted.items() if value is not None}
+        found = self._line.ask("POST", "/v1/webhooks", json=given, is_safe=False).json()
+        return reading.webhook(found), found["secret"]
+
+    def webhook(self, id_: str) -> Webhook:
+        """The webhook of this id."""
+        return reading.webhook(self._get(_at("webhooks", id_)))
+
+    def webhooks(self) -> list[Webhook]:
+        """All webhooks that the key may see, oldest first."""
+        return [reading.webhook(each) for each in self._get("/v1/webhooks")["webhooks"]]
+
+    def set_webhook(
+        self,
+        id_: str,
+        *,
+        url: str | None = None,
+        kinds: Sequence[str] | None = None,
+        enabled: bool | None = None,
+    ) -> Webhook:
+        """Change a webhook; None: as it is."""
+        wanted = {"url": url, "kinds": kinds, "enabled": enabled}
+        given = {name: value for name, value in wanted.items() if value is not None}
+        return reading.webhook(self._line.ask("PATCH", _at("webhooks", id_), json=given).json())
+
+    def remove_webhook(self, id_: str) -> None:
+        """Forget a webhook and its deliveries."""
+        self._line.ask("DELETE", _at("webhooks", id_), is_safe=False)
+
+    def test_webhook(self, id_: str) -> Delivery:
+        """Queue a delivery that tells of nothing; look at the deliveries to see what came of it."""
+        found = self._line.ask("POST", _at("webhooks", id_, "test"), is_safe=False)
+        return reading.delivery(found.json())
+
+    def deliveries(self, webhook: str) -> Iterator[Delivery]:
+        """Deliveries of a webhook, newest first, fetched page by page."""
+        cursor: str | None = None
+        while True:
+            found = self._get(_at("webhooks", webhook, "deliveries"), {"cursor": cursor})
+            yield from (reading.delivery(each) for each in found["deliveries"])
+            cursor = found["next"]
+            if cursor is None:
+                return
+
+    def resend(self, delivery: str) -> Delivery:
+        """Send a delivery again under its old id."""
+        return reading.delivery(self._post(f"/v1/webhooks/deliveries/{_quoted(delivery)}/resend"))
+
+    # --- requests ---
+
+    def _trials(self) -> Trials:
+        """For what lasts longer than one request."""
+        found: Trials = _line_module().Trials(self._line, is_safe=True)
+        return found
+
+    def _get(self, path: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
+        found: dict[str, Any] = self._line.ask("GET", path, params=params).json()
+        return found
+
+    def _post(self, path: str, content: Any = None) -> dict[str, Any]:
+        found: dict[str, Any] = self._line.ask("POST", path, json=content).json()
+        return found
+
+    def _text(self, id_: str, media_type: str) -> str:
+        answer = self._line.ask(
+            "GET", _at("documents", id_, "text"), headers={"Accept": media_type}
+        )
+        return answer.content.decode()
+
+    def _text_json(self, id_: str) -> dict[str, Any]:
+        headers = {"Accept": "application/json"}
+        found = self._line.ask("GET", _at("documents", id_, "text"), headers=headers).json()
+        return dict(found)
+
+
+def _line_module() -> ModuleType:
+    try:
+        from fairlead.client import line  # noqa: PLC0415 (an extra, needed here alone)
+    except ModuleNotFoundError as error:
+        raise MissingExtra(
+            f"the library {error.name} is missing; install it: pip install 'fairlead[client]'"
+        ) from None
+    return line
+
+
+def _from_environment(name: str, what: str) -> str:
+    found = os.environ.get(name)
+    if not found:
+        raise UsageError(f"a client needs {what}; give it, or set {name} in the environment")
+    return found
+
+
+def _at(kind: str, *parts: str) -> str:
+    return "/".join(["/v1", kind, *map(_quoted, parts)])
+
+
+def _quoted(part: str) -> str:
+    return quote(part, safe="")
+
+
+def _header(value: str) -> str:
+    if not (0 < len(value) <= 255 and value.isascii() and value.isprintable()):
+        raise UsageError("an idempotency key has 1 to 255 printable ASCII characters")
+    return value

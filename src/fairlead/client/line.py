@@ -1,0 +1,267 @@
+"""The line to a server: requests that are sent again when the connection is lost."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+
+from fairlead.client.refusals import error_of
+from fairlead.errors import (
+    FairleadError,
+    NoConnection,
+    ServerFailed,
+    TooManyRequests,
+    UsageError,
+)
+
+CONNECT_SECONDS = 10.0
+SILENCE_SECONDS = 30.0
+"""How much longer than an answer its next piece may take: streams say something every 15 s."""
+AWAY = "the server does not answer now; trying again"
+TOO_FAST = "the server asks for fewer requests; waiting"
+_FIRST_WAIT = 0.1
+_LONGEST_WAIT = 2.0
+_AWAY = frozenset([502, 503, 504])
+"""Statuses of a server that is about to stop, to start, or behind a proxy that misses it."""
+
+Params = Mapping[str, str | int | float | None]
+
+
+class Line:
+    """Sends requests with a key. Who cannot be reached is tried again for `patience` seconds.
+
+    A server that was never reached is not waited for: then the address is probably wrong.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        key: str,
+        *,
+        language: str | None,
+        timeout: float,
+        patience: float,
+        on_trouble: Callable[[str], None],
+        http: httpx.Client | None,
+    ) -> None:
+        self.url = check_url(url)
+        self._timeout = timeout
+        self.patience = patience
+        self.on_trouble = on_trouble
+        self.was_reached = False
+        self._headers = {"Authorization": f"Bearer {check_key(key)}"}
+        if language is not None:
+            self._headers["Accept-Language"] = language
+        self._is_own = http is None
+        self._http = http or httpx.Client(trust_env=not is_loopback(self.url))
+
+    def close(self) -> None:
+        """Hang up."""
+        if self._is_own:
+            self._http.close()
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Params | None = None,
+        json: Any = None,
+        content: Iterable[bytes] | None = None,
+        headers: Mapping[str, str] | None = None,
+        seconds: float = 0.0,
+        is_safe: bool = True,
+    ) -> httpx.Response:
+        """The server's good answer. What would harm when done twice is not `is_safe` to repeat.
+
+        `seconds` is how much longer than usual the answer may take.
+        """
+        trials = Trials(self, is_safe=is_safe)
+        while True:
+            with trials.once():
+                response = self._http.request(
+                    method,
+                    self.url + path,
+                    params=_given(params),
+                    json=json,
+                    content=content,
+                    headers=self._headers | dict(headers or {}),
+                    timeout=self._limits(seconds),
+                )
+                self.was_reached = True
+                _check(response)
+                return response
+
+    @contextmanager
+    def listen(
+        self, path: str, *, params: Params | None = None, headers: Mapping[str, str] | None = None
+    ) -> Iterator[httpx.Response]:
+        """An answer that is read as it comes."""
+        trials = Trials(self, is_safe=True)
+        while True:
+            with trials.once():
+                response = self._begin(path, params, headers)
+                break
+        try:
+            yield response
+        finally:
+            response.close()
+
+    def _begin(
+        self, path: str, params: Params | None, headers: Mapping[str, str] | None
+    ) -> httpx.Response:
+        request = self._http.build_request(
+            "GET",
+            self.url + path,
+            params=_given(params),
+            headers=self._headers | dict(headers or {}),
+            timeout=self._limits(SILENCE_SECONDS),
+        )
+        response = self._http.send(request, stream=True)
+        self.was_reached = True
+        try:
+            if not response.is_success:
+                response.read()
+            _check(response)
+        except BaseException:
+            response.close()
+            raise
+        return response
+
+    def _limits(self, seconds: float) -> httpx.Timeout:
+        return httpx.Timeout(self._timeout + seconds, connect=CONNECT_SECONDS)
+
+
+class Trials:
+    """Decides whether a request that failed is sent again, and waits until then."""
+
+    def __init__(self, line: Line, *, is_safe: bool) -> None:
+        self._line = line
+        self._is_safe = is_safe
+        self.reached()
+
+    def reached(self) -> None:
+        """It is going on: the next loss is a new one."""
+        self._wait = _FIRST_WAIT
+        self._until: float | None = None
+
+    @contextmanager
+    def once(self) -> Iterator[None]:
+        """Try; where this comes back instead of raising or returning, try again."""
+        try:
+            yield
+        except httpx.TransportError as error:
+            if not self._may_repeat(error) or not self._pause(AWAY, None):
+                raise NoConnection(_why_lost(self._line.url, error)) from error
+        except _Passing as passing:
+            is_full = isinstance(passing.error, TooManyRequests)  # then nothing was done
+            words = TOO_FAST if is_full else AWAY
+            may_repeat = self._is_safe or is_full
+            if not may_repeat or not self._pause(words, passing.error.retry_after):
+                raise passing.error from None
+
+    def rest(self) -> None:
+        """Wait a moment before what has ended is begun again."""
+        time.sleep(_FIRST_WAIT)
+
+    def _may_repeat(self, error: httpx.TransportError) -> bool:
+        if isinstance(error, httpx.LocalProtocolError | httpx.UnsupportedProtocol):
+            return False
+        never_arrived = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
+        return self._line.was_reached and (self._is_safe or never_arrived)
+
+    def _pause(self, words: str, wanted: float | None) -> bool:
+        """Wait for the next trial; False: patience is at its end."""
+        now = time.monotonic()
+        wait = self._wait if wanted is None else wanted
+        is_first, self._until = self._until is None, self._until or now + self._line.patience
+        if now + wait > self._until:
+            return False
+        if is_first:
+            self._line.on_trouble(words)
+        time.sleep(wait)
+        self._wait = min(_LONGEST_WAIT, 2 * self._wait)
+        return True
+
+
+class _Passing(Exception):
+    """An error after which the same request may well be answered soon."""
+
+    def __init__(self, error: FairleadError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+def _check(response: httpx.Response) -> None:
+    """Raise the error that an answer stands for."""
+    if response.is_success:
+        return
+    error = _error(response)
+    if response.status_code in _AWAY or isinstance(error, TooManyRequests):
+        raise _Passing(error)
+    raise error
+
+
+def _error(response: httpx.Response) -> FairleadError:
+    if response.headers.get("content-type", "").startswith("application/problem+json"):
+        return error_of(response.json())
+    led = response.headers.get("location")
+    hint = f"it leads to {_shown(led)}" if led else "is a Fairlead server there?"
+    where = response.request.url.copy_with(query=None)
+    return ServerFailed(f"{where} answered {response.status_code}; {hint}")
+
+
+def check_url(url: str) -> str:
+    """The server's address, without a slash at its end."""
+    try:
+        found = httpx.URL(url)
+    except (httpx.InvalidURL, TypeError) as error:
+        raise UsageError(f"the url is not one ({error}); give one such as {_EXAMPLE}") from None
+    if found.scheme not in ("http", "https") or not found.host or found.userinfo or found.query:
+        raise UsageError(
+            f"the url must be the address of a server such as {_EXAMPLE}; got {_shown(url)}"
+        )
+    return url.rstrip("/")
+
+
+_EXAMPLE = "http://127.0.0.1:8321"
+
+
+def check_key(key: str) -> str:
+    """The key; what cannot be one is refused without being shown."""
+    if not re.fullmatch(r"[!-~]+", key.strip()):
+        raise UsageError("the key must be one such as fl_…; make one: fairlead keys add CUSTOMER")
+    return key.strip()
+
+
+def is_loopback(url: str) -> bool:
+    """Whether the server is on this machine."""
+    host = httpx.URL(url).host
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _shown(url: str) -> str:
+    """Without a password that may be in it."""
+    return ascii(re.sub(r"//[^/@]*@", "//…@", url)[:200])
+
+
+def _why_lost(url: str, error: httpx.TransportError) -> str:
+    reason = re.sub(r"^\[Errno -?\d+\] ", "", str(error)) or type(error).__name__
+    if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
+        return f"{url} cannot be reached ({reason}); is the server running, and the url right?"
+    if isinstance(error, httpx.TimeoutException):
+        return f"{url} did not answer in time; try again, or allow a longer timeout"
+    return f"the connection to {url} was lost ({reason}); try again when the server runs"
+
+
+def _given(params: Params | None) -> dict[str, str | int | float]:
+    return {name: value for name, value in (params or {}).items() if value is not None}

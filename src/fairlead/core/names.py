@@ -1,0 +1,40 @@
+"""What may be the name of a customer. Names are shown, never used as paths."""
+
+from __future__ import annotations
+
+import unicodedata
+
+from fairlead.errors import InvalidCustomer, Words
+
+LONGEST_CUSTOMER = 200
+
+
+def check_customer(name: str) -> str:
+    """The customer's name; refuses what is empty, too long, or not printable."""
+    if not 0 < len(name) <= LONGEST_CUSTOMER:
+        raise InvalidCustomer(
+            Words(
+                "a customer's name must have 1 to {most} characters, this one has {number}",
+                most=LONGEST_CUSTOMER,
+                number=len(name),
+            )
+        )
+    if name != name.strip() or not is_printable(name):
+        raise InvalidCustomer(
+            Words(
+                "a customer's name must have no control characters and no space at its ends, got "
+                "{name}",
+                name=shown(name),
+            )
+        )
+    return name
+
+
+def is_printable(text: str) -> bool:
+    """Whether the text has no control, undecodable or line-breaking characters."""
+    return not any(unicodedata.category(letter) in ("Cc", "Cs", "Zl", "Zp") for letter in text)
+
+
+def shown(text: str) -> str:
+    """The text as a message may show it: short, quoted, and in plain letters."""
+    return ascii(text if len(text) <= 60 else text[:57] + "...")

@@ -1,0 +1,215 @@
+"""Bytes in object storage that speaks S3.
+
+A file is first written whole to a local folder, with its SHA-256, and then sent: it is there when
+the service says so, or not at all. What is read by path is fetched into a local folder, and kept
+there for a while.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from threading import Lock
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+import obstore
+from obstore.exceptions import BaseError
+from obstore.store import S3Store
+
+from fairlead.errors import DamagedData, DataError, FilesUnreachable, InvalidSetting
+from fairlead.files.incoming import LocalIncoming, opened_private
+from fairlead.files.local import KEY, LocalFiles, source_chunks
+from fairlead.ports import Incoming, Opener, Stored
+
+AT_ONCE = 8
+FETCH_BYTES = 1 << 22
+CACHE_BYTES = 2_000_000_000
+"""How much of what was fetched is kept for the next time."""
+FRESH_SECONDS = 300.0
+"""For how long a fetched file is safe: whoever asked for its path may not have opened it yet."""
+_OPTIONS = ("endpoint", "region", "virtual_hosted_style_request")
+
+
+def object_store(url: str, part: str) -> S3Store:
+    """The objects under `part` of a URL such as s3://bucket/prefix?endpoint=https://…&region=….
+
+    The keys come from the environment, or from the machine, as for other programs that speak S3.
+    """
+    parts = urlsplit(url)
+    options: dict[str, Any] = dict(parse_qsl(parts.query))
+    unknown = sorted(set(options) - set(_OPTIONS))
+    if parts.scheme != "s3" or not parts.hostname or unknown:
+        raise InvalidSetting(
+            "files must be a folder, or a URL such as s3://bucket/prefix?region=eu-central-1 with "
+            f"no other options than {', '.join(_OPTIONS)}; got {(unknown or [parts.scheme])[0]!r}"
+        )
+    prefix = "/".join(each for each in (parts.path.strip("/"), part) if each)
+    is_plain = options.get("endpoint", "").startswith("http://")
+    client: Any = {"allow_http": is_plain, "connect_timeout": "5s", "timeout": "60s"}
+    retry: Any = {"max_retries": 3}
+    return S3Store(
+        parts.hostname, prefix=prefix, client_options=client, retry_config=retry, **options
+    )
+
+
+class ObjectFiles:
+    """Objects by key. All methods may be called from any thread."""
+
+    def __init__(self, objects: S3Store, scratch: Path) -> None:
+        self._objects = objects
+        self._incoming = scratch / "incoming"
+        self._fetched = scratch / "fetched"
+        self._fetching = Lock()
+
+    def begin(self, key: str) -> LocalIncoming:
+        """A new file, of which nothing has come yet."""
+        _place(key)
+        return LocalIncoming(key, self._incoming / key)
+
+    def keep_each(self, groups: Sequence[Sequence[Incoming]]) -> list[list[Stored] | Exception]:
+        """Send files; each group is kept or refused as a whole."""
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            return list(pool.map(self._kept, groups))
+
+    def _kept(self, group: Sequence[Incoming]) -> list[Stored] | Exception:
+        try:
+            for each in group:
+                each.flush()
+            stored = [each.stored() for each in group if isinstance(each, LocalIncoming)]
+            self._send(stored)
+        except Exception as error:  # for the caller to raise
+            return error
+        else:
+            return stored
+        finally:
+            for each in group:
+                each.discard()
+
+    def put_all(
+        self, sources: Sequence[tuple[str, Opener]], *, limit: int | None = None
+    ) -> list[Stored]:
+        """Store all files or, when one cannot be stored, none of them."""
+        incoming = [(self.begin(key), opener) for key, opener in sources]
+        try:
+            for file, opener in incoming:
+                for chunk in source_chunks(opener, limit):
+                    if file.add(chunk):
+                        file.flush()
+                file.flush()
+            stored = [file.stored() for file, _ in incoming]
+            self._send(stored)
+        finally:
+            for file, _ in incoming:
+                file.discard()
+        return stored
+
+    def _send(self, stored: Sequence[Stored]) -> None:
+        with _our_words(), ThreadPoolExecutor(min(AT_ONCE, len(stored) or 1)) as pool:
+            try:
+                list(pool.map(self._send_one, stored))
+            except BaseException:
+                with suppress(BaseError, OSError):
+                    obstore.delete(self._objects, [_place(each.key) for each in stored])
+                raise
+
+    def _send_one(self, stored: Stored) -> None:
+        obstore.put(self._objects, _place(stored.key), self._incoming / stored.key)
+
+    def path(self, key: str) -> Path:
+        """Where the file of this key lies, now that it was fetched; nowhere, if it is gone."""
+        place = self._fetched / key
+        with self._fetching, suppress(FileNotFoundError):
+            if not place.exists():
+                self._fetch(key, place)
+            os.utime(place)
+        return place
+
+    def _fetch(self, key: str, place: Path) -> None:
+        self._make_room()
+        self._fetched.mkdir(mode=0o700, parents=True, exist_ok=True)
+        coming = place.with_suffix(".coming")
+        with _our_words(), os.fdopen(opened_private(coming), "wb") as target:
+            for chunk in obstore.get(self._objects, _place(key)).stream(FETCH_BYTES):
+                target.write(chunk)
+        coming.rename(place)
+
+    def _make_room(self) -> None:
+        """Forget what was fetched longest ago, where there is much."""
+        if not self._fetched.is_dir():
+            return
+        found = [(each, each.stat()) for each in self._fetched.iterdir()]
+        found.sort(key=lambda entry: entry[1].st_mtime, reverse=True)
+        total, fresh = 0, time.time() - FRESH_SECONDS
+        for path, stat in found:
+            total += stat.st_size
+            if total > CACHE_BYTES and stat.st_mtime < fresh:
+                path.unlink(missing_ok=True)
+
+    def read(self, key: str, sha256: str) -> bytes:
+        """The file's bytes, after a check of its SHA-256."""
+        try:
+            with _our_words():
+                content = bytes(obstore.get(self._objects, _place(key)).bytes())
+        except FileNotFoundError:
+            raise DamagedData(f"the object {key} is gone; restore it from a backup") from None
+        if hashlib.sha256(content).hexdigest() != sha256:
+            raise DamagedData(
+                f"the object {key} is not what was stored (its SHA-256 differs); "
+                "restore it from a backup"
+            )
+        return content
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """Remove files; those that are not there stay so."""
+        places = [(each, _place(each)) for each in keys]
+        for key, _ in places:
+            (self._fetched / key).unlink(missing_ok=True)
+        if places:
+            with _our_words():
+                obstore.delete(self._objects, [place for _, place in places])
+
+    def older_than(self, moment: float) -> Iterator[list[str]]:
+        """Keys of files last written before `moment`, page by page."""
+        with _our_words():
+            for page in obstore.list(self._objects):
+                keys = [
+                    each["path"].rpartition("/")[2]
+                    for each in page
+                    if each["last_modified"].timestamp() < moment
+                ]
+                ours = [key for key in keys if KEY.fullmatch(key)]
+                if ours:
+                    yield ours
+
+    def sweep_incoming(self, moment: float) -> int:
+        """Remove half-written files that a crash left before `moment`; return how many."""
+        return LocalFiles(self._incoming.parent).sweep_incoming(moment)
+
+
+def _place(key: str) -> str:
+    """The name of an object; keys of about the same time share its beginning."""
+    if not KEY.fullmatch(key):
+        raise ValueError(f"not a key: {key!r}")
+    return f"{key[:6]}/{key}"
+
+
+@contextmanager
+def _our_words() -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except BaseError as error:
+        said = re.sub(r"\s+", " ", str(error))[:300]
+        raise FilesUnreachable(
+            f"the object storage does not serve ({said}); mend that, or correct the setting files"
+        ) from error
+    except OSError as error:
+        raise DataError(f"the object storage cannot be used: {error}") from error

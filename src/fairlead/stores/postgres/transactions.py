@@ -1,0 +1,77 @@
+"""Transactions of the one PostgreSQL connection of a process that writes."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, suppress
+
+import psycopg
+
+from fairlead.errors import StoreUnreachable
+from fairlead.stores.postgres.database import (
+    WRITER_OPTIONS,
+    connect,
+    one_at_a_time,
+    our_words,
+    shown,
+)
+from fairlead.stores.postgres.session import Session
+from fairlead.stores.sql.writer import Writer
+
+# One writer at a time, of all processes: who goes next depends on what everybody did before. The
+# lock ends with the transaction, so whoever follows sees all of it.
+_ONE_AT_A_TIME = one_at_a_time(0)
+
+
+class PostgresWriter(Writer):
+    """Connects anew where the connection was lost."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__()
+        self._url = url
+        self._session: Session | None = None
+        self._is_closed = False
+
+    def close(self) -> None:
+        """Close the connection; what was committed stays."""
+        with self._lock:
+            self._is_closed = True
+            self._hang_up()
+
+    def _our_words(self) -> AbstractContextManager[None]:
+        return our_words(self._url)
+
+    def _begin(self, *, durable: bool) -> Session:
+        if self._is_closed:
+            raise StoreUnreachable(f"the connection to {shown(self._url)} was closed; open it anew")
+        if self._session is not None:
+            with suppress(psycopg.OperationalError):  # the server went away meanwhile, and may be
+                return self._begun(self._session, durable=durable)  # back: nothing was begun
+        self._hang_up()
+        self._session = connect(self._url, WRITER_OPTIONS)
+        return self._begun(self._session, durable=durable)
+
+    def _begun(self, session: Session, *, durable: bool) -> Session:
+        wait = "on" if durable else "off"
+        session.begin(f"SET LOCAL synchronous_commit = {wait}", _ONE_AT_A_TIME)
+        return session
+
+    def _end(self, *, durable: bool) -> None:  # noqa: ARG002 (it was begun so)
+        assert self._session is not None  # noqa: S101 (it was begun)
+        self._session.commit()
+
+    def _is_in_transaction(self) -> bool:
+        return self._session is not None and self._session.in_transaction
+
+    def _roll_back(self) -> None:
+        session = self._session
+        if session is None:
+            return
+        with suppress(psycopg.Error):
+            session.roll_back()
+        if session.is_broken or session.in_transaction:
+            self._hang_up()
+
+    def _hang_up(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            session.close()

@@ -1,0 +1,91 @@
+"""Problems in the language of whoever asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+from apikit import Served, upload
+
+from fairlead import Client, errors
+from fairlead.locale import LANGUAGES
+
+Ask = Callable[[httpx.Client, dict[str, str]], httpx.Response]
+
+
+def bad_name(client: httpx.Client, headers: dict[str, str]) -> httpx.Response:
+    return client.post("/v1/documents", files={"file": ("a/b\x7f.txt", b"x")}, headers=headers)
+
+
+def too_long(client: httpx.Client, headers: dict[str, str]) -> httpx.Response:
+    named = {"headers": headers | {"Idempotency-Key": "x" * 256}}
+    return upload(client, b"x", **named)
+
+
+ASKED: dict[str, tuple[int, Ask]] = {
+    "unknown-document": (404, lambda c, h: c.get("/v1/documents/never", headers=h)),
+    "forbidden": (403, lambda c, h: c.get("/v1/customers", headers=h)),
+    "not-found": (404, lambda c, h: c.get("/nowhere", headers=h)),
+    "method-not-allowed": (405, lambda c, h: c.put("/v1/documents", headers=h)),
+    "invalid-request": (400, too_long),
+    "invalid-upload": (400, lambda c, h: upload(c, b"", headers=h)),
+    "invalid-cursor": (400, lambda c, h: c.get("/v1/documents?cursor=x", headers=h)),
+    "key-in-query": (400, lambda c, h: c.get("/v1/documents?api_key=x", headers=h)),
+    "unsupported-media-type": (415, lambda c, h: c.post("/v1/documents", json={}, headers=h)),
+}
+
+
+@pytest.fixture(scope="module")
+def customer(server: Served) -> httpx.Client:
+    return server.customer("polyglot")
+
+
+@pytest.mark.parametrize("kind", ASKED)
+def test_title_and_detail_are_in_the_language_that_was_asked_for(
+    customer: httpx.Client, kind: str
+) -> None:
+    status, ask = ASKED[kind]
+    answers = {each: ask(customer, {"Accept-Language": each}) for each in LANGUAGES}
+    found: dict[str, dict[str, Any]] = {name: each.json() for name, each in answers.items()}
+    for language, answer in answers.items():
+        assert answer.status_code == status
+        assert answer.headers["content-language"] == language
+        assert "Accept-Language" in answer.headers["vary"]
+        assert found[language]["type"] == f"urn:fairlead:problem:{kind}"
+    assert len({each["title"] for each in found.values()}) == len(LANGUAGES)
+    assert len({each["detail"] for each in found.values()}) == len(LANGUAGES)
+    plain = ask(customer, {})
+    assert plain.json() == found["en"]
+    assert plain.headers["content-language"] == "en"
+
+
+@pytest.mark.parametrize(
+    ("accepted", "language"),
+    [("de-AT, en;q=0.5", "de"), ("tlh", "en"), ("fr, pl;q=0.1", "pl"), ("\xff\xfe;;q=", "en")],
+)
+def test_the_best_language_is_chosen(customer: httpx.Client, accepted: str, language: str) -> None:
+    headers = {"Accept-Language": accepted.encode("latin-1")}
+    answer = customer.get("/v1/documents/never", headers=headers)  # type: ignore[arg-type]
+    assert answer.headers["content-language"] == language
+
+
+def test_numbers_are_written_as_the_language_writes_them(server: Served) -> None:
+    client = server.customer("numbers")
+    server.operator.patch("/v1/customers/numbers", json={"bytes_a_day": 12_345})
+    said = {
+        language: upload(client, b"x" * 20_000, headers={"Accept-Language": language}).json()
+        for language in ("en", "de")
+    }
+    assert "12,345 bytes" in said["en"]["detail"]
+    assert "12.345 Bytes" in said["de"]["detail"]
+    assert said["de"]["limit"] == "bytes_a_day"
+
+
+def test_a_client_may_ask_for_its_language(server: Served) -> None:
+    with (
+        Client(server.url, server.key("polyglot"), language="es") as client,
+        pytest.raises(errors.UnknownDocument, match="ningún documento tiene el id"),
+    ):
+        client.document("never")

@@ -1,0 +1,154 @@
+"""Several machines in one: API processes and Celery workers on one PostgreSQL and one broker.
+
+A machine is a data folder of its own; what all share are the database, the broker and the folder of
+files.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+from apikit import Served, served
+from servers import descendants
+
+from fairlead import Fairlead
+from fairlead.core.documents import Document, Event, EventKind
+
+ENDS = (EventKind.DONE, EventKind.FAILED, EventKind.CANCELLED)
+_BACK = (EventKind.RESCUED, EventKind.RELEASED)
+
+
+class Worker:
+    """A Celery worker that a test may kill, whole or in part."""
+
+    def __init__(self, machine: Path, environment: Mapping[str, str], processes: int) -> None:
+        self._command = [sys.executable, "-m", "fairlead", "worker", "--engine", "celery"]
+        self._command += ["--data", str(machine), "--workers", str(processes), "--quiet"]
+        self._environment = {**os.environ, **environment}
+        self.log = machine / "worker.log"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                self._command, stdout=log, stderr=log, env=self._environment, start_new_session=True
+            )
+
+    def pool(self) -> list[int]:
+        """The processes of its pool, in which messages are heard."""
+        assert self._process is not None
+        path = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children")
+        with suppress(FileNotFoundError):
+            return [int(each) for each in path.read_text().split()]
+        return []
+
+    def kill_one(self, number: int) -> None:
+        """End one process of the pool as by a power cut; Celery puts another in its place."""
+        if pool := self.pool():
+            with suppress(ProcessLookupError):
+                os.kill(pool[number % len(pool)], signal.SIGKILL)
+
+    def kill(self) -> None:
+        """End all of it as by a power cut."""
+        if self._process is None:
+            return
+        for each in [self._process.pid, *descendants(self._process.pid)]:
+            with suppress(ProcessLookupError):
+                os.kill(each, signal.SIGKILL)
+        self._process.wait()
+        self._process = None
+
+    def stop(self) -> int:
+        """End it in order; the exit code."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGTERM)
+        code = self._process.wait(60)
+        self._process = None
+        return code
+
+
+class Fleet:
+    """Machines with API processes and workers."""
+
+    def __init__(self, folder: Path, store: str, broker: str) -> None:
+        self.folder = folder
+        self.settings = {
+            "store": store,
+            "files": str(folder / "shared"),
+            "broker": broker,
+            "engine": "celery",
+            "lease": "5",
+            "retry_delay": "0.1",
+            "max_attempts": "20",
+        }
+        self.apis: list[Served] = []
+        self.workers: list[Worker] = []
+        self._stack = ExitStack()
+
+    def machine(self, name: str) -> Path:
+        place = self.folder / name
+        place.mkdir(parents=True, exist_ok=True)
+        return place
+
+    def add_api(self, name: str) -> Served:
+        api = self._stack.enter_context(served(self.machine(name), **self.settings))
+        self.apis.append(api)
+        return api
+
+    def add_worker(self, name: str, processes: int) -> Worker:
+        environment = {f"FAIRLEAD_{key.upper()}": each for key, each in self.settings.items()}
+        worker = Worker(self.machine(name), environment, processes)
+        worker.start()
+        self.workers.append(worker)
+        return worker
+
+    def installation(self) -> Fairlead:
+        return Fairlead(self.machine("watcher"), settings=self.settings)
+
+    def close(self) -> None:
+        for worker in self.workers:
+            worker.kill()
+        self._stack.close()
+
+
+@contextmanager
+def fleet(folder: Path, store: str, broker: str) -> Iterator[Fleet]:
+    made = Fleet(folder, store, broker)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def every_event(fairlead: Fairlead) -> list[Event]:
+    """All that happened, oldest first."""
+    found: list[Event] = []
+    while events := fairlead.events(found[-1].seq if found else 0, limit=10_000):
+        found += events
+    return found
+
+
+def inversions(events: list[Event], documents: Mapping[str, Document]) -> int:
+    """Claims of a document while a better one waited that could have been claimed."""
+    waiting: dict[str, tuple[int, int]] = {}
+    places: dict[str, tuple[int, int]] = {}
+    wrong = 0
+    for number, event in enumerate(events):
+        id_ = event.document
+        if id_ is None:
+            continue
+        if event.kind is EventKind.SUBMITTED:
+            waiting[id_] = places[id_] = (documents[id_].priority, number)
+        elif event.kind in _BACK:
+            waiting[id_] = places[id_]
+        elif event.kind is EventKind.CLAIMED:
+            place = waiting.pop(id_)
+            best = min(waiting.values(), default=place)
+            wrong += best < place and not event.data.get("lane")
+    return wrong

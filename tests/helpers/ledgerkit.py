@@ -1,0 +1,29 @@
+"""What the tests of ledgers share; importable by the processes that they start."""
+
+from __future__ import annotations
+
+import csv
+from itertools import groupby
+from pathlib import Path
+
+from fairlead.ledgers import open_ledger
+
+VECTORS = Path(__file__).parents[1] / "vectors" / "classic.csv"
+PATIENT = 60.0
+"""Seconds for a check that must succeed, however busy the machine is."""
+
+
+def cases() -> dict[str, list[dict[str, str]]]:
+    """The golden vectors, by case."""
+    with VECTORS.open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    return {case: list(found) for case, found in groupby(rows, lambda row: row["case"])}
+
+
+def counts(url: str, customer: str, number: int) -> list[int]:
+    """So many checks, one after the other; run by several processes at once."""
+    ledger = open_ledger(url, timeout=PATIENT)
+    try:
+        return [ledger.check(customer, 1500) for _ in range(number)]
+    finally:
+        ledger.close()
