@@ -11,12 +11,13 @@ import os
 import random
 import tempfile
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from statistics import median
 from threading import Event, Thread
 from typing import Any, NamedTuple
 
-from playwright.sync_api import Page
+from playwright.sync_api import Browser, Page
 
 from bench.browser import browser, serving
 from bench.installation import crowd
@@ -91,14 +92,15 @@ def measure(
     *,
     rows: int = 1000,
     settle: float = 4.0,
+    opened: Browser | None = None,
 ) -> Figures:
-    """One run in a new folder."""
+    """One run in a new folder, in a browser of its own if none is open."""
     data = folder / "data"
     with crowd(data, customers) as fairlead, serving(data, "--workers", "0") as server:
         time.sleep(settle)  # until it has learnt the last hour
         alone, _ = _spell(fairlead, server.pid, customers, pace, seconds)
-        with browser() as opened:
-            page = opened.new_page()
+        with nullcontext(opened) if opened else browser() as found_browser:
+            page = found_browser.new_page()
             page.goto(server.login)
             page.goto(f"{server.url}/customers?limit={rows}&sort=name")
             page.locator("#link.live").wait_for()
@@ -107,6 +109,7 @@ def measure(
             watched, made = _spell(fairlead, server.pid, customers, pace, seconds, page)
             found: dict[str, Any] = page.evaluate("({ frames: frames_, tasks: tasks_ })")
             delay = median(_delay(fairlead, page, number) for number in range(5))
+            page.close()
     frames, tasks = found["frames"], found["tasks"]
     rest = (made / seconds, alone, watched)
     return Figures(customers, *rest, max(frames), max(tasks, default=0.0), len(frames), delay)

@@ -30,8 +30,9 @@ def data(tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
+    """A browser; while it is open, this thread has an event loop, so it is not kept for long."""
     with browser() as opened:
         yield opened
 
