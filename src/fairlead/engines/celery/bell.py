@@ -55,10 +55,8 @@ class Bell:
         Raises:
             BrokerUnreachable: there is no broker to be heard.
         """
-        if number <= 0:
-            return 0
         with self._in_reach():
-            missing = max(0, number - self._waiting())
+            missing = max(0, number - self._waiting()) if number > 0 else 0
             for _ in range(missing):
                 self._app.send_task(TASK, connection=self._connection, retry=False)
         return missing
