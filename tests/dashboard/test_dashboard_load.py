@@ -22,3 +22,4 @@ def test_a_thousand_customers_and_forty_changes_cost_little(
 ) -> None:
     found = measure(1000, 40, 20, tmp_path, opened=chromium)
     assert found.watched < 0.05  # of one core
+    assert found.work < 100  # milliseconds in one go
