@@ -599,12 +599,16 @@ class Fairlead:
 
     def ringer(self) -> Ringer:
         """A thread that wakes Celery's workers when documents wait, until it is closed."""
+        return Ringer(self.store, self.bell())
+
+    def bell(self) -> Rings:
+        """What reaches the broker that the settings name."""
         if self.settings.broker is None:
             raise UsageError(
                 "no broker is set; name one in FAIRLEAD_BROKER or fairlead.toml, such as "
                 'broker = "amqp://localhost"'
             )
-        return Ringer(self.store, celery_bell()(self.settings.broker))
+        return celery_bell()(self.settings.broker)
 
     def run_until_idle(
         self, workers: int | None = None, *, on_tick: Callable[[], None] = lambda: None
