@@ -271,15 +271,10 @@ def test_an_address_that_is_none_is_said_so(url: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def frail(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def frail() -> Iterator[Server]:
     """A server that is killed now and then, and forgets nothing."""
-    postgreskit.need_postgres()
-    folder = tmp_path_factory.mktemp("frail")
-    for each in (folder, *folder.parents[:2]):
-        each.chmod(0o755)
-    server = Server(folder, durable=True)
-    yield server
-    server.stop(signal.SIGQUIT)
+    with postgreskit.frail_server() as server:
+        yield server
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
