@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -265,7 +264,7 @@ def _finish(moment: Moment, sums: Sums, held: _Held, done: Done) -> None:
     moment.connection.execute(
         sql("finish_document"),
         (
-            *(done.kind, json.dumps(facts, ensure_ascii=False) if facts else None),
+            *(done.kind, rows.data_text(facts)),
             *(done.text_key, done.text_sha256, done.markdown_key, done.markdown_sha256),
             *(done.seconds, moment.now, held.document),
         ),
