@@ -381,6 +381,10 @@ FROM events e
   LEFT JOIN customers c ON c.id = e.customer LEFT JOIN documents d ON d.seq = e.document
   LEFT JOIN deleted x ON x.seq = e.document;
 
+-- name: seq_of_document
+SELECT seq FROM (
+  SELECT seq, id FROM documents UNION ALL SELECT seq, id FROM deleted) AS known WHERE id = ?
+
 -- name: add_access_key
 INSERT INTO keys (id, customer, sha256, created_at) VALUES (?, ?, ?, ?);
 
