@@ -44,18 +44,6 @@ if [ ${#missing[@]} -gt 0 ]; then
   fi
 fi
 
-# A browser, for the tests of the dashboard and its pictures.
-if ! command -v chromium >/dev/null && ! command -v chromium-browser >/dev/null && ! command -v google-chrome >/dev/null; then
-  if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-    echo "setup: installing chromium" >&2
-    apt-get update -qq -o Acquire::Retries=3 >/dev/null &&
-      DEBIAN_FRONTEND=noninteractive apt-get install -y -qq -o Acquire::Retries=3 --no-install-recommends chromium fonts-dejavu-core >/dev/null ||
-      echo "setup: that failed; the dashboard will not be tested in a browser" >&2
-  else
-    echo "setup: tests of the dashboard need a browser: sudo apt-get install chromium" >&2
-  fi
-fi
-
 [ -x "$venv/bin/python" ] && "$venv/bin/python" -c '' 2>/dev/null || "$python" -m venv --clear "$venv"
 echo "setup: installing pinned versions into $venv" >&2
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt

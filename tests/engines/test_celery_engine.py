@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Event
 
@@ -17,6 +17,7 @@ from fleetkit import ENDS, Fleet, every_event, fleet, inversions
 from servers import Server
 
 from fairlead import Fairlead
+from fairlead.core.states import State
 from fairlead.engines.ringer import Ringer
 from fairlead.errors import BrokerUnreachable, UsageError
 
@@ -123,6 +124,38 @@ def test_the_engine_works_on_a_data_folder_too(tmp_path: Path, broker: Server) -
         assert fairlead.text(document.id) == "embedded"
 
 
+def test_the_process_that_forks_a_pool_holds_no_file_of_the_installation(
+    tmp_path: Path, broker: Server
+) -> None:
+    """A fork with a SQLite file open would believe to hold its locks, and lose what it writes."""
+    environment = os.environ | {"FAIRLEAD_BROKER": broker.url, "FAIRLEAD_DATA": str(tmp_path)}
+    pools: set[str] = set()
+    with Fairlead(tmp_path) as fairlead:
+        process = subprocess.Popen(
+            [*CELERY, "worker", "-c", "1", "--max-tasks-per-child", "1", "--loglevel", "ERROR"],
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        proc = Path(f"/proc/{process.pid}")
+        try:
+            while len(pools) < 3:
+                fairlead.wait([fairlead.submit("acme", b"x", name="x.txt").id])
+                pools |= set((proc / f"task/{process.pid}/children").read_text().split())
+                assert not [each for each in open_files(proc) if tmp_path in each.parents]
+        finally:
+            process.terminate()
+            process.wait(60)
+        assert {each.state for each in fairlead.documents()} == {State.DONE}
+        assert fairlead.store.problems() == []
+
+
+def open_files(proc: Path) -> Iterator[Path]:
+    for each in (proc / "fd").iterdir():
+        with suppress(FileNotFoundError):
+            yield each.readlink()
+
+
 def test_a_worker_without_a_broker_says_what_is_missing(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "fairlead", "worker", "--engine", "celery"]
     told = subprocess.run(
@@ -194,6 +227,29 @@ def test_a_broker_that_comes_back_is_rung_again(tmp_path: Path) -> None:
             bell.hear()
         assert bell.asked[0] == 1
         ringer.close()
+
+
+DIES_AT_WORK = """
+import os, sys
+from fairlead import Fairlead
+from fairlead.work.liveness import worker_name
+
+with Fairlead(sys.argv[1], settings={"lease": 3600}) as fairlead:
+    fairlead.store.claim(worker_name(1))
+    os._exit(0)
+"""
+
+
+def test_a_ring_for_the_document_of_a_worker_that_died_here(tmp_path: Path) -> None:
+    with Fairlead(tmp_path, settings={"lease": 3600}) as fairlead:
+        document = fairlead.submit("acme", b"x", name="x.txt")
+        subprocess.run([sys.executable, "-c", DIES_AT_WORK, str(tmp_path)], check=True)
+        assert fairlead.document(document.id).state is State.PROCESSING
+        bell = Recorder()
+        ringer = Ringer(fairlead.store, bell)
+        bell.hear()
+        ringer.close()
+        assert bell.asked[0] == 1
 
 
 def test_documents_that_may_not_run_ring_for_nobody(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -231,6 +232,38 @@ def test_no_worker_idles_while_a_document_waits(fairlead: Fairlead) -> None:
     engine.run(until_idle=True)
     assert looked
     assert set(looked) == {0}
+
+
+def test_what_was_claimed_beforehand_does_not_wait_behind_a_long_document(tmp_path: Path) -> None:
+    with Fairlead(tmp_path, settings={"time_limit": 30}) as fairlead:
+        content, name = long_document()
+        long = fairlead.submit("acme", content, name=name)
+        fairlead.submit_many("acme", letters(20))
+        frozen: list[int] = []
+        meanwhile: list[EventKind] = []
+
+        def thaw_when_others_could_have_the_rest() -> None:
+            if frozen and not engine._hand.claims:
+                meanwhile.extend(event.kind for event in fairlead.events())
+                with suppress(ProcessLookupError):  # its time is over
+                    os.kill(frozen.pop(), signal.SIGCONT)
+
+        engine = fairlead.engine(1, on_tick=thaw_when_others_could_have_the_rest)
+        engine._hand.learn(0.001)  # as if all before had been short
+        start = engine._start
+
+        def start_and_freeze(seat: Seat, claim: Claim) -> None:
+            start(seat, claim)
+            if claim.id == long.id:
+                assert engine._hand.claims
+                os.kill(seat.pid, signal.SIGSTOP)
+                frozen.append(seat.pid)
+
+        engine._start = start_and_freeze  # type: ignore[method-assign]
+        engine.run(until_idle=True)
+        assert meanwhile.count(EventKind.CLAIMED) == 21
+        assert meanwhile.count(EventKind.RELEASED) == 20
+        assert {each.state for each in fairlead.documents()} == {State.DONE}
 
 
 def test_a_capped_customer_never_has_more_at_work(fairlead: Fairlead) -> None:

@@ -22,13 +22,13 @@ from fairlead.core.documents import Broken, Claim
 from fairlead.engines.hand import Hand
 from fairlead.engines.herald import Herald
 from fairlead.engines.outage import Outage
+from fairlead.engines.rescue import rescue_from_the_dead
 from fairlead.engines.seat import Seat
 from fairlead.errors import FairleadError, StoreUnreachable
 from fairlead.ports import Files, Store
 from fairlead.work.desk import tidy
 from fairlead.work.finisher import Finisher, Result
 from fairlead.work.limits import Limits
-from fairlead.work.liveness import is_known_dead
 from fairlead.work.nursery import Nursery
 from fairlead.work.sandbox import ChildDied, Job
 
@@ -192,8 +192,11 @@ class LocalEngine:
         if self._finisher.is_behind():
             return
         self._deal()
+        busy = min(seat.seconds() if seat.claim else 0.0 for seat in self._seats)
+        if self._hand.is_stuck(busy):
+            self._put_back()
         free = sum(seat.is_free for seat in self._seats)
-        wanted = self._hand.wanted(free)
+        wanted = self._hand.wanted(free, busy)
         # If anything may have changed since nothing was left.
         if wanted and self._may_find_work():
             self._renew_limits()
@@ -229,17 +232,12 @@ class LocalEngine:
     def _may_find_work(self) -> bool:
         """After a claim in vain: only when something was committed since, or time has passed."""
         if self._is_time_to_look(LOOK_AGAIN_SECONDS):
-            self._rescue_from_the_dead()
+            rescue_from_the_dead(self._store)
             return True
         if not self._ran_dry:
             return True
         before, self._version = self._version, self._store.version()
         return self._version != before
-
-    def _rescue_from_the_dead(self) -> None:
-        for worker in self._store.lease_holders():
-            if is_known_dead(worker):
-                self._store.rescue_from(worker)
 
     def _start(self, seat: Seat, claim: Claim) -> None:
         if not seat.is_fit_for(claim):

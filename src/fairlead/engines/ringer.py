@@ -1,7 +1,8 @@
 """The ringer: sees to it that messages stand for the documents that wait.
 
 It does not matter who submitted them, or what became of the messages of before: when the broker was
-erased, the next look finds none and rings again. Every process of an installation has a ringer; the
+erased, the next look finds none and rings again. A document whose worker died on this machine waits
+again at the next look. Every process of an installation has a ringer; the
 store lets one of them ring at a time, and another one as soon as that one is gone.
 """
 
@@ -12,6 +13,7 @@ import time
 from threading import Event, Thread
 from typing import Protocol
 
+from fairlead.engines.rescue import rescue_from_the_dead
 from fairlead.errors import BrokerUnreachable, DataError
 from fairlead.ports import Store
 
@@ -54,7 +56,7 @@ class Ringer:
         self._look_seconds = store.watch(self._news.set)
         self._pause = FIRST_PAUSE
         self._version: int | None = None
-        self._looked = float("-inf")
+        self._looked = self._rescued = float("-inf")
         self._thread = Thread(target=self._work, name="fairlead-ringer", daemon=True)
         self._thread.start()
 
@@ -69,17 +71,25 @@ class Ringer:
     def _work(self) -> None:
         while not self._closing.is_set():
             try:
+                self._rescue()
                 with self._store.only_one("ring") as is_mine:
                     while is_mine and not self._closing.is_set():
+                        self._rescue()
                         self._look()
                         self._news.wait(self._look_seconds)
                         self._news.clear()
-            except (BrokerUnreachable, DataError) as error:
+            except (BrokerUnreachable, DataError, OSError) as error:
                 if self._pause == FIRST_PAUSE:
                     _log.warning("fairlead: %s", error)
                 self._pause = min(LONGEST_PAUSE, 2 * self._pause)
                 self._version = None
             self._closing.wait(self._pause)
+
+    def _rescue(self) -> None:
+        """Also where another machine rings, whose ringer cannot know who is dead here."""
+        if time.monotonic() >= self._rescued + LOOK_AGAIN_SECONDS:
+            rescue_from_the_dead(self._store)
+            self._rescued = time.monotonic()
 
     def _look(self) -> None:
         now, version = time.monotonic(), self._store.version()

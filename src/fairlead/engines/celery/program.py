@@ -1,16 +1,21 @@
 """The program that Celery's workers run: `celery -A fairlead.engines.celery worker`.
 
 Each process of the pool opens the installation that the environment names, after its own start, and
-lets messages set its crew to work. A ringer runs beside the pool.
+lets messages set its crew to work. One of them rings. The process that forks a pool opens nothing:
+a fork with a SQLite file open believes to hold locks that it does not have, and what it writes may
+be lost.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 from pathlib import Path
+from threading import Lock, Thread
 from typing import Any
 
 from celery import Celery, signals
+from celery.concurrency import prefork, solo
 
 from fairlead.app import Fairlead
 from fairlead.engines.celery.bell import TASK, make_app
@@ -20,52 +25,60 @@ from fairlead.errors import UsageError
 from fairlead.settings import Sources
 
 DEFAULT_DATA = "fairlead-data"
+TURN = "ringer.lock"
 
 
 class Program:
-    """What one process of a worker holds; a fork of it begins with nothing."""
+    """What a process that does the work holds, for all its threads."""
 
     def __init__(self, data: Path) -> None:
         self._data = data
-        self._process = os.getpid()
+        self._lock = Lock()
         self._fairlead: Fairlead | None = None
         self._crew: Crew | None = None
         self._ringer: Ringer | None = None
-        self._inherited: list[object] = []
 
     def claim_next(self) -> None:
         """Claim and process documents, while there are any."""
-        fairlead = self._installation()  # first, as it forgets what another process had
-        if self._crew is None:
-            self._crew = Crew(lambda: fairlead.engine(workers=1))
-        self._crew.work()
+        self._whole_crew().work()
 
-    def begin_to_ring(self, **_others: Any) -> None:
-        """In the first process, when the worker has come up."""
-        self._ringer = self._installation().ringer()
+    def join_the_pool(self, **_others: Any) -> None:
+        """In each process of a pool, when it starts: Celery ends one that takes long for it."""
+        Thread(target=self._ring_in_turn, name="fairlead-turn", daemon=True).start()
 
-    def stop_ringing(self, **_others: Any) -> None:
-        """In the first process, when the worker is told to stop."""
-        ringer, self._ringer = self._ringer, None
-        if ringer is not None:
-            ringer.close()
+    def come_up(self, sender: Any, **_others: Any) -> None:
+        """In the first process, when the worker has come up: its pool may be threads of it."""
+        if not isinstance(sender.pool, (prefork.TaskPool, solo.TaskPool)):
+            self.join_the_pool()
 
     def leave(self, **_others: Any) -> None:
         """At the end of each process."""
-        if self._process == os.getpid():
-            crew, self._crew = self._crew, None
-            if crew is not None:
-                crew.close()
+        crew, self._crew = self._crew, None
+        ringer, self._ringer = self._ringer, None
+        if ringer is not None:
+            ringer.close()
+        if crew is not None:
+            crew.close()
+
+    def _ring_in_turn(self) -> None:
+        """Ring, as soon as no other pool process at this data folder does: one is enough."""
+        fairlead = self._installation()
+        turn = os.open(fairlead.folder.path / TURN, os.O_RDWR | os.O_CREAT, 0o600)
+        fcntl.flock(turn, fcntl.LOCK_EX)  # until this process ends
+        self._ringer = fairlead.ringer()
+
+    def _whole_crew(self) -> Crew:
+        fairlead = self._installation()
+        with self._lock:
+            if self._crew is None:
+                self._crew = Crew(lambda: fairlead.engine(workers=1))
+            return self._crew
 
     def _installation(self) -> Fairlead:
-        if self._process != os.getpid():
-            # What was open is the other process's, whose connections would end if it were closed.
-            self._inherited += [self._fairlead, self._crew, self._ringer]
-            self._fairlead = self._crew = self._ringer = None
-            self._process = os.getpid()
-        if self._fairlead is None:
-            self._fairlead = Fairlead(self._data, patient=True)
-        return self._fairlead
+        with self._lock:
+            if self._fairlead is None:
+                self._fairlead = Fairlead(self._data, patient=True)
+            return self._fairlead
 
 
 def load() -> Celery:
@@ -80,8 +93,8 @@ def load() -> Celery:
     app, program = make_app(broker), Program(data)
     app.set_default()
     app.task(name=TASK)(program.claim_next)
-    signals.worker_ready.connect(program.begin_to_ring, weak=False)
-    signals.worker_shutting_down.connect(program.stop_ringing, weak=False)
+    signals.worker_process_init.connect(program.join_the_pool, weak=False)
+    signals.worker_ready.connect(program.come_up, weak=False)
     signals.worker_process_shutdown.connect(program.leave, weak=False)
     signals.worker_shutdown.connect(program.leave, weak=False)
     return app
