@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup packages run demo test check faults bench bench-http bench-postgres policies picture pins clean
+.PHONY: help setup packages run demo test check faults bench bench-http bench-postgres bench-dashboard screenshots policies picture pins clean
 
 help: ## list these targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -47,6 +47,12 @@ bench-http: setup ## the speed of uploads over HTTP
 
 bench-postgres: setup ## the speed of the PostgreSQL store, on a server of its own
 	$(BIN)/python -m bench.postgres
+
+bench-dashboard: setup ## what the dashboard costs with many customers and changes
+	$(BIN)/python -m bench.dashboard
+
+screenshots: setup ## take the pictures of the dashboard in docs/dashboard
+	$(BIN)/python -m bench.screenshots
 
 policies: setup ## classic, fifo and fair side by side, simulated and on real workers
 	$(BIN)/python -m bench.policies

@@ -20,8 +20,8 @@ AIM = 0.8
 
 
 @click.command()
-@click.option("--rounds", default=30, show_default=True)
-@click.option("--checks", default=1_000, show_default=True, help="In each round.")
+@click.option("--rounds", default=400, show_default=True)
+@click.option("--checks", default=50, show_default=True, help="In each round.")
 @click.option("--ledger", help="A Redis that runs already; without, one is started.")
 def main(rounds: int, checks: int, ledger: str | None) -> None:
     """Print the rates of both and their ratio; exit 1 if it is below the aim."""
@@ -34,7 +34,7 @@ def main(rounds: int, checks: int, ledger: str | None) -> None:
 
 
 def compare(url: str, rounds: int, checks: int) -> int:
-    """Both in turns, so that noise meets them alike."""
+    """Both in short turns, so that noise meets them alike."""
     client = redis.Redis.from_url(url)
     script = client.register_script(INCR)
     ledger = RedisLedger(client, "bench")
@@ -50,16 +50,11 @@ def compare(url: str, rounds: int, checks: int) -> int:
                 rates[name].append(rate)
     medians = {name: statistics.median(found) for name, found in rates.items()}
     for name, rate in medians.items():
-        print(f"{name}: {rate:,.0f} a second")
-    pairs = zip(rates["check"], rates["INCR script"], strict=True)
-    ratios = sorted(check / incr for check, incr in pairs)
-    middle = statistics.median(ratios)
-    print(
-        f"a check has {middle:.0%} of the rate of the INCR script (middle of {rounds} rounds, "
-        f"{ratios[0]:.0%} to {ratios[-1]:.0%}; aim: {AIM:.0%})"
-    )
+        print(f"{name}: {rate:,.0f} a second (middle of {rounds} rounds of {checks})")
+    ratio = medians["check"] / medians["INCR script"]
+    print(f"a check has {ratio:.0%} of the rate of the INCR script (aim: {AIM:.0%})")
     client.close()
-    return 0 if middle >= AIM else 1
+    return 0 if ratio >= AIM else 1
 
 
 def measure(ask: Callable[[str], object], checks: int) -> float:

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import click
+import psycopg
 
 from bench.filling import BATCH, fill, fill_behind_a_paused_head, new_documents
 from fairlead.core.documents import Done, Submission
@@ -47,8 +48,7 @@ def main(documents: int, customers: int, seconds: float) -> None:
         rate = fill(large, documents, customers)
         print(f"bulk submission in batches of {BATCH}, durable: {rate:,.0f} documents/s")
         fill_behind_a_paused_head(paused, documents, customers)
-        with server.as_superuser() as connection:
-            connection.execute("CHECKPOINT")
+        tidy(server)
         compare_claims(stores)
         for store in stores.values():
             store.close()
@@ -63,6 +63,14 @@ def served() -> Iterator[Server]:
             yield server
         finally:
             server.stop()
+
+
+def tidy(server: Server) -> None:
+    """Do now what the server would do beside the measurement."""
+    with psycopg.connect(server.url(), autocommit=True) as connection:
+        connection.execute("VACUUM (ANALYZE)")
+    with server.as_superuser() as connection:
+        connection.execute("CHECKPOINT")
 
 
 def opened(server: Server, schema: str) -> PostgresStore:

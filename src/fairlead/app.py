@@ -18,7 +18,7 @@ from fairlead.core.access import Key
 from fairlead.core.classic import Check, ClassicPolicy
 from fairlead.core.documents import Customer, Document, Event, Switched, Totals
 from fairlead.core.explain import Explanation, explain, why_reset
-from fairlead.core.fair import FairRule, Placed
+from fairlead.core.fair import Clock, FairRule, Placed
 from fairlead.core.fairness import Fairness
 from fairlead.core.rules import PolicyName, check_policy
 from fairlead.core.shown import CustomerView
@@ -199,12 +199,14 @@ class Fairlead:
         state: State | str | None = None,
         priority: int | None = None,
         parent: str | None = None,
+        containing: str | None = None,
         before: str | None = None,
         limit: int = 100,
     ) -> list[Document]:
         """Documents, newest first; `before` is the id of the last one of the page before.
 
-        `parent` asks for the parts of one: its attachments, or the members of an archive.
+        `parent` asks for the parts of one: its attachments, or the members of an archive;
+        `containing` for those with this in their name.
         """
         if customer is not None:
             self.customer(customer)  # an unknown one is an error, not an empty list
@@ -216,6 +218,7 @@ class Fairlead:
             state=None if state is None else State(state),
             priority=priority,
             parent=parent,
+            name=containing,
             before=before,
             limit=limit,
         )
@@ -329,20 +332,27 @@ class Fairlead:
         self.store.reset(name, by=by)
         return self.customer(name)
 
-    def policy_of(self, customer: Customer) -> ClassicPolicy | FairRule:
-        """The rule in force, as it holds for this customer."""
+    def policy_of(
+        self, customer: Customer, policy: PolicyName | None = None
+    ) -> ClassicPolicy | FairRule:
+        """The rule in force, as it holds for this customer; `policy` where it is known already."""
         rules, own = self._sources.rules(), customer.settings
-        make = rules.fair if self.policy == "fair" else rules.classic
+        make = rules.fair if (policy or self.policy) == "fair" else rules.classic
         return make(own.reset_interval, own.thresholds)
 
-    def next_place(self, customer: Customer) -> Check | Placed:
-        """What the customer's next document would get now: `.count` and `.priority`."""
-        policy = self.policy_of(customer)
-        if isinstance(policy, ClassicPolicy):
-            return policy.check(customer.counter, now=self.now())
-        return policy.submit(
+    def next_place(
+        self, customer: Customer, policy: PolicyName | None = None, clock: Clock | None = None
+    ) -> Check | Placed:
+        """What the customer's next document would get now: `.count` and `.priority`.
+
+        For many customers, read `policy` and `clock` once and pass them in.
+        """
+        rule = self.policy_of(customer, policy)
+        if isinstance(rule, ClassicPolicy):
+            return rule.check(customer.counter, now=self.now())
+        return rule.submit(
             customer.tags,
-            self.store.clock(),
+            clock or self.store.clock(),
             cost=0,
             weight=customer.settings.weight,
             now=self.now(),
@@ -599,12 +609,16 @@ class Fairlead:
 
     def ringer(self) -> Ringer:
         """A thread that wakes Celery's workers when documents wait, until it is closed."""
+        return Ringer(self.store, self.bell())
+
+    def bell(self) -> Rings:
+        """What reaches the broker that the settings name."""
         if self.settings.broker is None:
             raise UsageError(
                 "no broker is set; name one in FAIRLEAD_BROKER or fairlead.toml, such as "
                 'broker = "amqp://localhost"'
             )
-        return Ringer(self.store, celery_bell()(self.settings.broker))
+        return celery_bell()(self.settings.broker)
 
     def run_until_idle(
         self, workers: int | None = None, *, on_tick: Callable[[], None] = lambda: None

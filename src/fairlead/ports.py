@@ -348,10 +348,14 @@ class Store(Protocol):
         state: State | None = None,
         priority: int | None = None,
         parent: str | None = None,
+        name: str | None = None,
         before: str | None = None,
         limit: int = 100,
     ) -> list[Document]:
-        """Documents, newest first; `before` is the id of the last one of the page before."""
+        """Documents, newest first; `before` is the id of the last one of the page before.
+
+        `name` is a part of the name; ASCII letters may be large or small.
+        """
         ...
 
     def place(self, id_: str) -> Place | None:
@@ -370,6 +374,10 @@ class Store(Protocol):
         self, after: int = 0, limit: int = 1000, *, customer: str | None = None
     ) -> list[Event]:
         """Events after the one of this number, oldest first; of one customer, if asked."""
+        ...
+
+    def events_of(self, document: str) -> list[Event]:
+        """All events of one document, oldest first; none where the id is unknown."""
         ...
 
     def last_event(self) -> int:

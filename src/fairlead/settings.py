@@ -57,6 +57,7 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     "slowest_upload": (0, 10**9),
 }
 _ENGINES = ("local", "celery")
+_BROKERS = ("amqp", "amqps", "redis", "rediss")
 _SANDBOXES = ("best", "strict")
 _LANGUAGE = re.compile(r"[A-Za-z0-9_/-]{1,40}")
 
@@ -146,6 +147,7 @@ class Settings:
     def __post_init__(self) -> None:
         check_interval(self.reset_interval)
         _check_store(self.store)
+        _check_broker(self.broker)
         if self.engine not in _ENGINES:
             raise InvalidSetting(f'engine must be "local" or "celery"; got {self.engine!r}')
         _check_files(self.files)
@@ -183,6 +185,14 @@ class Settings:
 def _check_between(name: str, value: float, least: float, most: float) -> None:
     if not least <= value <= most:
         raise InvalidSetting(f"{name} must be from {least:,} to {most:,}; got {value!r}")
+
+
+def _check_broker(broker: str | None) -> None:
+    if broker is not None and broker.partition("://")[0] not in _BROKERS:
+        raise InvalidSetting(
+            f"broker must be a URL that begins with {'://, '.join(_BROKERS)}://; "
+            f"got {without_secrets(broker)!r}"
+        )
 
 
 def _check_languages(languages: tuple[str, ...]) -> None:

@@ -102,7 +102,7 @@ def test_customers_are_no_operators(server: Served) -> None:
 def test_the_login_link_opens_a_session_that_scripts_cannot_read(server: Served) -> None:
     with httpx.Client(base_url=server.url, timeout=PATIENT, trust_env=False) as browser:
         answer = browser.get(server.login)
-        assert (answer.status_code, answer.headers["location"]) == (303, "/docs")
+        assert (answer.status_code, answer.headers["location"]) == (303, "/")
         cookie = answer.headers["set-cookie"].lower()
         assert "httponly" in cookie
         assert "samesite=strict" in cookie

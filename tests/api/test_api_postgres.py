@@ -20,15 +20,10 @@ from fairlead.api.office import Office
 
 
 @pytest.fixture
-def frail(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def frail() -> Iterator[Server]:
     """A server that may be killed, and forgets nothing."""
-    postgreskit.need_postgres()
-    folder = tmp_path_factory.mktemp("frail")
-    for each in (folder, *folder.parents[:2]):
-        each.chmod(0o755)
-    server = Server(folder, durable=True)
-    yield server
-    server.stop(signal.SIGQUIT)
+    with postgreskit.frail_server() as server:
+        yield server
 
 
 @pytest.fixture

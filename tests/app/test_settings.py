@@ -45,6 +45,8 @@ def test_flags_go_before_environment_before_file_before_defaults(tmp_path: Path)
         ("THRESHOLDS", "-4,-2"),
         ("RESET", "sometimes"),
         ("POLICY", "random"),
+        ("ENGINE", "steam"),
+        ("BROKER", "queue.example"),
         ("OVERDUE_LANE", "maybe"),
         ("NO_SUCH_THING", "1"),
     ],

@@ -131,6 +131,9 @@ def test_it_is_said_once_and_tasks_are_sent(
         {"fallback": 10},
         {"fallback": "5"},
         {"others": 0},
+        {"timeout": 0},
+        {"timeout": "1"},
+        {"customer_from": 5},
         {"customers": {"acme": {"interval": 5}}},
         {"customers": {"acme": 5}},
         {"customers": {"acme": {"thresholds": list(range(-1, -11, -1))}}},
@@ -140,6 +143,11 @@ def test_values_that_cannot_be_are_refused_at_once(app: Celery, settings: dict[s
     with pytest.raises(InvalidSetting):
         FairPriorities(app, LEDGER, **settings)
     assert "send_task" not in vars(app), "the application is left as it was"
+
+
+def test_only_an_application_will_do() -> None:
+    with pytest.raises(InvalidSetting, match="got a str"):
+        FairPriorities("app", LEDGER)
 
 
 @pytest.fixture

@@ -146,7 +146,7 @@ def test_a_server_that_freezes_is_not_waited_for(kind: str) -> None:
         with suppress(LedgerDown):  # a busy machine
             connected.check("acme", 1500)
         server.freeze()
-        for ledger in (connected, connected, open_ledger(server.url, timeout=0.2)):
+        for ledger in (connected, open_ledger(server.url, timeout=0.2)):
             with pytest.raises(LedgerDown):
                 ledger.check("acme", 1500)
         server.thaw()

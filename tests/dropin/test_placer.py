@@ -39,7 +39,7 @@ def test_one_warning_then_a_pause_that_grows_then_it_counts_again(
             assert placer.place("acme") == Placement(4, None)
         (said,) = warnings(caplog)
         assert "cannot be reached: Redis: " in said
-        assert "priority 4" in said
+        assert "Connection refused. Until it answers, tasks are sent with priority 4" in said
         server.start()
         clock.now = 0.9
         assert placer.place("acme") == Placement(4, None), "it is not asked at every task"

@@ -88,6 +88,24 @@ def test_celerys_own_tools_see_the_workers(tmp_path: Path, broker: Server) -> No
         assert "fairlead.claim_next" in told.stdout, told.stdout + told.stderr
 
 
+def test_the_doctor_looks_at_the_broker(tmp_path: Path) -> None:
+    with servers.redis() as broker:
+        environment = os.environ | {"FAIRLEAD_BROKER": broker.url, "FAIRLEAD_ENGINE": "celery"}
+        command = [sys.executable, "-m", "fairlead", "doctor", "--data", str(tmp_path)]
+        Fairlead(tmp_path).close()
+
+        def doctor() -> subprocess.CompletedProcess[str]:
+            return subprocess.run(
+                command, env=environment, capture_output=True, text=True, check=False
+            )
+
+        assert "the broker answers; 0 messages" in doctor().stdout
+        broker.kill()
+        told = doctor()
+        assert told.returncode == 1
+        assert "broker cannot be reached" in told.stdout
+
+
 def test_the_engine_works_on_a_data_folder_too(tmp_path: Path, broker: Server) -> None:
     environment = os.environ | {"FAIRLEAD_BROKER": broker.url, "FAIRLEAD_ENGINE": "celery"}
     with Fairlead(tmp_path / "data") as fairlead:
@@ -168,6 +186,9 @@ class Recorder:
             raise BrokerUnreachable("no broker; start it")
         self.asked.append(number)
         return number
+
+    def messages(self) -> int:
+        return 0
 
     def close(self) -> None:
         pass

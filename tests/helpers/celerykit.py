@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import redis
 from celery import Celery, Task
-from servers import DIES_WITH_US, Output
+from servers import DIES_WITH_US, Output, descendants
 
 from fairlead.celery import FairPriorities
 
@@ -146,12 +147,12 @@ def run(
     try:
         yield process, output
     finally:
-        process.terminate()
-        try:
-            process.wait(LONGEST_WAIT / 8)
-        except subprocess.TimeoutExpired:  # how fast a worker ends is not what is tested
-            process.kill()
-            process.wait()
+        # A worker that is asked to end between a task's end and the note of it waits for half a
+        # minute, and how workers end is not what is tested.
+        for each in [process.pid, *descendants(process.pid)] if process.poll() is None else []:
+            with suppress(ProcessLookupError):
+                os.kill(each, signal.SIGKILL)
+        process.wait()
 
 
 def __getattr__(name: str) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import pwd
+import random
 import shutil
 import signal
 import socket
@@ -80,26 +81,22 @@ class Server:
             *fast,
         ]
         program = [str(self._binaries / "postgres"), "-D", str(self.folder / "data")]
-        with (self.folder / "log").open("ab") as log:
-            self._process = subprocess.Popen(
-                [*_as_the_server(), *program, *(word for each in options for word in ("-c", each))],
-                stdout=subprocess.DEVNULL,
-                stderr=log,
-            )
-        self._wait_until_it_answers()
-
-    def _wait_until_it_answers(self) -> None:
+        words = [*_as_the_server(), *program, *(w for each in options for w in ("-c", each))]
         end = time.monotonic() + 60
-        while True:
-            try:
+        while not self._is_started(words):  # what is left of one that was killed is in its way
+            assert time.monotonic() < end, (self.folder / "log").read_text()
+            time.sleep(0.1)
+
+    def _is_started(self, words: list[str]) -> bool:
+        """Start it; False: it ended again."""
+        with (self.folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=log)
+        while self._process.poll() is None:
+            with suppress(psycopg.OperationalError):
                 self.as_superuser().close()
-            except psycopg.OperationalError:
-                assert self._process is not None
-                assert self._process.poll() is None, (self.folder / "log").read_text()
-                assert time.monotonic() < end, (self.folder / "log").read_text()
-                time.sleep(0.02)
-            else:
-                return
+                return True
+            time.sleep(0.02)
+        return False
 
     def stop(self, how: signal.Signals = signal.SIGINT) -> None:
         """End it: SIGINT in order, SIGQUIT or SIGKILL without."""
@@ -153,9 +150,12 @@ def _give_to_the_server(path: Path) -> None:
 
 
 def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
+    """A port below those that the system gives to whoever connects: it stays free for a restart."""
+    while True:
+        port = random.randint(12_000, 30_000)
+        with socket.socket() as one, suppress(OSError):
+            one.bind(("127.0.0.1", port))
+            return port
 
 
 @cache
@@ -213,3 +213,19 @@ def _schema(folder: Path) -> str:
     if named.exists():
         return named.read_text()
     return f"s{sha256(bytes(folder)).hexdigest()[:16]}"
+
+
+@contextmanager
+def frail_server() -> Iterator[Server]:
+    """A server of one's own that may be killed, and forgets nothing.
+
+    Its folder is not one of pytest's, which are closed to the other user that it runs as.
+    """
+    need_postgres()
+    folder = Path(tempfile.mkdtemp(prefix="fairlead-postgres-"))
+    server = Server(folder, durable=True)
+    try:
+        yield server
+    finally:
+        server.stop(signal.SIGQUIT)
+        shutil.rmtree(folder, ignore_errors=True)

@@ -78,7 +78,7 @@ STORES: dict[str, StoreFactory] = {"sqlite": sqlite_store, "postgres": postgres_
 
 def histories(factory: StoreFactory, number: int) -> int:
     """How many random histories to live through: where each step is a journey, fewer."""
-    return number // 8 if factory is postgres_store else number
+    return number // 10 if factory is postgres_store else number
 
 
 @contextmanager
@@ -148,3 +148,19 @@ def ids(things: list[Document] | list[Claim]) -> list[str]:
 
 def customers_of(claims: list[Claim]) -> list[str]:
     return [claim.customer for claim in claims]
+
+
+def busy_day(store: Store, clock: Clock) -> None:
+    """Every kind of step that submitting, claiming and settling can take."""
+    submit(store, "customer 1", 2, key="k", fingerprint="f")
+    submit(store, "customer 1", 2, key="k", fingerprint="f")
+    submit_one(store, "new customer", urgent=True)
+    for outcome in (DONE, DAMAGED, CRASHED):
+        store.finish(must_claim(store), outcome)
+    store.release([must_claim(store)])
+    held = must_claim(store)
+    store.renew([held])
+    store.lost([held])
+    clock.advance(LEASE + 6)
+    for _ in range(4):  # a rescue, a retry, and the lane
+        must_claim(store)

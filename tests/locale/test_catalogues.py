@@ -11,15 +11,29 @@ from string import Formatter
 import pytest
 
 import fairlead
+from fairlead.api.dashboard import words
+from fairlead.api.dashboard.page import environment
+from fairlead.core.explain import Plural
 from fairlead.core.failures import SENTENCES
 from fairlead.locale import LANGUAGES
+from fairlead.locale import texts as spoken
 from fairlead.locale.catalogue import Entry, catalogue, entries
 from fairlead.locale.formats import FORMATS
-from fairlead.locale.texts import errors, plurals, sentences
+from fairlead.locale.texts import errors
 from fairlead.stores.sql.claims import WORKER_LOST
 from fairlead.work.results import AGAIN, FINAL
 
 HOUSE = Path(fairlead.__file__).parent
+
+
+def sentences() -> set[str]:
+    """All texts of one form, wherever they are said."""
+    return spoken.sentences() | words.sentences(environment())
+
+
+def plurals() -> set[Plural]:
+    """All texts that depend on a number."""
+    return spoken.plurals() | words.plurals(environment())
 
 
 def placeholders(text: str) -> set[str]:

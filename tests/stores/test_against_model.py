@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from storekit import StoreFactory, histories, sqlite_store
+from storekit import StoreFactory, histories, postgres_store, sqlite_store
 from storemachine import check_against_model
 
 from fairlead.core.classic import ClassicPolicy, Counter
@@ -16,6 +16,11 @@ from fairlead.stores.sql.queries import statements
 def test_a_store_agrees_with_the_model(store_factory: StoreFactory) -> None:
     number = histories(store_factory, 120)
     check_against_model(store_factory, max_examples=number, stateful_step_count=50)
+
+
+@pytest.mark.faults
+def test_the_store_on_a_server_agrees_with_the_model_in_many_histories() -> None:
+    check_against_model(postgres_store, max_examples=120, stateful_step_count=50)
 
 
 Mutation = Callable[[pytest.MonkeyPatch], None]
@@ -64,7 +69,7 @@ WRONG = {
     "a release costs an attempt": changed_sql(
         "requeue_document", "attempts = attempts - ?2", "attempts = attempts - 0 * ?2"
     ),
-    "urgent documents wait": changed_sql("ahead_of_customer", "ahead IS NOT NULL", "ahead = 1"),
+    "urgent documents wait": changed_sql("first_in_line", "ahead IS NOT NULL", "ahead = 1"),
     "a jumper leaves its place to nobody": changed_sql(
         "give_slot", "slot_rank = ?, slot_seq = ?", "slot_rank = ? + 0 * slot_rank, ahead = ?"
     ),

@@ -109,3 +109,17 @@ def test_the_version_changes_with_every_commit(store: Store) -> None:
     seen.add(store.version())
     assert len(seen) == 3
     assert store.version() in seen
+
+
+def test_the_life_of_one_document_is_told_alone(store: Store) -> None:
+    first, second = submit_one(store, "acme"), submit_one(store, "acme")
+    claim = must_claim(store)
+    assert claim.id == first.id
+    store.finish(claim, DONE)
+    store.cancel(second.id, by="key")
+    kinds = [each.kind for each in store.events_of(first.id)]
+    assert kinds == [EventKind.SUBMITTED, EventKind.CLAIMED, EventKind.DONE]
+    assert [each.actor for each in store.events_of(second.id)] == [None, "key"]
+    store.delete(first.id)
+    assert [each.kind for each in store.events_of(first.id)] == [*kinds, EventKind.DELETED]
+    assert store.events_of("no such id") == []

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from storekit import DONE, ids, must_claim, submit
+from storekit import DONE, ids, must_claim, new_document, submit
 
+from fairlead.core.documents import Submission
 from fairlead.core.states import State
 from fairlead.ports import Store
 
@@ -50,3 +51,14 @@ def test_known_documents_are_those_that_were_accepted(store: Store) -> None:
     documents = submit(store, "acme", 3)
     assert store.known_documents([*ids(documents), "no such id"]) == set(ids(documents))
     assert store.known_documents([]) == set()
+
+
+def test_lists_can_be_narrowed_by_a_part_of_the_name(store: Store) -> None:
+    names = ["Invoice 1.pdf", "letter.txt", "INVOICE_2.pdf", "100%.txt"]
+    documents = tuple(new_document()._replace(name=each) for each in names)
+    found = {each.name: each.id for each in store.submit(Submission("acme", documents))}
+    wanted = [found["INVOICE_2.pdf"], found["Invoice 1.pdf"]]
+    assert ids(store.documents(name="invoice")) == wanted
+    assert ids(store.documents(name="0%")) == [found["100%.txt"]]
+    assert ids(store.documents(name="_2")) == [found["INVOICE_2.pdf"]]
+    assert store.documents(name="invoice", customer="globex") == []

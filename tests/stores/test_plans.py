@@ -10,17 +10,15 @@ from typing import Any
 import apsw
 import pytest
 from storekit import (
-    CRASHED,
-    DAMAGED,
     DONE,
     LEASE,
     Clock,
     RulesInForce,
+    busy_day,
     fast_folder,
     must_claim,
     new_document,
     submit,
-    submit_one,
 )
 
 from fairlead.core.documents import Submission
@@ -63,20 +61,9 @@ def large(request: pytest.FixtureRequest) -> Iterator[SqliteStore]:
         yield store
 
 
-def busy_day(store: SqliteStore) -> None:
-    """Every kind of step that submitting, claiming and settling can take."""
-    submit(store, "customer 1", 2, key="k", fingerprint="f")
-    submit(store, "customer 1", 2, key="k", fingerprint="f")
-    submit_one(store, "new customer", urgent=True)
-    for outcome in (DONE, DAMAGED, CRASHED):
-        store.finish(must_claim(store), outcome)
-    store.release([must_claim(store)])
-    held = must_claim(store)
-    store.renew([held])
-    store.lost([held])
-    store._clock.advance(LEASE + 6)  # type: ignore[attr-defined]  # the tests' clock
-    for _ in range(4):  # a rescue, a retry, and the lane
-        must_claim(store)
+def a_day(store: SqliteStore) -> None:
+    assert isinstance(store._clock, Clock)
+    busy_day(store, store._clock)
 
 
 def plans_of(store: SqliteStore, action: Callable[[SqliteStore], None]) -> dict[str, list[str]]:
@@ -101,7 +88,7 @@ def plan(connection: apsw.Connection, sql: str, bindings: Any = None) -> list[st
 
 
 def test_no_statement_of_claim_settle_and_submit_grows(large: SqliteStore) -> None:
-    plans = plans_of(large, busy_day)
+    plans = plans_of(large, a_day)
     growing = {sql: lines for sql, lines in plans.items() if any(map(GROWS.search, lines))}
     assert growing == {}
     assert len(plans) >= 25, "the day was not busy enough to show all statements"
@@ -200,6 +187,6 @@ def test_resuming_takes_the_same_steps_with_few_and_many() -> None:
 
 def test_the_database_uses_every_index_it_keeps(large: SqliteStore) -> None:
     """An index that nothing uses would cost every submission."""
-    used = " ".join(line for lines in plans_of(large, busy_day).values() for line in lines)
+    used = " ".join(line for lines in plans_of(large, a_day).values() for line in lines)
     for index in ("line", "lane", "queue", "arrivals", "ahead", "leases", "retries"):
         assert re.search(rf"INDEX {index}\b", used), index

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from queue import Queue
+from typing import Any
 
 import postgreskit
 import psycopg
@@ -16,6 +18,7 @@ from storekit import (
     DONE,
     Clock,
     RulesInForce,
+    busy_day,
     must_claim,
     new_document,
     postgres_store,
@@ -36,6 +39,8 @@ from fairlead.errors import (
 )
 from fairlead.stores.postgres import PostgresStore
 from fairlead.stores.postgres.dialect import migrations, repeated, translated
+from fairlead.stores.postgres.session import Session
+from fairlead.stores.sql.queries import statements
 
 TABLES_OF_CUSTOMERS = (
     *("customers", "accounts", "documents", "idempotency", "events", "webhooks", "deliveries"),
@@ -44,9 +49,9 @@ TABLES_OF_CUSTOMERS = (
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[PostgresStore]:
+def store(tmp_path: Path, clock: Clock) -> Iterator[PostgresStore]:
     with postgreskit.lent(tmp_path):
-        store = postgres_store(tmp_path, RulesInForce(), Clock())
+        store = postgres_store(tmp_path, RulesInForce(), clock)
         assert isinstance(store, PostgresStore)
         yield store
         store.close()
@@ -266,15 +271,10 @@ def test_an_address_that_is_none_is_said_so(url: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def frail(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def frail() -> Iterator[Server]:
     """A server that is killed now and then, and forgets nothing."""
-    postgreskit.need_postgres()
-    folder = tmp_path_factory.mktemp("frail")
-    for each in (folder, *folder.parents[:2]):
-        each.chmod(0o755)
-    server = Server(folder, durable=True)
-    yield server
-    server.stop(signal.SIGQUIT)
+    with postgreskit.frail_server() as server:
+        yield server
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
@@ -342,3 +342,39 @@ def test_statements_are_translated() -> None:
     )
     assert repeated("UPDATE t SET a = ?", 2) is None
     assert translated("UPDATE t SET a = ?2, b = ?1 + ?2") == "UPDATE t SET a = $2, b = $1 + $2"
+
+
+GROWS = re.compile(r"Seq Scan on (documents|customers|accounts|events|deliveries)|Sort ")
+
+
+def plan(connection: Session, statement: str, values: Sequence[Any]) -> str:
+    """How a prepared statement would be run, whatever its values are."""
+    found = connection.execute("EXPLAIN " + translated(statement), values).fetchall()
+    return "\n".join(row[0] for row in found)
+
+
+def test_no_statement_of_claim_settle_and_submit_grows(
+    store: PostgresStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(40):
+        submit(store, f"customer {number}", 50, urgent=number % 9 == 0)
+    seen: dict[str, Sequence[Any]] = {}
+    execute = Session.execute
+
+    def note(self: Session, statement: str, values: Sequence[Any] = (), /) -> Any:
+        if statement in statements().values():
+            seen[statement] = values
+        return execute(self, statement, values)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Session, "execute", note)
+        busy_day(store, clock)
+    told = store._writer.run(
+        lambda connection: {each: plan(connection, each, seen[each]) for each in seen}  # type: ignore[arg-type]
+    )
+    assert {each: lines for each, lines in told.items() if GROWS.search(lines)} == {}
+    assert len(told) >= 20, "the day was not busy enough to show all statements"
+    watched = store._writer.run(
+        lambda connection: plan(connection, "SELECT * FROM documents ORDER BY sha256", ())  # type: ignore[arg-type]
+    )
+    assert GROWS.search(watched)

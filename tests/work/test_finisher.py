@@ -11,12 +11,13 @@ import apsw
 import pytest
 
 from fairlead import Fairlead
-from fairlead.core.documents import Claim, Failed
+from fairlead.core.documents import Claim, Failed, Outcome, Saved
 from fairlead.core.states import State
-from fairlead.errors import DamagedData, DiskFull
+from fairlead.errors import DamagedData, DiskFull, StoreUnreachable
 from fairlead.files.local import LocalFiles
 from fairlead.ports import Opener, Stored
 from fairlead.work import finisher as module
+from fairlead.work.extract.base import Part
 from fairlead.work.finisher import Finisher
 from fairlead.work.results import Extraction
 
@@ -136,3 +137,51 @@ def test_leases_of_results_on_the_way_are_still_to_be_renewed(
     assert finisher.held() == []
     assert not finisher.is_behind()
     assert fairlead.totals().processing == 0
+
+
+def test_a_result_whose_saving_was_not_heard_of_keeps_its_files(
+    fairlead: Fairlead, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The connection breaks after the commit; the second try is told that it came too late."""
+    save, answers = fairlead.store.finish_all, []
+
+    def save_and_break_once(outcomes: Sequence[tuple[Claim, Outcome]]) -> list[Saved]:
+        answers.append(save(outcomes))
+        if len(answers) == 1:
+            raise StoreUnreachable("the line broke")
+        return answers[-1]
+
+    monkeypatch.setattr(fairlead.store, "finish_all", save_and_break_once)
+    is_saved = Event()
+    finisher = Finisher(fairlead.store, fairlead._files, fairlead._texts, is_saved.set)
+    (claim,) = claims(fairlead, 1)
+    part = Part("inner.txt", b"inside")
+    finisher.add(claim, Extraction("text", LONG, {}, parts=(part,)), 0.1)
+    is_saved.wait()
+    finisher.close()
+    assert answers == [[Saved.SAVED], [Saved.STALE]]
+    assert finisher.error is None
+    assert fairlead.text(claim.id) == LONG
+    (inner,) = fairlead.documents(parent=claim.id)
+    assert fairlead.content(inner.id) == b"inside"
+    files = [path.name for path in fairlead.folder.files.rglob("*") if path.is_file()]
+    assert sorted(files) == sorted([claim.id, inner.id])  # and none of the second try
+
+
+def test_a_store_that_stays_away_is_an_error_when_it_has_to_end(
+    fairlead: Fairlead, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    was_tried = Event()
+
+    def away(_: object) -> list[Saved]:
+        was_tried.set()
+        raise StoreUnreachable("nobody is there")
+
+    monkeypatch.setattr(fairlead.store, "finish_all", away)
+    finisher = Finisher(fairlead.store, fairlead._files, fairlead._texts, lambda: None)
+    (claim,) = claims(fairlead, 1)
+    finisher.add(claim, Failed("damaged", "It is damaged."), 0.5)
+    was_tried.wait()
+    finisher.close()
+    assert isinstance(finisher.error, StoreUnreachable)
+    assert finisher.held() == [claim]

@@ -137,7 +137,7 @@ async def revoke(request: Request, name: str, key_id: str) -> Response:
     office = office_of(request)
     caller = await office.door.operator(request)
     await office.ask(_revoke, office, name, key_id, caller.key_id)
-    office.door.forget()
+    office.door.revoked(key_id)
     return Response(status_code=204)
 
 

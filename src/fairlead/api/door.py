@@ -107,10 +107,8 @@ class Door:
 
     async def _holder(self, request: Request) -> Caller:
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
-        key = given.strip()
-        id_ = id_of(key) if scheme.lower() == "bearer" else None
-        known = None if id_ is None else await self._find(id_)
-        if known is None or not matches(key, known.sha256) or known.is_revoked:
+        known = await self._valid(given.strip()) if scheme.lower() == "bearer" else None
+        if known is None:
             raise Problem(
                 "unauthorised",
                 Words(
@@ -118,6 +116,14 @@ class Door:
                 ),
             )
         return Caller(known.id, known.customer)
+
+    async def _valid(self, key: str) -> Key | None:
+        """What is known of a key that opens something."""
+        id_ = id_of(key)
+        known = None if id_ is None else await self._find(id_)
+        if known is None or not matches(key, known.sha256) or known.is_revoked:
+            return None
+        return known
 
     async def _find(self, id_: str) -> Key | None:
         if id_ in self._known:
@@ -136,10 +142,13 @@ class Door:
         if event.kind is EventKind.CUSTOMER_SET:
             self.forget()
         if event.kind is EventKind.KEY_REVOKED:
-            self.forget()
-            gone = event.data.get("key")
-            kept = {name: each for name, each in self._sessions.items() if each[0].key_id != gone}
-            self._sessions = kept
+            self.revoked(str(event.data.get("key")))
+
+    def revoked(self, key_id: str) -> None:
+        """Look at all keys again, and end the sessions of this one."""
+        self.forget()
+        kept = {name: each for name, each in self._sessions.items() if each[0].key_id != key_id}
+        self._sessions = kept
 
     def forget(self) -> None:
         """Look at all keys and limits again."""
@@ -160,9 +169,21 @@ class Door:
                 ),
             )
         _, key = await self._office.ask(self._office.fairlead.operator_key)
+        return self._begin(Caller(key.id, None))
+
+    async def login_with_key(self, key: str) -> str | None:
+        """The cookie of a new session for who holds this key; None: it opens nothing."""
+        known = await self._valid(key.strip())
+        return None if known is None else self._begin(Caller(known.id, known.customer))
+
+    def logout(self, session: str) -> None:
+        """End a session; one that is not there stays so."""
+        self._sessions.pop(session, None)
+
+    def _begin(self, caller: Caller) -> str:
         session = secrets.token_urlsafe(32)
         self._sessions = {k: v for k, v in self._sessions.items() if v[1] > time.time()}
-        self._sessions[session] = (Caller(key.id, None), time.time() + SESSION_SECONDS)
+        self._sessions[session] = (caller, time.time() + SESSION_SECONDS)
         return session
 
     def _session(self, request: Request) -> Caller | None:
@@ -171,14 +192,14 @@ class Door:
         caller, until = self._sessions.get(request.cookies.get(COOKIE, ""), (None, 0.0))
         if caller is None or until < time.time():
             return None
-        if request.method not in _SAFE and not _is_own_page(request):
+        if request.method not in _SAFE and not is_own_page(request):
             raise Problem(
                 "forbidden", Words("another site may not decide in the name of a session")
             )
         return caller
 
 
-def _is_own_page(request: Request) -> bool:
+def is_own_page(request: Request) -> bool:
     """Whether a page of ours sent this: the browser says so, and pages cannot change it."""
     site = request.headers.get("sec-fetch-site")
     if site is not None:

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import AsyncIterator
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
 
 from fairlead.api import schemas
 from fairlead.api.hub import PORTION, Stream, Told
 from fairlead.api.office import Office, office_of
 from fairlead.api.problems import Problem
+from fairlead.api.sse import PING_SECONDS, SseStream
 from fairlead.errors import Words
 
-PING_SECONDS = 15.0
-SLOW_SECONDS = 30.0
-"""How long a reader may let its line be full before the connection is closed."""
 _NEWEST = 2**62
 
 router = APIRouter(prefix="/v1", tags=["events"])
@@ -62,45 +58,27 @@ def _last_event(given: str | None) -> int | None:
     return int(given)
 
 
-class EventStream(Response):
+class EventStream(SseStream):
     """Sends events until the reader goes, is too slow, or the server stops."""
 
-    media_type = "text/event-stream"
+    _stream: Stream | None = None
 
     def __init__(
         self, office: Office, customer: str | None, after: int | None, *, is_operator: bool
     ) -> None:
-        super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
-        del self.headers["content-length"]
+        super().__init__(office.metrics.streams)
         self._office = office
         self._customer = customer
         self._after = after
         self._is_operator = is_operator
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
-        """Send the stream."""
-        hub = self._office.hub
-        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-        watch = asyncio.ensure_future(_gone(receive))
-        self._office.metrics.streams.inc()
-        try:
-            async for content in self._contents():
-                if watch.done():
-                    break
-                async with asyncio.timeout(SLOW_SECONDS):
-                    await send({"type": "http.response.body", "body": content, "more_body": True})
-            await send({"type": "http.response.body", "body": b""})
-        except TimeoutError:
-            return  # its line was full for too long; the server closes the connection
-        finally:
-            watch.cancel()
-            self._office.metrics.streams.dec()
-            if self._stream is not None:
-                hub.unsubscribe(self._stream)
+    def closed(self) -> None:
+        """Forget the reader."""
+        if self._stream is not None:
+            self._office.hub.unsubscribe(self._stream)
 
-    _stream: Stream | None = None
-
-    async def _contents(self) -> AsyncIterator[bytes]:
+    async def contents(self) -> AsyncIterator[bytes]:
+        """History first where it was asked for, then what happens."""
         hub, last = self._office.hub, self._after
         yield b"retry: 1000\n\n"
         if last is not None:
@@ -136,11 +114,6 @@ class EventStream(Response):
             if len(found) < PORTION:
                 return
             after = found[-1].seq
-
-
-async def _gone(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
 
 
 def _end(reason: str) -> bytes:

@@ -1,14 +1,13 @@
-"""/livez, /readyz, /metrics and /login."""
+"""/livez, /readyz and /metrics."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import APIRouter, Query, Request
-from starlette.responses import JSONResponse, RedirectResponse, Response
+from fastapi import APIRouter, Request
+from starlette.responses import JSONResponse, Response
 
 from fairlead.api import schemas
-from fairlead.api.door import COOKIE, SESSION_SECONDS
 from fairlead.api.office import office_of
 from fairlead.api.problems import Problem
 from fairlead.errors import Words
@@ -49,14 +48,3 @@ async def metrics(request: Request) -> Response:
         await office.ask(office.metrics.text),
         media_type="text/plain; version=0.0.4; charset=utf-8",
     )
-
-
-@router.get("/login", include_in_schema=False)
-async def login(request: Request, token: Annotated[str, Query(max_length=200)]) -> Response:
-    """Begin an operator's session in a browser, by the link that the server printed."""
-    session = await office_of(request).door.login(token)
-    answer = RedirectResponse("/docs", 303, {"Referrer-Policy": "no-referrer"})
-    answer.set_cookie(
-        COOKIE, session, max_age=SESSION_SECONDS, httponly=True, samesite="strict", path="/"
-    )
-    return answer

@@ -15,6 +15,7 @@ from starlette.types import ASGIApp
 
 import fairlead
 from fairlead.api import customers, documents, events, health, keys, schemas, webhooks
+from fairlead.api.dashboard import routes as dashboard
 from fairlead.api.guard import Guard, problem_handler
 from fairlead.api.office import Office
 from fairlead.api.problems import Problem
@@ -27,6 +28,7 @@ ROUTERS = (
     keys.router,
     webhooks.router,
     health.router,
+    *dashboard.ROUTERS,
 )
 """What is served. More comes by adding a router here."""
 

@@ -12,6 +12,7 @@ from typing import ParamSpec, TypeVar
 from starlette.requests import HTTPConnection
 
 from fairlead.api.acceptor import Acceptor
+from fairlead.api.dashboard.board import Board
 from fairlead.api.door import ASKED_BY, Door
 from fairlead.api.hub import Hub
 from fairlead.api.limits import Limiter
@@ -40,6 +41,7 @@ class Office:
         self.limiter = Limiter()
         self.acceptor = Acceptor(self.fairlead)
         self.door = Door(self)
+        self.board = Board(self.fairlead)
 
     async def ask(self, call: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
         """Run what may wait in a thread; for a customer, without a sight of others' things."""
@@ -57,10 +59,18 @@ class Office:
         """Begin to watch what happens."""
         self.hub.listen(self.metrics.hear)
         self.hub.listen(self.door.hear)
+        self.hub.listen(self.board.hear)
         self.hub.open()
+        self.board.open(self.ask, self.hub.seen)
+
+    def end_all(self) -> None:
+        """Let nobody wait any longer: the server is about to stop."""
+        self.hub.end_all()
+        self.board.end_all()
 
     def close(self) -> None:
         """Let go of everything."""
+        self.board.close()
         self.hub.close()
         self.acceptor.close()
         self._pool.shutdown(cancel_futures=True)

@@ -151,7 +151,7 @@ class _Serving:
         self._stop()
 
     def _stop(self) -> None:
-        self._office.hub.end_all()
+        self._office.end_all()
         self._server.should_exit = True
 
     def _worker_ended(self) -> None:

@@ -66,6 +66,7 @@ class FairPriorities:
         name: str = "default",
         timeout: float = 0.5,
     ) -> None:
+        _check(app, customer_from)
         rules = Rules(reset_interval, thresholds, customers)
         self._others = None if others is None else check_priority("others", others)
         self._customer_from = customer_from
@@ -200,6 +201,16 @@ class FairPriorities:
         if url not in self._brokers:
             self._brokers[url] = broker_of(self.app.connection_for_write())
         return self._brokers[url]
+
+
+def _check(app: object, customer_from: object) -> None:
+    if not isinstance(app, Celery):
+        raise InvalidSetting(f"app must be a Celery application; got a {type(app).__name__}")
+    if not (customer_from is None or isinstance(customer_from, str) or callable(customer_from)):
+        raise InvalidSetting(
+            "customer_from must be the name of an argument or a function; got a "
+            f"{type(customer_from).__name__}"
+        )
 
 
 def _argument(task: Any, name: str, args: Sequence[Any]) -> object:

@@ -22,7 +22,7 @@ from fairlead.cli.common import (
     no_url_option,
     print_json,
 )
-from fairlead.errors import FairleadError
+from fairlead.errors import BrokerUnreachable, FairleadError
 from fairlead.settings import without_secrets
 from fairlead.work import locks
 from fairlead.work.liveness import is_known_dead
@@ -72,7 +72,9 @@ def _data(data: Path) -> Iterator[Finding]:
     try:
         with existing(data) as fairlead:
             yield from _store(fairlead)
-            yield from _work(fairlead)
+            is_local = fairlead.settings.engine == "local"
+            yield from (_work if is_local else _broker)(fairlead)
+            yield from _dead(fairlead)
             yield from _fairness(fairlead)
             yield from _room(fairlead)
     except FairleadError as error:
@@ -103,6 +105,20 @@ def _work(fairlead: Fairlead) -> Iterator[Finding]:
         yield Finding("warning", "documents wait and no worker runs; start one: fairlead worker")
     else:
         yield Finding("ok", "no worker runs, and nothing waits")
+
+
+def _broker(fairlead: Fairlead) -> Iterator[Finding]:
+    bell = fairlead.bell()
+    try:
+        number = bell.messages()
+        yield Finding("ok", f"the broker answers; {number:,} messages wait for Celery's workers")
+    except BrokerUnreachable as error:
+        yield Finding("problem", str(error))
+    finally:
+        bell.close()
+
+
+def _dead(fairlead: Fairlead) -> Iterator[Finding]:
     dead = [each for each in fairlead.store.lease_holders() if is_known_dead(each)]
     if dead:
         yield Finding(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -82,4 +83,5 @@ def _greet(fairlead: Fairlead, listener: socket.socket, office: Office) -> None:
 
 
 def _say_stopping() -> None:
-    os.write(2, b"fairlead: finishing what runs; once more to stop at once\n")
+    with suppress(OSError):  # whoever read it may be gone; that must not keep us from stopping
+        os.write(2, b"fairlead: finishing what runs; once more to stop at once\n")

@@ -33,7 +33,7 @@ from fairlead.work.nursery import Nursery
 from fairlead.work.sandbox import ChildDied, Job
 
 WATCH_SECONDS = 0.25
-"""How often it looks whether a document at work was cancelled."""
+"""How often it looks whether a document at work was cancelled, or leases are to be renewed."""
 LOOK_AGAIN_SECONDS = 1.0
 """How often it looks for due retries, ended leases and dead workers."""
 MOST_DEATHS_AT_START = 5
@@ -314,13 +314,14 @@ class LocalEngine:
 
     def _keep_leases(self) -> None:
         """Say who is here, renew all at hand, and let go of what was cancelled or taken away."""
+        if not self._is_time_to_watch(WATCH_SECONDS):
+            return
         if self._is_time_to_renew(self._lease() / 3):
             self._store.attend(self._seats[0].name, self._workers)
             held = [*self._at_hand(), *self._finisher.held()]
             self._let_go(self._store.renew(held) if held else [])
-        elif self._is_time_to_watch(WATCH_SECONDS):
-            held = self._at_hand()
-            self._let_go(self._store.lost(held) if held else [])
+        elif held := self._at_hand():
+            self._let_go(self._store.lost(held))
 
     def _at_hand(self) -> list[Claim]:
         """Claims at work, and those not begun."""

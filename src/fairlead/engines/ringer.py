@@ -37,6 +37,10 @@ class Rings(Protocol):
         """
         ...
 
+    def messages(self) -> int:
+        """How many messages wait; raises as well."""
+        ...
+
     def close(self) -> None:
         """Hang up."""
         ...

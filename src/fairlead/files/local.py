@@ -114,7 +114,7 @@ class LocalFiles:
         """Where the file of this key lies."""
         if not KEY.fullmatch(key):
             raise ValueError(f"not a key: {key!r}")
-        return self._root / key[:_FOLDER_LETTERS] / key
+        return Path(f"{self._root}/{key[:_FOLDER_LETTERS]}/{key}")  # quicker than with two slashes
 
     def read(self, key: str, sha256: str) -> bytes:
         """The file's bytes, after a check of its SHA-256."""

@@ -46,9 +46,12 @@ def open_ledger(url: str, *, name: str = "default", timeout: float = 0.5) -> Led
     """The ledger at this address. It is connected to at the first check, not now.
 
     Raises:
-        InvalidSetting: the address is none that a ledger has.
+        InvalidSetting: the address is none that a ledger has, or the timeout none at all.
         MissingExtra: the library for this kind of ledger is not installed.
     """
+    seconds: object = timeout
+    if not isinstance(seconds, int | float) or not 0 < seconds < 3600:
+        raise InvalidSetting(f"timeout must be a number of seconds above 0; got {timeout!r}")
     module = _MODULES.get(_scheme(url))
     if module is None:
         raise InvalidSetting(

@@ -86,7 +86,7 @@ class _Outage:
             LOGGER.warning(
                 "the ledger of fair priorities cannot be reached: %s. Until it answers, tasks are "
                 "sent with priority %d, without being counted.",
-                str(error).strip(),
+                " ".join(str(error).split()).rstrip("."),
                 self._fallback,
             )
 

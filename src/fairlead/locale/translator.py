@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, tzinfo
 from functools import cache
 
@@ -36,7 +36,7 @@ class Translator:
         params = dict(reason.params)
         if reason.code == "failed" and self.language != DEFAULT:
             params["detail"] = self.failure(params["error"])
-        shown = {name: self._shown(value) for name, value in params.items()}
+        shown = self._all_shown(params)
         for name, plural in PHRASES.items():
             if plural.by in params:
                 shown[name] = self._counted(plural, params[plural.by]).format(**shown)
@@ -57,8 +57,7 @@ class Translator:
         params = dict(text.params)
         if "detail" in params and self.language != DEFAULT:  # a failure has sentences of its own
             params["detail"] = self.failure(params["error"]).rstrip(".")
-        shown = {name: self._shown(value) for name, value in params.items()}
-        return self._said(text.template).format(**shown)
+        return self._said(text.template).format(**self._all_shown(params))
 
     def forecast(self, forecast: Forecast, now: float) -> str:
         """When a document is expected to start, as a sentence."""
@@ -77,12 +76,26 @@ class Translator:
         named = ", ".join(f"{name} ({self.number(number)})" for name, number in most)
         return self._said(MOST_AHEAD).format(most=named)
 
+    def text(self, text: str, **params: object) -> str:
+        """A text of a screen, with what belongs into it."""
+        said = self._said(text)
+        return said.format(**self._all_shown(params)) if params else said
+
+    def count(self, one: str, other: str, number: int, **params: object) -> str:
+        """A text of a screen that depends on a number, which stands in it as `{number}`."""
+        form = self._counted(Plural("number", one, other), number)
+        return form.format(**self._all_shown(params | {"number": number}))
+
     def number(self, value: float) -> str:
         """A number with its thousands apart, and a real minus sign."""
         form = self._format
         plain = f"{abs(value):,}" if abs(value) >= form.least_grouped else f"{abs(value)}"
         marks = str.maketrans({",": form.group, ".": form.decimal})
         return ("−" if value < 0 else "") + plain.translate(marks)
+
+    def amount(self, value: float) -> str:
+        """As `number`, without a decimal mark where nothing follows it."""
+        return self.number(int(value) if float(value).is_integer() else value)
 
     def duration(self, seconds: float) -> str:
         """A length of time in whole words, such as 3 minutes."""
@@ -97,10 +110,27 @@ class Translator:
                 return f"{self.number(round(seconds / size))} {symbol}"
         return f"{self.number(round(seconds))} s"
 
+    def span(self, seconds: float) -> str:
+        """As `short_duration`, more exact where it is shorter than ten seconds."""
+        if 0 < seconds < 0.1:
+            return f"{self.number(max(1, round(1000 * seconds)))} ms"
+        tenths = round(max(0.0, seconds), 1)
+        return f"{self.number(tenths)} s" if 0 < tenths < 10 else self.short_duration(tenths)
+
     def moment(self, seconds: float, zone: tzinfo = UTC) -> str:
         """A time, with the name of its zone."""
         found = datetime.fromtimestamp(seconds, zone)
         return f"{found.strftime(self._format.moment)} {found.tzname()}"
+
+    def instant(self, seconds: float, zone: tzinfo = UTC) -> str:
+        """A time to the second, with the name of its zone."""
+        found = datetime.fromtimestamp(seconds, zone)
+        return f"{found.strftime(self._format.moment)}:{found:%S} {found.tzname()}"
+
+    @property
+    def marks(self) -> tuple[str, str, int]:
+        """The decimal mark, the mark between thousands, and the first number that has one."""
+        return self._format.decimal, self._format.group, self._format.least_grouped
 
     def _said(self, text: str) -> str:
         return catalogue(self.language).get(text, (text,))[0]
@@ -110,6 +140,9 @@ class Translator:
         if forms is None or len(forms) != self._format.forms:
             return plural.one if number == 1 else plural.other
         return forms[self._format.form(abs(number))]
+
+    def _all_shown(self, params: Mapping[str, object]) -> dict[str, str]:
+        return {name: self._shown(value) for name, value in params.items()}
 
     def _shown(self, value: object) -> str:
         if isinstance(value, float) and value.is_integer():

@@ -91,7 +91,7 @@ def plain(detail: str) -> str:
 def _load(raw: bytes) -> dict[str, Any]:
     _require(_is_frugal(raw), "it has too much structure")
     try:
-        answer = json.loads(raw.decode("utf-8"), parse_constant=_refuse_constant)
+        answer = _DECODER.decode(raw.decode("utf-8"))
     except (ValueError, RecursionError):
         raise _BadAnswer("it is not JSON") from None
     _require(isinstance(answer, dict), "it is not an object")
@@ -108,6 +108,9 @@ def _is_frugal(raw: bytes) -> bool:
 
 def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no JSON")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
 def _extraction(answer: dict[str, Any], length: int) -> Extraction:

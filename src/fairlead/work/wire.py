@@ -17,6 +17,7 @@ HEADER = struct.Struct(">BI")
 PAGES = struct.Struct(">QQ")
 MAX_NAME_BYTES = 1_024
 _NAME = struct.Struct(">H")
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 
 
 class Tag(IntEnum):
@@ -33,8 +34,7 @@ def pack(message: Mapping[str, Any]) -> bytes:
     Raises:
         ValueError: a text in it does not encode, or it is longer than four bytes can say.
     """
-    body = json.dumps(message, ensure_ascii=False, allow_nan=False).encode()
-    return frame(Tag.MESSAGE, body)
+    return frame(Tag.MESSAGE, _ENCODER.encode(message).encode())
 
 
 def pack_progress(done: int, pages: int) -> bytes:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -53,22 +55,20 @@ class Bell:
         Raises:
             BrokerUnreachable: there is no broker to be heard.
         """
-        if number <= 0:
-            return 0
-        try:
-            if self._connection is None:
-                self._connection = self._app.connection_for_write()
-                self._connection.ensure_connection(max_retries=1, timeout=_PATIENCE)
-            missing = number - self._waiting()
+        with self._in_reach():
+            missing = max(0, number - self._waiting()) if number > 0 else 0
             for _ in range(missing):
                 self._app.send_task(TASK, connection=self._connection, retry=False)
-        except (OperationalError, OSError, *self._app_errors()) as error:
-            self.close()
-            raise BrokerUnreachable(
-                f"the broker cannot be reached ({error}); documents wait safely in the store "
-                "until it is back"
-            ) from error
-        return max(0, missing)
+        return missing
+
+    def messages(self) -> int:
+        """How many messages wait.
+
+        Raises:
+            BrokerUnreachable: there is no broker to be heard.
+        """
+        with self._in_reach():
+            return self._waiting()
 
     def close(self) -> None:
         """Hang up."""
@@ -76,14 +76,29 @@ class Bell:
         if connection is not None:
             connection.release()
 
+    @contextmanager
+    def _in_reach(self) -> Iterator[None]:
+        try:
+            if self._connection is None:
+                self._connection = self._app.connection_for_write()
+                self._connection.ensure_connection(max_retries=1, timeout=_PATIENCE)
+            yield
+        except (OperationalError, OSError, *self._errors()) as error:
+            self.close()
+            raise BrokerUnreachable(
+                f"the broker cannot be reached ({error}); documents wait safely in the store "
+                "until it is back"
+            ) from error
+
+    def _errors(self) -> tuple[type[Exception], ...]:
+        """What the transport in use raises, besides the usual ones."""
+        if self._connection is None:
+            return ()
+        return (*self._connection.connection_errors, *self._connection.channel_errors)
+
     def _waiting(self) -> int:
         """How many messages wait; the queue is made where there is none."""
         with self._connection.channel() as channel:
             queue = self._app.amqp.queues[QUEUE].bind(channel)
             queue.declare()
             return int(queue.queue_declare().message_count)
-
-    def _app_errors(self) -> tuple[type[Exception], ...]:
-        if self._connection is None:
-            return ()
-        return (*self._connection.connection_errors, *self._connection.channel_errors)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import cache
 from itertools import count
 
-from fairlead.stores.sql.queries import read_migrations
+from fairlead.stores.sql.queries import read_migrations, read_statements, statements
 
 _INDEXED_BY = re.compile(r" INDEXED BY \w+")
 _NUMBER = re.compile(r"\$(\d+)")
@@ -15,11 +15,23 @@ _PLACE = re.compile(r"\?(\d*)")
 
 
 @cache
+def encoded(statement: str) -> bytes:
+    """The same statement, as it is sent."""
+    return translated(statement).encode()
+
+
+@cache
 def translated(statement: str) -> str:
     """The same statement with `$1` for `?` or `?1`, and without SQLite's word on its index."""
     number = count(1)
-    without = _INDEXED_BY.sub("", statement)
+    without = _INDEXED_BY.sub("", _instead().get(statement, statement))
     return _PLACE.sub(lambda found: f"${found[1] or next(number)}", without)
+
+
+@cache
+def _instead() -> dict[str, str]:
+    """Shared statements, and what is run in their place."""
+    return {statements()[name]: own for name, own in read_statements(__package__).items()}
 
 
 @cache

@@ -15,7 +15,7 @@ from psycopg.pq import ExecStatus, PipelineStatus, TransactionStatus
 from psycopg.types.numeric import Int8Dumper
 from psycopg.types.string import StrDumperUnknown
 
-from fairlead.stores.postgres.dialect import repeated, translated
+from fairlead.stores.postgres.dialect import encoded, repeated
 
 _UNDER_WAY = (TransactionStatus.INTRANS, TransactionStatus.INERROR)
 _TIME = "SELECT extract(epoch FROM clock_timestamp())::float8"
@@ -123,7 +123,7 @@ class Session:
         if statement.startswith(_COMMANDS):
             return self._command(statement)
         cursor = Answer(self.connection)
-        cursor.execute(translated(statement).encode(), values)
+        cursor.execute(encoded(statement), values)
         if statement.startswith("RELEASE"):  # the end of one write of several: is all of it done?
             self._go_on()
         return cursor
@@ -137,7 +137,7 @@ class Session:
             left = left[AT_ONCE:]
         if left:
             with Answer(self.connection) as cursor:
-                cursor.executemany(translated(statement).encode(), left)
+                cursor.executemany(encoded(statement), left)
         return None
 
     def close(self) -> None:

@@ -26,11 +26,11 @@ from fairlead.stores.sql.store import SqlStore
 from fairlead.stores.sql.tables import Tables
 
 LOOK_ANYWAY_SECONDS = 1.0
+
+_ASKED_BY: ContextVar[str | None] = ContextVar("asked_by", default=None)
 _SEEN_BY = """
 SELECT set_config('fairlead.customer', coalesce(
   (SELECT id FROM customers WHERE name = ?), -1)::text, TRUE)"""
-
-
 _IS_UNBOUND = "SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user"
 _FRAIL = "the database server runs with fsync off, so a power cut may lose what was accepted"
 _UNBOUND = (
@@ -62,7 +62,6 @@ class PostgresStore(SqlStore):
         self._clock = clock
         self._readers = Readers(url)
         self._listener = Listener(url)
-        self._customer: ContextVar[str | None] = ContextVar("customer", default=None)
 
     def close(self) -> None:
         """Close all connections."""
@@ -112,11 +111,11 @@ class PostgresStore(SqlStore):
     @contextmanager
     def seen_by(self, customer: str) -> Iterator[None]:
         """Let the questions asked within find nothing of other customers."""
-        before = self._customer.set(customer)
+        before = _ASKED_BY.set(customer)
         try:
             yield
         finally:
-            self._customer.reset(before)
+            _ASKED_BY.reset(before)
 
     @contextmanager
     def only_one(self, duty: str) -> Iterator[bool]:
@@ -126,7 +125,7 @@ class PostgresStore(SqlStore):
 
     @contextmanager
     def _reading(self, *, whole: bool = False) -> Iterator[Session]:
-        customer = None if whole else self._customer.get()
+        customer = None if whole else _ASKED_BY.get()
         with our_words(self._url), self._readers.moment() as session:
             if customer is not None:
                 session.execute(_SEEN_BY, (customer,))

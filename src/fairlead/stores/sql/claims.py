@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -216,20 +215,19 @@ def _watch_the_bound(moment: Moment) -> None:
 
 
 def _choose(moment: Moment) -> _Turn | None:
-    lane = moment.lane
-    if lane is None:
-        return _first_in_line(moment)
-    overdue: int | None = None
-    if moment.credit > 0:
+    """Both questions are asked before either is answered: they can travel together."""
+    lane, first = moment.lane, moment.connection.execute(sql("first_in_line"))
+    if lane is not None and moment.credit > 0:
         before = lane.overdue_before(moment.now)
-        overdue = moment.connection.execute(sql("most_overdue"), (before,)).get
-    if overdue is not None:
-        oldest = moment.connection.execute(sql("oldest_of_customer"), (overdue,)).fetchone()
-        assert oldest is not None  # noqa: S101 (a customer in the line has a waiting document)
-        document, estimate = oldest
-        if lane.is_open(moment.credit, estimate if moment.is_fair else 1.0):
-            return _Turn(overdue, document, None)
-    return _first_in_line(moment)
+        overdue: int | None = moment.connection.execute(sql("most_overdue"), (before,)).get
+        if overdue is not None:
+            oldest = moment.connection.execute(sql("oldest_of_customer"), (overdue,)).fetchone()
+            assert oldest is not None  # noqa: S101 (who is in the line has a waiting document)
+            document, estimate = oldest
+            if lane.is_open(moment.credit, estimate if moment.is_fair else 1.0):
+                return _Turn(overdue, document, None)
+    row = first.fetchone()
+    return None if row is None else _turn_of(moment, row)
 
 
 def _take_turn(moment: Moment, turn: _Turn, cost: float) -> None:
@@ -241,33 +239,22 @@ def _take_turn(moment: Moment, turn: _Turn, cost: float) -> None:
         moment.clock = moment.rules.fair().claimed(moment.clock, turn.tag)
 
 
-def _first_in_line(moment: Moment) -> _Turn | None:
-    first = moment.connection.execute(sql("first_in_line")).fetchone()
-    if first is None:
-        return None
-    customer, tag = first
-    return _Turn(customer, _next_of_customer(moment, customer), tag)
-
-
-def _next_of_customer(moment: Moment, customer: int) -> int:
+def _turn_of(moment: Moment, row: rows.Row) -> _Turn:
     """The customer's next document: urgent ones first, then by the policy's order.
 
     Whoever goes, the customer's best place is used up. A document that jumps the queue swaps
     places with the one it displaced: so the customer as a whole neither gains nor loses.
     """
-    run = moment.connection.execute
-    head = run(sql("head_of_customer"), (customer,)).fetchone()
-    assert head is not None  # noqa: S101 (a customer in the line has a waiting document)
-    document, slot_rank, slot_seq = head
-    jumper = run(sql("ahead_of_customer"), (customer,)).fetchone()
-    if jumper is None or jumper[0] == document:
-        return int(document)
+    customer, tag, document, slot_rank, slot_seq, *jumper = row
     jumping, ahead, rank, its_slot_rank, its_slot_seq = jumper
+    if jumping in (None, document):
+        return _Turn(customer, document, tag)
     if ahead == 0 or (rank, jumping) < (slot_rank, slot_seq):
+        run = moment.connection.execute
         run(sql("give_slot"), (its_slot_rank, its_slot_seq, document))
         run(sql("give_slot"), (slot_rank, slot_seq, jumping))
-        return int(jumping)
-    return int(document)
+        return _Turn(customer, jumping, tag)
+    return _Turn(customer, document, tag)
 
 
 def _held(moment: Moment, id_: str, fence: int) -> _Held | None:
@@ -282,7 +269,7 @@ def _finish(moment: Moment, sums: Sums, held: _Held, done: Done) -> None:
     moment.connection.execute(
         sql("finish_document"),
         (
-            *(done.kind, json.dumps(facts, ensure_ascii=False) if facts else None),
+            *(done.kind, rows.data_text(facts)),
             *(done.text_key, done.text_sha256, done.markdown_key, done.markdown_sha256),
             *(done.seconds, moment.now, held.document),
         ),

@@ -127,8 +127,19 @@ WHERE head_rank IS NOT NULL ORDER BY waits_since, id LIMIT 1;
 UPDATE customers SET told_of = waits_since WHERE id = ?;
 
 -- name: first_in_line
-SELECT id, head_rank FROM customers
-WHERE head_rank IS NOT NULL ORDER BY head_rank, head_seq LIMIT 1;
+-- The customer whose turn it is, the holder of its best place, and its document that is to go ahead.
+SELECT
+  first.id, first.head_rank, h.seq, h.slot_rank, h.slot_seq, j.seq, j.ahead, j.rank, j.slot_rank,
+  j.slot_seq
+FROM (
+  SELECT id, head_rank FROM customers
+  WHERE head_rank IS NOT NULL ORDER BY head_rank, head_seq LIMIT 1) AS first
+  JOIN documents h ON h.seq = (
+    SELECT seq FROM documents INDEXED BY queue
+    WHERE customer = first.id AND queued = 1 ORDER BY slot_rank, slot_seq LIMIT 1)
+  LEFT JOIN documents j ON j.seq = (
+    SELECT seq FROM documents INDEXED BY ahead
+    WHERE customer = first.id AND ahead IS NOT NULL ORDER BY ahead, rank, seq LIMIT 1);
 
 -- name: account_of_customer
 SELECT a.id, a.finish, a.last_tag, a.submitted_at, a.weight, a.waiting + a.processing
@@ -161,14 +172,6 @@ ON CONFLICT (shape, by, doublings) DO UPDATE SET documents = ?4, seconds = ?5;
 -- The holder of the oldest place: the oldest document, unless an urgent one used up its place.
 SELECT seq, estimate FROM documents INDEXED BY arrivals
 WHERE customer = ? AND queued = 1 ORDER BY slot_seq LIMIT 1;
-
--- name: head_of_customer
-SELECT seq, slot_rank, slot_seq FROM documents INDEXED BY queue
-WHERE customer = ? AND queued = 1 ORDER BY slot_rank, slot_seq LIMIT 1;
-
--- name: ahead_of_customer
-SELECT seq, ahead, rank, slot_rank, slot_seq FROM documents INDEXED BY ahead
-WHERE customer = ? AND ahead IS NOT NULL ORDER BY ahead, rank, seq LIMIT 1;
 
 -- name: give_slot
 UPDATE documents SET slot_rank = ?, slot_seq = ?, ahead = coalesce(ahead, 1) WHERE seq = ?;
@@ -377,6 +380,10 @@ SELECT e.seq, e.at, e.kind, c.name, coalesce(d.id, x.id), e.data, e.actor
 FROM events e
   LEFT JOIN customers c ON c.id = e.customer LEFT JOIN documents d ON d.seq = e.document
   LEFT JOIN deleted x ON x.seq = e.document;
+
+-- name: seq_of_document
+SELECT seq FROM (
+  SELECT seq, id FROM documents UNION ALL SELECT seq, id FROM deleted) AS known WHERE id = ?
 
 -- name: add_access_key
 INSERT INTO keys (id, customer, sha256, created_at) VALUES (?, ?, ?, ?);

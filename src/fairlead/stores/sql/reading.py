@@ -36,6 +36,7 @@ def documents(
     state: State | None,
     priority: int | None,
     parent: str | None,
+    name: str | None,
     before: str | None,
     limit: int,
 ) -> list[Document]:
@@ -45,6 +46,7 @@ def documents(
         ("d.state = ?", state),
         ("d.priority = ?", priority),
         ("d.parent = (SELECT seq FROM documents WHERE id = ?)", parent),
+        ("lower(d.name) LIKE lower(?) ESCAPE '\\'", name and _containing(name)),
         (sql("before_document"), before),
     ]
     asked = [(term, value) for term, value in wanted if value is not None]
@@ -52,6 +54,12 @@ def documents(
     query = sql("select_document") + where + " ORDER BY d.seq DESC LIMIT ?"
     values = (*(value for _, value in asked), limit)
     return [rows.document(row) for row in connection.execute(query, values)]
+
+
+def _containing(part: str) -> str:
+    """A pattern for texts that have this in them, whatever its characters mean in patterns."""
+    escaped = part.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    return f"%{escaped}%"
 
 
 def customer(connection: Connection, name: str) -> Customer:
@@ -83,6 +91,12 @@ def events(connection: Connection, after: int, limit: int, customer: str | None)
     query = f"{sql('select_events')} WHERE {of_one}e.seq > ? ORDER BY e.seq LIMIT ?"
     values = (after, limit) if customer is None else (customer, after, limit)
     return [rows.event(row) for row in connection.execute(query, values)]
+
+
+def events_of(connection: Connection, document: str) -> list[Event]:
+    """All events of one document, oldest first."""
+    query = sql("select_events") + f" WHERE e.document = ({sql('seq_of_document')}) ORDER BY e.seq"
+    return [rows.event(row) for row in connection.execute(query, (document,))]
 
 
 def audit(connection: Connection, before: int | None, limit: int) -> list[Event]:

@@ -13,6 +13,8 @@ from fairlead.core.states import State
 
 Row = tuple[Any, ...]
 
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+
 THOUSANDTHS = 1000.0
 """Weights are kept in thousandths."""
 
@@ -86,5 +88,5 @@ def thresholds_to(thresholds: Sequence[int] | None) -> str | None:
 
 
 def data_text(data: Mapping[str, Any]) -> str | None:
-    """An event's data as text to keep; nothing where there is none."""
-    return json.dumps(data, ensure_ascii=False, separators=(",", ":")) if data else None
+    """Facts, or an event's data, as text to keep; nothing where there is none."""
+    return _ENCODER.encode(data) if data else None

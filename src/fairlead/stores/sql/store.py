@@ -324,6 +324,7 @@ class SqlStore(ABC):
         state: State | None = None,
         priority: int | None = None,
         parent: str | None = None,
+        name: str | None = None,
         before: str | None = None,
         limit: int = 100,
     ) -> list[Document]:
@@ -335,6 +336,7 @@ class SqlStore(ABC):
                 state=state,
                 priority=priority,
                 parent=parent,
+                name=name,
                 before=before,
                 limit=limit,
             )
@@ -360,6 +362,11 @@ class SqlStore(ABC):
         """Events after the one of this number, oldest first; of one customer, if asked."""
         with self._reading() as connection:
             return reading.events(connection, after, limit, customer)
+
+    def events_of(self, document: str) -> list[Event]:
+        """All events of one document, oldest first; none where the id is unknown."""
+        with self._reading() as connection:
+            return reading.events_of(connection, document)
 
     def audit(self, before: int | None = None, limit: int = 100) -> list[Event]:
         """What somebody decided, newest first; `before` is the number of an event."""

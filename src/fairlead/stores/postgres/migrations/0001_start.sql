@@ -297,55 +297,28 @@ CREATE TRIGGER ring AFTER INSERT ON events FOR EACH STATEMENT EXECUTE FUNCTION r
 CREATE FUNCTION only_customer() RETURNS BIGINT LANGUAGE sql STABLE PARALLEL SAFE
 AS $$ SELECT nullif(current_setting('fairlead.customer', TRUE), '')::BIGINT $$;
 
-ALTER TABLE customers ENABLE ROW LEVEL SECURITY;
-ALTER TABLE customers FORCE ROW LEVEL SECURITY;
-CREATE POLICY own ON customers
-USING ((SELECT only_customer()) IS NULL OR id = (SELECT only_customer()));
-
-ALTER TABLE accounts ENABLE ROW LEVEL SECURITY;
-ALTER TABLE accounts FORCE ROW LEVEL SECURITY;
-CREATE POLICY own ON accounts
-USING ((SELECT only_customer()) IS NULL
-       OR id = (SELECT account FROM customers WHERE customers.id = (SELECT only_customer())));
-
-ALTER TABLE documents ENABLE ROW LEVEL SECURITY;
-ALTER TABLE documents FORCE ROW LEVEL SECURITY;
-CREATE POLICY own ON documents
-USING ((SELECT only_customer()) IS NULL OR customer = (SELECT only_customer()));
-
-ALTER TABLE idempotency ENABLE ROW LEVEL SECURITY;
-ALTER TABLE idempotency FORCE ROW LEVEL SECURITY;
-CREATE POLICY own ON idempotency
-USING ((SELECT only_customer()) IS NULL OR customer = (SELECT only_customer()));
-
-ALTER TABLE events ENABLE ROW LEVEL SECURITY;
-ALTER TABLE events FORCE ROW LEVEL SECURITY;
-CREATE POLICY own ON events
-USING ((SELECT only_customer()) IS NULL OR customer = (SELECT only_customer()));
-
-ALTER TABLE webhooks ENABLE ROW LEVEL SECURITY;
-ALTER TABLE webhooks FORCE ROW LEVEL SECURITY;
-CREATE POLICY own ON webhooks
-USING ((SELECT only_customer()) IS NULL OR customer = (SELECT only_customer()));
-
-ALTER TABLE deliveries ENABLE ROW LEVEL SECURITY;
-ALTER TABLE deliveries FORCE ROW LEVEL SECURITY;
-CREATE POLICY own ON deliveries
-USING ((SELECT only_customer()) IS NULL OR webhook IN (
-  SELECT id FROM webhooks WHERE customer = (SELECT only_customer())));
-
-ALTER TABLE keys ENABLE ROW LEVEL SECURITY;
-ALTER TABLE keys FORCE ROW LEVEL SECURITY;
-CREATE POLICY own ON keys
-USING ((SELECT only_customer()) IS NULL OR customer = (SELECT only_customer()));
-
-ALTER TABLE deleted ENABLE ROW LEVEL SECURITY;
-ALTER TABLE deleted FORCE ROW LEVEL SECURITY;
-CREATE POLICY own ON deleted
-USING ((SELECT only_customer()) IS NULL OR customer = (SELECT only_customer()));
-
-ALTER TABLE short_texts ENABLE ROW LEVEL SECURITY;
-ALTER TABLE short_texts FORCE ROW LEVEL SECURITY;
-CREATE POLICY own ON short_texts
-USING ((SELECT only_customer()) IS NULL OR document IN (
-  SELECT seq FROM documents WHERE customer = (SELECT only_customer())));
+DO $$
+DECLARE
+  guarded TEXT[] := ARRAY[
+    'accounts', 'customers', 'deleted', 'deliveries', 'documents', 'events', 'idempotency', 'keys',
+    'short_texts', 'webhooks'];
+  own TEXT;
+  name TEXT;
+BEGIN
+  FOREACH name IN ARRAY guarded LOOP
+    own := CASE name
+      WHEN 'customers' THEN 'id = (SELECT only_customer())'
+      WHEN 'accounts' THEN
+        'id = (SELECT account FROM customers WHERE customers.id = (SELECT only_customer()))'
+      WHEN 'deliveries' THEN
+        'webhook IN (SELECT id FROM webhooks WHERE customer = (SELECT only_customer()))'
+      WHEN 'short_texts' THEN
+        'document IN (SELECT seq FROM documents WHERE customer = (SELECT only_customer()))'
+      ELSE 'customer = (SELECT only_customer())'
+    END;
+    EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', name);
+    EXECUTE format('ALTER TABLE %I FORCE ROW LEVEL SECURITY', name);
+    EXECUTE format(
+      'CREATE POLICY own ON %I USING ((SELECT only_customer()) IS NULL OR %s)', name, own);
+  END LOOP;
+END $$;

@@ -1,0 +1,158 @@
+"""A made-up installation with an hour behind it: for pictures, tests and benches."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import random
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from fairlead import Fairlead
+from fairlead.core.documents import Broken, Claim, Done, Failed, NewDocument, Outcome, Submission
+from fairlead.files.local import LocalFiles
+from fairlead.ids import new_id
+
+HOSTILE = '<script>alert("x")</script> & "quoted" \'name\'.pdf'
+TEXT = """Invoice 2041
+
+Northwind Archive GmbH
+12 chairs, walnut          1,440.00
+ 3 tables, oak             1,950.00
+Delivery                     120.00
+
+Total                      3,510.00 EUR
+Payable within 30 days. Thank you for your order.
+"""
+STEADY = {
+    "Acme Insurance": 240,
+    "Globex": 300,
+    "Umbrella Legal": 420,
+    "Hooli Payroll": 500,
+    "Stark & Sons": 700,
+    "Wayne Notaries": 900,
+    "Kowalski i Wspólnicy": 1300,
+    "Müller Spedition": 1000,
+}
+"""Seconds between the documents of customers that send now and then."""
+BURSTS = {
+    "Northwind Archive": (-3000, 150),
+    "Initech": (-1500, 34),
+    "Vandelay Imports": (-840, 16),
+    "Initech ": (-400, 8),
+}
+"""When some send many at once, and how many; a name may send again."""
+
+
+class Clock:
+    """The time of the installation, which runs ahead of ours."""
+
+    def __init__(self, now: float) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def fill(data: Path, *, workers: int = 2, seed: int = 7) -> None:
+    """Let an hour pass in which customers send and workers work; some of it still waits."""
+    now = time.time()
+    clock, lots = Clock(now - 3600), random.Random(seed)
+    arrivals = sorted(_arrivals(now, lots))
+    with Fairlead(data, settings={"lease": 3600.0}, clock=clock) as fairlead:
+        texts = LocalFiles(fairlead.folder.texts)
+        files = LocalFiles(fairlead.folder.files)
+        busy: list[tuple[float, Claim, Outcome]] = []
+        fairlead.store.attend("made-up", workers)
+        while clock.now < now:
+            clock.now += 2
+            due = [each for each in arrivals if each[0] <= clock.now]
+            del arrivals[: len(due)]
+            for customer in dict.fromkeys(each[1] for each in due):
+                names = [each[2] for each in due if each[1] == customer]
+                _submit(fairlead, files, clock, customer, names, lots)
+            done = [each for each in busy if each[0] <= clock.now]
+            busy = [each for each in busy if each[0] > clock.now]
+            if done:
+                fairlead.store.finish_all([(claim, outcome) for _, claim, outcome in done])
+            free = [f"host-0000:{100 + n}.1#{n}" for n in range(workers)]
+            free = [each for each in free if each not in {held.worker for _, held, _ in busy}]
+            for claim in fairlead.store.claim_for(free):
+                seconds = lots.uniform(6, 40)
+                busy.append((clock.now + seconds, claim, _outcome(claim, texts, seconds, lots)))
+        _decide(fairlead, clock)
+        fairlead.store.attend("made-up", workers)
+
+
+def _arrivals(now: float, lots: random.Random) -> Iterator[tuple[float, str, str]]:
+    number = 2000
+    for customer, gap in STEADY.items():
+        at = now - 3600 + lots.uniform(0, gap)
+        while at < now - 5:
+            number += 1
+            yield at, customer, f"invoice-{number}.pdf"
+            at += lots.expovariate(1 / gap)
+    for customer, (before, documents) in BURSTS.items():
+        for each in range(documents):
+            yield now + before, customer.strip(), f"scan-{each + 1:04}.tif"
+    yield now - 200, "Globex", HOSTILE
+
+
+def _submit(
+    fairlead: Fairlead,
+    files: LocalFiles,
+    clock: Clock,
+    customer: str,
+    names: list[str],
+    lots: random.Random,
+) -> None:
+    content = TEXT.encode()
+    sha256 = hashlib.sha256(content).hexdigest()
+    documents = tuple(
+        NewDocument(new_id(clock.now, lots.randbytes(10)), name, len(content), sha256)
+        for name in names
+    )
+    files.put_all([(each.id, lambda: io.BytesIO(content)) for each in documents])
+    fairlead.store.submit(Submission(customer, documents))
+
+
+def _outcome(claim: Claim, texts: LocalFiles, seconds: float, lots: random.Random) -> Outcome:
+    lot = lots.random()
+    if lot < 0.04 and claim.attempts < 3:
+        return Broken("timeout", "reading took longer than 120 s", seconds)
+    if lot < 0.09:
+        return Failed("damaged", "the file ends in the middle", "image/tiff", seconds)
+    key = f"{claim.id}.{claim.fence}"
+    (kept,) = texts.put_all([(key, lambda: io.BytesIO(TEXT.encode()))])
+    return Done("application/pdf", {"pages": 1}, kept.key, kept.sha256, seconds)
+
+
+def _decide(fairlead: Fairlead, clock: Clock) -> None:
+    clock.now += 1
+    fairlead.set_customer("Northwind Archive", processing_cap=1, by="made-up")
+    fairlead.add_customer("Soylent Records", by="made-up")
+    fairlead.pause("Vandelay Imports", by="made-up")
+    waiting = fairlead.documents(customer="Northwind Archive", state="waiting", limit=3)
+    for each in waiting:
+        fairlead.cancel(each.id, by="made-up")
+
+
+@contextmanager
+def crowd(data: Path, customers: int) -> Iterator[Fairlead]:
+    """So many customers with a document or a few each, which stay open for changes."""
+    lots = random.Random(7)
+    with Fairlead(data) as fairlead:
+        files = LocalFiles(fairlead.folder.files)
+        names = [f"customer {each:04}" for each in range(customers)]
+        submissions = []
+        for name in names:
+            documents = tuple(
+                NewDocument(new_id(time.time()), f"{each}.txt", 1, hashlib.sha256(b"x").hexdigest())
+                for each in range(lots.choice([1, 1, 2, 5, 12]))
+            )
+            files.put_all([(each.id, lambda: io.BytesIO(b"x")) for each in documents])
+            submissions.append(Submission(name, documents))
+        fairlead.store.submit_all(submissions)
+        yield fairlead

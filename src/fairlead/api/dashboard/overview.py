@@ -1,0 +1,51 @@
+"""The overview for operators; a customer's own page for customers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from fairlead.api.dashboard import words
+from fairlead.api.dashboard.charts import flow_chart, pending_chart
+from fairlead.api.dashboard.customers import customer_page
+from fairlead.api.dashboard.page import Page, PageRoute, page_of, show
+from fairlead.api.dashboard.past import HEAVY, LIGHT
+from fairlead.api.dashboard.rows import figures, who_waits
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+
+@router.get("/")
+async def overview(request: Request) -> Response:
+    """Who waits, and why: the whole installation at a glance."""
+    page = await page_of(request)
+    if page.caller.customer is not None:
+        return await customer_page(page, page.caller.customer)
+    found = await page.office.ask(_look, page)
+    classes = [
+        (code, page.said.text(text, **_bounds(text))) for code, text in words.CLASSES.items()
+    ]
+    return show(request, "overview.html", page=page, classes=classes, **found)
+
+
+def _bounds(text: str) -> dict[str, int]:
+    known = {"light": LIGHT, "heavy": HEAVY}
+    return {name: value for name, value in known.items() if f"{{{name}}}" in text}
+
+
+def _look(page: Page) -> dict[str, Any]:
+    fairlead, board = page.office.fairlead, page.office.board
+    now, past = fairlead.now(), board.past
+    rows = board.rows(fairlead.customers())
+    tallies, fairness = fairlead.store.tallies(), fairlead.fairness()
+    return {
+        "figures": figures(rows, tallies, fairness, past, past.waits_by_class(), now),
+        "waits": who_waits(rows),
+        "workers": board.workers(),
+        "pending": pending_chart(list(past.samples), now),
+        "flow": flow_chart(dict(past.arrived), dict(past.ended), now),
+        "customers": len(rows),
+        "documents": sum(each.documents for each in tallies),
+    }

@@ -1,0 +1,70 @@
+// A list of documents: states change in place; new ones come on top when that disturbs nobody.
+
+import { Table, inUse } from "./tables.js";
+
+export class Documents {
+  constructor(element) {
+    this.table = new Table(element);
+    this.box = element.closest("[data-filter]");
+    this.filter = JSON.parse(this.box.dataset.filter);
+    this.most = Number(this.box.dataset.most);
+    this.button = document.getElementById("news");
+    this.waiting = new Map();
+    this.button.addEventListener("click", () => this.insert());
+  }
+
+  runClocks() {
+    this.table.runClocks();
+  }
+
+  show(record) {
+    if (this.table.set(record.id, view(record))) return;
+    if (!this.most || !this.matches(record) || !this.isNewer(record)) return;
+    this.waiting.set(record.id, record);
+    if (inUse(this.box) || scrollY > 200) this.offer();
+    else this.insert();
+  }
+
+  matches({ customer, state, priority, name }) {
+    const wanted = this.filter;
+    return (!wanted.customer || wanted.customer === customer)
+      && (!wanted.state || wanted.state === state)
+      && (!wanted.priority || wanted.priority === priority)
+      && (!wanted.text || name.toLowerCase().includes(wanted.text.toLowerCase()));
+  }
+
+  // Ids are in the order of their making; what comes into a state later may be older.
+  isNewer({ id }) {
+    const first = this.table.body.rows[0]?.dataset.key ?? "";
+    return Boolean(this.filter.state) || id > first;
+  }
+
+  offer() {
+    this.button.textContent = `${this.button.dataset.one} (${this.waiting.size})`;
+    this.button.hidden = false;
+  }
+
+  insert() {
+    for (const record of this.waiting.values()) {
+      this.table.add(record.id, view(record), prepare, { first: true });
+    }
+    this.waiting.clear();
+    this.table.keep(this.most);
+    this.button.hidden = true;
+  }
+}
+
+function view(record) {
+  return { ...record, error: record.error ?? "", wait: [record.wait_from, record.waited] };
+}
+
+function prepare(row, record) {
+  const box = row.querySelector("input");
+  if (box) {
+    box.value = record.id;
+    box.setAttribute("aria-label", record.name);
+  }
+  row.querySelector('[data-f="name"]').href = `/document/${encodeURIComponent(record.id)}`;
+  const customer = row.querySelector('[data-f="customer"]');
+  if (customer) customer.href = "/customer?" + new URLSearchParams({ name: record.customer });
+}

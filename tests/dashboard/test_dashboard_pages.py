@@ -1,0 +1,443 @@
+"""Every page in every language, without scripts: what it shows, to whom, and what it refuses."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import httpx
+import pytest
+from apikit import Served, problem, served, upload
+from bench.installation import BURSTS, HOSTILE, STEADY
+from dashkit import client, customer, operator, text, tree
+
+from fairlead import Fairlead
+from fairlead.locale import LANGUAGES
+from fairlead.locale.catalogue import catalogue
+
+OWN_WORDS = "UTC HTTP SHA-256 Fairlead Webhook webhook JSON"
+DATA = (
+    *STEADY,
+    *BURSTS,
+    HOSTILE,
+    "application/pdf image/tiff classic/1 damaged timeout invoice scan host pdf tif made-up acme",
+)
+
+
+def paths(browser: httpx.Client) -> Iterator[str]:
+    """Every page there is: lists, filters, confirmations, a document in each state."""
+    yield from ("/login", "/", "/customers", "/customers?show=paused", "/customers?text=nobody")
+    yield from (
+        "/documents",
+        "/documents?text=nothing+has+this",
+        "/documents?state=waiting&priority=9",
+    )
+    for decision in ("pause", "resume", "reset", "set"):
+        yield f"/customer/{decision}?name=Globex"
+    yield from ("/customer?name=Globex&done=pause", "/customer?name=Vandelay+Imports")
+    for decision in ("cancel", "retry"):
+        yield f"/documents/{decision}?all=true&customer=Initech"
+        yield f"/documents/{decision}?all=true&text=nothing+has+this"
+        yield f"/documents?done={decision}&number=22&left=5"
+    for state in ("waiting", "processing", "done", "failed", "cancelled"):
+        found = tree(browser.get(f"/documents?state={state}"))
+        yield str(found.xpath("//tbody//th/a/@href")[0])
+
+
+@cache
+def foreign(language: str) -> frozenset[str]:
+    """Words of the English texts that the language does not use itself, nor the data."""
+    ours = " ".join(" ".join(forms) for forms in catalogue(language).values())
+    english = " ".join(catalogue("en"))
+    known = {each.lower() for each in words(" ".join([ours, OWN_WORDS, *DATA]))}
+    return frozenset(each.lower() for each in words(english)) - known
+
+
+def words(found: str) -> list[str]:
+    return re.findall(r"[^\W\d_]{2,}", re.sub(r"\{\w+\}", " ", found))
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_no_page_has_an_untranslated_word(full: Served, language: str) -> None:
+    browser = operator(full, language)
+    number = 0
+    for path in paths(browser):
+        page = tree(browser.get(path))
+        assert page.get("lang") == language
+        for each in page.xpath("//*[@lang][not(self::html)] | //pre | //code | //script | //time"):
+            each.drop_tree()
+        said = [page.find("body").text_content(), *page.xpath("//@aria-label | //@placeholder")]
+        assert set(words(" ".join(said).lower())) & foreign(language) == set(), path
+        number += 1
+    assert number > 20
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_an_empty_house_says_what_to_do_next(empty: Served, language: str) -> None:
+    browser = operator(empty, language)
+    for path in ("/", "/documents"):
+        page = tree(browser.get(path))
+        assert page.get("lang") == language
+        assert "curl" in page.xpath("string(//pre)")
+    assert "fairlead keys add" in text(browser.get("/customers"))
+
+
+def test_the_language_can_be_chosen(full: Served) -> None:
+    browser = operator(full, "de")
+    answer = browser.post("/language", data={"language": "pl", "next": "/customers?show=all"})
+    assert (answer.status_code, answer.headers["location"]) == (303, "/customers?show=all")
+    assert "Klienci" in text(browser.get("/customers"))
+
+
+@pytest.mark.parametrize(
+    "onward", ["//evil.example", "https://evil.example", "/\\evil", "x", "/\n"]
+)
+def test_nobody_is_sent_to_other_sites(empty: Served, onward: str) -> None:
+    answer = operator(empty).post("/language", data={"language": "de", "next": onward})
+    assert answer.headers["location"] == "/"
+
+
+def test_numbers_are_written_as_the_language_does(full: Served) -> None:
+    path = "/customers?sort=share&limit=3"
+    shares = {
+        language: tree(operator(full, language).get(path)).xpath("//*[@data-f='share']/text()")
+        for language in ("en", "de")
+    }
+    assert any("." in each for each in shares["en"])
+    assert [each.replace(".", ",") for each in shares["en"]] == shares["de"]
+
+
+# --- what hostile names can do ---
+
+
+def test_names_are_escaped_everywhere(full: Served) -> None:
+    browser = operator(full)
+    listed = browser.get("/documents", params={"text": "<script>"})
+    assert "<script>alert" not in listed.text
+    (path,) = tree(listed).xpath("//tbody//th/a/@href")
+    for answer in (browser.get(path), browser.get("/documents/retry", params={"id": path[10:]})):
+        assert "<script>alert" not in answer.text
+    assert tree(browser.get(path)).xpath("normalize-space(//h1/text()[1])") == HOSTILE
+
+
+def test_customers_with_hostile_names_have_pages_and_buttons(data: Path) -> None:
+    name = "../x?a=b&c='\"<b>#ü/pause"
+    with Fairlead(data) as fairlead:
+        fairlead.submit(name, b"hello", name='"><img src=x onerror=alert(1)>.txt')
+    with served(data, "--workers", "0") as server:
+        browser = operator(server)
+        (path,) = tree(browser.get("/customers")).xpath("//tbody//a/@href")
+        page = tree(browser.get(path))
+        assert page.xpath("normalize-space(//h1/text()[1])") == name
+        ask = tree(browser.get(page.xpath("//a[contains(@href, '/customer/pause')]/@href")[0]))
+        fields = {each.get("name"): each.get("value") for each in ask.xpath("//main//input")}
+        assert browser.post("/customer/pause", data=fields).status_code == 303
+        assert server.operator.get("/v1/customers").json()["customers"][0]["paused"] is True
+        for path in ("/", "/customers", "/documents"):
+            assert "<img" not in browser.get(path).text
+            assert "<b>" not in browser.get(path).text
+
+
+def test_pages_forbid_what_they_do_not_need(full: Served) -> None:
+    browser = operator(full)
+    for path in paths(browser):
+        headers = browser.get(path).headers
+        policy = headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "script-src 'self'" in policy
+        assert "unsafe" not in policy
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["x-frame-options"] == "DENY"
+        assert headers["cache-control"] == "no-store"
+        page = tree(browser.get(path))
+        assert (
+            page.xpath("//@style | //style | //script[not(@src)] | //@*[starts-with(name(), 'on')]")
+            == []
+        )
+        links = page.xpath("//@src | //link/@href")
+        assert all(each.startswith("/static/") for each in links)
+
+
+def test_originals_are_downloads_and_texts_are_no_pages(full: Served) -> None:
+    browser = operator(full)
+    page = tree(
+        browser.get(tree(browser.get("/documents?state=done")).xpath("//tbody//th/a/@href")[0])
+    )
+    for each in page.xpath("//main//a[starts-with(@href, '/v1/')]/@href"):
+        answer = browser.get(each)
+        assert answer.status_code == 200
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        disposition = answer.headers.get("content-disposition", "")
+        is_text = answer.headers["content-type"].startswith("text/plain")
+        assert disposition.startswith("attachment") or is_text
+
+
+# --- coming in and going out ---
+
+
+def test_who_is_not_logged_in_is_asked_to(full: Served) -> None:
+    browser = client(full)
+    answer = browser.get("/documents?state=done")
+    assert answer.status_code == 303
+    assert answer.headers["location"] == "/login?next=%2Fdocuments%3Fstate%3Ddone"
+    form = tree(browser.get(answer.headers["location"]))
+    assert form.xpath("string(//input[@name='next']/@value)") == "/documents?state=done"
+    problem(full.client(None).get("/documents"), "unauthorised", 401)
+
+
+def test_a_link_from_another_site_is_asked_for_once_more(full: Served) -> None:
+    answer = client(full).get("/documents", headers={"Sec-Fetch-Site": "cross-site"})
+    assert tree(answer).xpath("//meta[@http-equiv='refresh']")
+
+
+def test_a_wrong_key_opens_nothing(full: Served) -> None:
+    browser = client(full)
+    answer = browser.post("/login", data={"key": "fl_000000000000_" + "x" * 43})
+    assert answer.status_code == 401
+    assert "This key opens nothing" in answer.text
+    assert "set-cookie" not in answer.headers
+    assert browser.get("/login?token=wrong").status_code == 401
+
+
+def test_a_revoked_key_ends_its_session(data: Path) -> None:
+    with served(data, "--workers", "0") as server:
+        browser = customer(server, "acme")
+        assert browser.get("/").status_code == 200
+        found = server.operator.get("/v1/customers/acme/keys").json()["keys"][0]["id"]
+        server.operator.delete(f"/v1/customers/acme/keys/{found}")
+        assert browser.get("/").status_code == 303
+
+
+def test_logging_out_ends_the_session(full: Served) -> None:
+    browser = operator(full)
+    cookie = browser.cookies["fairlead_session"]
+    assert browser.post("/logout").headers["location"] == "/login"
+    browser.cookies.set("fairlead_session", cookie)
+    assert browser.get("/").status_code == 303
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+        {"Origin": "http://evil.example"},
+        {"Origin": "null"},
+    ],
+)
+def test_other_sites_decide_nothing(full: Served, headers: dict[str, str]) -> None:
+    browser = operator(full)
+    for path, form in (
+        ("/customer/pause", {"name": "Globex"}),
+        ("/customer/set", {"name": "Globex", "weight": "9"}),
+        ("/documents/cancel", {"all": "true"}),
+        ("/logout", {}),
+    ):
+        assert browser.post(path, data=form, headers=headers).status_code == 403
+    stranger = client(full)
+    key = full.key("Globex")
+    assert stranger.post("/login", data={"key": key}, headers=headers).status_code == 403
+    found = full.operator.get("/v1/customers/Globex").json()
+    assert (found["paused"], found["weight"]) == (False, 1.0)
+
+
+# --- decisions, without scripts ---
+
+
+@pytest.fixture
+def house(data: Path) -> Iterator[Served]:
+    with served(data, "--workers", "0") as server:
+        yield server
+
+
+def test_a_customer_is_paused_resumed_reset_and_set(house: Served) -> None:
+    acme, browser = house.customer("acme"), operator(house)
+    for number in range(4):
+        upload(acme, str(number).encode())
+
+    def known() -> dict[str, object]:
+        found: dict[str, object] = house.operator.get("/v1/customers/acme").json()
+        return found
+
+    for decision in ("pause", "resume", "reset"):
+        before = known()
+        assert "acme?" in text(browser.get(f"/customer/{decision}?name=acme"))
+        assert known()["paused"] == before["paused"]  # asking changes nothing
+        answer = browser.post(f"/customer/{decision}", data={"name": "acme"})
+        assert f"done={decision}" in answer.headers["location"]
+        assert "notice" in browser.get(answer.headers["location"]).text
+        assert known()["paused"] is (decision == "pause")
+    assert known()["count"] is None
+    form = {"name": "acme", "weight": "2,5", "processing_cap": "3", "pending_cap": ""}
+    assert browser.post("/customer/set", data=form).status_code == 303
+    assert (known()["weight"], known()["processing_cap"]) == (2.5, 3)
+    assert known()["pending_cap"] is None
+    for wrong in (
+        {"weight": "many"},
+        {"weight": "0"},
+        {"processing_cap": "-1"},
+        {"weight": "1e999"},
+    ):
+        answer = browser.post("/customer/set", data=form | wrong)
+        assert answer.status_code == 400
+        assert "Nothing was changed" in answer.text
+    assert known()["weight"] == 2.5
+    actors = {each["actor"] for each in house.operator.get("/v1/audit").json()["entries"]}
+    assert len(actors - {"first-start", None}) == 1  # the operator's key
+
+
+def test_all_that_match_are_cancelled_and_retried_together(house: Served) -> None:
+    acme, browser = house.customer("acme"), operator(house)
+    upload(acme, *(str(number).encode() for number in range(5)))
+    upload(house.customer("globex"), b"stays")
+    asked = browser.get("/documents/cancel?all=true&customer=acme")
+    assert "Cancel 5 documents?" in text(asked)
+    fields = [(each.get("name"), each.get("value")) for each in tree(asked).xpath("//main//input")]
+    upload(acme, b"after the question")
+    answer = browser.post("/documents/cancel", data=dict(fields))
+    assert "5 documents were cancelled." in text(browser.get(answer.headers["location"]))
+    states = [each["state"] for each in house.operator.get("/v1/documents").json()["documents"]]
+    assert sorted(states) == ["cancelled"] * 5 + ["waiting"] * 2
+    answer = browser.post("/documents/retry", data={"all": "true", "customer": "acme"})
+    assert "5 documents were queued again." in text(browser.get(answer.headers["location"]))
+    assert "nothing to retry" in text(browser.get("/documents/retry?all=true"))
+
+
+def test_chosen_ones_are_cancelled_and_others_are_left(house: Served) -> None:
+    acme, browser = house.customer("acme"), operator(house)
+    ids = [upload(acme, str(number).encode()).json()["id"] for number in range(3)]
+    acme.post(f"/v1/documents/{ids[0]}/cancel")
+    asked = browser.get("/documents/cancel", params={"id": ids[:2]})
+    assert "Cancel 1 document?" in text(asked)
+    answer = browser.post("/documents/cancel", data={"id": ids[:2]})
+    shown = text(browser.get(answer.headers["location"]))
+    assert "1 document was cancelled." in shown
+    assert "1 was left as it is" in shown
+    states = [each["state"] for each in house.operator.get("/v1/documents").json()["documents"]]
+    assert states == ["waiting", "cancelled", "cancelled"]
+
+
+def test_deciding_about_one_document_leads_back_to_it(house: Served) -> None:
+    id_ = upload(house.customer("acme"), b"x").json()["id"]
+    browser = operator(house)
+    page = tree(browser.get(f"/document/{id_}"))
+    (link,) = page.xpath("//a[contains(@href, '/documents/cancel')]/@href")
+    asked = tree(browser.get(link))
+    fields = {each.get("name"): each.get("value") for each in asked.xpath("//main//input")}
+    answer = browser.post("/documents/cancel", data=fields)
+    assert answer.headers["location"] == f"/document/{id_}"
+    assert "was cancelled" in text(browser.get(answer.headers["location"]))
+
+
+# --- lists ---
+
+
+def test_customers_are_sorted_and_filtered_by_the_address(full: Served) -> None:
+    browser = operator(full)
+
+    def names(query: str) -> list[str]:
+        found = tree(browser.get("/customers" + query)).xpath("//tbody/tr/@data-key")
+        return [str(each) for each in found]
+
+    assert names("?sort=name") == sorted(names(""), key=str.casefold)
+    assert names("?sort=name&down=true") == names("?sort=name")[::-1]
+    assert names("?sort=pending")[0] == "Initech"
+    assert names("?show=paused") == ["Vandelay Imports"]
+    assert names("?text=MÜLLER") == ["Müller Spedition"]
+    assert names("?sort=name&limit=4&page=2") == names("?sort=name")[4:8]
+    assert browser.get("/customers?sort=weight").status_code == 400
+
+
+def test_documents_are_filtered_by_the_address(full: Served) -> None:
+    browser = operator(full)
+
+    def rows(query: str) -> list[str]:
+        return [
+            str(each)
+            for each in tree(browser.get("/documents" + query)).xpath("//tbody/tr/@data-key")
+        ]
+
+    assert len(rows("")) == 100
+    older = tree(browser.get("/documents")).xpath("string(//a[@rel='next']/@href)")
+    following = [str(each) for each in tree(browser.get(older)).xpath("//tbody/tr/@data-key")]
+    assert following
+    assert set(following).isdisjoint(rows(""))
+    failed = full.operator.get("/v1/documents?state=failed&customer=Initech").json()["documents"]
+    assert rows("?customer=Initech&state=failed") == [each["id"] for each in failed]
+    assert rows("?text=SCAN-0001") == rows("?text=scan-0001") != []
+    assert browser.get("/documents?state=lost").status_code == 400
+    assert browser.get("/documents?priority=x").status_code == 400
+
+
+# --- a customer's own view ---
+
+
+def test_a_customer_sees_its_own_and_nothing_else(full: Served) -> None:
+    browser = customer(full, "Globex")
+    for path in ("/", "/documents", "/documents?customer=Initech"):
+        page = tree(browser.get(path))
+        page.xpath("//footer")[0].drop_tree()  # has the address that was asked for
+        shown = page.text_content()
+        assert "Globex" in shown
+        assert not any(name in shown for name in ("Initech", "Northwind", "Acme"))
+    for path in ("/customers", "/customer?name=Globex", "/customer/pause?name=Globex"):
+        assert browser.get(path).status_code == 403
+    others = full.operator.get("/v1/documents?customer=Initech").json()["documents"][0]["id"]
+    for path in (f"/document/{others}", "/document/" + "0" * 26):
+        answer = browser.get(path)
+        assert answer.status_code == 404
+        assert "There is no such document" in answer.text
+    for decision in ("cancel", "retry"):
+        assert browser.get(f"/documents/{decision}?id={others}").status_code == 404
+        assert browser.post(f"/documents/{decision}", data={"id": others}).status_code == 404
+
+
+def test_a_customer_reads_the_same_why_without_names_of_others(full: Served) -> None:
+    waiting = full.operator.get("/v1/documents?state=waiting&customer=Initech").json()["documents"]
+    path = f"/document/{waiting[0]['id']}"
+    mine, theirs = (
+        tree(browser.get(path)).xpath("//ul[@class='reasons']/li[1]/text()")
+        for browser in (customer(full, "Initech"), operator(full))
+    )
+    assert mine == theirs != []
+    shown = text(customer(full, "Initech").get(path))
+    assert "Northwind" not in shown
+    assert "host:" not in shown  # nor which worker
+
+
+def test_the_life_of_a_document_is_told(full: Served) -> None:
+    browser = operator(full)
+    path = str(tree(browser.get("/documents?state=done")).xpath("//tbody//th/a/@href")[0])
+    page = tree(browser.get(path))
+    kinds = page.xpath("//ol[@class='life']/li/@class")
+    assert [kinds[0], kinds[-1]] == ["submitted", "done"]
+    assert "claimed" in kinds
+    assert "Invoice 2041" in page.xpath("string(//pre)")
+
+
+def test_a_customers_stairs_are_drawn_with_its_resets(data: Path) -> None:
+    now = [1_000_000.0]
+    with Fairlead(data, clock=lambda: now[0]) as fairlead:
+        for gap in (0, 10, 10, 10, 2000, 10):
+            now[0] += gap
+            fairlead.submit("acme", b"x")
+    with served(data, "--workers", "0") as server:
+        page = tree(operator(server).get("/customer?name=acme"))
+        assert len(page.xpath("//svg//path[@class='count']")) == 1
+        assert len(page.xpath("//svg//path[@class='reset']")) == 1
+
+
+def test_static_files_are_kept_by_browsers_until_they_change(empty: Served) -> None:
+    browser = operator(empty)
+    (script,) = tree(browser.get("/")).xpath("//script/@src")
+    answer = browser.get(script)
+    assert answer.headers["content-type"].startswith("text/javascript")
+    assert "immutable" in answer.headers["cache-control"]
+    problem(server_get(empty, "/static/x/../page.py"), "not-found", 404)
+    problem(server_get(empty, "/static/x/page.py"), "not-found", 404)
+
+
+def server_get(server: Served, path: str) -> httpx.Response:
+    return server.client(None).get(path)

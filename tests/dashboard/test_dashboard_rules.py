@@ -1,0 +1,326 @@
+"""What pages and streams are made from: the last hour, rows, charts, lives."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairlead import Fairlead
+from fairlead.api.dashboard.board import Board, Message, remembered
+from fairlead.api.dashboard.charts import Chart, flow_chart, nice, pending_chart, staircase_chart
+from fairlead.api.dashboard.life import attempts, life
+from fairlead.api.dashboard.page import own_path, query
+from fairlead.api.dashboard.past import (
+    HOUR,
+    Past,
+    Sample,
+    Step,
+    Sums,
+    before,
+    percentile,
+    staircase,
+)
+from fairlead.api.dashboard.rows import Row, filtered_rows, short_worker, sorted_rows, who_waits
+from fairlead.core.access import Tally
+from fairlead.core.documents import Claim, Done, Event, EventKind, Failed
+from fairlead.ids import new_id
+from fairlead.locale import translator
+
+NOW = 1_800_000_000.0
+DONE = Done("text/plain", {}, "00000000.1", "0" * 64, 2.0)
+
+
+def event(kind: EventKind, at: float, document: str | None = None, **data: Any) -> Event:
+    return Event(1, at, kind, "acme", document, data)
+
+
+# --- the last hour ---
+
+
+def test_sums_forget_what_is_older_than_an_hour() -> None:
+    sums = Sums()
+    sums.add(NOW, "acme", 3)
+    sums.add(NOW + 1800, "globex", 1)
+    assert (sums.share("acme"), sums.share("globex")) == (0.75, 0.25)
+    sums.forget(NOW + HOUR + 120)
+    assert (sums.share("acme"), sums.share("globex")) == (0.0, 1.0)
+    sums.forget(NOW + 3 * HOUR)
+    assert sums.by_name == {}
+    assert sums.share("globex") == 0.0
+
+
+@given(st.lists(st.tuples(st.integers(0, 9000), st.sampled_from("abc"), st.integers(0, 9))))
+def test_sums_are_those_of_the_last_hour(added: list[tuple[int, str, int]]) -> None:
+    sums, added = Sums(), sorted(added)
+    for at, name, amount in added:
+        sums.add(at, name, amount)
+    sums.forget(9000)
+    first = (9000 - 3600) // 60 * 60
+    wanted = {
+        name: sum(amount for at, each, amount in added if each == name and at >= first)
+        for name in "abc"
+    }
+    found = {name: round(sums.by_name.get(name, 0)) for name in "abc"}
+    assert found == wanted
+
+
+def test_the_past_knows_who_works_on_what_and_who_waited() -> None:
+    past, id_ = Past(), new_id(NOW)
+    past.hear(event(EventKind.SUBMITTED, NOW, id_))
+    past.hear(event(EventKind.CLAIMED, NOW + 5, id_, fence=1, worker="host-1:7.1#2"))
+    past.hear(event(EventKind.PROGRESS, NOW + 6, id_, pages_done=3, pages=9))
+    assert [(each.customer, each.pages_done) for each in past.running.values()] == [("acme", 3)]
+    assert past.waits_of("acme").median == pytest.approx(5, abs=0.01)
+    past.hear(event(EventKind.DONE, NOW + 9, id_, seconds=4.0))
+    assert past.running == {}
+    assert past.work.share("acme") == 1.0
+    assert (sum(past.arrived.values()), sum(past.ended.values())) == (1, 1)
+
+
+def test_a_second_attempt_is_no_second_wait() -> None:
+    past, id_ = Past(), new_id(NOW)
+    for fence in (1, 2):
+        past.hear(event(EventKind.CLAIMED, NOW + fence, id_, fence=fence, worker="w"))
+        past.hear(event(EventKind.RETRIED, NOW + fence, id_, error="timeout", delay=2))
+    assert len(past.waits) == 1
+    assert past.running == {}
+
+
+@pytest.mark.parametrize(
+    ("sent", "name"), [(0, "light"), (3, "light"), (4, "medium"), (22, "heavy")]
+)
+def test_classes_are_by_what_was_sent(sent: int, name: str) -> None:
+    past = Past()
+    for _ in range(sent):
+        past.hear(event(EventKind.SUBMITTED, NOW, new_id(NOW)))
+    assert past.class_of("acme") == name
+
+
+@pytest.mark.parametrize(
+    ("values", "part", "wanted"),
+    [
+        ([], 0.5, None),
+        ([7.0], 0.95, 7.0),
+        ([1.0, 2.0, 3.0, 4.0], 0.5, 2.0),
+        (list(range(1, 101)), 0.95, 95),
+    ],
+)
+def test_percentiles(values: list[float], part: float, wanted: float | None) -> None:
+    assert percentile(values, part) == wanted
+
+
+def test_what_was_pending_is_reckoned_back_from_now() -> None:
+    changes = [(NOW - 1800, "old", 1), (NOW - 900, "new", 1), (NOW - 600, "old", -1)]
+    priorities = {"old": 1, "new": 9}
+    samples = before(NOW, [Tally("waiting", 9, 1), Tally("done", 1, 1)], changes, priorities.get)
+    found = {round(NOW - each.at): (each.pending[0], each.pending[8]) for each in samples}
+    assert len(found) == 360
+    assert (found[3590], found[1200], found[700], found[0]) == ((0, 0), (1, 0), (1, 1), (0, 1))
+
+
+# --- rows ---
+
+
+def row(name: str, **values: Any) -> Row:
+    usual: dict[str, Any] = {
+        "pending": 0, "waiting": 0, "processing": 0, "count": 0, "priority": 1, "resets_at": None,
+        "oldest_at": None, "share": 0.0, "sent": 0, "paused": False,
+    }  # fmt: skip
+    return Row(name, **(usual | values))
+
+
+def test_rows_are_sorted_most_notable_first_and_filtered() -> None:
+    rows = [
+        row("b", pending=1, waiting=1, oldest_at=5.0),
+        row("A"),
+        row("c", pending=7, paused=True),
+    ]
+    assert [each.name for each in sorted_rows(rows, "pending", reverse=False)] == ["c", "b", "A"]
+    assert [each.name for each in sorted_rows(rows, "name", reverse=False)] == ["A", "b", "c"]
+    assert sorted_rows(rows, "oldest", reverse=False)[0].name == "b"
+    assert [each.name for each in filtered_rows(rows, "", "paused")] == ["c"]
+    assert [each.name for each in filtered_rows(rows, "a", "all")] == ["A"]
+    assert [each["name"] for each in who_waits(rows)] == ["b"]
+
+
+def test_workers_have_short_names() -> None:
+    assert short_worker("my-host-0badcafe:1234.99#3") == "my-host:1234#3"
+    assert short_worker("anything") == "anything"
+
+
+# --- charts ---
+
+
+def coordinates(chart: Chart) -> list[float]:
+    return [float(each) for shape in chart.shapes for each in re.findall(r"-?[\d.]+", shape.path)]
+
+
+@given(st.lists(st.lists(st.integers(0, 10**6), min_size=9, max_size=9), min_size=2, max_size=30))
+def test_every_chart_stays_in_its_frame(levels: list[list[int]]) -> None:
+    samples = [Sample(NOW - 10 * n, tuple(each)) for n, each in enumerate(levels)][::-1]
+    chart = pending_chart(samples, NOW)
+    assert chart is not None
+    assert all(0 <= each <= chart.width for each in coordinates(chart))
+    assert chart.highest == max(1, *(sum(each) for each in levels))
+
+
+def test_charts_of_nothing_are_none() -> None:
+    assert pending_chart([], NOW) is None
+    assert flow_chart({}, {}, NOW) is None
+    assert staircase_chart([], NOW) is None
+
+
+def test_a_staircase_marks_its_resets() -> None:
+    steps = [Step(NOW - 300 + n, -n, 1, is_reset=False) for n in range(5)]
+    steps.append(Step(NOW - 10, 0, 1, is_reset=True))
+    chart = staircase_chart(steps, NOW)
+    assert chart is not None
+    assert len(chart.resets) == 1
+    assert {each.name for each in chart.shapes} == {"count", "p1"}
+
+
+@pytest.mark.parametrize(
+    ("value", "wanted"), [(0, 1), (1, 1), (3, 5), (21, 25), (260, 500), (0.3, 0.5)]
+)
+def test_round_numbers(value: float, wanted: float) -> None:
+    assert nice(value) == pytest.approx(wanted)
+
+
+# --- lives and boards, on a real store ---
+
+
+@pytest.fixture
+def clock() -> list[float]:
+    return [NOW]
+
+
+@pytest.fixture
+def fairlead(tmp_path: Path, clock: list[float]) -> Fairlead:
+    return Fairlead(tmp_path / "data", clock=lambda: clock[0])
+
+
+def claim(fairlead: Fairlead) -> Claim:
+    found = fairlead.store.claim("host-1:7.1#2")
+    assert found is not None
+    return found
+
+
+def test_the_life_of_a_document_in_words(fairlead: Fairlead, clock: list[float]) -> None:
+    document = fairlead.submit("acme", b"x")
+    clock[0] += 3
+    first = claim(fairlead)
+    clock[0] += 2
+    fairlead.store.finish(first, Failed("damaged", "the file ends"))
+    fairlead.retry(document.id, by="key-1")
+    events = fairlead.store.events_of(document.id)
+    told = life(events, translator("en"), is_operator=True)
+    assert [each.words for each in told] == [
+        "submitted",
+        "attempt 1 began, on host:7#2",
+        "failed: damaged",
+        "queued once more",
+    ]
+    assert [each.after for each in told][1:3] == [3.0, 2.0]
+    assert told[-1].by == "key-1"
+    own = life(events, translator("de"), is_operator=False)
+    assert (own[1].words, own[-1].by) == ("Versuch begonnen", None)
+    assert [(each.outcome, each.error) for each in attempts(events)] == [("failed", "damaged")]
+
+
+def test_stairs_are_read_from_documents(fairlead: Fairlead, clock: list[float]) -> None:
+    for gap in (0, 1, 1, 2000, 1):
+        clock[0] += gap
+        fairlead.submit("acme", b"x")
+    found = staircase(fairlead.documents(customer="acme"))
+    assert [each.count for each in found] == [0, -1, -2, 0, -1]
+    assert [each.is_reset for each in found] == [False, False, False, True, False]
+
+
+def test_the_last_hour_is_learnt_from_the_store(fairlead: Fairlead, clock: list[float]) -> None:
+    fairlead.submit("long ago", b"x")
+    clock[0] += 2 * HOUR
+    fairlead.submit("acme", b"x")
+    fairlead.store.finish(claim(fairlead), DONE)
+    past = remembered(fairlead, fairlead.store.last_event())
+    assert set(past.sent.by_name) == {"acme"}
+    assert sum(past.ended.values()) == 1
+    assert past.samples[-1].pending[0] == 1  # one of the two is still pending
+
+
+def look(board: Board, fairlead: Fairlead, since: int) -> tuple[Message | None, int]:
+    """What the board would send after what has happened."""
+    for each in fairlead.events(since):
+        board.hear(each)
+    changed, board._changed = board._changed, type(board._changed)(everything=False)
+    return board._look(changed), fairlead.store.last_event()
+
+
+def test_the_board_sends_what_changed_and_to_whom_it_belongs(fairlead: Fairlead) -> None:
+    board = Board(fairlead)
+    board._held = None
+    fairlead.submit("acme", b"x")
+    fairlead.submit("globex", b"x")
+    first, seen = look(board, fairlead, 0)
+    assert first is not None
+    assert set(first.customers) == {"acme", "globex"}
+    nothing, seen = look(board, fairlead, seen)
+    assert nothing is None
+    document = fairlead.submit("acme", b"y", name="<b>.txt")
+    second, seen = look(board, fairlead, seen)
+    assert second is not None
+    assert second.customers == {"acme": {"pending": 2, "waiting": 2, "count": -1, "sent": 2}}
+    assert second.figures["waiting"] == 3
+    assert [each["id"] for each in second.documents] == [document.id]
+    assert second.text("globex") == ""
+    assert '"figures"' not in second.text("acme")
+    assert document.id in second.text("acme")
+    fairlead.delete(document.id)
+    third, _ = look(board, fairlead, seen)
+    assert third is not None
+    assert third.documents == []
+
+
+def test_a_reset_by_time_alone_is_sent_too(fairlead: Fairlead, clock: list[float]) -> None:
+    board = Board(fairlead)
+    board._held = None
+    for _ in range(4):
+        fairlead.submit("acme", b"x")
+    _, seen = look(board, fairlead, 0)
+    clock[0] += 1501
+    board._slow_at = 0.0
+    found, _ = look(board, fairlead, seen)
+    assert found is not None
+    assert found.customers["acme"] == {"count": 0, "priority": 1, "resets_at": None}
+
+
+@pytest.mark.parametrize("policy", ["classic", "fair"])
+def test_rows_follow_the_policy_in_force(fairlead: Fairlead, policy: str) -> None:
+    board = Board(fairlead)
+    for _ in range(5):
+        fairlead.submit("acme", b"x")
+    fairlead.use_policy(policy)
+    customer = fairlead.customer("acme")
+    (found,) = board.rows([customer])
+    following = fairlead.next_place(customer)
+    assert found.priority == following.priority
+    assert found.count == (-4 if policy == "classic" else following.count)
+
+
+# --- addresses ---
+
+
+@pytest.mark.parametrize(
+    "given_path", ["", "x", "//evil", "/\\evil", "https://evil", "/a\r\nb", "/" * 3000]
+)
+def test_only_addresses_of_ours_are_gone_on_to(given_path: str) -> None:
+    assert own_path(given_path) == "/"
+
+
+def test_addresses_leave_out_what_is_empty() -> None:
+    assert query(a="", b=None, c="x y", d=3) == "?c=x+y&d=3"
+    assert query() == "?"

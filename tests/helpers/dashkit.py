@@ -1,0 +1,111 @@
+"""A browser and logged-in clients for the tests of the dashboard."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from threading import Thread
+
+import httpx
+from apikit import Served
+from bench.browser import browser as opened_browser
+from bench.browser import chromium
+from lxml import html
+from needs import need
+from playwright.sync_api import Browser, Page
+
+
+@contextmanager
+def browser() -> Iterator[Browser]:
+    """A real browser without a window, with a new profile."""
+    need(chromium() is not None, "the package chromium")
+    with opened_browser() as opened:
+        yield opened
+
+
+class Line:
+    """A line to a server that can be cut and mended."""
+
+    def __init__(self, port: int) -> None:
+        self._to = ("127.0.0.1", port)
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        self._pairs: list[socket.socket] = []
+        self._is_cut = False
+        Thread(target=self._accept, daemon=True).start()
+
+    def __enter__(self) -> Line:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._listener.close()
+        self.cut()
+
+    def cut(self) -> None:
+        self._is_cut = True
+        for each in self._pairs:
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+
+    def mend(self) -> None:
+        self._is_cut = False
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                near, _ = self._listener.accept()
+                if self._is_cut:
+                    near.close()
+                    continue
+                far = socket.create_connection(self._to)
+                self._pairs += [near, far]
+                for pair in ((near, far), (far, near)):
+                    Thread(target=self._carry, args=pair, daemon=True).start()
+
+    def _carry(self, source: socket.socket, target: socket.socket) -> None:
+        with suppress(OSError):
+            while content := source.recv(65_536):
+                target.sendall(content)
+        for each in (source, target):
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+
+
+def client(server: Served, language: str = "en") -> httpx.Client:
+    """A browser without scripts: it keeps cookies and says where it comes from."""
+    made = server.client(None)
+    made.headers.update(
+        {"Accept": "text/html,*/*;q=0.8", "Accept-Language": language, "Origin": server.url}
+    )
+    return made
+
+
+def operator(server: Served, language: str = "en") -> httpx.Client:
+    made = client(server, language)
+    assert made.get(server.login).status_code == 303
+    return made
+
+
+def customer(server: Served, name: str, language: str = "en") -> httpx.Client:
+    made = client(server, language)
+    assert made.post("/login", data={"key": server.key(name)}).status_code == 303
+    return made
+
+
+def tree(answer: httpx.Response) -> html.HtmlElement:
+    assert answer.status_code == 200, answer.text
+    return html.document_fromstring(answer.text)
+
+
+def text(answer: httpx.Response) -> str:
+    found: str = tree(answer).find("body").text_content()
+    return found
+
+
+def open_page(page: Page, server: Served, path: str) -> None:
+    """Show a page to an operator, and wait until its stream is there."""
+    if not page.context.cookies(server.url):
+        page.goto(server.login)
+    page.goto(server.url + path)
+    page.locator("#link.live").wait_for(timeout=1000 * 20)
