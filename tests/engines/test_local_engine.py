@@ -20,7 +20,7 @@ from fairlead.core.states import State
 from fairlead.demo.samples import samples
 from fairlead.engines.local import LocalEngine, Stop
 from fairlead.engines.seat import Seat
-from fairlead.errors import FairleadError, MissingExtra, ReadOnlyData
+from fairlead.errors import FairleadError, MissingExtra, ReadOnlyData, StoreUnreachable
 from fairlead.files.local import LocalFiles
 from fairlead.work.finisher import SHORT_BYTES, Finisher
 from fairlead.work.nursery import Nursery
@@ -188,6 +188,32 @@ def test_the_lease_is_renewed_while_the_work_goes_on(tmp_path: Path) -> None:
         run(fairlead, stop_first, workers=1)
         ended = fairlead.document(document.id)
         assert (ended.state, ended.attempts) == (State.DONE, 1)
+
+
+def test_leases_are_renewed_as_soon_as_the_store_is_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A third of an hour after they could not be, it might be too late."""
+    with Fairlead(tmp_path, settings={"lease": 3600}) as fairlead:
+        engine = fairlead.engine(1)
+        engine._look_seconds = fairlead.store.watch(engine._wake)
+        engine._fill_seats()
+        attend, tries = fairlead.store.attend, 0
+
+        def fail_once(name: str, workers: int) -> None:
+            nonlocal tries
+            tries += 1
+            if tries == 1:
+                raise StoreUnreachable("the database is away")
+            attend(name, workers)
+
+        monkeypatch.setattr(fairlead.store, "attend", fail_once)
+        turns = 0
+        while tries < 2 and turns < 500:
+            engine._turn(claims=False)
+            turns += 1
+        engine.close()
+        assert tries == 2
 
 
 def test_a_document_over_its_time_ends_as_failed(tmp_path: Path) -> None:

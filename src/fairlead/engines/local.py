@@ -314,9 +314,10 @@ class LocalEngine:
 
     def _keep_leases(self) -> None:
         """Say who is here, renew all at hand, and let go of what was cancelled or taken away."""
-        if not self._is_time_to_watch(WATCH_SECONDS):
+        was_away = self._outage.is_on  # then they may be about to end
+        if not (self._is_time_to_watch(WATCH_SECONDS) or was_away):
             return
-        if self._is_time_to_renew(self._lease() / 3):
+        if self._is_time_to_renew(self._lease() / 3) or was_away:
             self._store.attend(self._seats[0].name, self._workers)
             held = [*self._at_hand(), *self._finisher.held()]
             self._let_go(self._store.renew(held) if held else [])
