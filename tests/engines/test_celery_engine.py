@@ -13,7 +13,7 @@ from threading import Event
 import postgreskit
 import pytest
 import servers
-from fleetkit import ENDS, Fleet, every_event, fleet, inversions
+from fleetkit import ENDS, Fleet, every_event, fleet, inversions, wait
 from servers import Server
 
 from fairlead import Fairlead
@@ -46,9 +46,9 @@ def test_documents_of_all_machines_are_processed_in_order(tmp_path: Path, broker
             documents.append(fairlead.submit(customer, b"text %d" % number, name="a.txt"))
         fleet.add_worker("one", 2)
         fleet.add_worker("two", 1)
-        fairlead.wait([each.id for each in documents])
+        wait(fairlead, *documents)
         late = fairlead.submit("late", b"one more", name="late.txt")  # workers sleep by now
-        fairlead.wait([late.id])
+        wait(fairlead, late)
         events = every_event(fairlead)
         known = {each.id: each for each in [*documents, late]}
         assert {fairlead.text(each.id) for each in documents} == {f"text {n}" for n in range(120)}
@@ -62,20 +62,20 @@ def test_an_erased_broker_costs_delay_and_no_document(tmp_path: Path, broker: Se
         api = fleet.add_api("api")
         fleet.add_worker("one", 1)
         first = fairlead.submit("acme", b"first", name="1.txt")
-        fairlead.wait([first.id])
+        wait(fairlead, first)
         broker.kill()
         broker.erase()
         document = fairlead.submit("acme", b"accepted without a broker", name="2.txt")
         assert api.operator.get(f"/v1/documents/{document.id}").json()["state"] == "waiting"
         broker.start()
-        fairlead.wait([document.id])
+        wait(fairlead, document)
         assert fairlead.text(document.id) == "accepted without a broker"
 
 
 def test_celerys_own_tools_see_the_workers(tmp_path: Path, broker: Server) -> None:
     with machines(tmp_path, broker) as fleet, fleet.installation() as fairlead:
         fleet.add_worker("one", 1)
-        fairlead.wait([fairlead.submit("acme", b"x", name="x.txt").id])
+        wait(fairlead, fairlead.submit("acme", b"x", name="x.txt"))
         environment = {f"FAIRLEAD_{key.upper()}": each for key, each in fleet.settings.items()}
         environment["FAIRLEAD_DATA"] = str(fleet.machine("tool"))
         told = subprocess.run(
@@ -117,7 +117,7 @@ def test_the_engine_works_on_a_data_folder_too(tmp_path: Path, broker: Server) -
             stderr=subprocess.DEVNULL,
         )
         try:
-            fairlead.wait([document.id])
+            wait(fairlead, document)
         finally:
             process.terminate()
             process.wait(60)
@@ -140,7 +140,7 @@ def test_the_process_that_forks_a_pool_holds_no_file_of_the_installation(
         proc = Path(f"/proc/{process.pid}")
         try:
             while len(pools) < 3:
-                fairlead.wait([fairlead.submit("acme", b"x", name="x.txt").id])
+                wait(fairlead, fairlead.submit("acme", b"x", name="x.txt"))
                 pools |= set((proc / f"task/{process.pid}/children").read_text().split())
                 assert not [each for each in open_files(proc) if tmp_path in each.parents]
         finally:

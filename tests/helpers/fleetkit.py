@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -20,6 +21,7 @@ from servers import descendants
 from fairlead import Fairlead
 from fairlead.core.documents import Document, Event, EventKind
 
+SLOWEST = 120.0
 ENDS = (EventKind.DONE, EventKind.FAILED, EventKind.CANCELLED)
 _BACK = (EventKind.RESCUED, EventKind.RELEASED)
 
@@ -124,6 +126,16 @@ def fleet(folder: Path, store: str, broker: str) -> Iterator[Fleet]:
         yield made
     finally:
         made.close()
+
+
+def wait(fairlead: Fairlead, *documents: Document) -> None:
+    """Return when all have ended; say so when that takes far too long."""
+    end = time.monotonic() + SLOWEST
+
+    def look(left: int) -> None:
+        assert time.monotonic() < end, f"{left} documents have not ended within {SLOWEST:g} s"
+
+    fairlead.wait([each.id for each in documents], on_progress=look)
 
 
 def every_event(fairlead: Fairlead) -> list[Event]:

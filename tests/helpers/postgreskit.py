@@ -5,10 +5,8 @@ from __future__ import annotations
 import atexit
 import os
 import pwd
-import random
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -20,6 +18,7 @@ from pathlib import Path
 
 import psycopg
 from needs import need
+from ports import free_port
 from psycopg.errors import UniqueViolation
 
 USER, PASSWORD = "fairlead", "pass word/&"  # hostile to URLs
@@ -54,7 +53,7 @@ class Server:
         assert binaries is not None
         self._binaries = binaries
         self.folder = folder
-        self.port = _free_port()
+        self.port = free_port()
         self._durable = durable
         self._process: subprocess.Popen[bytes] | None = None
         _give_to_the_server(folder)
@@ -147,15 +146,6 @@ def _give_to_the_server(path: Path) -> None:
     if not os.getuid():
         shutil.chown(path, _server_user())
     path.chmod(0o700)
-
-
-def _free_port() -> int:
-    """A port below those that the system gives to whoever connects: it stays free for a restart."""
-    while True:
-        port = random.randint(12_000, 30_000)
-        with socket.socket() as one, suppress(OSError):
-            one.bind(("127.0.0.1", port))
-            return port
 
 
 @cache

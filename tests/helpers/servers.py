@@ -6,7 +6,6 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import threading
@@ -16,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from needs import need
+from ports import free_ports
 
 SLOWEST_START = 120.0
 """Seconds that a server may take on a busy machine before the test says so."""
@@ -260,12 +260,3 @@ def folder(user: str | None = None) -> Iterator[Path]:
         yield place
     finally:
         shutil.rmtree(place, ignore_errors=True)
-
-
-def free_ports(number: int) -> list[int]:
-    """So many ports of loopback on which nobody listens."""
-    with ExitStack() as stack:
-        found = [stack.enter_context(socket.socket()) for _ in range(number)]
-        for each in found:
-            each.bind(("127.0.0.1", 0))
-        return [int(each.getsockname()[1]) for each in found]
