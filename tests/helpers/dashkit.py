@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from threading import Thread
 
@@ -32,15 +32,27 @@ class Line:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
         self._pairs: list[socket.socket] = []
+        self._threads: list[Thread] = []
         self._is_cut = False
-        Thread(target=self._accept, daemon=True).start()
+        self._start(self._accept)
+
+    def _start(self, target: Callable[..., None], *pair: socket.socket) -> None:
+        thread = Thread(target=target, args=pair, daemon=True)
+        self._threads.append(thread)
+        thread.start()
 
     def __enter__(self) -> Line:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._listener.close()
+        with suppress(OSError):  # it wakes the thread that accepts
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._threads[0].join()
         self.cut()
+        for thread in self._threads:
+            thread.join()
+        for each in (self._listener, *self._pairs):
+            each.close()
 
     def cut(self) -> None:
         self._is_cut = True
@@ -58,10 +70,11 @@ class Line:
                 if self._is_cut:
                     near.close()
                     continue
+                self._pairs.append(near)
                 far = socket.create_connection(self._to)
-                self._pairs += [near, far]
-                for pair in ((near, far), (far, near)):
-                    Thread(target=self._carry, args=pair, daemon=True).start()
+                self._pairs.append(far)
+                self._start(self._carry, near, far)
+                self._start(self._carry, far, near)
 
     def _carry(self, source: socket.socket, target: socket.socket) -> None:
         with suppress(OSError):
