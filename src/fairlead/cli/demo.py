@@ -90,9 +90,12 @@ def _report(fairlead: Fairlead, play: Play, picture: Path | None) -> None:
     console.print(table)
     failed = play.failed()
     click.echo(f"\n{play.documents_in_all - len(failed)} documents read, {len(failed)} failed.")
-    click.echo(f"The texts are in  {fairlead.folder.texts}")
-    look = [_command(), "docs", "list", "--data", str(fairlead.folder.path)]
-    click.echo(f"Look around with  {shlex.join(look)}")
+    data = ["--data", str(fairlead.folder.path)]
+    click.echo(f"Look around with  {shlex.join([_command(), 'docs', 'list', *data])}")
+    for newest in fairlead.documents(limit=1):
+        click.echo(
+            f"Read a text with  {shlex.join([_command(), 'docs', 'text', newest.id, *data])}"
+        )
     if picture is not None:
         draw_picture(table, picture)
 
