@@ -34,7 +34,6 @@ from fairlead.errors import (
     UnknownDelivery,
     UnknownKey,
     UnknownWebhook,
-    UsageError,
     Words,
 )
 from fairlead.files.local import LocalFiles
@@ -613,12 +612,7 @@ class Fairlead:
 
     def bell(self) -> Rings:
         """What reaches the broker that the settings name."""
-        if self.settings.broker is None:
-            raise UsageError(
-                "no broker is set; name one in FAIRLEAD_BROKER or fairlead.toml, such as "
-                'broker = "amqp://localhost"'
-            )
-        return celery_bell()(self.settings.broker)
+        return celery_bell()(self.settings.needed_broker())
 
     def run_until_idle(
         self, workers: int | None = None, *, on_tick: Callable[[], None] = lambda: None

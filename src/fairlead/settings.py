@@ -23,12 +23,14 @@ from fairlead.core.levels import DEFAULT_THRESHOLDS
 from fairlead.core.parts import PartsRule
 from fairlead.core.retry import RetryRule
 from fairlead.core.rules import Rules, check_policy
-from fairlead.errors import InvalidSetting
+from fairlead.errors import InvalidSetting, UsageError
 from fairlead.locale import LANGUAGES
 
 _log = logging.getLogger(__name__)
 
 FILE_NAME = "fairlead.toml"
+DEFAULT_DATA = "fairlead-data"
+"""The data folder where none is named."""
 ENVIRONMENT_PREFIX = "FAIRLEAD_"
 NOT_SETTINGS = frozenset({"FAIRLEAD_DATA", "FAIRLEAD_KEY", "FAIRLEAD_URL"})
 
@@ -161,6 +163,15 @@ class Settings:
         for name in ("requests_a_second", "bytes_a_day"):
             _check_above_zero(name, getattr(self, name))
         self.rules()
+
+    def needed_broker(self) -> str:
+        """The broker, for whoever cannot do without one."""
+        if self.broker is None:
+            raise UsageError(
+                "no broker is set; name one in FAIRLEAD_BROKER or fairlead.toml, such as "
+                'broker = "amqp://localhost"'
+            )
+        return self.broker
 
     def rules(self) -> Rules:
         """The rules that these settings ask for."""

@@ -15,8 +15,8 @@ from click.core import ParameterSource
 from fairlead.app import Fairlead
 from fairlead.core.fairness import Fairness
 from fairlead.errors import DataError, FairleadError, UsageError
+from fairlead.settings import DEFAULT_DATA
 
-DEFAULT_DATA = "fairlead-data"
 NARROWEST = 72
 """Columns of a table that a terminal has at least; a narrower one breaks the lines itself."""
 

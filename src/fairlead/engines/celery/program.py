@@ -21,10 +21,8 @@ from fairlead.app import Fairlead
 from fairlead.engines.celery.bell import TASK, make_app
 from fairlead.engines.celery.crew import Crew
 from fairlead.engines.ringer import Ringer
-from fairlead.errors import UsageError
-from fairlead.settings import Sources
+from fairlead.settings import DEFAULT_DATA, Sources
 
-DEFAULT_DATA = "fairlead-data"
 TURN = "ringer.lock"
 
 
@@ -84,13 +82,7 @@ class Program:
 def load() -> Celery:
     """The application, with its task and what begins and ends with its processes."""
     data = Path(os.environ.get("FAIRLEAD_DATA", DEFAULT_DATA))
-    broker = Sources(data).settings().broker
-    if broker is None:
-        raise UsageError(
-            "no broker is set; name one in FAIRLEAD_BROKER or fairlead.toml, such as "
-            'broker = "amqp://localhost"'
-        )
-    app, program = make_app(broker), Program(data)
+    app, program = make_app(Sources(data).settings().needed_broker()), Program(data)
     app.set_default()
     app.task(name=TASK)(program.claim_next)
     signals.worker_process_init.connect(program.join_the_pool, weak=False)
