@@ -69,6 +69,11 @@ class Server:
             self.stop()
             pytest.fail(f"{self._command[0]} did not start:\n{said.text()}")
 
+    @property
+    def is_running(self) -> bool:
+        """Whether it was started and has not been stopped since."""
+        return self._process is not None
+
     def stop(self) -> None:
         """End it with everything that it started."""
         if self._process is None:
