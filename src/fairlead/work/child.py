@@ -8,6 +8,7 @@ format. The document of each job lies on the desk.
 from __future__ import annotations
 
 import contextlib
+import gc
 import hashlib
 import json
 import os
@@ -39,6 +40,9 @@ from fairlead.work.wire import (
 
 PROGRESS_SECONDS = 0.25
 """How often progress is told at most."""
+COLLECT_AFTER = 10_000
+"""New objects after which Python looks for garbage: less often than usual, as a document leaves
+little behind, and the process does not live long."""
 
 
 class Pipes(NamedTuple):
@@ -59,6 +63,7 @@ class Job(NamedTuple):
 
 def main(memory: int, parent: int, desk: Path, *, limits: ReadLimits, strict: bool = False) -> int:
     """Serve jobs until input ends; the return value is the exit code."""
+    gc.set_threshold(COLLECT_AFTER)
     pipes = take_pipes()
     # Built before it is needed: at that moment there may be no memory to do so.
     out_of_memory = failure(
