@@ -19,6 +19,7 @@ from fairlead.engines.local import LocalEngine
 from fairlead.engines.seat import Seat
 from fairlead.errors import NoSandbox
 from fairlead.work.nursery import Nursery
+from fairlead.work.sandbox import Job
 
 Install = Callable[..., Fairlead]
 
@@ -73,10 +74,9 @@ def test_a_suspect_is_read_alone_in_a_fresh_process(install: Install) -> None:
     engine = fairlead.engine(1)
     send = Seat._send
 
-    def send_and_note(seat: Seat) -> Any:
-        assert seat.claim is not None
-        sent.append((seat.claim.id, seat.claim.attempts, seat.pid))
-        return send(seat)
+    def send_and_note(seat: Seat, job: Job) -> Any:
+        sent.append((seat.claims[-1].id, seat.claims[-1].attempts, seat.pid))
+        return send(seat, job)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Seat, "_send", send_and_note)
@@ -85,6 +85,24 @@ def test_a_suspect_is_read_alone_in_a_fresh_process(install: Install) -> None:
     assert [id_ for id_, _, pid in sent if pid == second] == [crash.id]
     assert ended(fairlead, crash) == (State.FAILED, "crashed", 2)
     assert {each.state for each in fairlead.documents(customer="acme")} == {State.DONE}
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "code"),
+    [("crash", "crashed"), ("two_answers", "bad-answer"), ("fill_memory", "memory-limit")],
+)
+def test_only_the_guilty_one_is_blamed_of_those_that_lay_ready(
+    install: Install, behaviour: str, code: str
+) -> None:
+    fairlead = install(memory_limit=300_000_000)
+    letters = [fairlead.submit("mallory", b"letter %d" % n, name=str(n)) for n in range(5)]
+    guilty = hostile(fairlead, behaviour)
+    letters += [fairlead.submit("mallory", b"more %d" % n, name=str(n)) for n in range(20)]
+    engine = fairlead.engine(1)
+    engine._hand.learn(0.001)
+    engine.run(until_idle=True)
+    assert ended(fairlead, guilty) == (State.FAILED, code, 2)
+    assert {ended(fairlead, each) for each in letters} == {(State.DONE, None, 1)}
 
 
 def test_a_suspect_that_is_read_at_last_is_done(install: Install) -> None:

@@ -15,17 +15,17 @@ from pathlib import Path
 import pytest
 
 from fairlead import Fairlead
-from fairlead.core.documents import Claim, Document, EventKind, Failed
+from fairlead.core.documents import Claim, Document, EventKind
 from fairlead.core.states import State
 from fairlead.demo.samples import samples
 from fairlead.engines.local import LocalEngine, Stop
 from fairlead.engines.seat import Seat
 from fairlead.errors import FairleadError, MissingExtra, ReadOnlyData, StoreUnreachable
 from fairlead.files.local import LocalFiles
-from fairlead.work.finisher import SHORT_BYTES, Finisher
+from fairlead.work.finisher import SHORT_BYTES, Finisher, Settled
 from fairlead.work.nursery import Nursery
 from fairlead.work.results import Extraction
-from fairlead.work.sandbox import Sandbox
+from fairlead.work.sandbox import Job, Sandbox
 
 LONG = b"x" * (SHORT_BYTES + 1)
 """A document whose text becomes a file."""
@@ -66,31 +66,16 @@ def run_and(fairlead: Fairlead, after_start: Callable[[Seat], None]) -> None:
     By then the worker has the document, and cannot have read one of hundreds of pages: whatever
     is done to it meets it in mid-work, on a machine of any speed.
     """
-    engine = fairlead.engine(2)
-    start = engine._start
+    send = Seat._send
 
-    def start_and(seat: Seat, claim: Claim) -> None:
-        start(seat, claim)
-        if seat._job is None:
-            after_start(seat)
-        else:
-            once_sent(seat, after_start)
-
-    engine._start = start_and  # type: ignore[method-assign]
-    engine.run(until_idle=True)
-
-
-def once_sent(seat: Seat, after_start: Callable[[Seat], None]) -> None:
-    """A suspect waits for a fresh child: call when that has it."""
-    send = seat._send
-
-    def send_and() -> Failed | None:
-        del seat._send
-        found = send()
+    def send_and(seat: Seat, job: Job) -> Settled | None:
+        found = send(seat, job)
         after_start(seat)
         return found
 
-    seat._send = send_and  # type: ignore[method-assign]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Seat, "_send", send_and)
+        fairlead.run_until_idle(workers=2)
 
 
 def events_of(fairlead: Fairlead, document: Document) -> list[EventKind]:
@@ -269,7 +254,7 @@ def test_what_was_claimed_beforehand_does_not_wait_behind_a_long_document(tmp_pa
         meanwhile: list[EventKind] = []
 
         def thaw_when_others_could_have_the_rest() -> None:
-            if frozen and not engine._hand.claims:
+            if frozen and not engine._hand.claims and not engine._seats[0].behind:
                 meanwhile.extend(event.kind for event in fairlead.events())
                 with suppress(ProcessLookupError):  # its time is over
                     os.kill(frozen.pop(), signal.SIGCONT)
@@ -281,7 +266,6 @@ def test_what_was_claimed_beforehand_does_not_wait_behind_a_long_document(tmp_pa
         def start_and_freeze(seat: Seat, claim: Claim) -> None:
             start(seat, claim)
             if claim.id == long.id:
-                assert engine._hand.claims
                 os.kill(seat.pid, signal.SIGSTOP)
                 frozen.append(seat.pid)
 
@@ -290,6 +274,52 @@ def test_what_was_claimed_beforehand_does_not_wait_behind_a_long_document(tmp_pa
         assert meanwhile.count(EventKind.CLAIMED) == 21
         assert meanwhile.count(EventKind.RELEASED) == 20
         assert {each.state for each in fairlead.documents()} == {State.DONE}
+
+
+def test_what_lies_ready_with_a_worker_is_of_one_customer(fairlead: Fairlead) -> None:
+    for number in range(400):
+        customer = f"customer-{number // 40 % 3 if number % 5 else 3}"
+        fairlead.submit(customer, b"letter %d" % number, name=f"{number}.txt")
+    owners = {each.id: each.customer for each in fairlead.documents(limit=400)}
+    engine = fairlead.engine(2)
+    engine._hand.learn(0.001)
+    together: list[set[str]] = []
+    send = Seat._send
+
+    def send_and_look(seat: Seat, job: Job) -> Settled | None:
+        found = send(seat, job)
+        if seat.behind:
+            together.append({owners[claim.id] for claim in seat.claims})
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Seat, "_send", send_and_look)
+        engine.run(until_idle=True)
+    assert together
+    assert {len(customers) for customers in together} == {1}
+    assert {each.state for each in fairlead.documents(limit=400)} == {State.DONE}
+
+
+def test_a_cancelled_document_takes_none_along_that_lay_behind_it(fairlead: Fairlead) -> None:
+    content, name = long_document()
+    long = fairlead.submit("acme", content, name=name)
+    others = fairlead.submit_many("acme", letters(20))
+    engine = fairlead.engine(1)
+    engine._hand.learn(0.001)
+    send = Seat._send
+
+    def send_and_cancel(seat: Seat, job: Job) -> Settled | None:
+        found = send(seat, job)
+        if seat.behind == 5 and seat.claims[0].id == long.id:
+            fairlead.cancel(long.id)
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Seat, "_send", send_and_cancel)
+        engine.run(until_idle=True)
+    assert fairlead.document(long.id).state is State.CANCELLED
+    found = [fairlead.document(each.id) for each in others]
+    assert {(each.state, each.attempts) for each in found} == {(State.DONE, 1)}
 
 
 def test_a_capped_customer_never_has_more_at_work(fairlead: Fairlead) -> None:
@@ -351,7 +381,7 @@ def test_results_do_not_leave_a_trace_of_a_stale_worker(fairlead: Fairlead) -> N
     fairlead.store.rescue_from("slow")
     fairlead.run_until_idle(workers=1)
     finisher = Finisher(fairlead.store, fairlead._files, fairlead._texts, lambda: None)
-    finisher.add(old, Extraction("text", LONG.decode(), {}), 0.1)
+    finisher.add(Settled(old, Extraction("text", LONG.decode(), {}), 0.1))
     finisher.close()
     assert finisher.error is None
     assert fairlead.text(document.id) == LONG.decode()

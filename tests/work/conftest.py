@@ -34,15 +34,19 @@ class Reading:
     def until_ready(self) -> Sandbox:
         while not self.sandbox.ready:
             assert self._selector.select(PATIENCE), "the child did not become ready"
-            assert self.sandbox.receive() is None
+            assert self.sandbox.receive() == []
         return self.sandbox
 
     def answer(self) -> Answer:
-        while True:
+        (found,) = self.answers(1)
+        return found
+
+    def answers(self, number: int) -> list[Answer]:
+        found: list[Answer] = []
+        while len(found) < number:
             assert self._selector.select(PATIENCE), "the child did not answer"
-            found = self.sandbox.receive()
-            if found is not None:
-                return found
+            found += self.sandbox.receive()
+        return found
 
     def close(self) -> None:
         self._selector.close()

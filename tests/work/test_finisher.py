@@ -18,7 +18,7 @@ from fairlead.files.local import LocalFiles
 from fairlead.ports import Opener, Stored
 from fairlead.work import finisher as module
 from fairlead.work.extract.base import Part
-from fairlead.work.finisher import Finisher
+from fairlead.work.finisher import Finisher, Settled
 from fairlead.work.results import Extraction
 
 LONG = "words " * module.SHORT_BYTES
@@ -64,8 +64,8 @@ def test_all_that_was_taken_over_is_saved_before_it_ends(fairlead: Fairlead) -> 
     saved: list[int] = []
     finisher = Finisher(fairlead.store, fairlead._files, fairlead._texts, lambda: saved.append(1))
     read, unread = claims(fairlead, 2)
-    finisher.add(read, Extraction("text", "héllo", {"lines": 1}), 1.5)
-    finisher.add(unread, Failed("damaged", "It is damaged."), 0.5)
+    finisher.add(Settled(read, Extraction("text", "héllo", {"lines": 1}), 1.5))
+    finisher.add(Settled(unread, Failed("damaged", "It is damaged."), 0.5))
     finisher.close()
     assert finisher.held() == []
     assert finisher.error is None
@@ -79,9 +79,9 @@ def test_all_that_was_taken_over_is_saved_before_it_ends(fairlead: Fairlead) -> 
 def test_short_texts_are_kept_in_the_store_and_long_ones_in_files(fairlead: Fairlead) -> None:
     finisher = Finisher(fairlead.store, fairlead._files, fairlead._texts, lambda: None)
     short, marked, long = claims(fairlead, 3)
-    finisher.add(short, Extraction("text", "same", {}, "same"), 0.1)
-    finisher.add(marked, Extraction("html", "Title", {}, "# Title"), 0.1)
-    finisher.add(long, Extraction("html", LONG, {}, f"# {LONG}"), 0.1)
+    finisher.add(Settled(short, Extraction("text", "same", {}, "same"), 0.1))
+    finisher.add(Settled(marked, Extraction("html", "Title", {}, "# Title"), 0.1))
+    finisher.add(Settled(long, Extraction("html", LONG, {}, f"# {LONG}"), 0.1))
     finisher.close()
     assert [fairlead.text(each.id) for each in (short, marked, long)] == ["same", "Title", LONG]
     expected = ["same", "# Title", f"# {LONG}"]
@@ -96,7 +96,7 @@ def test_short_texts_are_kept_in_the_store_and_long_ones_in_files(fairlead: Fair
 def test_a_short_text_that_was_altered_is_not_given_out(fairlead: Fairlead) -> None:
     finisher = Finisher(fairlead.store, fairlead._files, fairlead._texts, lambda: None)
     [claim] = claims(fairlead, 1)
-    finisher.add(claim, Extraction("text", "true", {}), 0.1)
+    finisher.add(Settled(claim, Extraction("text", "true", {}), 0.1))
     finisher.close()
     with closing(apsw.Connection(str(fairlead.folder.database))) as connection:
         connection.execute("UPDATE short_texts SET text = CAST('false' AS BLOB)")
@@ -109,9 +109,9 @@ def test_what_cannot_be_saved_is_handed_back_with_the_error(fairlead: Fairlead) 
     woken = Event()
     finisher = Finisher(fairlead.store, fairlead._files, texts, woken.set)
     first, second = claims(fairlead, 2)
-    finisher.add(first, Extraction("text", LONG, {}), 0.1)
+    finisher.add(Settled(first, Extraction("text", LONG, {}), 0.1))
     woken.wait()
-    finisher.add(second, Extraction("text", "b", {}), 0.1)
+    finisher.add(Settled(second, Extraction("text", "b", {}), 0.1))
     finisher.close()
     assert set(finisher.held()) == {first, second}
     assert isinstance(finisher.error, DiskFull)
@@ -125,11 +125,11 @@ def test_leases_of_results_on_the_way_are_still_to_be_renewed(
     monkeypatch.setattr(module, "MOST_CHARACTERS", 10)
     finisher = Finisher(fairlead.store, fairlead._files, texts, lambda: None)
     first, second, third = claims(fairlead, 3)
-    finisher.add(first, Extraction("text", LONG, {}), 0.1)
+    finisher.add(Settled(first, Extraction("text", LONG, {}), 0.1))
     texts.was_asked.wait()
-    finisher.add(second, Extraction("text", "0123456789", {}), 0.1)
+    finisher.add(Settled(second, Extraction("text", "0123456789", {}), 0.1))
     assert not finisher.is_behind()
-    finisher.add(third, Extraction("text", "!", {}), 0.1)
+    finisher.add(Settled(third, Extraction("text", "!", {}), 0.1))
     assert finisher.is_behind()
     assert set(finisher.held()) == {first, second, third}
     texts.may_go.set()
@@ -156,7 +156,7 @@ def test_a_result_whose_saving_was_not_heard_of_keeps_its_files(
     finisher = Finisher(fairlead.store, fairlead._files, fairlead._texts, is_saved.set)
     (claim,) = claims(fairlead, 1)
     part = Part("inner.txt", b"inside")
-    finisher.add(claim, Extraction("text", LONG, {}, parts=(part,)), 0.1)
+    finisher.add(Settled(claim, Extraction("text", LONG, {}, parts=(part,)), 0.1))
     is_saved.wait()
     finisher.close()
     assert answers == [[Saved.SAVED], [Saved.STALE]]
@@ -180,7 +180,7 @@ def test_a_store_that_stays_away_is_an_error_when_it_has_to_end(
     monkeypatch.setattr(fairlead.store, "finish_all", away)
     finisher = Finisher(fairlead.store, fairlead._files, fairlead._texts, lambda: None)
     (claim,) = claims(fairlead, 1)
-    finisher.add(claim, Failed("damaged", "It is damaged."), 0.5)
+    finisher.add(Settled(claim, Failed("damaged", "It is damaged."), 0.5))
     was_tried.wait()
     finisher.close()
     assert isinstance(finisher.error, StoreUnreachable)

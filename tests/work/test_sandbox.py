@@ -18,7 +18,7 @@ from fairlead.core.documents import Broken, Failed
 from fairlead.errors import MissingExtra
 from fairlead.work.limits import Limits
 from fairlead.work.results import Extraction, parse_answer
-from fairlead.work.sandbox import ChildDied, Job, Sandbox
+from fairlead.work.sandbox import MOST_JOBS, Answer, ChildDied, Job, Sandbox
 
 PATIENCE_MS = 60_000
 MakeJob = Callable[[bytes], Job]
@@ -61,6 +61,12 @@ def ends(pidfd: int) -> bool:
         os.close(pidfd)
 
 
+def text_of(answer: Answer) -> str:
+    found = parse_answer(answer.raw)
+    assert isinstance(found, Extraction)
+    return found.text
+
+
 def test_two_jobs_in_a_row(start: Any, job: MakeJob) -> None:
     reading = start()
     assert not reading.sandbox.ready
@@ -71,6 +77,72 @@ def test_two_jobs_in_a_row(start: Any, job: MakeJob) -> None:
         assert isinstance(found, Extraction)
         assert (found.kind, found.text) == ("text", text)
         assert sandbox.jobs_done == number
+
+
+def test_jobs_that_lie_ready_are_answered_in_their_order(start: Any, job: MakeJob) -> None:
+    reading = start()
+    sandbox = reading.until_ready()
+    texts = [f"number {number}" for number in range(MOST_JOBS)]
+    for text in texts:
+        sandbox.send(job(text.encode()))
+    answers = reading.answers(MOST_JOBS)
+    assert [text_of(each) for each in answers] == texts
+    assert all(each.took > 0 for each in answers)
+    assert not sandbox.busy
+    assert list(sandbox._desk.folder.iterdir()) == []
+
+
+def test_what_was_answered_before_a_death_counts(scripted: Any, job: MakeJob) -> None:
+    reading = scripted(doing("path.read_bytes() == b'bad' and os.abort()"))
+    sandbox = reading.until_ready()
+    for content in (b"first", b"second", b"bad", b"last"):
+        sandbox.send(job(content))
+    assert [text_of(each) for each in reading.answers(2)] == ["first", "second"]
+    with pytest.raises(ChildDied, match="SIGABRT"):
+        reading.answer()
+
+
+def test_sending_more_to_a_child_that_died_is_no_news(scripted: Any, job: MakeJob) -> None:
+    reading = scripted(doing("os.abort()"))
+    sandbox = reading.until_ready()
+    pidfd = os.pidfd_open(sandbox.pid)
+    sandbox.send(job(b"first"))
+    assert ends(pidfd)
+    sandbox.send(job(b"second"))
+    with pytest.raises(ChildDied, match="SIGABRT"):
+        reading.answer()
+
+
+def test_what_is_withdrawn_is_answered_as_missing(scripted: Any, job: MakeJob) -> None:
+    go_on = "while not (path.parent / 'go').exists(): pass"
+    reading = scripted(doing(go_on))
+    sandbox = reading.until_ready()
+    for content in (b"first", b"second", b"third"):
+        sandbox.send(job(content))
+    sandbox.withdraw()
+    go = sandbox._desk.folder / "go"
+    go.touch()
+    first, *others = reading.answers(3)
+    go.unlink()
+    assert text_of(first) == "first"
+    missing = [parse_answer(each.raw) for each in others]
+    assert [isinstance(each, Failed) and each.code for each in missing] == ["corrupt", "corrupt"]
+
+
+def test_an_answer_too_many_spoils_the_last_one_only(scripted: Any, job: MakeJob) -> None:
+    reading = scripted(
+        "answer = child.answer\n"
+        "def twice(job, *others):\n"
+        "    return answer(job, *others) * int(job.path.name)\n"
+        "child.answer = twice"
+    )
+    sandbox = reading.until_ready()
+    for content in (b"first", b"second"):
+        sandbox.send(job(content))
+    assert text_of(reading.answer()) == "first"
+    with pytest.raises(ChildDied) as caught:
+        reading.answer()
+    assert caught.value.code == "bad-answer"
 
 
 def test_a_failure_leaves_the_child_usable(start: Any, job: MakeJob) -> None:
@@ -191,13 +263,15 @@ def test_sending_to_a_dead_child_says_so(start: Any, job: MakeJob) -> None:
         sandbox.send(job(b"words"))
 
 
-def test_a_job_needs_a_child_that_is_ready_and_free(start: Any, job: MakeJob) -> None:
+def test_a_job_needs_a_child_that_is_ready_and_has_room(start: Any, job: MakeJob) -> None:
     reading = start()
     with pytest.raises(RuntimeError):
         reading.sandbox.send(job(b"words"))
-    reading.until_ready().send(job(b"words"))
+    sandbox = reading.until_ready()
+    for number in range(MOST_JOBS):
+        sandbox.send(job(b"words %d" % number))
     with pytest.raises(RuntimeError):
-        reading.sandbox.send(job(b"words"))
+        sandbox.send(job(b"words"))
     with pytest.raises(RuntimeError):
         reading.sandbox.start()
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 
 from fairlead.core.documents import Claim
 
-AHEAD_SECONDS = 0.05
-"""Work that may be claimed beforehand. Whoever comes meanwhile waits that much longer at most."""
+AHEAD_SECONDS = 0.04
+"""Work that may be claimed beforehand for each worker. Whoever comes meanwhile waits that much
+longer at most, besides for what lies ready."""
+READY_SECONDS = 0.03
+"""Work that may lie ready with each worker, so that it goes on without a pause."""
 MOST_AHEAD = 32
 STUCK_SECONDS = 0.5
 """After which claims go back while no worker becomes free: another engine's may be."""
@@ -41,9 +45,22 @@ class Hand:
             return 0
         return free + ahead - len(self.claims)
 
+    @property
+    def depth(self) -> int:
+        """How many documents may lie ready with a worker."""
+        return 0 if self._mean is None else int(READY_SECONDS / max(self._mean, 1e-6))
+
+    def nap(self, behind: int) -> float:
+        """For how long nobody needs to be heard, as each worker has so many more documents."""
+        return 0.0 if self._mean is None else min(READY_SECONDS, behind * self._mean) / 2
+
     def is_stuck(self, busy: float) -> bool:
         """Whether claims wait here for documents that take longer than was to be expected."""
         return bool(self.claims) and busy > STUCK_SECONDS
+
+    def take_back(self, claims: Sequence[Claim]) -> None:
+        """Put claims before the others again."""
+        self.claims.extendleft(reversed(claims))
 
     def drop(self, claim: Claim) -> None:
         """Let go of a claim that is held no more."""

@@ -2,8 +2,9 @@
 
 The engine claims a document for each free worker, hands it over, and passes results on to the
 finisher. Where documents are short it claims some more beforehand, so that many share a commit and
-no worker waits for one. It sleeps until a worker answers, a deadline comes, or something was
-committed.
+no worker waits for one, and lays ready with a worker what comes next of the same customer. It
+sleeps until a worker answers, a deadline comes, or something was committed; while all have more to
+read, it lets answers gather for a moment.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import os
 import selectors
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from enum import IntEnum
 from itertools import cycle, islice
@@ -19,7 +20,7 @@ from pathlib import Path
 from threading import RLock
 
 from fairlead.core.documents import Broken, Claim
-from fairlead.engines.hand import Hand
+from fairlead.engines.hand import STUCK_SECONDS, Hand
 from fairlead.engines.herald import Herald
 from fairlead.engines.outage import Outage
 from fairlead.engines.rescue import rescue_from_the_dead
@@ -27,7 +28,7 @@ from fairlead.engines.seat import Seat
 from fairlead.errors import FairleadError, StoreUnreachable
 from fairlead.ports import Files, Store
 from fairlead.work.desk import tidy
-from fairlead.work.finisher import Finisher, Result
+from fairlead.work.finisher import Finisher, Settled
 from fairlead.work.limits import Limits
 from fairlead.work.nursery import Nursery
 from fairlead.work.sandbox import ChildDied, Job
@@ -88,6 +89,8 @@ class LocalEngine:
         self._bell, self._button = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._button_lock = RLock()  # a signal may come while its own thread holds it
         self._selector.register(self._bell, selectors.EVENT_READ)
+        self._bell_alone = selectors.DefaultSelector()
+        self._bell_alone.register(self._bell, selectors.EVENT_READ)
         self._finisher = Finisher(store, files, texts, self._wake)
         self._herald = Herald(store)
         self._nursery = Nursery()
@@ -163,6 +166,7 @@ class LocalEngine:
         with self._outage:
             self._speak_to_the_store(claims=claims)
         self._finisher.hurry(hurried=self._is_somebody_idle() or not claims)
+        self._nap()
         for key, _ in self._selector.select(self._patience()):
             if isinstance(key.data, Seat):
                 with self._outage:
@@ -191,6 +195,7 @@ class LocalEngine:
         """Fill the free seats from the hand, and the hand from the store."""
         if self._finisher.is_behind():
             return
+        self._unstick()
         self._deal()
         busy = min(seat.seconds() if seat.claim else 0.0 for seat in self._seats)
         if self._hand.is_stuck(busy):
@@ -207,10 +212,27 @@ class LocalEngine:
             self._deal()
 
     def _deal(self) -> None:
-        """Give each free worker a document of the hand."""
+        """Give each free worker a document of the hand, and lay ready what may come next."""
         for seat in self._seats:
             if seat.is_free and self._hand.claims:
                 self._start(seat, self._hand.claims.popleft())
+        while self._hand.claims:
+            room = self._seat_with_room(self._hand.claims[0])
+            if room is None:
+                break
+            self._start(room, self._hand.claims.popleft())
+
+    def _seat_with_room(self, claim: Claim) -> Seat | None:
+        """Where a claim can lie ready; with whom has the least to read."""
+        depth = self._hand.depth
+        seats = [seat for seat in self._seats if seat.has_room_for(claim, depth)]
+        return min(seats, key=lambda seat: seat.behind, default=None)
+
+    def _unstick(self) -> None:
+        """Take back what lies behind a document that takes longer than was to be expected."""
+        for seat in self._seats:
+            if seat.behind and seat.seconds() > STUCK_SECONDS:
+                self._hand.take_back(seat.withdraw())
 
     def _put_back(self) -> None:
         """Give back what was claimed and not begun."""
@@ -244,15 +266,15 @@ class LocalEngine:
             self._reseat(seat)
         try:
             job = Job(self._files.path(claim.id), claim.sha256, claim.password)
-            result = seat.start(claim, job)
+            gone = seat.start(claim, job)
         except StoreUnreachable:  # of its file
-            self._hand.claims.appendleft(claim)
+            self._hand.take_back([claim])
             raise
         except ChildDied:
-            self._store.release([claim])  # it was only claimed
-            self._reseat(seat)
+            self._reseat(seat)  # the claim was not begun
             return
-        self._settle(seat, result)
+        if gone is not None:
+            self._settle(seat, [gone])
 
     # --- workers ---
 
@@ -265,40 +287,42 @@ class LocalEngine:
 
     def _hear(self, seat: Seat) -> None:
         """A worker has something to say: it is ready, it is done, or it died."""
-        was_ready = seat.is_free
+        was_ready = seat.is_ready
         try:
-            result = seat.receive()
+            settled = seat.receive()
         except ChildDied as death:
             if not was_ready:
                 self._survive(death)
-            if seat.claim is not None:
-                self._store.release([seat.claim])  # it waited for the child to be ready
             self._reseat(seat)
             return
         self._deaths = 0
-        self._settle(seat, result)
+        self._settle(seat, settled)
 
-    def _settle(self, seat: Seat, result: Result | None) -> None:
-        """Pass a result on, and make the seat free for the next document."""
-        if seat.claim is None or result is None:
-            return
-        self._hand.learn(seat.seconds())
-        self._finisher.add(seat.claim, result, seat.seconds())
-        if isinstance(result, Broken) or seat.is_spent:
+    def _settle(self, seat: Seat, settled: Sequence[Settled]) -> None:
+        """Pass results on, and replace a child that is not to read any more."""
+        for each in settled:
+            self._hand.learn(each.seconds)
+            self._finisher.add(each)
+        if settled and (seat.is_spent or any(isinstance(each.result, Broken) for each in settled)):
             self._reseat(seat)
-        else:
-            seat.rest()
 
     def _end_overlong(self) -> None:
         now = time.monotonic()
         for seat in self._seats:
             if seat.deadline <= now:
-                self._settle(seat, seat.overlong())
+                if seat.claim is not None:
+                    self._settle(seat, [seat.end(seat.overlong())])
+                else:  # it was withdrawn
+                    self._reseat(seat)
 
-    def _reseat(self, seat: Seat) -> None:
-        """Replace a child that is dead, too slow, or at work on what is no longer wanted."""
+    def _reseat(self, seat: Seat, unwanted: Sequence[Claim] = ()) -> None:
+        """Replace a child that is dead, too slow, or at work on what is no longer wanted.
+
+        What it has not begun is at hand again.
+        """
         self._selector.unregister(seat)
-        seat.replace(self._limits())
+        left = seat.replace(self._limits())
+        self._hand.take_back([claim for claim in left if claim not in unwanted])
         self._listen(seat)
 
     def _survive(self, death: ChildDied) -> None:
@@ -326,19 +350,25 @@ class LocalEngine:
 
     def _at_hand(self) -> list[Claim]:
         """Claims at work, and those not begun."""
-        return [*(seat.claim for seat in self._seats if seat.claim), *self._hand.claims]
+        return [*(claim for seat in self._seats for claim in seat.claims), *self._hand.claims]
 
     def _let_go(self, lost: list[Claim]) -> None:
         for claim in lost:
             self._hand.drop(claim)
         for seat in self._seats:
             if seat.claim in lost:
-                self._reseat(seat)
+                self._reseat(seat, unwanted=lost)
 
     # --- waiting and ending ---
 
     def _listen(self, seat: Seat) -> None:
         self._selector.register(seat, selectors.EVENT_READ, seat)
+
+    def _nap(self) -> None:
+        """Let answers gather while all workers have more to read: each wake disturbs them."""
+        behind = min(seat.behind for seat in self._seats)
+        if behind and self._stop is Stop.NO:
+            self._bell_alone.select(self._hand.nap(behind))
 
     def _patience(self) -> float:
         """How long to sleep when nobody has anything to say."""
@@ -380,6 +410,7 @@ class LocalEngine:
             for seat in self._seats[:1]:
                 self._store.leave(seat.name)
         self._selector.close()
+        self._bell_alone.close()
         self._close_bell()
 
     def _close_bell(self) -> None:

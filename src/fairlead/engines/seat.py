@@ -1,19 +1,21 @@
-"""A seat: the place of one worker, with the child process in it and the document it reads."""
+"""A seat: the place of one worker, with the child process in it and the documents it has."""
 
 from __future__ import annotations
 
 import time
+from collections import deque
+from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
 
 from fairlead.core.documents import Broken, Claim, Failed
 from fairlead.errors import FairleadError
-from fairlead.work.finisher import Result
+from fairlead.work.finisher import Result, Settled
 from fairlead.work.limits import Limits
 from fairlead.work.liveness import worker_name
 from fairlead.work.nursery import Nursery
 from fairlead.work.results import failure, parse_answer
-from fairlead.work.sandbox import ChildDied, Job, Sandbox
+from fairlead.work.sandbox import MOST_JOBS, Answer, ChildDied, Job, Sandbox
 
 GONE = "The stored bytes of the document are missing or cannot be read."
 RECYCLE_AFTER = 100
@@ -26,25 +28,45 @@ _numbers = count(1)
 class Seat:
     """One worker. It is free, or it reads the document of its claim until a deadline.
 
+    More documents may lie ready behind that one. They are of the same customer: whatever a hostile
+    document does to the child, it finds nothing there that is not its own sender's.
+
     An attempt after the first is a suspect's: it is read alone, in a child that has read nothing
     before it and reads nothing after it.
     """
 
     def __init__(self, limits: Limits, desks: Path, nursery: Nursery) -> None:
         self.name = worker_name(next(_numbers))
-        self.claim: Claim | None = None
+        self.claims: deque[Claim] = deque()
         self.deadline = float("inf")
         self.limits = limits
         self._desk = desks / self.name
         self._nursery = nursery
+        self._withdrawn = 0  # jobs that come after the claims
         self._job: Job | None = None
+        self._had_suspect = False
         self._began = 0.0
         self._sandbox = self._started()
 
     @property
+    def claim(self) -> Claim | None:
+        """What is being read."""
+        return self.claims[0] if self.claims else None
+
+    @property
+    def behind(self) -> int:
+        """How many documents lie ready behind the one that is being read."""
+        return max(0, len(self.claims) - 1)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether its child has started."""
+        return self._sandbox.ready
+
+    @property
     def is_free(self) -> bool:
-        """Ready for a document."""
-        return self.claim is None and self._sandbox.ready
+        """Ready for a document, and without one."""
+        return self._sandbox.ready and not self._has_jobs
 
     @property
     def pid(self) -> int:
@@ -64,55 +86,91 @@ class Seat:
         """Whether its child may read this one; else it is to be replaced before."""
         return claim.attempts == 1 or self._sandbox.jobs_done == 0
 
-    def start(self, claim: Claim, job: Job) -> Failed | None:
-        """Begin with a document, as soon as the child is ready; a result where it is gone.
+    def has_room_for(self, claim: Claim, depth: int) -> bool:
+        """Whether it may lie ready behind what is being read, together with so many at most."""
+        last = self.claims[-1] if self.claims else None
+        return (
+            last is not None
+            and self._sandbox.ready
+            and not self._withdrawn
+            and self.behind < min(depth, MOST_JOBS - 1)
+            and self._sandbox.jobs_sent < RECYCLE_AFTER
+            and claim.customer == last.customer
+            and claim.attempts == last.attempts == 1
+            and claim.password is None  # it may be long, and a job must fit into the pipe
+        )
+
+    def start(self, claim: Claim, job: Job) -> Settled | None:
+        """Begin with a document, as soon as its turn comes; a result where it is gone.
 
         Raises:
             ChildDied: there is nobody to do it.
         """
-        self.claim = claim  # first: whatever interrupts this, the claim is at hand to give back
+        self.claims.append(claim)  # first: whatever interrupts this, it is at hand to give back
+        self._had_suspect |= claim.attempts > 1
+        if not self.behind:
+            self._set_clock()
+        if self._sandbox.ready:
+            return self._send(job)
         self._job = job
-        self._set_clock()
-        return self._send() if self._sandbox.ready else None
+        return None
 
     def seconds(self) -> float:
         """How long the document at hand has been worked on."""
         return time.monotonic() - self._began
 
-    def receive(self) -> Result | None:
-        """The result of the document at hand, when there is one. A dead child is one too.
+    def receive(self) -> list[Settled]:
+        """Documents that have ended, with their results. A dead child is a result too.
 
         Raises:
             ChildDied: the child died, and no document was in its hands.
         """
         try:
-            answer = self._sandbox.receive()
+            answers = self._sandbox.receive()
         except ChildDied as death:
             if self.claim is None or self._job is not None:
                 raise
-            return self._obituary(death)
+            return [self.end(self._obituary(death))]
         if self._job is not None and self._sandbox.ready:
-            return self._send()
-        return None if answer is None else parse_answer(answer.raw, answer.parts)
+            job, self._job = self._job, None
+            self._set_clock()
+            gone = self._send(job)
+            return [] if gone is None else [gone]
+        return self._settled(answers) if answers else []
+
+    def end(self, result: Result) -> Settled:
+        """The document at hand with its result; what lies behind it is the next."""
+        settled = Settled(self.claims.popleft(), result, self.seconds())
+        self._set_clock()
+        return settled
+
+    def withdraw(self) -> list[Claim]:
+        """Take back what lies ready; the child will find nothing there."""
+        self._sandbox.withdraw()
+        first, *behind = self.claims
+        self.claims = deque([first])
+        self._withdrawn += len(behind)
+        return behind
 
     @property
     def is_spent(self) -> bool:
         """Whether its child is dead, has read enough, or has read a suspect."""
-        had_suspect = self.claim is not None and self.claim.attempts > 1
         is_old = self._sandbox.jobs_done >= RECYCLE_AFTER
-        return not self._sandbox.ready or is_old or had_suspect
+        return not self._sandbox.ready or is_old or self._had_suspect
 
-    def rest(self) -> None:
-        """Let go of the document."""
-        self.claim = self._job = None
-        self.deadline = float("inf")
+    def replace(self, limits: Limits) -> list[Claim]:
+        """End the child at once, whatever it does, and put in a new one.
 
-    def replace(self, limits: Limits) -> None:
-        """End the child at once, whatever it does, and put in a new one."""
+        Returns what it had and has not ended.
+        """
         self.close()
-        self.rest()
+        left = list(self.claims)
+        self.claims.clear()
+        self._job, self._withdrawn, self._had_suspect = None, 0, False
+        self._set_clock()
         self.limits = limits
         self._sandbox = self._started()
+        return left
 
     def close(self) -> None:
         """End the child at once."""
@@ -123,6 +181,24 @@ class Seat:
         """The result of a document whose time is over."""
         return failure("time-limit", f"Reading it took longer than {self.limits.seconds:g} s.")
 
+    def _settled(self, answers: Sequence[Answer]) -> list[Settled]:
+        """How long they took together is known; which of them how long, the child has to say."""
+        together, seconds = sum(answer.took for answer in answers), self.seconds()
+        settled = []
+        for answer in answers:
+            if not self.claims:
+                self._withdrawn -= 1
+                continue
+            share = answer.took / together if together else 1 / len(answers)
+            result = parse_answer(answer.raw, answer.parts)
+            settled.append(Settled(self.claims.popleft(), result, share * seconds))
+        self._set_clock()
+        return settled
+
+    @property
+    def _has_jobs(self) -> bool:
+        return bool(self.claims or self._withdrawn)
+
     def _obituary(self, death: ChildDied) -> Failed | Broken:
         if death.code == "time-limit":
             return self.overlong()
@@ -130,16 +206,13 @@ class Seat:
 
     def _set_clock(self) -> None:
         self._began = time.monotonic()
-        self.deadline = self._began + self.limits.seconds
+        self.deadline = self._began + self.limits.seconds if self._has_jobs else float("inf")
 
-    def _send(self) -> Failed | None:
-        job, self._job = self._job, None
-        assert job is not None  # noqa: S101 (both callers have one)
-        self._set_clock()
+    def _send(self, job: Job) -> Settled | None:
         try:
             self._sandbox.send(job)
         except (FileNotFoundError, PermissionError):
-            return Failed("corrupt", GONE)
+            return Settled(self.claims.pop(), Failed("corrupt", GONE), 0.0)
         return None
 
     def _started(self) -> Sandbox:

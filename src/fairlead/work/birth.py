@@ -75,8 +75,12 @@ def _live(
         for place, descriptor in enumerate(descriptors):
             os.dup2(descriptor, place)
             os.close(descriptor)
-        memory, desk, manner = arguments
-        code = child.main(int(memory), parent, Path(desk), strict=manner == "strict")
+        memory, desk, manner, limits = arguments
+        code = child.main(
+            *(int(memory), parent, Path(desk)),
+            limits=child.read_limits(limits),
+            strict=manner == "strict",
+        )
     finally:
         os._exit(code)
 

@@ -1,13 +1,14 @@
 """The process that opens documents: one job after another, locked in, until input ends.
 
-Run as `python -P -s -B -m fairlead.work.child MEMORY_BYTES PARENT_PID DESK best|strict`. Jobs come
-by its standard input, answers go to its standard output; `fairlead.work.wire` has the format. The
-document of each job lies on the desk.
+Run as `python -P -s -B -m fairlead.work.child MEMORY_BYTES PARENT_PID DESK best|strict LIMITS`.
+Jobs come by its standard input, answers go to its standard output; `fairlead.work.wire` has the
+format. The document of each job lies on the desk.
 """
 
 from __future__ import annotations
 
 import contextlib
+import gc
 import hashlib
 import json
 import os
@@ -19,7 +20,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fairlead.errors import MissingExtra
-from fairlead.work.desk import DOCUMENT
 from fairlead.work.extract import JSON, CannotRead, Extracted, Part, ReadLimits, extract, readers
 from fairlead.work.locks import (
     NO_LANDLOCK,
@@ -28,10 +28,21 @@ from fairlead.work.locks import (
     lock_files,
     lock_process,
 )
-from fairlead.work.wire import HEADER, pack, pack_part, pack_progress, read_exactly, write_all
+from fairlead.work.wire import (
+    HEADER,
+    pack,
+    pack_part,
+    pack_progress,
+    pack_which,
+    read_exactly,
+    write_all,
+)
 
 PROGRESS_SECONDS = 0.25
 """How often progress is told at most."""
+COLLECT_AFTER = 10_000
+"""New objects after which Python looks for garbage: less often than usual, as a document leaves
+little behind, and the process does not live long."""
 
 
 class Pipes(NamedTuple):
@@ -42,16 +53,17 @@ class Pipes(NamedTuple):
 
 
 class Job(NamedTuple):
-    """A document, the hash its bytes must have, and what reading it may yield."""
+    """A document by its number on the desk, the hash its bytes must have, and what opens it."""
 
+    document: int
     path: Path
     sha256: str
-    limits: ReadLimits
     password: str | None
 
 
-def main(memory: int, parent: int, desk: Path, *, strict: bool = False) -> int:
+def main(memory: int, parent: int, desk: Path, *, limits: ReadLimits, strict: bool = False) -> int:
     """Serve jobs until input ends; the return value is the exit code."""
+    gc.set_threshold(COLLECT_AFTER)
     pipes = take_pipes()
     # Built before it is needed: at that moment there may be no memory to do so.
     out_of_memory = failure(
@@ -65,10 +77,13 @@ def main(memory: int, parent: int, desk: Path, *, strict: bool = False) -> int:
         return refuse(pipes, "sandbox", "; ".join(missing))
     write_all(pipes.answers, pack({"ready": True}))
     while (job := next_job(pipes, desk)) is not None:
-        reply = answer(job, pipes, out_of_memory)
-        write_all(pipes.answers, reply)
+        began, no_time = time.monotonic(), pack_which(job.document, 0.0)
+        reply = answer(job, limits, pipes, out_of_memory)
         if reply is out_of_memory:
+            write_all(pipes.answers, no_time)
+            write_all(pipes.answers, reply)
             return 1  # what a library left behind in that state is not to be trusted
+        write_all(pipes.answers, pack_which(job.document, time.monotonic() - began) + reply)
     return 0
 
 
@@ -110,15 +125,14 @@ def next_job(pipes: Pipes, desk: Path) -> Job | None:
     if body is None:
         return None
     message = json.loads(body)
-    limits = message["limits"]
-    limits["languages"] = tuple(limits["languages"])
-    return Job(desk / DOCUMENT, message["sha256"], ReadLimits(**limits), message["password"])
+    document = message["document"]
+    return Job(document, desk / str(document), message["sha256"], message["password"])
 
 
-def answer(job: Job, pipes: Pipes, out_of_memory: bytes) -> bytes:
+def answer(job: Job, limits: ReadLimits, pipes: Pipes, out_of_memory: bytes) -> bytes:
     """What became of a job, packed. Every failure of a library becomes an answer."""
     try:
-        found = run(job, reporter(pipes))
+        found = run(job, limits, reporter(pipes))
         send_parts(found.parts, pipes)
         return pack(described(found))
     except CannotRead as error:
@@ -132,10 +146,10 @@ def answer(job: Job, pipes: Pipes, out_of_memory: bytes) -> bytes:
         return failure("damaged", "The document is damaged and could not be read.")
 
 
-def run(job: Job, on_progress: Callable[[int, int], None]) -> Extracted:
+def run(job: Job, limits: ReadLimits, on_progress: Callable[[int, int], None]) -> Extracted:
     """Check that the bytes are the accepted ones, then read them."""
     check_bytes(job)
-    return extract(job.path, limits=job.limits, password=job.password, on_progress=on_progress)
+    return extract(job.path, limits=limits, password=job.password, on_progress=on_progress)
 
 
 def check_bytes(job: Job) -> None:
@@ -194,8 +208,18 @@ def report() -> None:
         sys.stderr.flush()
 
 
-def _main(memory: str, parent: str, desk: str, manner: str) -> int:
-    return main(int(memory), int(parent), Path(desk), strict=manner == "strict")
+def read_limits(text: str) -> ReadLimits:
+    """What reading a document may yield, as the parent has written it."""
+    values = json.loads(text)
+    return ReadLimits(**values | {"languages": tuple(values["languages"])})
+
+
+def _main(memory: str, parent: str, desk: str, manner: str, limits: str) -> int:
+    return main(
+        *(int(memory), int(parent), Path(desk)),
+        limits=read_limits(limits),
+        strict=manner == "strict",
+    )
 
 
 if __name__ == "__main__":

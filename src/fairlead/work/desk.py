@@ -1,7 +1,8 @@
 """The desk of a child: the one folder besides the libraries' own whose files it can open.
 
 The document at hand lies there under a second name, so nothing is copied and libraries get a path
-like any other. Of all the other documents the child sees nothing.
+like any other; so do those of the same customer that the child is to read next. Of all the other
+documents it sees nothing.
 """
 
 from __future__ import annotations
@@ -10,12 +11,13 @@ import errno
 import os
 import shutil
 import time
+from collections import deque
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 
 from fairlead.work.liveness import is_known_dead
 
-DOCUMENT = "document"
 _OLD_SECONDS = 86_400
 # Another disk, a file of another user, too many names, a file system without second names.
 _CANNOT_LINK = {errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP, errno.ENOSYS}
@@ -26,22 +28,30 @@ class DeskGone(Exception):
 
 
 class Desk:
-    """A folder with room for one document."""
+    """A folder with documents in the order in which they are to be read."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder.absolute()
-        self._document = self.folder / DOCUMENT
+        self._numbers = count(1)
+        self._laid: deque[int] = deque()
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
-    def lay(self, path: Path) -> None:
-        """Put the document there.
+    @property
+    def first(self) -> int | None:
+        """The number of the document that is to be read first."""
+        return self._laid[0] if self._laid else None
+
+    def lay(self, path: Path) -> int:
+        """Put a document there, behind the others; return the number that is its name.
 
         Raises:
             DeskGone: there is no desk any more.
             OSError: the document is gone, or there is no room for a copy.
         """
+        number = next(self._numbers)
+        place = f"{self.folder}/{number}"
         try:
-            os.link(path, self._document)
+            os.link(path, place)
         except FileNotFoundError:
             if not self.folder.is_dir():
                 raise DeskGone from None
@@ -49,17 +59,30 @@ class Desk:
         except OSError as error:
             if error.errno not in _CANNOT_LINK:
                 raise
-            shutil.copyfile(path, self._document)
+            shutil.copyfile(path, place)
+        self._laid.append(number)
+        return number
 
     def clear(self) -> None:
-        """Take the document away."""
-        self._document.unlink(missing_ok=True)
+        """Take the first document away."""
+        if self._laid:
+            self._take_away(self._laid.popleft())
+
+    def clear_behind(self) -> None:
+        """Take all away but the first; the child finds nothing where they were."""
+        for number in list(self._laid)[1:]:
+            self._take_away(number)
 
     def remove(self) -> None:
         """Take the desk itself away."""
         with suppress(OSError):
-            self.clear()
+            while self._laid:
+                self.clear()
             self.folder.rmdir()
+
+    def _take_away(self, number: int) -> None:
+        with suppress(FileNotFoundError):
+            os.unlink(f"{self.folder}/{number}")  # noqa: PTH108 (for each document: quicker)
 
 
 def tidy(folder: Path) -> None:

@@ -90,11 +90,11 @@ class Finisher:
         self._thread = Thread(target=self._work, name="fairlead-finisher", daemon=True)
         self._thread.start()
 
-    def add(self, claim: Claim, result: Result, seconds: float) -> None:
+    def add(self, settled: Settled) -> None:
         """Take over a claim with its result and how long the work took."""
         with self._changed:
-            self._queue.append(Settled(claim, result, seconds))
-            self._characters += _length(result)
+            self._queue.append(settled)
+            self._characters += _length(settled.result)
             if len(self._queue) == 1 or self._is_time_to_save():  # else it need not wake up
                 self._changed.notify_all()
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import os
 from contextlib import suppress
 
 from fairlead.work.limits import Limits
-from fairlead.work.wire import HEADER, MAX_NAME_BYTES, PAGES, Tag, split_part
+from fairlead.work.wire import HEADER, MAX_NAME_BYTES, PAGES, WHICH, Tag, split_part
 
-_READ_BYTES = 262_144
-_READS_AT_ONCE = 16  # a child that never stops writing must not keep its parent reading
+_READ_BYTES = 65_536  # what a pipe holds; more would cost a mapping of memory each time
+_READS_AT_ONCE = 64  # a child that never stops writing must not keep its parent reading
 _NAME_AND_LENGTH = MAX_NAME_BYTES + 2
 _MOST_PAGES = 10**9
 _TAGS = {tag.value: tag for tag in Tag}
@@ -20,26 +21,37 @@ class BadFrame(Exception):
 
 
 class Inbox:
-    """Bytes from a child, cut into frames; the newest progress, and parts until the answer."""
+    """Bytes from a child, cut into frames; the newest progress, and parts until the answer.
+
+    `which` and `took` are the child's word on what the answer belongs to, and how long it took.
+    """
 
     def __init__(self, limits: Limits) -> None:
         self.progress: tuple[int, int] | None = None
+        self.which: int | None = None
+        self.took = 0.0
         self._limits = limits
         self._longest = {
             Tag.MESSAGE: limits.answer_bytes,
             Tag.PROGRESS: PAGES.size,
             Tag.PART: limits.read.unpacked_bytes + _NAME_AND_LENGTH,
+            Tag.WHICH: WHICH.size,
         }
         self._buffer = bytearray()
         self._parts: list[tuple[bytes, bytes]] = []
         self._part_bytes = 0
         self._room = limits.all_bytes
 
+    @property
+    def has_more(self) -> bool:
+        """Whether something was written behind what has been taken."""
+        return bool(self._buffer)
+
     def expect_answer(self) -> None:
         """Begin with a new job."""
-        self.progress = None
+        self.progress, self.which, self.took = None, None, 0.0
         self._parts, self._part_bytes = [], 0
-        self._room = self._limits.all_bytes
+        self._room = self._limits.all_bytes - len(self._buffer)
 
     def fill(self, descriptor: int) -> bool:
         """Read what there is; True at the end of the pipe.
@@ -56,6 +68,8 @@ class Inbox:
                 self._room -= len(chunk)
                 if self._room < 0:
                     raise BadFrame("it wrote more than allowed")
+                if len(chunk) < _READ_BYTES:  # there was no more
+                    break
         return False
 
     def take(self) -> bytes | None:
@@ -66,15 +80,15 @@ class Inbox:
         """
         while (frame := self._next()) is not None:
             tag, body = frame
-            if tag is Tag.MESSAGE:
-                if self._buffer:
-                    raise BadFrame("it wrote more than one answer")
-                self._buffer = bytearray()  # gives back the room of a long answer
-                return body
-            if tag is Tag.PROGRESS:
-                self._keep_progress(body)
-            else:
-                self._keep_part(body)
+            match tag:
+                case Tag.MESSAGE:
+                    return body
+                case Tag.PROGRESS:
+                    self._keep_progress(body)
+                case Tag.PART:
+                    self._keep_part(body)
+                case Tag.WHICH:
+                    self._keep_which(body)
         return None
 
     def take_parts(self) -> tuple[tuple[bytes, bytes], ...]:
@@ -92,7 +106,10 @@ class Inbox:
         if len(self._buffer) < end:
             return None
         body = bytes(memoryview(self._buffer)[HEADER.size : end])
-        del self._buffer[:end]
+        if len(self._buffer) == end:
+            self._buffer = bytearray()  # gives back the room of a long answer
+        else:
+            del self._buffer[:end]
         return tag, body
 
     def _checked(self, number: int, length: int) -> Tag:
@@ -110,6 +127,12 @@ class Inbox:
         done, pages = PAGES.unpack(body)
         if done <= pages <= _MOST_PAGES:
             self.progress = done, pages
+
+    def _keep_which(self, body: bytes) -> None:
+        if len(body) != WHICH.size:
+            raise BadFrame("it wrote what is no frame")
+        self.which, seconds = WHICH.unpack(body)
+        self.took = seconds if math.isfinite(seconds) and seconds > 0 else 0.0
 
     def _keep_part(self, body: bytes) -> None:
         name, content = split_part(body)

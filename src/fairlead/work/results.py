@@ -19,6 +19,7 @@ MAX_DETAIL = 500
 MAX_NAME = 255
 _NO_LETTERS = ("Cc", "Cs", "Zl", "Zp")
 _MAX_INTEGER = 2**53
+_IMPROPER = "a fact has an improper value"
 _KIND = re.compile(r"[a-z0-9-]{1,32}")
 
 # Which end each code means: Failed is final, Broken is worth another attempt.
@@ -179,27 +180,22 @@ def _check_facts(facts: dict[str, Any]) -> None:
     raise _BadAnswer("its facts are nested too deeply")
 
 
-def _checked_inner(value: object) -> list[object]:
+def _checked_inner(value: Any) -> list[object]:
     """What is nested in an object or a list, once its plain values are found to be proper."""
-    if isinstance(value, dict):
-        plain_values, is_short = [*value, *value.values()], len(value) <= MAX_KEYS
-    elif isinstance(value, list):
-        plain_values, is_short = value, len(value) <= MAX_FACTS_BYTES
-    _require(is_short and all(map(_is_proper, plain_values)), "a fact has an improper value")
-    return [each for each in plain_values if isinstance(each, dict | list)]
-
-
-def _is_proper(value: object) -> bool:
-    match value:
-        case str():
-            return _is_clean(value)
-        case bool() | None | dict() | list():
-            return True
-        case int():
-            return abs(value) <= _MAX_INTEGER
-        case float():
-            return math.isfinite(value)
-    return False
+    is_object = type(value) is dict
+    _require(len(value) <= (MAX_KEYS if is_object else MAX_FACTS_BYTES), _IMPROPER)
+    inner: list[object] = []
+    for each in (*value, *value.values()) if is_object else value:
+        kind = type(each)  # of JSON: there are no others
+        if kind is str:
+            _require(_is_clean(each), _IMPROPER)
+        elif kind is int:
+            _require(abs(each) <= _MAX_INTEGER, _IMPROPER)
+        elif kind is float:
+            _require(math.isfinite(each), _IMPROPER)
+        elif kind is dict or kind is list:
+            inner.append(each)
+    return inner
 
 
 def _require(condition: bool, otherwise: str) -> None:  # noqa: FBT001 - reads like assert

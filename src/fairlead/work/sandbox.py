@@ -22,6 +22,8 @@ from fairlead.work.limits import Limits
 from fairlead.work.nursery import Nursery, Process, environment, python
 from fairlead.work.wire import pack
 
+MOST_JOBS = 16
+"""Jobs that a child may have at once."""
 _END_SECONDS = 2.0
 _DIE_SECONDS = 0.5
 """How long a child may take to be gone after its pipe has ended: others wait meanwhile."""
@@ -36,10 +38,14 @@ class Job(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """An answer and the parts before it, untrusted: `results.parse_answer` checks them."""
+    """An answer and the parts before it, untrusted: `results.parse_answer` checks them.
+
+    `took` is the child's word on how long it worked on that, in seconds.
+    """
 
     raw: bytes
     parts: tuple[tuple[bytes, bytes], ...] = ()
+    took: float = 0.0
 
 
 class ChildDied(Exception):
@@ -58,6 +64,8 @@ class ChildDied(Exception):
 class Sandbox:
     """A child process under limits: start it, wait for `fileno`, call `receive`, send jobs.
 
+    Jobs may be sent before the last is answered; the child goes on to them without a pause. Until
+    then it can see their documents, so they must be of the same customer.
     Nothing here waits for the child except `close`. The child dies with the thread that
     called `start`, so that thread must live as long as the sandbox. `desk` is the folder where
     it gets its documents, best on their disk; by default one among the temporary files. With a
@@ -73,15 +81,15 @@ class Sandbox:
         self.limits = limits or Limits()
         self._desk = Desk(desk or Path(tempfile.mkdtemp(prefix="fairlead-")))
         self.ready = False
-        self.busy = False
+        self.jobs_sent = 0
         self.jobs_done = 0
         self._nursery = nursery
-        self._job_limits = asdict(self.limits.read)
         self._process: Process | None = None
         self._jobs = -1
         self._answers = -1
         self._cpu_seconds = 0
         self._inbox = Inbox(self.limits)
+        self._flaw: str | None = None
 
     def start(self) -> None:
         """Start the child. It is of use once `receive` has made `ready` true."""
@@ -105,6 +113,11 @@ class Sandbox:
         return self._child.pid
 
     @property
+    def busy(self) -> bool:
+        """Whether it has a document to read."""
+        return self.jobs_sent > self.jobs_done
+
+    @property
     def progress(self) -> tuple[int, int] | None:
         """Pages read and pages in all of the document at hand, as the child says."""
         return self._inbox.progress
@@ -114,55 +127,63 @@ class Sandbox:
         return self._answers
 
     def send(self, job: Job) -> None:
-        """Give the child its next document.
+        """Give the child a document, to be read after those that it has.
 
         Raises:
             ChildDied: there is no child to take it.
-            OSError: the document is gone; the child is still free.
+            OSError: the document is gone; the child can take another.
         """
-        if not self.ready or self.busy:
-            raise RuntimeError("a job can only be sent to a child that is ready and not busy")
+        if not self.ready or self.jobs_sent - self.jobs_done >= MOST_JOBS:
+            raise RuntimeError("a job can only be sent to a child that is ready and has room")
         try:
-            self._desk.lay(job.path)
+            number = self._desk.lay(job.path)
         except DeskGone:
             self.kill()
-            raise self._death() from None
-        self._inbox.expect_answer()
-        self._limit_cpu()
-        message = pack({"sha256": job.sha256, "limits": self._job_limits, "password": job.password})
+            self._miss_a_job()
+            return
+        if not self.busy:
+            self._inbox.expect_answer()
+            self._limit_cpu()
+        message = pack({"document": number, "sha256": job.sha256, "password": job.password})
         try:
-            # An idle child's pipe is empty, and a job is far shorter than what fits in.
+            # A job is so short that as many as there may be fit into the pipe.
             os.write(self._jobs, message)
         except BrokenPipeError:
-            raise self._death() from None
-        self.busy = True
+            self._miss_a_job()
+        else:
+            self.jobs_sent += 1
 
-    def receive(self) -> Answer | None:
-        """Take in what the child has written; None while no answer is complete.
+    def withdraw(self) -> None:
+        """Take away the documents behind the first; the child answers that they are missing."""
+        self._desk.clear_behind()
+
+    def receive(self) -> list[Answer]:
+        """Take in what the child has written; the answers that are complete, oldest job first.
 
         Raises:
             ChildDied: it ended or broke the protocol; the sandbox only wants to be closed.
             MissingExtra: the document libraries are not installed.
             NoSandbox: the machine lacks a lock, and the limits are strict.
         """
+        if self._flaw is not None:
+            raise self._distrust(self._flaw)
+        answers: list[Answer] = []
         try:
             at_end = self._inbox.fill(self._answers)
-            raw = self._inbox.take()
+            while (raw := self._inbox.take()) is not None:
+                if self.ready:
+                    answers.append(self._checked(raw))
+                else:
+                    self._greet(raw)
         except BadFrame as error:
-            raise self._distrust(str(error)) from None
-        if raw is None:
-            if at_end:
-                raise self._death()
-            return None
-        if not self.ready:
-            self._greet(raw)
-            return None
-        if not self.busy:
-            raise self._distrust("it answered without a job")
-        self._desk.clear()
-        self.busy = False
-        self.jobs_done += 1
-        return Answer(raw, self._inbox.take_parts())
+            if not answers:
+                raise self._distrust(str(error)) from None
+            self._flaw = str(error)  # of the job after these
+            self.kill()
+            return answers
+        if at_end and not answers:
+            raise self._death()
+        return answers
 
     def kill(self) -> None:
         """End the child at once; its end shows as ChildDied at the next `receive`."""
@@ -175,7 +196,7 @@ class Sandbox:
         if self._process is not None:
             _end(self._process)
         self._desk.remove()
-        self.ready = self.busy = False
+        self._forget_jobs()
 
     def __enter__(self) -> Sandbox:
         self.start()
@@ -195,8 +216,8 @@ class Sandbox:
     def _born(self, jobs: int, answers: int) -> Process | None:
         if self._nursery is None:
             return None
-        memory, _parent, desk, manner = self._arguments()
-        return self._nursery.bear([memory, desk, manner], jobs, answers)
+        memory, _parent, *others = self._arguments()
+        return self._nursery.bear([memory, *others], jobs, answers)
 
     def _spawned(self, jobs: int, answers: int) -> Process:
         return subprocess.Popen(  # noqa: S603 - our own module, fixed arguments
@@ -215,7 +236,30 @@ class Sandbox:
 
     def _arguments(self) -> list[str]:
         manner = "strict" if self.limits.strict else "best"
-        return [str(self.limits.memory), str(os.getpid()), str(self._desk.folder), manner]
+        read = json.dumps(asdict(self.limits.read))
+        return [str(self.limits.memory), str(os.getpid()), str(self._desk.folder), manner, read]
+
+    def _miss_a_job(self) -> None:
+        """There is nobody to take a job; where there are others, that is heard of with theirs."""
+        if not self.busy:
+            raise self._death()
+        self.jobs_sent += 1
+
+    def _checked(self, raw: bytes) -> Answer:
+        """The answer to the oldest job; the child is at the next one by now."""
+        if not self.busy:
+            raise BadFrame("it answered without a job")
+        if self.jobs_sent == self.jobs_done + 1 and self._inbox.has_more:
+            raise BadFrame("it wrote more than one answer")
+        if self._inbox.which != self._desk.first:
+            raise BadFrame("it answered something else than what it was to read")
+        answer = Answer(raw, self._inbox.take_parts(), self._inbox.took)
+        self._desk.clear()
+        self.jobs_done += 1
+        self._inbox.expect_answer()
+        if self.busy:
+            self._limit_cpu()
+        return answer
 
     def _limit_cpu(self) -> None:
         """Processor time for the next document; the kernel ends the child that uses more.
@@ -255,7 +299,11 @@ class Sandbox:
 
     def _finish(self) -> None:
         _end(self._child, _DIE_SECONDS)
-        self.ready = self.busy = False
+        self._forget_jobs()
+
+    def _forget_jobs(self) -> None:
+        self.ready = False
+        self.jobs_sent = self.jobs_done
 
     def _close_pipes(self) -> None:
         for descriptor in (self._jobs, self._answers):

@@ -1,7 +1,8 @@
 """The messages between a worker and its child: frames in two pipes, behind their tag and length.
 
-A job is one message of JSON. What comes back are progress and parts, as many as there are, then one
-message of JSON, the answer.
+A job is one message of JSON. What comes back are progress and parts, as many as there are, then
+which job it was and how long it took, and one message of JSON, the answer. Several jobs may wait in
+the pipe; their answers come in the same order.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 
 HEADER = struct.Struct(">BI")
 PAGES = struct.Struct(">QQ")
+WHICH = struct.Struct(">Qd")
 MAX_NAME_BYTES = 1_024
 _NAME = struct.Struct(">H")
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
@@ -26,6 +28,7 @@ class Tag(IntEnum):
     MESSAGE = 0
     PROGRESS = 1
     PART = 2
+    WHICH = 3
 
 
 def pack(message: Mapping[str, Any]) -> bytes:
@@ -40,6 +43,11 @@ def pack(message: Mapping[str, Any]) -> bytes:
 def pack_progress(done: int, pages: int) -> bytes:
     """So many pages are read, of so many."""
     return frame(Tag.PROGRESS, PAGES.pack(done, pages))
+
+
+def pack_which(document: int, seconds: float) -> bytes:
+    """The number of the document whose answer comes next, and how long it was worked on."""
+    return frame(Tag.WHICH, WHICH.pack(document, seconds))
 
 
 def pack_part(name: str, content: bytes) -> bytes:
