@@ -10,6 +10,7 @@ returns, or how it was refused, becomes the text of the document.
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import ctypes
 import fcntl
@@ -20,7 +21,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -285,12 +285,12 @@ def fill_memory(_: str) -> object:
 
 
 def start_threads(_: str) -> object:
-    started = []
+    started = 0
     with contextlib.suppress(RuntimeError):
         for _each in range(100_000):
-            started.append(threading.Thread(target=time.sleep, args=(1000,), daemon=True))
-            started[-1].start()
-    return len(started)
+            _thread.start_new_thread(time.sleep, (1000,))  # one that cannot begin is not waited for
+            started += 1
+    return started
 
 
 def close_pipes(_: str) -> object:
