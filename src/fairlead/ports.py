@@ -434,6 +434,10 @@ class Store(Protocol):
         """Those of the ids that are documents."""
         ...
 
+    def original(self, id_: str) -> bytes | None:
+        """The document as it was submitted, where the store keeps it itself; None: a file does."""
+        ...
+
     def short_texts(self, id_: str) -> ShortTexts | None:
         """The texts of a document that the store keeps itself; None: it keeps none."""
         ...
