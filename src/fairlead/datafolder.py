@@ -19,7 +19,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from fairlead.errors import DamagedData, DataError, DataInUse, NoDataFolder
-from fairlead.files.local import fsync_folder, translated
+from fairlead.files.local import fsync_folder
+from fairlead.files.words import translated
 
 
 class DataFolder:

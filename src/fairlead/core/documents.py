@@ -20,7 +20,7 @@ _RATES = (0.001, 1e6)
 
 
 class NewDocument(NamedTuple):
-    """A document that asks to be accepted. Its bytes are safely on disk, or come along: short ones."""
+    """A document that asks to be accepted. Its bytes are safely on disk; short ones come along."""
 
     id: str
     name: str

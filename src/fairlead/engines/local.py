@@ -243,7 +243,8 @@ class LocalEngine:
         if not seat.is_fit_for(claim):
             self._reseat(seat)
         try:
-            job = Job(self._files.path(claim.id), claim.sha256, claim.password)
+            source = self._files.path(claim.id) if claim.content is None else claim.content
+            job = Job(source, claim.sha256, claim.password)
             result = seat.start(claim, job)
         except StoreUnreachable:  # of its file
             self._hand.claims.appendleft(claim)

@@ -1,7 +1,8 @@
 """The desk of a child: the one folder besides the libraries' own whose files it can open.
 
 The document at hand lies there under a second name, so nothing is copied and libraries get a path
-like any other. Of all the other documents the child sees nothing.
+like any other; a short one, which is no file, is written there. Of all the other documents the
+child sees nothing.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from fairlead.errors import DiskFull
 from fairlead.work.liveness import is_known_dead
 
 DOCUMENT = "document"
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
 _OLD_SECONDS = 86_400
 # Another disk, a file of another user, too many names, a file system without second names.
 _CANNOT_LINK = {errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP, errno.ENOSYS}
@@ -33,19 +36,41 @@ class Desk:
         self._document = self.folder / DOCUMENT
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
-    def lay(self, path: Path) -> None:
-        """Put the document there.
+    def lay(self, source: Path | bytes) -> None:
+        """Put the document there: the file, or these bytes.
 
         Raises:
             DeskGone: there is no desk any more.
-            OSError: the document is gone, or there is no room for a copy.
+            DiskFull: there is no room for it.
+            OSError: the document is gone.
         """
         try:
-            os.link(path, self._document)
+            if isinstance(source, bytes):
+                self._write(source)
+            else:
+                self._link(source)
         except FileNotFoundError:
             if not self.folder.is_dir():
                 raise DeskGone from None
             raise
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            raise DiskFull(
+                f"the disk of {self.folder} is full, so no document can be read; "
+                "free some space, then try again"
+            ) from error
+
+    def _write(self, content: bytes) -> None:
+        """Without a flush: after a crash nobody asks for it."""
+        with os.fdopen(os.open(self._document, _NEW, 0o600), "wb", buffering=0) as file:
+            rest = memoryview(content)
+            while rest:
+                rest = rest[file.write(rest) :]
+
+    def _link(self, path: Path) -> None:
+        try:
+            os.link(path, self._document)
         except OSError as error:
             if error.errno not in _CANNOT_LINK:
                 raise

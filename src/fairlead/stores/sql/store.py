@@ -466,9 +466,7 @@ class SqlStore(ABC):
             *(["the numbers kept for the line differ from its customers"] if line else []),
             *(["the numbers kept for states and priorities differ"] if tally else []),
             *(
-                [
-                    f"{misplaced:,} originals in the store have no document, or another length than it"
-                ]
+                [f"{misplaced:,} originals have no document, or another length"]
                 if misplaced
                 else []
             ),
