@@ -9,6 +9,7 @@ import pytest
 from apikit import Served, files_in, problem, upload
 
 from fairlead import Fairlead
+from fairlead.ports import SHORT_BYTES
 
 ARTICLE = b"An article about fairness."
 
@@ -134,18 +135,33 @@ def test_an_etag_saves_a_body_and_waits_for_a_change(server: Served) -> None:
     assert changed.status_code == 200
 
 
-def test_the_file_comes_back_in_ranges_as_an_attachment(server: Served) -> None:
-    client = server.customer("files")
-    path = f"/v1/documents/{done(client)}/file"
+@pytest.mark.parametrize("times", [1, SHORT_BYTES], ids=["short", "long"])
+def test_the_file_comes_back_in_ranges_as_an_attachment(server: Served, times: int) -> None:
+    client, content = server.customer(f"files-{times}"), ARTICLE * times
+    path = f"/v1/documents/{upload(client, content).json()['id']}/file"
     whole = client.get(path)
-    assert whole.content == ARTICLE
+    assert whole.content == content
+    assert whole.headers["content-length"] == str(len(content))
+    assert whole.headers["content-type"] == "application/octet-stream"
     assert whole.headers["content-disposition"].startswith("attachment")
     assert whole.headers["x-content-type-options"] == "nosniff"
+    assert whole.headers["accept-ranges"] == "bytes"
+    assert "last-modified" in whole.headers
     part = client.get(path, headers={"Range": "bytes=3-9"})
-    assert (part.status_code, part.content) == (206, ARTICLE[3:10])
-    problem(client.get(path, headers={"Range": "bytes=999-"}), "range-not-satisfiable", 416)
+    assert (part.status_code, part.content) == (206, content[3:10])
+    assert part.headers["content-range"] == f"bytes 3-9/{len(content)}"
+    end = client.get(path, headers={"Range": "bytes=-5"})
+    assert (end.status_code, end.content) == (206, content[-5:])
+    parts = client.get(path, headers={"Range": "bytes=0-1,4-5"})
+    assert parts.status_code == 206
+    assert parts.headers["content-type"].startswith("multipart/byteranges")
+    outside = client.get(path, headers={"Range": f"bytes={len(content)}-"})
+    problem(outside, "range-not-satisfiable", 416)
     tag = whole.headers["etag"]
+    assert tag == f'"{hashlib.sha256(content).hexdigest()}"'
     assert client.get(path, headers={"If-None-Match": tag}).status_code == 304
+    stale = client.get(path, headers={"Range": "bytes=3-9", "If-Range": '"another"'})
+    assert (stale.status_code, stale.content) == (200, content)
 
 
 def test_why_tells_a_customer_no_other_name(server: Served) -> None:

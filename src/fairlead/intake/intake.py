@@ -127,10 +127,13 @@ class Intake:
         """Make safe what is not short; each group is kept or refused as a whole."""
         short = _short(chain.from_iterable(groups))
         files = [[each for each in group if each.key not in short] for group in groups]
-        kept = self._files.keep_each(files) if any(files) else [[] for _ in files]
+        kept = iter(
+            self._files.keep_each([group for group in files if group]) if any(files) else []
+        )
+        outcomes = [next(kept) if group else [] for group in files]
         return [
             outcome if isinstance(outcome, Exception) else _in_order(group, outcome, short)
-            for group, outcome in zip(groups, kept, strict=True)
+            for group, outcome in zip(groups, outcomes, strict=True)
         ]
 
     def _look_at(self, source: Source, name: str | None, limit: int) -> _Offered:
