@@ -12,6 +12,7 @@ from fairlead import Fairlead
 from fairlead.ports import SHORT_BYTES
 
 ARTICLE = b"An article about fairness."
+LONG = b"long" * SHORT_BYTES
 
 
 def done(client: httpx.Client, content: bytes = ARTICLE) -> str:
@@ -55,9 +56,9 @@ def test_several_documents_come_together_or_not_at_all(server: Served) -> None:
     assert [each["count"] for each in documents] == [0, -1]
     assert {each["urgent"] for each in documents} == {True}
     before = len(files_in(server.data))
-    problem(upload(client, b"three", b""), "invalid-upload", 400)
-    problem(upload(client, b"four", data={"urgent": "perhaps"}), "invalid-upload", 400)
-    problem(upload(client, b"five", data={"colour": "red"}), "invalid-upload", 400)
+    problem(upload(client, b"three", LONG, b""), "invalid-upload", 400)
+    problem(upload(client, LONG, data={"urgent": "perhaps"}), "invalid-upload", 400)
+    problem(upload(client, LONG, data={"colour": "red"}), "invalid-upload", 400)
     assert len(client.get("/v1/documents").json()["documents"]) == 2
     assert len(files_in(server.data)) == before
 
@@ -65,10 +66,10 @@ def test_several_documents_come_together_or_not_at_all(server: Served) -> None:
 def test_an_idempotency_key_gives_the_same_document(server: Served) -> None:
     client = server.customer("again")
     headers = {"Idempotency-Key": "order-1"}
-    first = upload(client, b"body", headers=headers).json()
+    first = upload(client, LONG, headers=headers).json()
     before = len(files_in(server.data))
-    assert upload(client, b"body", headers=headers).json()["id"] == first["id"]
-    problem(upload(client, b"another", headers=headers), "idempotency-conflict", 422)
+    assert upload(client, LONG, headers=headers).json()["id"] == first["id"]
+    problem(upload(client, LONG + b"er", headers=headers), "idempotency-conflict", 422)
     assert len(files_in(server.data)) == before
     other = upload(server.customer("another"), b"another", headers=headers)
     assert other.status_code == 202
@@ -181,7 +182,7 @@ def test_why_tells_a_customer_no_other_name(server: Served) -> None:
 def test_cancel_retry_and_delete_may_be_repeated(server: Served) -> None:
     client = server.customer("decides")
     server.operator.post("/v1/customers/decides/pause")
-    id_ = upload(client, b"never read").json()["id"]
+    id_ = upload(client, LONG).json()["id"]
     path = f"/v1/documents/{id_}"
     for _ in range(2):
         assert client.post(path + "/cancel").json()["state"] == "cancelled"
