@@ -74,7 +74,7 @@ def test_an_idempotency_key_gives_the_same_document(server: Served) -> None:
     other = upload(server.customer("another"), b"another", headers=headers)
     assert other.status_code == 202
     client.delete(f"/v1/documents/{first['id']}")
-    problem(upload(client, b"body", headers=headers), "deleted", 410)
+    problem(upload(client, LONG, headers=headers), "deleted", 410)
 
 
 def test_pages_stay_right_while_documents_arrive(server: Served) -> None:
