@@ -5,7 +5,7 @@ fairlead.toml   settings, if any
 files/          the bytes of documents, unless they are short: those are in the store
 texts/          what was read out of them, unless it is short
 cache/          on its way to object storage, or lately fetched from it
-reading/        the documents at work, under a second name or as a copy, for the processes that read them
+reading/        the documents at work, as the processes that read them see them
 operator.key    a key that opens everything; only this user may read it
 server.lock     held by the one server that works on the folder
 """
