@@ -55,8 +55,8 @@ def submit(fairlead: Fairlead, contents: list[bytes]) -> int:
 
 def measure(what: str, action: Callable[[], int], seconds: float) -> None:
     began, used, number = time.perf_counter(), cpu_seconds(), 0
-    while time.perf_counter() < began + seconds:
-        number += action()
+    while time.perf_counter() < began + seconds and (done := action()):
+        number += done
     took, cpu = time.perf_counter() - began, cpu_seconds() - used
     print(f"{what}: {number / took:,.0f} documents/s, {1e6 * cpu / number:,.0f} µs of CPU each")
 
