@@ -25,7 +25,6 @@ from bench.browser import browser, serving
 from bench.installation import crowd
 from fairlead import Fairlead
 from fairlead.core.documents import NewDocument, Submission
-from fairlead.files.local import LocalFiles
 from fairlead.ids import new_id
 
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -68,7 +67,6 @@ class Changes(Thread):
         self.made = 0
         self.stopping = Event()
         self._lots = random.Random(1)
-        self._files = LocalFiles(fairlead.folder.files)
 
     def run(self) -> None:
         following = time.monotonic()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import random
 import time
 from collections.abc import Iterator
@@ -63,7 +62,6 @@ def fill(data: Path, *, workers: int = 2, seed: int = 7) -> None:
     arrivals = sorted(_arrivals(now, lots))
     with Fairlead(data, settings={"lease": 3600.0}, clock=clock) as fairlead:
         texts = LocalFiles(fairlead.folder.texts)
-        files = LocalFiles(fairlead.folder.files)
         busy: list[tuple[float, Claim, Outcome]] = []
         fairlead.store.attend("made-up", workers)
         while clock.now < now:
@@ -72,7 +70,7 @@ def fill(data: Path, *, workers: int = 2, seed: int = 7) -> None:
             del arrivals[: len(due)]
             for customer in dict.fromkeys(each[1] for each in due):
                 names = [each[2] for each in due if each[1] == customer]
-                _submit(fairlead, files, clock, customer, names, lots)
+                _submit(fairlead, clock, customer, names, lots)
             done = [each for each in busy if each[0] <= clock.now]
             busy = [each for each in busy if each[0] > clock.now]
             if done:
@@ -102,7 +100,6 @@ def _arrivals(now: float, lots: random.Random) -> Iterator[tuple[float, str, str
 
 def _submit(
     fairlead: Fairlead,
-    files: LocalFiles,
     clock: Clock,
     customer: str,
     names: list[str],
@@ -111,10 +108,11 @@ def _submit(
     content = TEXT.encode()
     sha256 = hashlib.sha256(content).hexdigest()
     documents = tuple(
-        NewDocument(new_id(clock.now, lots.randbytes(10)), name, len(content), sha256)
+        NewDocument(
+            *(new_id(clock.now, lots.randbytes(10)), name, len(content), sha256), content=content
+        )
         for name in names
     )
-    files.put_all([(each.id, lambda: io.BytesIO(content)) for each in documents])
     fairlead.store.submit(Submission(customer, documents))
 
 
@@ -125,8 +123,9 @@ def _outcome(claim: Claim, texts: LocalFiles, seconds: float, lots: random.Rando
     if lot < 0.09:
         return Failed("damaged", "the file ends in the middle", "image/tiff", seconds)
     key = f"{claim.id}.{claim.fence}"
-    (kept,) = texts.put_all([(key, lambda: io.BytesIO(TEXT.encode()))])
-    return Done("application/pdf", {"pages": 1}, kept.key, kept.sha256, seconds)
+    text = TEXT.encode()
+    texts.put_all([(key, text)])
+    return Done("application/pdf", {"pages": 1}, key, hashlib.sha256(text).hexdigest(), seconds)
 
 
 def _decide(fairlead: Fairlead, clock: Clock) -> None:
@@ -144,15 +143,16 @@ def crowd(data: Path, customers: int) -> Iterator[Fairlead]:
     """So many customers with a document or a few each, which stay open for changes."""
     lots = random.Random(7)
     with Fairlead(data) as fairlead:
-        files = LocalFiles(fairlead.folder.files)
         names = [f"customer {each:04}" for each in range(customers)]
         submissions = []
         for name in names:
             documents = tuple(
-                NewDocument(new_id(time.time()), f"{each}.txt", 1, hashlib.sha256(b"x").hexdigest())
+                NewDocument(
+                    *(new_id(time.time()), f"{each}.txt", 1, hashlib.sha256(b"x").hexdigest()),
+                    content=b"x",
+                )
                 for each in range(lots.choice([1, 1, 2, 5, 12]))
             )
-            files.put_all([(each.id, lambda: io.BytesIO(b"x")) for each in documents])
             submissions.append(Submission(name, documents))
         fairlead.store.submit_all(submissions)
         yield fairlead

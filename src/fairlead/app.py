@@ -244,18 +244,21 @@ class Fairlead:
         """A text that the store keeps itself, after a check of its SHA-256."""
         found = self.store.short_texts(id_)
         content: bytes | None = None if found is None else getattr(found, which)
-        if content is None or hashlib.sha256(content).hexdigest() != sha256:
-            raise DamagedData(
-                f"the {which} of document {id_} is not what was stored; restore it from a backup"
-            )
-        return content.decode()
+        return _checked(content, sha256, f"the {which} of document {id_}").decode()
 
     def content(self, id_: str) -> bytes:
         """The document as it was submitted."""
-        return self._files.read(id_, self.document(id_).sha256)
+        document = self.document(id_)
+        kept = self.short_content(document)
+        return self._files.read(id_, document.sha256) if kept is None else kept
+
+    def short_content(self, document: Document) -> bytes | None:
+        """The document as it was submitted, where it is short; None: it is a file."""
+        kept = self.store.original(document.id)
+        return None if kept is None else _checked(kept, document.sha256, f"document {document.id}")
 
     def content_path(self, document: Document) -> Path:
-        """Where the document lies as it was submitted."""
+        """Where the file of a document lies that is not short."""
         return self._files.path(document.id)
 
     def delete(self, id_: str, *, by: str | None = None) -> None:
@@ -680,6 +683,13 @@ def postgres_store() -> type[PostgresStore]:
             f"the library {error.name} is missing; install it: pip install 'fairlead[postgres]'"
         ) from None
     return PostgresStore
+
+
+def _checked(content: bytes | None, sha256: str, what: str) -> bytes:
+    """What the store keeps itself, if it is what was stored."""
+    if content is None or hashlib.sha256(content).hexdigest() != sha256:
+        raise DamagedData(f"{what} is not what was stored; restore it from a backup")
+    return content
 
 
 def _why_no_text(document: Document) -> str:

@@ -2,10 +2,10 @@
 
 fairlead.db     the store, unless it is on a database server
 fairlead.toml   settings, if any
-files/          the documents' bytes
-texts/          what was read out of them
+files/          the bytes of documents, unless they are short: those are in the store
+texts/          what was read out of them, unless it is short
 cache/          on its way to object storage, or lately fetched from it
-reading/        the documents at work, under a second name, for the processes that read them
+reading/        the documents at work, as the processes that read them see them
 operator.key    a key that opens everything; only this user may read it
 server.lock     held by the one server that works on the folder
 """
@@ -19,7 +19,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from fairlead.errors import DamagedData, DataError, DataInUse, NoDataFolder
-from fairlead.files.local import fsync_folder, translated
+from fairlead.files.local import fsync_folder
+from fairlead.files.words import translated
 
 
 class DataFolder:

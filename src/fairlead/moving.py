@@ -13,8 +13,8 @@ from fairlead.stores.sqlite import SqliteStore
 def migrate_store(data: Path, to: str) -> dict[str, int]:
     """Carry all rows of a data folder over to an empty PostgreSQL database; how many of each table.
 
-    Nothing is written to the folder meanwhile, and its database is put aside afterwards. The
-    documents' bytes stay where they are.
+    Nothing is written to the folder meanwhile, and its database is put aside afterwards. What
+    is a file, long documents and texts, stays where it is.
     """
     folder = DataFolder(data)
     folder.check_exists()

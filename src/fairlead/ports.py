@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from fairlead.core.access import Key, Tally
 from fairlead.core.documents import (
@@ -30,24 +30,29 @@ from fairlead.core.rules import PolicyName
 from fairlead.core.states import State
 from fairlead.core.webhooks import Answer, Delivery, NewWebhook, Sending, Webhook
 
-Opener = Callable[[], AbstractContextManager[BinaryIO]]
-"""Opens what is to be stored; called when its turn comes, so that few files are open at once."""
-
 HEAD_BYTES = 4096
 """How many of a file's first bytes are kept at hand when it is stored."""
+SHORT_BYTES = 65_536
+"""Up to which length a document is kept in the store; a longer one is a file."""
+SHORT_TOGETHER = 1 << 24
+"""How many bytes of short documents go into one commit; beyond that, they are files too."""
 
 
 class Stored(NamedTuple):
-    """A file that is safely on disk; `head` are its first bytes."""
+    """A file that is safely on disk, or the `content` of a short one for the store to keep.
+
+    `head` are its first bytes.
+    """
 
     key: str
     size: int
     sha256: str
     head: bytes = b""
+    content: bytes | None = None
 
 
 class Incoming(Protocol):
-    """A file that comes in pieces. It is nothing until `keep_each` has kept it."""
+    """A file that comes in pieces. It is nothing until `keep_each` or the store has kept it."""
 
     @property
     def key(self) -> str:
@@ -64,7 +69,11 @@ class Incoming(Protocol):
         ...
 
     def flush(self) -> None:
-        """Write what has come; may wait for the disk."""
+        """Write what has come; may wait for the disk. From then on it is a file, short or not."""
+        ...
+
+    def short(self) -> Stored | None:
+        """All that has come, for the store to keep; None: it is long, or was written already."""
         ...
 
     def discard(self) -> None:
@@ -83,10 +92,8 @@ class Files(Protocol):
         """Make files safe with few waits for the disk; each group is kept or refused as a whole."""
         ...
 
-    def put_all(
-        self, sources: Sequence[tuple[str, Opener]], *, limit: int | None = None
-    ) -> list[Stored]:
-        """Store all files or, when one cannot be stored, none of them."""
+    def put_all(self, contents: Sequence[tuple[str, bytes]]) -> None:
+        """Store bytes by their keys: all or, when one cannot be stored, none of them."""
         ...
 
     def path(self, key: str) -> Path:
@@ -432,6 +439,10 @@ class Store(Protocol):
 
     def known_documents(self, ids: Iterable[str]) -> set[str]:
         """Those of the ids that are documents."""
+        ...
+
+    def original(self, id_: str) -> bytes | None:
+        """The document as it was submitted, where the store keeps it itself; None: a file does."""
         ...
 
     def short_texts(self, id_: str) -> ShortTexts | None:

@@ -9,8 +9,10 @@ import pytest
 from apikit import Served, files_in, problem, upload
 
 from fairlead import Fairlead
+from fairlead.ports import SHORT_BYTES
 
 ARTICLE = b"An article about fairness."
+LONG = b"long" * SHORT_BYTES
 
 
 def done(client: httpx.Client, content: bytes = ARTICLE) -> str:
@@ -54,9 +56,9 @@ def test_several_documents_come_together_or_not_at_all(server: Served) -> None:
     assert [each["count"] for each in documents] == [0, -1]
     assert {each["urgent"] for each in documents} == {True}
     before = len(files_in(server.data))
-    problem(upload(client, b"three", b""), "invalid-upload", 400)
-    problem(upload(client, b"four", data={"urgent": "perhaps"}), "invalid-upload", 400)
-    problem(upload(client, b"five", data={"colour": "red"}), "invalid-upload", 400)
+    problem(upload(client, b"three", LONG, b""), "invalid-upload", 400)
+    problem(upload(client, LONG, data={"urgent": "perhaps"}), "invalid-upload", 400)
+    problem(upload(client, LONG, data={"colour": "red"}), "invalid-upload", 400)
     assert len(client.get("/v1/documents").json()["documents"]) == 2
     assert len(files_in(server.data)) == before
 
@@ -64,15 +66,15 @@ def test_several_documents_come_together_or_not_at_all(server: Served) -> None:
 def test_an_idempotency_key_gives_the_same_document(server: Served) -> None:
     client = server.customer("again")
     headers = {"Idempotency-Key": "order-1"}
-    first = upload(client, b"body", headers=headers).json()
+    first = upload(client, LONG, headers=headers).json()
     before = len(files_in(server.data))
-    assert upload(client, b"body", headers=headers).json()["id"] == first["id"]
-    problem(upload(client, b"another", headers=headers), "idempotency-conflict", 422)
+    assert upload(client, LONG, headers=headers).json()["id"] == first["id"]
+    problem(upload(client, LONG + b"er", headers=headers), "idempotency-conflict", 422)
     assert len(files_in(server.data)) == before
     other = upload(server.customer("another"), b"another", headers=headers)
     assert other.status_code == 202
     client.delete(f"/v1/documents/{first['id']}")
-    problem(upload(client, b"body", headers=headers), "deleted", 410)
+    problem(upload(client, LONG, headers=headers), "deleted", 410)
 
 
 def test_pages_stay_right_while_documents_arrive(server: Served) -> None:
@@ -134,18 +136,33 @@ def test_an_etag_saves_a_body_and_waits_for_a_change(server: Served) -> None:
     assert changed.status_code == 200
 
 
-def test_the_file_comes_back_in_ranges_as_an_attachment(server: Served) -> None:
-    client = server.customer("files")
-    path = f"/v1/documents/{done(client)}/file"
+@pytest.mark.parametrize("times", [1, SHORT_BYTES], ids=["short", "long"])
+def test_the_file_comes_back_in_ranges_as_an_attachment(server: Served, times: int) -> None:
+    client, content = server.customer(f"files-{times}"), ARTICLE * times
+    path = f"/v1/documents/{upload(client, content).json()['id']}/file"
     whole = client.get(path)
-    assert whole.content == ARTICLE
+    assert whole.content == content
+    assert whole.headers["content-length"] == str(len(content))
+    assert whole.headers["content-type"] == "application/octet-stream"
     assert whole.headers["content-disposition"].startswith("attachment")
     assert whole.headers["x-content-type-options"] == "nosniff"
+    assert whole.headers["accept-ranges"] == "bytes"
+    assert "last-modified" in whole.headers
     part = client.get(path, headers={"Range": "bytes=3-9"})
-    assert (part.status_code, part.content) == (206, ARTICLE[3:10])
-    problem(client.get(path, headers={"Range": "bytes=999-"}), "range-not-satisfiable", 416)
+    assert (part.status_code, part.content) == (206, content[3:10])
+    assert part.headers["content-range"] == f"bytes 3-9/{len(content)}"
+    end = client.get(path, headers={"Range": "bytes=-5"})
+    assert (end.status_code, end.content) == (206, content[-5:])
+    parts = client.get(path, headers={"Range": "bytes=0-1,4-5"})
+    assert parts.status_code == 206
+    assert parts.headers["content-type"].startswith("multipart/byteranges")
+    outside = client.get(path, headers={"Range": f"bytes={len(content)}-"})
+    problem(outside, "range-not-satisfiable", 416)
     tag = whole.headers["etag"]
+    assert tag == f'"{hashlib.sha256(content).hexdigest()}"'
     assert client.get(path, headers={"If-None-Match": tag}).status_code == 304
+    stale = client.get(path, headers={"Range": "bytes=3-9", "If-Range": '"another"'})
+    assert (stale.status_code, stale.content) == (200, content)
 
 
 def test_why_tells_a_customer_no_other_name(server: Served) -> None:
@@ -165,7 +182,7 @@ def test_why_tells_a_customer_no_other_name(server: Served) -> None:
 def test_cancel_retry_and_delete_may_be_repeated(server: Served) -> None:
     client = server.customer("decides")
     server.operator.post("/v1/customers/decides/pause")
-    id_ = upload(client, b"never read").json()["id"]
+    id_ = upload(client, LONG).json()["id"]
     path = f"/v1/documents/{id_}"
     for _ in range(2):
         assert client.post(path + "/cancel").json()["state"] == "cancelled"

@@ -81,11 +81,11 @@ def test_keys_tell_their_id_and_nothing_else() -> None:
 
 
 def test_offers_are_kept_or_refused_each_as_a_whole(tmp_path: Path) -> None:
-    with Fairlead(tmp_path, settings={"bytes_a_day": 200_000}) as fairlead:
+    with Fairlead(tmp_path, settings={"bytes_a_day": 400_000}) as fairlead:
         offers = []
         for number in range(8):
             file = fairlead.begin()
-            size = 300_000 if number == 3 else 10
+            size = {3: 400_000, 6: 100_000}.get(number, 10)
             for _ in range(2):
                 if file.add(b"%d" % number * (size // 2)):
                     file.flush()
@@ -97,7 +97,8 @@ def test_offers_are_kept_or_refused_each_as_a_whole(tmp_path: Path) -> None:
         assert [each.count for each in accepted] == list(range(0, -7, -1))
         assert fairlead.content(accepted[4].id) == b"5" * 10
         files = [each for each in (tmp_path / "files").rglob("*") if each.is_file()]
-        assert {each.name for each in files} == {each.id for each in accepted}
+        assert [each.name for each in files] == [accepted[5].id]
+        assert fairlead.content(accepted[5].id) == b"6" * 100_000
 
 
 def test_what_is_discarded_leaves_nothing(tmp_path: Path) -> None:

@@ -11,6 +11,9 @@ import pytest
 from fairlead import Fairlead
 from fairlead.datafolder import DataFolder
 from fairlead.errors import DamagedData, DataError, DataInUse, NoDataFolder
+from fairlead.ports import SHORT_BYTES
+
+PRECIOUS = b"precious" * SHORT_BYTES
 
 
 def test_a_new_folder_is_private_and_made_with_its_parents(tmp_path: Path) -> None:
@@ -68,13 +71,13 @@ def test_somebody_who_only_looks_does_not_keep_a_server_out(
 
 def test_documents_without_their_database_are_not_taken_for_orphans(tmp_path: Path) -> None:
     with Fairlead(tmp_path) as fairlead:
-        document = fairlead.submit("acme", b"precious")
+        document = fairlead.submit("acme", PRECIOUS)
         stored = fairlead.folder.files / document.id[:6] / document.id
     (tmp_path / "fairlead.db").rename(tmp_path / "elsewhere")
     with pytest.raises(DamagedData, match=r"documents but no fairlead\.db; restore"):
         Fairlead(tmp_path)
     assert not (tmp_path / "fairlead.db").exists()
-    assert stored.read_bytes() == b"precious"
+    assert stored.read_bytes() == PRECIOUS
     (tmp_path / "elsewhere").rename(tmp_path / "fairlead.db")
     with Fairlead(tmp_path) as fairlead:
-        assert fairlead.content(document.id) == b"precious"
+        assert fairlead.content(document.id) == PRECIOUS

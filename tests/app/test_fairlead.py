@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import threading
+from contextlib import closing
 from pathlib import Path
 
+import apsw
 import pytest
 
 from fairlead import Fairlead
 from fairlead.errors import DamagedData, NotReady, TooLarge, UnknownCustomer, UnknownDocument
+from fairlead.ports import SHORT_BYTES
 
 
 def test_the_contract_of_the_first_page(tmp_path: Path) -> None:
@@ -44,8 +47,8 @@ def test_a_failed_document_says_why_it_has_no_text_in_one_sentence(tmp_path: Pat
 
 def test_bytes_that_changed_on_disk_are_not_passed_off_as_the_document(tmp_path: Path) -> None:
     with Fairlead(tmp_path) as fairlead:
-        changed = fairlead.submit("acme", b"the true bytes")
-        gone = fairlead.submit("acme", b"soon gone")
+        changed = fairlead.submit("acme", b"the true bytes" * SHORT_BYTES)
+        gone = fairlead.submit("acme", b"soon gone" * SHORT_BYTES)
         for document in (changed, gone):
             path = fairlead.folder.files / document.id[:6] / document.id
             path.write_bytes(b"others") if document is changed else path.unlink()
@@ -55,6 +58,52 @@ def test_bytes_that_changed_on_disk_are_not_passed_off_as_the_document(tmp_path:
             fairlead.content(gone.id)
         fairlead.run_until_idle(workers=1)
         assert {fairlead.document(each.id).error for each in (changed, gone)} == {"corrupt"}
+
+
+def test_bytes_that_changed_in_the_store_are_not_passed_off_as_the_document(tmp_path: Path) -> None:
+    with Fairlead(tmp_path) as fairlead:
+        changed = fairlead.submit("acme", b"the true bytes")
+        gone = fairlead.submit("acme", b"soon gone")
+        alter(fairlead, "UPDATE short_originals SET content = x'00' WHERE document = 1")
+        alter(fairlead, "DELETE FROM short_originals WHERE document = 2")
+        with pytest.raises(DamagedData, match="not what was stored"):
+            fairlead.content(changed.id)
+        with pytest.raises(DamagedData, match="is gone"):
+            fairlead.content(gone.id)
+        assert fairlead.store.problems() == ["1 originals have no document, or another length"]
+        fairlead.run_until_idle(workers=1)
+        assert {fairlead.document(each.id).error for each in (changed, gone)} == {"corrupt"}
+
+
+def alter(fairlead: Fairlead, statement: str) -> None:
+    with closing(apsw.Connection(str(fairlead.folder.database))) as connection:
+        connection.execute(statement)
+
+
+def test_short_documents_that_are_files_are_found_as_before(tmp_path: Path) -> None:
+    """So they are where an older Fairlead accepted them."""
+    with Fairlead(tmp_path) as fairlead:
+        document = fairlead.submit("acme", b"of old")
+        alter(fairlead, "DELETE FROM short_originals")
+        fairlead._files.put_all([(document.id, b"of old")])
+        assert fairlead.content(document.id) == b"of old"
+        assert fairlead.content_path(document).read_bytes() == b"of old"
+        fairlead.run_until_idle(workers=1)
+        assert fairlead.text(document.id) == "of old"
+        assert fairlead.sweep() == 0
+        fairlead.delete(document.id)
+        assert not fairlead.content_path(document).exists()
+
+
+@pytest.mark.parametrize("size", [10, SHORT_BYTES, SHORT_BYTES + 1])
+def test_a_deleted_document_leaves_no_bytes(tmp_path: Path, size: int) -> None:
+    with Fairlead(tmp_path) as fairlead:
+        document = fairlead.submit("acme", b"x" * size)
+        assert fairlead.content(document.id) == b"x" * size
+        fairlead.delete(document.id)
+        assert fairlead.store.original(document.id) is None
+        assert not fairlead.content_path(document).exists()
+        assert fairlead.store.problems() == []
 
 
 def test_a_file_over_the_limit_is_refused_before_it_is_copied(tmp_path: Path) -> None:

@@ -10,16 +10,25 @@ from typing import Any
 import postgreskit
 import pytest
 from hookkit import SECRET
-from storekit import Clock, RulesInForce, postgres_store, submission, submit
+from storekit import Clock, RulesInForce, new_document, postgres_store, submission, submit
 
 from fairlead import Fairlead
-from fairlead.core.documents import Broken, CustomerSettings, Done, Failed, Place, ShortTexts
+from fairlead.core.documents import (
+    Broken,
+    CustomerSettings,
+    Done,
+    Failed,
+    Place,
+    ShortTexts,
+    Submission,
+)
 from fairlead.core.webhooks import Answer, NewWebhook
 from fairlead.errors import DataInUse, NoDataFolder, TargetNotEmpty
 from fairlead.moving import migrate_store
 from fairlead.ports import Store
 from fairlead.stores.sqlite import SqliteStore
 
+EVERY_BYTE = bytes(range(256)) * 40
 DONE = Done("text/plain", {"pages": 1, "title": "Größe"}, None, "0" * 64, 1.5)
 
 
@@ -47,6 +56,7 @@ def live_a_little(store: Store) -> None:
     for name in ("acme", "globex", "paused", "of one bill"):
         submit(store, name, 6, key=f"key of {name}")
         store.submit(submission(name, 2, urgent=True))
+        store.submit(Submission(name, (new_document(content=EVERY_BYTE),)))
     store.pause("paused")
     held = store.claim_for(["worker"] * 9)
     store.finish(held[0], DONE._replace(short=ShortTexts(b"text", b"# text")))
@@ -69,6 +79,7 @@ def everything(store: Store) -> dict[str, Any]:
         "documents": documents,
         "places": {each: place_of(store, each) for each in ids},
         "texts": {each: store.short_texts(each) for each in ids},
+        "originals": {each: store.original(each) for each in ids},
         "known texts": store.known_texts(ids),
         "customers": store.customers(),
         "events": store.events(limit=10_000),
@@ -136,6 +147,7 @@ def test_everything_is_carried_over_and_goes_on_alike(tmp_path: Path, target: Pa
         assert after[name] == value, name
     assert numbers["documents"] == len(before["documents"])
     assert numbers["events"] == len(before["events"])
+    assert numbers["short_originals"] == 4
     assert carried.problems() == []
     start = clock.now
     expected = go_on(embedded, clock)

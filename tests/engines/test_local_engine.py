@@ -22,12 +22,12 @@ from fairlead.engines.local import LocalEngine, Stop
 from fairlead.engines.seat import Seat
 from fairlead.errors import FairleadError, MissingExtra, ReadOnlyData, StoreUnreachable
 from fairlead.files.local import LocalFiles
-from fairlead.work.finisher import SHORT_BYTES, Finisher, Settled
+from fairlead.work.finisher import SHORT_TEXTS, Finisher, Settled
 from fairlead.work.nursery import Nursery
 from fairlead.work.results import Extraction
 from fairlead.work.sandbox import Job, Sandbox
 
-LONG = b"x" * (SHORT_BYTES + 1)
+LONG = b"x" * (SHORT_TEXTS + 1)
 """A document whose text becomes a file."""
 
 

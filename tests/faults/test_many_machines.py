@@ -125,10 +125,15 @@ def _run(machines: Fleet, broker: servers.Server, database: postgreskit.Server) 
     assert faults.happened.total() == 28
 
 
+def _content(name: str, number: int) -> bytes:
+    """One of those that are sent together is long, and becomes a file."""
+    return f"text {name} {number}".encode() + (b" and so on" * 7_000 if number == 0 else b"")
+
+
 def _send(apis: list[Served], key: str, number: int, stop: Event) -> list[str]:
     """Submit some documents, again and again until the answer has come."""
     name = f"{number}"
-    files = [("file", (f"{name}-{n}.txt", f"text {name} {n}".encode())) for n in range(TOGETHER)]
+    files = [("file", (f"{name}-{n}.txt", _content(name, n))) for n in range(TOGETHER)]
     headers = {"Authorization": f"Bearer {key}", "Idempotency-Key": name}
     tries = 0
     while not stop.is_set():

@@ -7,20 +7,17 @@ import errno
 import hashlib
 import os
 import stat
-from contextlib import AbstractContextManager
-from io import BytesIO
 from pathlib import Path
-from typing import BinaryIO
 
 import pytest
 from storekit import Clock, RulesInForce, fast_folder, new_document, sqlite_store
 
 from fairlead.core.documents import Done, Submission
-from fairlead.errors import DamagedData, DiskFull, ReadOnlyData, TooLarge, UnreadableSource
+from fairlead.errors import DamagedData, DiskFull, ReadOnlyData
 from fairlead.files import LocalFiles
 from fairlead.files.flush import Flusher, _tells_of_errors
 from fairlead.ids import new_id
-from fairlead.ports import Opener
+from fairlead.ports import HEAD_BYTES, SHORT_BYTES, Stored
 from fairlead.work.sweep import portions
 
 CONTENT = b"a letter\n" * 300_000  # more than one portion
@@ -30,12 +27,8 @@ def key(number: int = 0, now: float = 1_000_000.0) -> str:
     return new_id(now, bytes([number] * 9 + [1]))
 
 
-def source(content: bytes = CONTENT) -> Opener:
-    return lambda: BytesIO(content)
-
-
-def broken_source() -> AbstractContextManager[BinaryIO]:
-    raise OSError(5, "the disk of the sender is broken")
+def sha256(content: bytes = CONTENT) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def left_in(folder: Path) -> list[Path]:
@@ -47,60 +40,98 @@ def files(tmp_path: Path) -> LocalFiles:
     return LocalFiles(tmp_path / "files")
 
 
-# --- all or nothing ---
-
-
 @pytest.mark.parametrize("number", [1, 2, 20])
 def test_what_was_stored_can_be_read(files: LocalFiles, number: int) -> None:
     wanted = {key(each): f"content {each}".encode() for each in range(number)}
-    stored = files.put_all([(each, source(content)) for each, content in wanted.items()])
-    assert [each.key for each in stored] == list(wanted)
-    for each in stored:
-        assert files.read(each.key, each.sha256) == wanted[each.key]
-        assert each.size == len(wanted[each.key])
-        assert each.sha256 == hashlib.sha256(wanted[each.key]).hexdigest()
+    files.put_all(list(wanted.items()))
+    for each, content in wanted.items():
+        assert files.read(each, sha256(content)) == content
 
 
-def test_storing_nothing_is_nothing(files: LocalFiles) -> None:
-    assert files.put_all([]) == []
+def test_storing_nothing_is_nothing(files: LocalFiles, tmp_path: Path) -> None:
+    files.put_all([])
+    assert files.keep_each([[], []]) == [[], []]
+    assert list(tmp_path.iterdir()) == []
+
+
+# --- what comes in pieces ---
+
+
+@pytest.mark.parametrize("size", [1, SHORT_BYTES])
+def test_what_is_short_stays_in_memory_for_the_store(
+    files: LocalFiles, tmp_path: Path, size: int
+) -> None:
+    content = bytes(each % 251 for each in range(size))
+    file = files.begin(key())
+    assert not any([file.add(content[: size // 2]), file.add(content[size // 2 :])])
+    found = Stored(key(), size, sha256(content), content[:HEAD_BYTES], content)
+    assert file.short() == found
+    file.discard()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_long_goes_to_disk_as_it_comes(files: LocalFiles) -> None:
+    file = files.begin(key())
+    pieces = [CONTENT[at : at + 50_000] for at in range(0, len(CONTENT), 50_000)]
+    flushes = []
+    for number, piece in enumerate(pieces):
+        if file.add(piece):
+            file.flush()
+            flushes.append(number)
+    assert flushes[0] == 1
+    assert len(flushes) <= 4
+    assert file.short() is None
+    (kept,) = files.keep_each([[file]])
+    assert kept == [Stored(key(), len(CONTENT), sha256(), CONTENT[:HEAD_BYTES])]
+    assert files.read(key(), sha256()) == CONTENT
+
+
+def test_what_is_short_can_be_a_file(files: LocalFiles) -> None:
+    """Where the store has no room for it."""
+    kept, flushed = files.begin(key(1)), files.begin(key(2))
+    for each in (kept, flushed):
+        each.add(b"short")
+    flushed.flush()
+    assert flushed.short() is None
+    assert files.keep_each([[kept], [flushed]]) == [
+        [Stored(key(number), 5, sha256(b"short"), b"short")] for number in (1, 2)
+    ]
+    assert files.read(key(1), sha256(b"short")) == b"short"
+
+
+def test_what_was_written_and_is_discarded_leaves_nothing(
+    files: LocalFiles, tmp_path: Path
+) -> None:
+    file = files.begin(key())
+    file.add(CONTENT)
+    file.flush()
+    assert left_in(tmp_path) != []
+    for _ in range(2):
+        file.discard()
+    assert left_in(tmp_path) == []
+
+
+def test_a_full_disk_is_told_in_our_words_as_it_comes(
+    files: LocalFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    file = files.begin(key())
+    file.add(CONTENT)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", full)
+        with pytest.raises(DiskFull):
+            file.flush()
+    file.discard()
+
+
+# --- all or nothing ---
 
 
 def test_a_large_file_is_stored_whole(files: LocalFiles) -> None:
-    (stored,) = files.put_all([(key(), source())])
-    assert files.read(stored.key, stored.sha256) == CONTENT
-
-
-@pytest.mark.parametrize("place", [0, 1, 9])
-def test_one_source_that_fails_leaves_no_file(
-    files: LocalFiles, tmp_path: Path, place: int
-) -> None:
-    sources = [(key(each), source()) for each in range(10)]
-    sources[place] = (key(place), broken_source)
-    with pytest.raises(UnreadableSource):
-        files.put_all(sources)
-    assert left_in(tmp_path) == []
-
-
-def test_a_source_that_breaks_off_leaves_no_file(files: LocalFiles, tmp_path: Path) -> None:
-    class BreaksOff(BytesIO):
-        def read(self, size: int | None = -1, /) -> bytes:
-            if self.tell():
-                raise OSError(5, "the line is dead")
-            return super().read(10)
-
-    with pytest.raises(UnreadableSource):
-        files.put_all([(key(), lambda: BreaksOff(CONTENT))])
-    assert left_in(tmp_path) == []
-
-
-def test_a_file_over_the_limit_leaves_nothing(files: LocalFiles, tmp_path: Path) -> None:
-    with pytest.raises(TooLarge):
-        files.put_all([(key(1), source(b"123")), (key(2), source(b"1234"))], limit=3)
-    assert left_in(tmp_path) == []
-
-
-def test_the_limit_itself_is_allowed(files: LocalFiles) -> None:
-    assert files.put_all([(key(), source(b"123"))], limit=3)[0].size == 3
+    files.put_all([(key(), CONTENT)])
+    assert files.read(key(), sha256()) == CONTENT
 
 
 @pytest.mark.parametrize("number", [1, 3])
@@ -113,7 +144,7 @@ def test_an_error_while_files_get_their_names_leaves_nothing(
     monkeypatch.setattr("fairlead.files.local.fsync_folder", full)
     monkeypatch.setattr("fairlead.files.flush.Flusher.flush", full)
     with pytest.raises(DiskFull):
-        files.put_all([(key(each), source()) for each in range(number)])
+        files.put_all([(key(each), CONTENT) for each in range(number)])
     assert left_in(tmp_path) == []
 
 
@@ -125,20 +156,20 @@ def test_a_folder_that_cannot_be_written_is_told_in_our_words(
 
     monkeypatch.setattr(Path, "mkdir", forbidden)
     with pytest.raises(ReadOnlyData):
-        files.put_all([(key(), source())])
+        files.put_all([(key(), CONTENT)])
 
 
 # --- what is read is what was written ---
 
 
 def test_a_changed_byte_is_noticed(files: LocalFiles) -> None:
-    (stored,) = files.put_all([(key(), source())])
-    path = files.path(stored.key)
+    files.put_all([(key(), CONTENT)])
+    path = files.path(key())
     changed = bytearray(path.read_bytes())
     changed[1000] ^= 1
     path.write_bytes(changed)
     with pytest.raises(DamagedData):
-        files.read(stored.key, stored.sha256)
+        files.read(key(), sha256())
 
 
 def test_a_missing_file_is_noticed(files: LocalFiles) -> None:
@@ -147,7 +178,7 @@ def test_a_missing_file_is_noticed(files: LocalFiles) -> None:
 
 
 def test_deleting_twice_is_deleting_once(files: LocalFiles, tmp_path: Path) -> None:
-    files.put_all([(key(), source())])
+    files.put_all([(key(), CONTENT)])
     files.delete([key()])
     files.delete([key()])
     assert left_in(tmp_path) == []
@@ -164,7 +195,7 @@ def test_a_name_never_becomes_a_path(files: LocalFiles, tmp_path: Path, name: st
     with pytest.raises(ValueError, match="not a key"):
         files.path(name)
     with pytest.raises(ValueError, match="not a key"):
-        files.put_all([(key(), source()), (name, source())])
+        files.put_all([(key(), CONTENT), (name, CONTENT)])
     assert left_in(tmp_path) == []
 
 
@@ -188,7 +219,7 @@ def test_file_and_folders_are_synced_before_they_are_told(
     files: LocalFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     synced = Synced(monkeypatch)
-    files.put_all([(key(), source())])
+    files.put_all([(key(), CONTENT)])
     root = tmp_path / "files"
     assert synced.paths == [
         *(root / "incoming" / key(), files.path(key()).parent, root, tmp_path),
@@ -206,7 +237,7 @@ def test_many_files_share_one_flush_after_they_have_their_names(
 
     monkeypatch.setattr(Flusher, "flush", flush)
     monkeypatch.setattr("fairlead.files.flush._tells_of_errors", lambda _release: True)
-    files.put_all([(key(each), source()) for each in range(10)])
+    files.put_all([(key(each), CONTENT) for each in range(10)])
     assert flushed == [(tmp_path / "files", 10, 10)]
 
 
@@ -221,7 +252,7 @@ def test_a_flush_that_fails_is_told_and_leaves_nothing(
     monkeypatch.setattr("fairlead.files.flush._libc", Broken)
     monkeypatch.setattr("fairlead.files.flush._tells_of_errors", lambda _release: True)
     with pytest.raises(DiskFull):
-        files.put_all([(key(each), source()) for each in range(10)])
+        files.put_all([(key(each), CONTENT) for each in range(10)])
     assert left_in(tmp_path) == []
 
 
@@ -238,9 +269,9 @@ def test_every_file_of_many_is_synced_and_their_folder_once(
 ) -> None:
     """Where one flush for all is not to be had."""
     monkeypatch.setattr(Flusher, "is_worth_it", lambda _: False)
-    files.put_all([(key(99), source())])
+    files.put_all([(key(99), CONTENT)])
     synced = Synced(monkeypatch)
-    files.put_all([(key(each), source()) for each in range(10)])
+    files.put_all([(key(each), CONTENT) for each in range(10)])
     written = [path for path in synced.paths if path.parent.name == "incoming"]
     assert sorted(path.name for path in written) == sorted(key(each) for each in range(10))
     assert synced.paths[10:] == [files.path(key()).parent]
@@ -252,7 +283,7 @@ def test_a_folder_that_another_process_made_is_synced_too(
     """The other one may not have got so far, or may have died before."""
     files.path(key()).parent.mkdir(parents=True)
     synced = Synced(monkeypatch)
-    files.put_all([(key(), source())])
+    files.put_all([(key(), CONTENT)])
     assert tmp_path / "files" in synced.paths
     assert tmp_path in synced.paths
 
@@ -274,7 +305,7 @@ def crash_before_rename(
         patch.setattr(Path, "rename", crash)
         patch.setattr(Path, "unlink", crash)
         with pytest.raises(Crash):
-            files.put_all([(each, source()) for each in keys])
+            files.put_all([(each, CONTENT) for each in keys])
 
 
 def test_a_crash_before_the_rename_leaves_only_incoming_files(
@@ -292,8 +323,8 @@ def test_what_a_crash_left_does_not_hinder_the_next_try(
     files: LocalFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     crash_before_rename(files, monkeypatch, [key(1)])
-    (stored,) = files.put_all([(key(1), source(b"once more"))])
-    assert files.read(stored.key, stored.sha256) == b"once more"
+    files.put_all([(key(1), b"once more")])
+    assert files.read(key(1), sha256(b"once more")) == b"once more"
 
 
 def test_sweeping_an_empty_house_is_nothing(files: LocalFiles) -> None:
@@ -305,8 +336,8 @@ def test_the_sweep_removes_orphans_and_never_a_documents_file(tmp_path: Path) ->
     files, texts = LocalFiles(tmp_path / "files"), LocalFiles(tmp_path / "texts")
     document, orphan, young = (key(each, 1_000_000.0 + each * 5000) for each in (1, 2, 3))
     text, stale = f"{document}.1.txt", f"{document}.2.txt"
-    files.put_all([(each, source()) for each in (document, orphan, young)])
-    texts.put_all([(each, source()) for each in (text, stale)])
+    files.put_all([(each, CONTENT) for each in (document, orphan, young)])
+    texts.put_all([(each, CONTENT) for each in (text, stale)])
     for path in left_in(tmp_path):
         os.utime(path, (1000, 2000 if young in path.name else 1000))
     with fast_folder() as folder:
@@ -323,7 +354,7 @@ def test_the_sweep_removes_orphans_and_never_a_documents_file(tmp_path: Path) ->
 
 def test_the_sweep_leaves_strangers_alone(files: LocalFiles) -> None:
     """What somebody else put into the folder is not ours to remove, nor a reason to stop."""
-    files.put_all([(key(), source())])
+    files.put_all([(key(), CONTENT)])
     folder = files.path(key()).parent
     (folder / "Notes.txt").write_text("mine")
     (folder / key(7, now=5_000_000.0)).write_text("in the wrong folder")
@@ -332,13 +363,13 @@ def test_the_sweep_leaves_strangers_alone(files: LocalFiles) -> None:
 
 
 def test_files_are_not_for_everybody_to_write(files: LocalFiles) -> None:
-    files.put_all([(key(), source())])
+    files.put_all([(key(), CONTENT)])
     assert not files.path(key()).stat().st_mode & stat.S_IWOTH
 
 
 def test_files_are_for_their_owner_alone(tmp_path: Path) -> None:
     files = LocalFiles(tmp_path / "files")
-    files.put_all([("0123456789abcdef", lambda: BytesIO(b"secret"))])
+    files.put_all([("0123456789abcdef", b"secret")])
     path = files.path("0123456789abcdef")
     assert path.stat().st_mode & 0o077 == 0
     assert path.parent.stat().st_mode & 0o077 == 0

@@ -7,24 +7,17 @@ import logging
 import time
 import urllib.request
 from collections.abc import Iterator
-from io import BytesIO
 from pathlib import Path
 
 import obstore
 import pytest
 from moto.server import ThreadedMotoServer
+from obstore.store import S3Store
 
 from fairlead import Fairlead
-from fairlead.errors import (
-    DamagedData,
-    FilesUnreachable,
-    InvalidSetting,
-    TooLarge,
-    UnreadableSource,
-)
+from fairlead.errors import DamagedData, DataError, FilesUnreachable, InvalidSetting
 from fairlead.files.objects import ObjectFiles, object_store
 from fairlead.ids import new_id
-from fairlead.ports import Opener
 
 CONTENT = b"a letter\n" * 700_000  # more than one portion
 
@@ -33,12 +26,8 @@ def key(number: int = 0, now: float = 1_000_000.0) -> str:
     return new_id(now, bytes([number] * 9 + [1]))
 
 
-def source(content: bytes = CONTENT) -> Opener:
-    return lambda: BytesIO(content)
-
-
-def broken_source() -> BytesIO:
-    raise OSError(5, "the disk of the sender is broken")
+def sha256(content: bytes = CONTENT) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 @pytest.fixture(scope="module")
@@ -78,21 +67,18 @@ def left_in(folder: Path) -> list[Path]:
 @pytest.mark.parametrize("number", [1, 2, 20])
 def test_what_was_stored_can_be_read(files: ObjectFiles, tmp_path: Path, number: int) -> None:
     wanted = {key(each): f"content {each}".encode() for each in range(number)}
-    stored = files.put_all([(each, source(content)) for each, content in wanted.items()])
-    assert [each.key for each in stored] == list(wanted)
-    for each in stored:
-        assert files.read(each.key, each.sha256) == wanted[each.key]
-        assert (each.size, each.head) == (len(wanted[each.key]), wanted[each.key])
-        assert each.sha256 == hashlib.sha256(wanted[each.key]).hexdigest()
+    files.put_all(list(wanted.items()))
+    for each, content in wanted.items():
+        assert files.read(each, sha256(content)) == content
     assert left_in(tmp_path / "scratch") == []
 
 
 def test_a_long_file_is_fetched_once_and_whole(files: ObjectFiles, url: str) -> None:
-    (stored,) = files.put_all([(key(), source())])
-    path = files.path(stored.key)
+    files.put_all([(key(), CONTENT)])
+    path = files.path(key())
     assert path.read_bytes() == CONTENT
-    obstore.delete(object_store(url, "files"), [f"{stored.key[:6]}/{stored.key}"])
-    assert files.path(stored.key).read_bytes() == CONTENT
+    obstore.delete(object_store(url, "files"), [f"{key()[:6]}/{key()}"])
+    assert files.path(key()).read_bytes() == CONTENT
 
 
 def test_a_file_that_is_gone_has_a_path_where_nothing_is(files: ObjectFiles) -> None:
@@ -102,19 +88,25 @@ def test_a_file_that_is_gone_has_a_path_where_nothing_is(files: ObjectFiles) -> 
 
 
 def test_other_bytes_than_were_stored_are_not_handed_out(files: ObjectFiles, url: str) -> None:
-    (stored,) = files.put_all([(key(), source(b"right"))])
-    obstore.put(object_store(url, "files"), f"{stored.key[:6]}/{stored.key}", b"wrong")
+    files.put_all([(key(), b"right")])
+    obstore.put(object_store(url, "files"), f"{key()[:6]}/{key()}", b"wrong")
     with pytest.raises(DamagedData, match="SHA-256"):
-        files.read(stored.key, stored.sha256)
+        files.read(key(), sha256(b"right"))
 
 
 def test_one_that_cannot_be_stored_leaves_nothing_of_the_others(
-    files: ObjectFiles, url: str, tmp_path: Path
+    files: ObjectFiles, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(UnreadableSource):
-        files.put_all([(key(1), source(b"fine")), (key(2), broken_source)])
-    with pytest.raises(TooLarge):
-        files.put_all([(key(1), source(b"fine")), (key(2), source())], limit=1000)
+    put = obstore.put
+
+    def fails_once(where: S3Store, path: str, content: bytes) -> None:
+        if path.endswith(key(2)):
+            raise OSError(5, "the line is dead")
+        put(where, path, content)
+
+    monkeypatch.setattr(obstore, "put", fails_once)
+    with pytest.raises(DataError, match="the line is dead"):
+        files.put_all([(key(1), b"fine"), (key(2), b"not")])
     assert stored_in(url) == []
     assert left_in(tmp_path / "scratch") == []
 
@@ -134,7 +126,7 @@ def test_what_comes_in_pieces_is_kept_by_groups(files: ObjectFiles, url: str) ->
 
 
 def test_removed_files_are_gone_and_others_stay(files: ObjectFiles) -> None:
-    files.put_all([(key(each), source(b"x")) for each in range(3)])
+    files.put_all([(key(each), b"x") for each in range(3)])
     files.path(key(0))
     files.delete([key(0), key(1), key(9)])
     files.delete([])
@@ -149,7 +141,7 @@ def test_a_service_that_is_away_is_said_so(tmp_path: Path, monkeypatch: pytest.M
     store = object_store("s3://bucket?endpoint=http://127.0.0.1:1&region=us-east-1", "files")
     files = ObjectFiles(store, tmp_path / "scratch")
     with pytest.raises(FilesUnreachable, match="does not serve"):
-        files.put_all([(key(), source(b"x"))])
+        files.put_all([(key(), b"x")])
     (kept,) = files.keep_each([[files.begin(key())]])
     assert isinstance(kept, FilesUnreachable)
     assert left_in(tmp_path / "scratch") == []
@@ -168,6 +160,8 @@ def test_an_installation_works_on_object_storage(url: str, tmp_path: Path) -> No
         document = fairlead.submit("acme", long, name="2.txt")
         fairlead.run_until_idle(workers=1)
         assert fairlead.text(short.id) == "hello"
+        assert fairlead.content(short.id) == b"hello"
+        assert not [each for each in stored_in(url) if short.id in each]
         assert fairlead.text(document.id).split() == long.decode().split()
         assert fairlead.content(document.id) == long
         fairlead.delete(document.id)

@@ -104,9 +104,11 @@ def fast_folder() -> Iterator[Path]:
         shutil.rmtree(folder)
 
 
-def new_document(*, urgent: bool = False) -> NewDocument:
-    number = next(_numbers)
-    return NewDocument(f"{number:026d}", f"{number}.txt", 10, f"{number:064x}", urgent)
+def new_document(*, urgent: bool = False, content: bytes | None = None) -> NewDocument:
+    """A document whose bytes are said to be a file, or a short one with its content."""
+    number, size = next(_numbers), 10 if content is None else len(content)
+    new = NewDocument(f"{number:026d}", f"{number}.txt", size, f"{number:064x}", urgent)
+    return new._replace(content=content)
 
 
 def submission(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import os
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from storekit import Clock, RulesInForce, sqlite_store
 from fairlead.core.documents import CustomerSettings, Document, Submission
 from fairlead.errors import (
     DataError,
+    DiskFull,
     EmptyDocument,
     IdempotencyConflict,
     InvalidCustomer,
@@ -24,10 +26,13 @@ from fairlead.errors import (
     UnreadableSource,
 )
 from fairlead.files import LocalFiles
-from fairlead.intake import Intake
-from fairlead.ports import Store
+from fairlead.files.incoming import LocalIncoming
+from fairlead.intake import Intake, Offer, Source, intake
+from fairlead.ports import SHORT_BYTES, Store
 
-LIMIT = 1000
+LIMIT = 300_000
+SHORT, LONG = b"content", b"long " * 20_000
+BOTH = pytest.mark.parametrize("content", [SHORT, LONG], ids=["short", "long"])
 
 
 class Desk(NamedTuple):
@@ -38,8 +43,13 @@ class Desk(NamedTuple):
     files: LocalFiles
     folder: Path
 
-    def take(self, content: bytes = b"content", name: str | None = None, **how: object) -> Document:
+    def take(self, content: bytes = SHORT, name: str | None = None, **how: object) -> Document:
         return self.intake.submit("acme", [(content, name)], **how)[0]  # type: ignore[arg-type]
+
+    def read(self, document: Document) -> bytes:
+        """What is kept of it, in the store or else as a file."""
+        kept = self.store.original(document.id)
+        return self.files.read(document.id, document.sha256) if kept is None else kept
 
     def kept(self) -> set[str]:
         return {path.name for path in self.folder.rglob("*") if path.is_file()}
@@ -64,18 +74,112 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
 # --- what is accepted ---
 
 
-def test_bytes_a_path_and_an_open_file_come_in_alike(desk: Desk, tmp_path: Path) -> None:
+@BOTH
+def test_bytes_a_path_and_an_open_file_come_in_alike(
+    desk: Desk, tmp_path: Path, content: bytes
+) -> None:
     path = tmp_path / "letter.txt"
-    path.write_bytes(b"content")
+    path.write_bytes(content)
     with path.open("rb") as file:
         documents = desk.intake.submit(
-            "acme", [(b"content", None), (path, None), (str(path), None), (file, None)]
+            "acme", [(content, None), (path, None), (str(path), None), (file, None)]
         )
     assert [each.name for each in documents] == ["document"] + ["letter.txt"] * 3
     assert len({each.sha256 for each in documents}) == 1
     for each in documents:
-        assert desk.files.read(each.id, each.sha256) == b"content"
-        assert each.size == 7
+        assert desk.read(each) == content
+        assert each.size == len(content)
+        assert each.sha256 == hashlib.sha256(content).hexdigest()
+    assert desk.kept() == ({each.id for each in documents} if content == LONG else set())
+
+
+def test_short_ones_touch_no_folder_and_long_ones_are_files(desk: Desk) -> None:
+    desk.take(b"x" * SHORT_BYTES)
+    assert not desk.folder.exists()
+    contents = [b"one", b"x" * (SHORT_BYTES + 1), b"three", LONG]
+    documents = desk.intake.submit("acme", [(each, None) for each in contents])
+    assert [desk.read(each) for each in documents] == contents
+    assert desk.kept() == {documents[1].id, documents[3].id}
+
+
+def test_a_stream_that_comes_in_drops_may_be_short_or_long(desk: Desk) -> None:
+    class Drops(io.BytesIO):
+        def read(self, size: int | None = -1, /) -> bytes:
+            return super().read(min(size or 0, 1000))
+
+    for content in (SHORT, b"x" * SHORT_BYTES, LONG):
+        (document,) = desk.intake.submit("acme", [(Drops(content), None)])
+        assert desk.read(document) == content
+    assert desk.kept() == {document.id}
+
+
+def test_what_is_too_much_for_one_commit_becomes_files(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(intake, "SHORT_TOGETHER", 10)
+    contents = [b"1234", LONG, b"123456", b"1", b"12"]
+    documents = desk.intake.submit("acme", [(each, None) for each in contents])
+    assert [desk.read(each) for each in documents] == contents
+    assert desk.kept() == {documents[number].id for number in (1, 3, 4)}
+
+
+def offer(desk: Desk, *contents: bytes, customer: str = "acme", key: str | None = None) -> Offer:
+    files = []
+    for number, content in enumerate(contents):
+        file = desk.intake.begin()
+        if file.add(content):
+            file.flush()
+        files.append((file, f"{number}.txt"))
+    return Offer(customer, files, key=key)
+
+
+def test_what_comes_in_pieces_is_kept_alike(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(intake, "SHORT_TOGETHER", 20)
+    contents = [(b"1" * 9, LONG, b"2" * 9), (b"3" * 9,), (LONG,), (b"5",)]
+    answers = desk.intake.accept_each([offer(desk, *each) for each in contents])
+    documents = [each for answer in answers if isinstance(answer, list) for each in answer]
+    assert [desk.read(each) for each in documents] == [each for some in contents for each in some]
+    assert desk.kept() == {documents[number].id for number in (1, 3, 4)}
+
+
+def test_one_offer_that_is_refused_leaves_the_others(desk: Desk) -> None:
+    desk.store.add_customer("full")
+    desk.store.set_customer("full", CustomerSettings(pending_cap=1))
+    offers = [offer(desk, SHORT, LONG, customer=name) for name in ("acme", "full", "globex")]
+    first, refused, last = desk.intake.accept_each(offers)
+    assert isinstance(refused, PendingCapReached)
+    assert isinstance(first, list)
+    assert isinstance(last, list)
+    assert [desk.read(each) for each in first + last] == [SHORT, LONG] * 2
+    assert desk.kept() == {first[1].id, last[1].id}
+
+
+def test_an_offer_that_comes_again_leaves_no_second_file(desk: Desk) -> None:
+    for _ in range(2):
+        (answer,) = desk.intake.accept_each([offer(desk, SHORT, LONG, key="k")])
+    assert isinstance(answer, list)
+    assert desk.kept() == {answer[1].id}
+    assert len(desk.store.documents()) == 2
+
+
+def test_a_disk_that_is_full_takes_short_ones_only_with_their_group(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files cannot be written; the store, on another disk, still can."""
+    offers = [offer(desk, SHORT), offer(desk, SHORT, LONG)]
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("fairlead.files.local.fsync_path", full)
+    good, bad = desk.intake.accept_each(offers)
+    assert isinstance(good, list)
+    assert isinstance(bad, DiskFull)
+    assert [desk.read(each) for each in desk.store.documents()] == [SHORT]
+    with pytest.raises(DiskFull):
+        desk.intake.submit("acme", [(SHORT, None), (LONG, None)])
+    assert desk.kept() == set()
+    assert len(desk.store.documents()) == 1
 
 
 def test_a_stream_without_a_name_gets_one(desk: Desk) -> None:
@@ -95,7 +199,7 @@ def test_any_printable_name_is_kept_as_it_is(desk: Desk, name: str) -> None:
 
 
 def test_the_name_of_a_path_never_becomes_a_path_of_ours(desk: Desk) -> None:
-    document = desk.take(name="passwd")
+    document = desk.take(LONG, name="passwd")
     assert desk.kept() == {document.id}
 
 
@@ -131,7 +235,7 @@ def test_an_empty_document_is_refused(desk: Desk, tmp_path: Path) -> None:
     empty.touch()
     for source in (b"", empty, io.BytesIO()):
         with pytest.raises(EmptyDocument):
-            desk.intake.submit("acme", [(b"content", None), (source, "empty.txt")])
+            desk.intake.submit("acme", [(SHORT, None), (LONG, None), (source, "empty.txt")])
     assert desk.is_as_new()
 
 
@@ -191,32 +295,50 @@ def test_a_file_that_vanishes_on_the_way_is_refused(
 ) -> None:
     path = tmp_path / "letter.txt"
     path.write_bytes(b"content")
-    put_all = desk.files.put_all
+    begin = desk.files.begin
 
-    def vanish(sources: object, **others: object) -> object:
-        path.unlink()
-        return put_all(sources, **others)  # type: ignore[arg-type]
+    def vanish(key: str) -> LocalIncoming:
+        path.unlink(missing_ok=True)
+        return begin(key)
 
-    monkeypatch.setattr(desk.files, "put_all", vanish)
+    monkeypatch.setattr(desk.files, "begin", vanish)
     with pytest.raises(UnreadableSource):
-        desk.intake.submit("acme", [(path, None)])
+        desk.intake.submit("acme", [(LONG, None), (path, None)])
     assert desk.is_as_new()
 
 
-def test_what_the_store_refuses_leaves_no_file(desk: Desk) -> None:
+@BOTH
+@pytest.mark.parametrize("place", [0, 1, 9])
+def test_one_source_that_fails_leaves_nothing(desk: Desk, content: bytes, place: int) -> None:
+    class Broken(io.BytesIO):
+        def read(self, size: int | None = -1, /) -> bytes:
+            if self.tell():
+                raise OSError(5, "the line is dead")
+            return super().read(len(content) - 1)
+
+    sources: list[tuple[Source, None]] = [(content, None)] * 10
+    sources[place] = (Broken(content), None)
+    with pytest.raises(UnreadableSource, match="the line is dead"):
+        desk.intake.submit("acme", sources)
+    assert desk.is_as_new()
+
+
+@BOTH
+def test_what_the_store_refuses_leaves_no_file(desk: Desk, content: bytes) -> None:
     with pytest.raises(UnknownCustomer):
-        desk.take(strict=True)
+        desk.take(content, strict=True)
     assert desk.is_as_new()
     desk.store.add_customer("acme")
     desk.store.set_customer("acme", CustomerSettings(pending_cap=1))
     with pytest.raises(PendingCapReached):
-        desk.intake.submit("acme", [(b"one", None), (b"two", None)])
+        desk.intake.submit("acme", [(content, None), (b"two", None)])
     assert desk.is_as_new()
-    assert desk.take().count == 0
+    assert desk.take(content).count == 0
 
 
+@BOTH
 def test_an_error_after_the_commit_costs_no_file(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, content: bytes
 ) -> None:
     """The answer got lost, the rows are there: then so must be the bytes."""
     submit = desk.store.submit
@@ -227,9 +349,9 @@ def test_an_error_after_the_commit_costs_no_file(
 
     monkeypatch.setattr(desk.store, "submit", committed_and_lost)
     with pytest.raises(DataError):
-        desk.take()
+        desk.take(content)
     (document,) = desk.store.documents()
-    assert desk.files.read(document.id, document.sha256) == b"content"
+    assert desk.read(document) == content
 
 
 def test_bytes_are_safe_before_the_row_is_there(
@@ -239,34 +361,36 @@ def test_bytes_are_safe_before_the_row_is_there(
     kept_before = []
 
     def look_first(submission: Submission) -> list[Document]:
-        kept_before.append(desk.kept() == {each.id for each in submission.documents})
+        kept_before.append(desk.kept() == {each.id for each in submission.documents[:2]})
         return submit(submission)
 
     monkeypatch.setattr(desk.store, "submit", look_first)
-    desk.intake.submit("acme", [(b"one", None), (b"two", None)])
+    desk.intake.submit("acme", [(LONG, None), (LONG, None), (SHORT, None)])
     assert kept_before == [True]
 
 
 # --- idempotency ---
 
 
-def test_a_repeat_leaves_no_second_file(desk: Desk) -> None:
-    first = desk.take(key="k")
-    assert desk.take(key="k") == first
-    assert desk.kept() == {first.id}
+@BOTH
+def test_a_repeat_leaves_no_second_file(desk: Desk, content: bytes) -> None:
+    first = desk.take(content, key="k")
+    assert desk.take(content, key="k") == first
+    assert desk.kept() == ({first.id} if content == LONG else set())
+    assert desk.read(first) == content
 
 
 @pytest.mark.parametrize(
     "other",
-    [{"content": b"other"}, {"name": "other"}, {"urgent": True}],
+    [{"content": LONG + b"other"}, {"name": "other"}, {"urgent": True}],
     ids=["content", "name", "urgent"],
 )
 def test_another_body_is_a_conflict_and_leaves_no_file(
     desk: Desk, other: dict[str, object]
 ) -> None:
-    first = desk.take(name="a", key="k")
+    first = desk.take(LONG, name="a", key="k")
     with pytest.raises(IdempotencyConflict):
-        desk.take(**{"name": "a", "key": "k", **other})  # type: ignore[arg-type]
+        desk.take(**{"content": LONG, "name": "a", "key": "k", **other})  # type: ignore[arg-type]
     assert desk.kept() == {first.id}
 
 
@@ -276,4 +400,4 @@ def test_names_and_contents_cannot_be_mixed_up(desk: Desk) -> None:
     for other in ([(b"2", "a"), (b"1", "b")], [(b"2", "b"), (b"1", "a")], [(b"1", "a")]):
         with pytest.raises(IdempotencyConflict):
             desk.intake.submit("acme", other, key="k")
-    assert len(desk.kept()) == 2
+    assert len(desk.store.documents()) == 2

@@ -44,7 +44,7 @@ from fairlead.stores.sql.queries import statements
 
 TABLES_OF_CUSTOMERS = (
     *("customers", "accounts", "documents", "idempotency", "events", "webhooks", "deliveries"),
-    *("keys", "deleted", "short_texts"),
+    *("keys", "deleted", "short_texts", "short_originals"),
 )
 
 
@@ -66,7 +66,8 @@ def two_customers(store: PostgresStore) -> tuple[str, str]:
     for name in ("acme", "globex"):
         added(store, name)
         store.add_key(f"key of {name}", "0" * 64, name)
-        submit(store, name, 2, key="once")
+        news = tuple(new_document(content=name.encode()) for _ in range(2))
+        store.submit(Submission(name, news, key="once"))
         claim = must_claim(store)
         store.finish(claim, DONE._replace(short=ShortTexts(name.encode(), None)))
         store.delete(must_claim(store).id)
@@ -118,11 +119,13 @@ def test_what_is_others_is_not_there_however_it_is_asked_for(store: PostgresStor
     with store.seen_by("acme"):
         assert store.document(mine).id == mine
         assert store.short_texts(mine) == ShortTexts(b"acme", None)
+        assert store.original(mine) == b"acme"
         with pytest.raises(UnknownDocument):
             store.document(other)
         with pytest.raises(UnknownCustomer):
             store.customer("globex")
         assert store.short_texts(other) is None
+        assert store.original(other) is None
         assert store.documents(customer="globex") == []
         assert store.events(customer="globex") == []
         assert {each.customer for each in store.events()} == {"acme"}

@@ -71,12 +71,14 @@ def start() -> Iterator[Callable[..., Reading]]:
         reading.close()
 
 
-@pytest.fixture
-def job(tmp_path: Path) -> Callable[[bytes], Job]:
-    """Bytes on disk, as a job."""
+@pytest.fixture(params=["file", "short"])
+def job(tmp_path: Path, request: pytest.FixtureRequest) -> Callable[[bytes], Job]:
+    """A document as a job: on disk, or short and at hand."""
 
     def make(data: bytes) -> Job:
         sha256 = hashlib.sha256(data).hexdigest()
+        if request.param == "short":
+            return Job(data, sha256)
         path = tmp_path / sha256
         path.write_bytes(data)
         return Job(path, sha256)

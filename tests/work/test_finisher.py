@@ -15,22 +15,20 @@ from fairlead.core.documents import Claim, Failed, Outcome, Saved
 from fairlead.core.states import State
 from fairlead.errors import DamagedData, DiskFull, StoreUnreachable
 from fairlead.files.local import LocalFiles
-from fairlead.ports import Opener, Stored
+from fairlead.ports import SHORT_BYTES
 from fairlead.work import finisher as module
 from fairlead.work.extract.base import Part
 from fairlead.work.finisher import Finisher, Settled
 from fairlead.work.results import Extraction
 
-LONG = "words " * module.SHORT_BYTES
+LONG = "words " * module.SHORT_TEXTS
 """A text that becomes a file."""
 
 
 class FullDisk(LocalFiles):
     """A folder without room for anything."""
 
-    def put_all(
-        self, sources: Sequence[tuple[str, Opener]], *, limit: int | None = None
-    ) -> list[Stored]:
+    def put_all(self, contents: Sequence[tuple[str, bytes]]) -> None:
         raise DiskFull("full")
 
 
@@ -41,12 +39,10 @@ class SlowDisk(LocalFiles):
         super().__init__(root)
         self.was_asked, self.may_go = Event(), Event()
 
-    def put_all(
-        self, sources: Sequence[tuple[str, Opener]], *, limit: int | None = None
-    ) -> list[Stored]:
+    def put_all(self, contents: Sequence[tuple[str, bytes]]) -> None:
         self.was_asked.set()
         self.may_go.wait()
-        return super().put_all(sources, limit=limit)
+        super().put_all(contents)
 
 
 @pytest.fixture
@@ -139,6 +135,37 @@ def test_leases_of_results_on_the_way_are_still_to_be_renewed(
     assert fairlead.totals().processing == 0
 
 
+def files_of(fairlead: Fairlead) -> set[str]:
+    return {path.name for path in fairlead.folder.files.rglob("*") if path.is_file()}
+
+
+def test_short_parts_are_kept_in_the_store_and_long_ones_in_files(fairlead: Fairlead) -> None:
+    finisher = Finisher(fairlead.store, fairlead._files, fairlead._texts, lambda: None)
+    (claim,) = claims(fairlead, 1)
+    contents = {"empty": b"", "short": b"s" * SHORT_BYTES, "long": b"l" * (SHORT_BYTES + 1)}
+    parts = tuple(Part(name, content) for name, content in contents.items())
+    finisher.add(Settled(claim, Extraction("text", "text", {}, parts=parts), 0.1))
+    finisher.close()
+    found = {each.name: each for each in fairlead.documents(parent=claim.id)}
+    assert {name: fairlead.content(each.id) for name, each in found.items()} == contents
+    assert files_of(fairlead) == {found["long"].id}
+
+
+def test_many_short_parts_do_not_all_go_into_one_commit(
+    fairlead: Fairlead, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "SHORT_TOGETHER", 10)
+    finisher = Finisher(fairlead.store, fairlead._files, fairlead._texts, lambda: None)
+    (claim,) = claims(fairlead, 1)
+    contents = {"1": b"1234", "2": b"x" * (SHORT_BYTES + 1), "3": b"123456", "4": b"1", "5": b"12"}
+    parts = tuple(Part(name, content) for name, content in contents.items())
+    finisher.add(Settled(claim, Extraction("text", "text", {}, parts=parts), 0.1))
+    finisher.close()
+    found = {each.name: each for each in fairlead.documents(parent=claim.id)}
+    assert {name: fairlead.content(each.id) for name, each in found.items()} == contents
+    assert files_of(fairlead) == {found[name].id for name in ("2", "4", "5")}
+
+
 def test_a_result_whose_saving_was_not_heard_of_keeps_its_files(
     fairlead: Fairlead, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -155,17 +182,17 @@ def test_a_result_whose_saving_was_not_heard_of_keeps_its_files(
     is_saved = Event()
     finisher = Finisher(fairlead.store, fairlead._files, fairlead._texts, is_saved.set)
     (claim,) = claims(fairlead, 1)
-    part = Part("inner.txt", b"inside")
-    finisher.add(Settled(claim, Extraction("text", LONG, {}, parts=(part,)), 0.1))
+    parts = (Part("1", b"inside"), Part("2", LONG.encode()))
+    finisher.add(Settled(claim, Extraction("text", LONG, {}, parts=parts), 0.1))
     is_saved.wait()
     finisher.close()
     assert answers == [[Saved.SAVED], [Saved.STALE]]
     assert finisher.error is None
     assert fairlead.text(claim.id) == LONG
-    (inner,) = fairlead.documents(parent=claim.id)
-    assert fairlead.content(inner.id) == b"inside"
-    files = [path.name for path in fairlead.folder.files.rglob("*") if path.is_file()]
-    assert sorted(files) == sorted([claim.id, inner.id])  # and none of the second try
+    long, short = fairlead.documents(parent=claim.id)
+    assert fairlead.content(short.id) == b"inside"
+    assert fairlead.content(long.id) == LONG.encode()
+    assert files_of(fairlead) == {long.id}  # and none of the second try
 
 
 def test_a_store_that_stays_away_is_an_error_when_it_has_to_end(

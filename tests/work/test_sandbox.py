@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from fairlead.core.documents import Broken, Failed
-from fairlead.errors import MissingExtra
+from fairlead.errors import DiskFull, MissingExtra
+from fairlead.work.desk import DOCUMENT, Desk, DeskGone
 from fairlead.work.limits import Limits
 from fairlead.work.results import Extraction, parse_answer
 from fairlead.work.sandbox import MOST_JOBS, Answer, ChildDied, Job, Sandbox
@@ -177,6 +178,28 @@ def test_other_bytes_than_accepted_are_corrupt(start: Any, job: MakeJob, tmp_pat
         sandbox.send(Job(tmp_path / "nowhere", changed.sha256))
     sandbox.send(job(b"still free"))
     assert isinstance(parse_answer(reading.answer().raw), Extraction)
+
+
+def test_a_short_document_needs_room_on_the_desk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = Desk(tmp_path / "desk")
+    desk.lay(b"first")
+    assert (desk.folder / DOCUMENT).read_bytes() == b"first"
+    assert (desk.folder / DOCUMENT).stat().st_mode & 0o077 == 0
+    desk.clear()
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", full)
+        with pytest.raises(DiskFull, match="no document can be read"):
+            desk.lay(b"second")
+    desk.lay(b"third")
+    desk.remove()
+    with pytest.raises(DeskGone):
+        desk.lay(b"fourth")
 
 
 def test_what_a_library_prints_does_not_reach_the_protocol(scripted: Any, job: MakeJob) -> None:

@@ -9,9 +9,11 @@ from pathlib import Path
 from threading import Event
 
 from fairlead import Fairlead
+from fairlead.ports import SHORT_BYTES
 from fairlead.work.sweep import Sweeper
 
 DAY = 86_400
+LONG = b"words " * SHORT_BYTES
 
 
 def stored(folder: Path) -> list[Path]:
@@ -32,7 +34,7 @@ def orphan(folder: Path, key: str) -> Path:
 
 def test_old_orphans_go_and_old_documents_stay(tmp_path: Path) -> None:
     with Fairlead(tmp_path) as fairlead:
-        document = fairlead.submit("acme", b"mine")
+        document, long = fairlead.submit_many("acme", [b"mine", LONG])
         fairlead.run_until_idle(workers=1)
         texts, files = fairlead.folder.texts, fairlead.folder.files
         kept = stored(files) + stored(texts)
@@ -45,7 +47,10 @@ def test_old_orphans_go_and_old_documents_stay(tmp_path: Path) -> None:
             age(path, DAY + 10)
         assert fairlead.sweep() == 3
         assert {*stored(files), *stored(texts)} == {*kept, young}
+        assert long.id in {path.name for path in kept}
         assert fairlead.text(document.id) == "mine"
+        assert fairlead.content(document.id) == b"mine"
+        assert fairlead.content(long.id) == LONG
 
 
 def test_a_submission_under_way_keeps_its_files(tmp_path: Path) -> None:
@@ -58,8 +63,8 @@ def test_a_submission_under_way_keeps_its_files(tmp_path: Path) -> None:
             return submit(submission)
 
         fairlead.store.submit = sweep_first  # type: ignore[method-assign]
-        document = fairlead.submit("acme", b"mine")
-        assert fairlead.content(document.id) == b"mine"
+        document = fairlead.submit("acme", LONG)
+        assert fairlead.content(document.id) == LONG
 
 
 def test_it_ends_between_two_portions() -> None:

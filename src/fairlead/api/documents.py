@@ -5,6 +5,11 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import os
+import stat
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from io import BytesIO
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -89,6 +94,32 @@ class _Attachment(FileResponse):
             await send(message)
 
         await super().__call__(scope, receive, checked)
+
+
+class _InMemory:
+    """Bytes that are read as if they were a file."""
+
+    def __init__(self, content: bytes) -> None:
+        self._stream = BytesIO(content)
+
+    async def seek(self, place: int) -> None:
+        self._stream.seek(place)
+
+    async def read(self, most: int) -> bytes:
+        return self._stream.read(most)
+
+
+class _Short(_Attachment):
+    """A short document, which is no file; else the same."""
+
+    def __init__(self, content: bytes, at: float, **others: Any) -> None:
+        about = os.stat_result((stat.S_IFREG, 0, 0, 0, 0, 0, len(content), at, at, at))
+        super().__init__("", stat_result=about, **others)
+        self._content = content
+
+    @asynccontextmanager
+    async def _open_file(self) -> AsyncIterator[Any]:
+        yield _InMemory(self._content)
 
 
 router = APIRouter(prefix="/v1/documents", tags=["documents"])
@@ -317,16 +348,19 @@ async def content(request: Request, id_: str) -> Response:
     etag = f'"{document.sha256}"'
     if _is_among(etag, request.headers.get("if-none-match", "")):
         return Response(status_code=304, headers={"ETag": etag})
+    how: dict[str, Any] = {
+        "media_type": "application/octet-stream",
+        "filename": document.name,
+        "content_disposition_type": "attachment",
+        "headers": {"ETag": etag, "Content-Security-Policy": "sandbox; default-src 'none'"},
+    }
+    short = await office.ask(office.fairlead.short_content, document)
+    if short is not None:
+        return _Short(short, document.submitted_at, **how)
     path: Path = await office.ask(office.fairlead.content_path, document)
     if not await office.ask(path.exists):
         raise Problem("internal", Words("the file is not there; the operator has to restore it"))
-    return _Attachment(
-        path,
-        media_type="application/octet-stream",
-        filename=document.name,
-        content_disposition_type="attachment",
-        headers={"ETag": etag, "Content-Security-Policy": "sandbox; default-src 'none'"},
-    )
+    return _Attachment(path, **how)
 
 
 @router.get(

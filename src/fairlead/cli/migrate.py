@@ -18,7 +18,7 @@ from fairlead.moving import migrate_store
 def migrate_store_command(*, data: Path, to: str, as_json: bool) -> None:
     """Carry a data folder's store over to a PostgreSQL database.
 
-    Customers with their counts, documents, events, keys and webhooks: all of it, or nothing. The
+    Customers with their counts, documents, events, keys and webhooks: all of it, or nothing. Long
     documents' bytes stay in the folder. Stop what serves the folder first.
     """
     if not to.startswith(("postgresql://", "postgres://")):

@@ -18,8 +18,8 @@ from fairlead.core.documents import Document
 from fairlead.core.shown import document_json
 from fairlead.core.states import State
 from fairlead.errors import FairleadError, UnreadableSource, UsageError
-from fairlead.intake.intake import check_file
 from fairlead.intake.names import check_name
+from fairlead.intake.sources import check_file
 
 Named = tuple[Path, str]
 """A file, and the name that its document is to have."""

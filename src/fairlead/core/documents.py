@@ -20,7 +20,7 @@ _RATES = (0.001, 1e6)
 
 
 class NewDocument(NamedTuple):
-    """A document whose bytes are safely on disk and which asks to be accepted."""
+    """A document that asks to be accepted. Its bytes are safely on disk; short ones come along."""
 
     id: str
     name: str
@@ -29,6 +29,7 @@ class NewDocument(NamedTuple):
     urgent: bool = False
     look: Look = Look()
     password: str | None = None
+    content: bytes | None = None
 
 
 class Submission(NamedTuple):
@@ -187,6 +188,7 @@ class Claim(NamedTuple):
 
     The fence is the number of the attempt: finishing with an old one changes nothing.
     `broke_before`: an earlier attempt broke, other than by the end of its whole worker.
+    `content`: the document itself, where the store keeps it; else it is a file.
     """
 
     id: str
@@ -203,6 +205,7 @@ class Claim(NamedTuple):
     depth: int = 0
     password: str | None = None
     broke_before: bool = False
+    content: bytes | None = None
 
 
 class Progress(NamedTuple):

@@ -265,8 +265,8 @@ class LocalEngine:
         if not seat.is_fit_for(claim):
             self._reseat(seat)
         try:
-            job = Job(self._files.path(claim.id), claim.sha256, claim.password)
-            gone = seat.start(claim, job)
+            source = self._files.path(claim.id) if claim.content is None else claim.content
+            gone = seat.start(claim, Job(source, claim.sha256, claim.password))
         except StoreUnreachable:  # of its file
             self._hand.take_back([claim])
             raise

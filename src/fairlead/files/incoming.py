@@ -1,4 +1,4 @@
-"""A file that comes in pieces: a small one stays in memory until it is kept, as a whole."""
+"""A file that comes in pieces: a short one stays in memory until it is kept, as a whole."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from fairlead.ports import HEAD_BYTES, Stored
+from fairlead.files.words import our_words
+from fairlead.ports import HEAD_BYTES, SHORT_BYTES, Stored
 
-SMALL_BYTES = 1 << 16
 PIECE_BYTES = 1 << 20
 SYNC_BYTES = 1 << 23
 """How much of a large file may wait in memory for the disk, so that it keeps nobody waiting."""
@@ -33,26 +33,36 @@ class LocalIncoming:
         self._digest = hashlib.sha256()
         self._head = b""
         self._descriptor: int | None = None
+        self._is_file = False
 
     def add(self, chunk: bytes) -> bool:
         """Take some more bytes, without waiting; True: call `flush` before there are more."""
         self._pieces.append(chunk)
         self._held += len(chunk)
         self.size += len(chunk)
-        return self._held >= (SMALL_BYTES if self._descriptor is None else PIECE_BYTES)
+        return self._held >= PIECE_BYTES if self._is_file else self._held > SHORT_BYTES
 
     def flush(self) -> None:
-        """Write what has come; may wait for the disk."""
+        """Write what has come; may wait for the disk. From then on it is a file, short or not."""
         content = b"".join(self._pieces)
         self._pieces, self._held = [], 0
         if len(self._head) < HEAD_BYTES:
             self._head += content[: HEAD_BYTES - len(self._head)]
         self._digest.update(content)
-        self._write(content)
+        with our_words(self._place.parent.parent):
+            self._write(content)
+
+    def short(self) -> Stored | None:
+        """All that has come, for the store to keep; None: it is long, or was written already."""
+        if self._is_file or self.size > SHORT_BYTES:
+            return None
+        content = b"".join(self._pieces)
+        sha256 = hashlib.sha256(content).hexdigest()
+        return Stored(self.key, self.size, sha256, content[:HEAD_BYTES], content)
 
     def _write(self, content: bytes) -> None:
         if self._descriptor is None:
-            self._descriptor = self._opened()
+            self._descriptor, self._is_file = self._opened(), True
         rest = memoryview(content)
         while rest:
             rest = rest[os.write(self._descriptor, rest) :]
@@ -78,8 +88,9 @@ class LocalIncoming:
         """Leave nothing behind; may be called at any time and again."""
         self._pieces = []
         self._close()
-        with suppress(OSError):
-            self._place.unlink(missing_ok=True)
+        if self._is_file:
+            with suppress(OSError):
+                self._place.unlink(missing_ok=True)
 
     def _close(self) -> None:
         if self._descriptor is not None:

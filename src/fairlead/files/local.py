@@ -8,7 +8,6 @@ share the fsync of that folder.
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import os
 import re
@@ -17,21 +16,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from fairlead.errors import (
-    DamagedData,
-    DataError,
-    DiskFull,
-    ReadOnlyData,
-    TooLarge,
-    UnreadableSource,
-)
+from fairlead.errors import DamagedData
 from fairlead.files.flush import Flusher, fsync_path
 from fairlead.files.incoming import LocalIncoming, opened_private
-from fairlead.ports import HEAD_BYTES, Incoming, Opener, Stored
+from fairlead.files.words import our_words
+from fairlead.ports import Incoming, Stored
 
 KEY = re.compile(r"[0-9a-z]{8,64}(\.[0-9a-z]{1,16}){0,2}")
 _FOLDER_LETTERS = 6  # of an id: files of about 17 minutes
-_CHUNK = 1 << 20
 _AT_ONCE = 8
 _WORTH_A_POOL = 6
 _WORTH_A_FLUSH = 3
@@ -46,18 +38,17 @@ class LocalFiles:
         self._synced: set[Path] = set()
         self._flusher = Flusher()
 
-    def put_all(
-        self, sources: Sequence[tuple[str, Opener]], *, limit: int | None = None
-    ) -> list[Stored]:
-        """Store all files or, when one cannot be stored, none of them."""
-        if not sources:
-            return []
-        with _our_words(self._root), self._removed_on_error([self.path(key) for key, _ in sources]):
+    def put_all(self, contents: Sequence[tuple[str, bytes]]) -> None:
+        """Store bytes by their keys: all or, when one cannot be stored, none of them."""
+        if not contents:
+            return
+        keys = [key for key, _ in contents]
+        with our_words(self._root), self._removed_on_error([self.path(key) for key in keys]):
             self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._incoming.mkdir(mode=0o700, exist_ok=True)
-            stored = [self._write(key, opener, limit) for key, opener in sources]
-            self._make_safe(stored)
-            return stored
+            for key, content in contents:
+                self._write(key, content)
+            self._make_safe(keys)
 
     def begin(self, key: str) -> LocalIncoming:
         """A new file, of which nothing has come yet."""
@@ -68,8 +59,8 @@ class LocalFiles:
         outcomes = [self._written(group) for group in groups]
         good = [each for each in outcomes if not isinstance(each, Exception)]
         try:
-            with _our_words(self._root):
-                self._make_safe([file for group in good for file in group])
+            with our_words(self._root):
+                self._make_safe([file.key for group in good for file in group])
         except Exception as error:  # nothing of it is safe
             outcomes = [error] * len(outcomes)
         for group, outcome in zip(groups, outcomes, strict=True):
@@ -79,21 +70,20 @@ class LocalFiles:
 
     def _written(self, group: Sequence[Incoming]) -> list[Stored] | Exception:
         try:
-            with _our_words(self._root):
-                for each in group:
-                    each.flush()
+            for each in group:
+                each.flush()
             return [each.stored() for each in group if isinstance(each, LocalIncoming)]
         except Exception as error:  # for the caller to raise
             return error
 
-    def _make_safe(self, stored: Sequence[Stored]) -> None:
+    def _make_safe(self, keys: Sequence[str]) -> None:
         """Many small files share one flush of the file system; few are flushed one by one."""
-        if len(stored) >= _WORTH_A_FLUSH and self._flusher.is_worth_it():
-            self._move(stored)
-            self._flusher.flush(self._root, len(stored))
+        if len(keys) >= _WORTH_A_FLUSH and self._flusher.is_worth_it():
+            self._move(keys)
+            self._flusher.flush(self._root, len(keys))
             return
-        self._flush_one_by_one([self._incoming / self.path(each.key).name for each in stored])
-        self._publish(stored)
+        self._flush_one_by_one([self._incoming / self.path(key).name for key in keys])
+        self._publish(keys)
 
     def _flush_one_by_one(self, paths: Sequence[Path]) -> None:
         if len(paths) < _WORTH_A_POOL:
@@ -163,26 +153,20 @@ class LocalFiles:
                 if entry.is_dir() and entry != self._incoming:
                     yield entry
 
-    def _write(self, key: str, opener: Opener, limit: int | None) -> Stored:
-        digest, size, head = hashlib.sha256(), 0, b""
+    def _write(self, key: str, content: bytes) -> None:
         # What a crash left under this key is overwritten: a key stands for one try.
         with os.fdopen(opened_private(self._incoming / self.path(key).name), "wb") as target:
-            for chunk in source_chunks(opener, limit):
-                head = head or chunk[:HEAD_BYTES]
-                size += len(chunk)
-                digest.update(chunk)
-                target.write(chunk)
-        return Stored(key, size, digest.hexdigest(), head)
+            target.write(content)
 
-    def _publish(self, stored: Sequence[Stored]) -> None:
-        folders = self._move(stored)
+    def _publish(self, keys: Sequence[str]) -> None:
+        folders = self._move(keys)
         for folder in folders:
             fsync_folder(folder)
         self._sync_names_of(folders)
 
-    def _move(self, stored: Sequence[Stored]) -> set[Path]:
+    def _move(self, keys: Sequence[str]) -> set[Path]:
         """Give files their places; return the folders."""
-        places = [self.path(each.key) for each in stored]
+        places = [self.path(key) for key in keys]
         folders = {place.parent for place in places}
         for folder in folders:
             folder.mkdir(mode=0o700, exist_ok=True)
@@ -209,29 +193,6 @@ class LocalFiles:
             raise
 
 
-def source_chunks(opener: Opener, limit: int | None) -> Iterator[bytes]:
-    """What is to be stored, in portions; refuses more bytes than the limit."""
-    size = 0
-    try:
-        with opener() as stream:
-            while chunk := stream.read(_CHUNK):
-                if isinstance(chunk, str):
-                    raise UnreadableSource('the document is open as text; open it with mode "rb"')
-                size += len(chunk)
-                _check_size(size, limit)
-                yield chunk
-    except OSError as error:
-        raise UnreadableSource(f"the document cannot be read: {error}") from error
-
-
-def _check_size(size: int, limit: int | None) -> None:
-    if limit is not None and size > limit:
-        raise TooLarge(
-            f"the document has more than {limit:,} bytes; "
-            "send a smaller one or raise the setting max_document_bytes"
-        )
-
-
 def fsync_folder(folder: Path) -> None:
     """Make the names in a folder safe: a file is there after a crash only when its name is."""
     fsync_path(folder)
@@ -242,28 +203,3 @@ def _is_old(entry: os.DirEntry[str], moment: float) -> bool:
         return entry.is_file(follow_symlinks=False) and entry.stat().st_mtime < moment
     except FileNotFoundError:
         return False
-
-
-@contextmanager
-def _our_words(root: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise translated(error, root) from error
-
-
-def translated(error: OSError, folder: Path) -> DataError:
-    """The operating system's error about a folder of ours, in our words."""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return DiskFull(
-            f"the disk of {folder} is full and nothing was written; free some space, then try again"
-        )
-    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return ReadOnlyData(
-            f"{folder} cannot be written; give this user write permission on it, "
-            "or choose another folder with --data"
-        )
-    return DataError(
-        f"{folder} cannot be used ({error.strerror or error}); mend that, "
-        "or choose another folder with --data"
-    )

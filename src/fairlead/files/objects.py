@@ -1,8 +1,8 @@
 """Bytes in object storage that speaks S3.
 
-A file is first written whole to a local folder, with its SHA-256, and then sent: it is there when
-the service says so, or not at all. What is read by path is fetched into a local folder, and kept
-there for a while.
+What comes in pieces is first written whole to a local folder, with its SHA-256, and then sent: it
+is there when the service says so, or not at all. What is read by path is fetched into a local
+folder, and kept there for a while.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from obstore.store import S3Store
 
 from fairlead.errors import DamagedData, DataError, FilesUnreachable, InvalidSetting
 from fairlead.files.incoming import LocalIncoming, opened_private
-from fairlead.files.local import KEY, LocalFiles, source_chunks
-from fairlead.ports import Incoming, Opener, Stored
+from fairlead.files.local import KEY, LocalFiles
+from fairlead.ports import Incoming, Stored
 
 AT_ONCE = 8
 FETCH_BYTES = 1 << 22
@@ -83,7 +83,7 @@ class ObjectFiles:
             for each in group:
                 each.flush()
             stored = [each.stored() for each in group if isinstance(each, LocalIncoming)]
-            self._send(stored)
+            self._send([(each.key, self._incoming / each.key) for each in stored])
         except Exception as error:  # for the caller to raise
             return error
         else:
@@ -92,35 +92,23 @@ class ObjectFiles:
             for each in group:
                 each.discard()
 
-    def put_all(
-        self, sources: Sequence[tuple[str, Opener]], *, limit: int | None = None
-    ) -> list[Stored]:
-        """Store all files or, when one cannot be stored, none of them."""
-        incoming = [(self.begin(key), opener) for key, opener in sources]
-        try:
-            for file, opener in incoming:
-                for chunk in source_chunks(opener, limit):
-                    if file.add(chunk):
-                        file.flush()
-                file.flush()
-            stored = [file.stored() for file, _ in incoming]
-            self._send(stored)
-        finally:
-            for file, _ in incoming:
-                file.discard()
-        return stored
+    def put_all(self, contents: Sequence[tuple[str, bytes]]) -> None:
+        """Store bytes by their keys: all or, when one cannot be stored, none of them."""
+        self._send(contents)
 
-    def _send(self, stored: Sequence[Stored]) -> None:
-        with _our_words(), ThreadPoolExecutor(min(AT_ONCE, len(stored) or 1)) as pool:
+    def _send(self, sources: Sequence[tuple[str, Path | bytes]]) -> None:
+        if not sources:
+            return
+        with _our_words(), ThreadPoolExecutor(min(AT_ONCE, len(sources))) as pool:
             try:
-                list(pool.map(self._send_one, stored))
+                list(pool.map(lambda each: self._send_one(*each), sources))
             except BaseException:
                 with suppress(BaseError, OSError):
-                    obstore.delete(self._objects, [_place(each.key) for each in stored])
+                    obstore.delete(self._objects, [_place(key) for key, _ in sources])
                 raise
 
-    def _send_one(self, stored: Stored) -> None:
-        obstore.put(self._objects, _place(stored.key), self._incoming / stored.key)
+    def _send_one(self, key: str, source: Path | bytes) -> None:
+        obstore.put(self._objects, _place(key), source)
 
     def path(self, key: str) -> Path:
         """Where the file of this key lies, now that it was fetched; nowhere, if it is gone."""

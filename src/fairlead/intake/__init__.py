@@ -1,6 +1,7 @@
-"""Accepting a document: its bytes to disk, then the check and its row in one transaction."""
+"""Accepting a document: the check, its row and its bytes in one commit, or long ones in a file."""
 
-from fairlead.intake.intake import Intake, Offer, Source, check_not_empty
+from fairlead.intake.intake import Intake, Offer
 from fairlead.intake.names import check_customer, check_name
+from fairlead.intake.sources import Source, check_not_empty
 
 __all__ = ["Intake", "Offer", "Source", "check_customer", "check_name", "check_not_empty"]

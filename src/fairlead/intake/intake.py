@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-import stat
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext, suppress
-from io import BytesIO
-from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from itertools import chain
+from typing import NamedTuple
 
 from fairlead.core.documents import Document, NewDocument, Submission
 from fairlead.core.looks import look
-from fairlead.errors import DataError, EmptyDocument, TooLarge, UnreadableSource, Words
+from fairlead.errors import DataError
 from fairlead.ids import new_id
 from fairlead.intake.names import check_customer, check_name
-from fairlead.ports import Files, Incoming, Opener, Store, Stored
-
-Source = str | Path | bytes | BinaryIO
-"""A document to submit: a path, its bytes, or a file open for reading bytes."""
+from fairlead.intake.sources import Opener, Source, check_not_empty, chunks, opened
+from fairlead.ports import SHORT_BYTES, SHORT_TOGETHER, Files, Incoming, Store, Stored
 
 
 class _Offered(NamedTuple):
@@ -66,13 +62,10 @@ class Intake:
             return []
         limit = self._limit()
         offered = [self._look_at(source, name, limit) for source, name in sources]
-        stored = self._files.put_all([(each.id, each.open) for each in offered], limit=limit)
+        stored = self._read(offered, limit)
         try:
             documents = tuple(
-                NewDocument(
-                    *(each.id, each.name, file.size, file.sha256),
-                    *(urgent, look(file.head), password),
-                )
+                _new_document(each.name, file, urgent=urgent, password=password)
                 for each, file in zip(offered, stored, strict=True)
             )
             return self._accept(customer, documents, strict=strict, key=key)
@@ -89,7 +82,7 @@ class Intake:
 
         Each offer is accepted or refused as a whole, whatever becomes of the others.
         """
-        kept = self._files.keep_each([[file for file, _ in offer.files] for offer in offers])
+        kept = self._keep_each([[file for file, _ in offer.files] for offer in offers])
         good = [
             (number, offer, stored)
             for number, (offer, stored) in enumerate(zip(offers, kept, strict=True))
@@ -109,10 +102,42 @@ class Intake:
         if isinstance(answer, Exception):
             self._remove_refused(stored)
         elif answer[0].id != stored[0].key:
-            self._files.delete(each.key for each in stored)
+            self._files.delete(_keys_of_files(stored))
+
+    def _read(self, offered: Sequence[_Offered], limit: int) -> list[Stored]:
+        """Read all sources, and make safe what is not short: all of it, or nothing stays."""
+        files = [self._files.begin(each.id) for each in offered]
+        held = 0
+        try:
+            for file, each in zip(files, offered, strict=True):
+                _pour(each.open, file, limit)
+                held += file.size if file.size <= SHORT_BYTES else 0
+                if held > SHORT_TOGETHER:
+                    file.flush()  # else all of it would be in memory
+            (kept,) = self._keep_each([files])
+        except BaseException:
+            for file in files:
+                file.discard()
+            raise
+        if isinstance(kept, Exception):
+            raise kept
+        return kept
+
+    def _keep_each(self, groups: Sequence[Sequence[Incoming]]) -> list[list[Stored] | Exception]:
+        """Make safe what is not short; each group is kept or refused as a whole."""
+        short = _short(chain.from_iterable(groups))
+        files = [[each for each in group if each.key not in short] for group in groups]
+        kept = iter(
+            self._files.keep_each([group for group in files if group]) if any(files) else []
+        )
+        outcomes = [next(kept) if group else [] for group in files]
+        return [
+            outcome if isinstance(outcome, Exception) else _in_order(group, outcome, short)
+            for group, outcome in zip(groups, outcomes, strict=True)
+        ]
 
     def _look_at(self, source: Source, name: str | None, limit: int) -> _Offered:
-        opener, own_name = _opened(source, limit)
+        opener, own_name = opened(source, limit)
         wanted = own_name if name is None else name
         return _Offered(new_id(self._clock()), check_name(wanted), opener)
 
@@ -130,7 +155,7 @@ class Intake:
             Submission(customer, documents, strict, key, _fingerprint(documents))
         )
         if accepted[0].id != documents[0].id:  # the key was known: these came before
-            self._files.delete(each.id for each in documents)
+            self._files.delete(each.id for each in documents if each.content is None)
         return accepted
 
     def _remove_refused(self, stored: Sequence[Stored]) -> None:
@@ -139,17 +164,15 @@ class Intake:
         Only where the store says so: an error may hide that the rows are there after all. What
         stays by mistake, the sweep of orphans removes later.
         """
-        with suppress(DataError):
-            keys = {each.key for each in stored}
-            self._files.delete(keys - self._store.known_documents(keys))
+        keys = _keys_of_files(stored)
+        if keys:
+            with suppress(DataError):
+                self._files.delete(keys - self._store.known_documents(keys))
 
 
 def _submission(offer: Offer, stored: Sequence[Stored]) -> Submission:
     documents = tuple(
-        NewDocument(
-            *(file.key, name, file.size, file.sha256),
-            *(offer.urgent, look(file.head), offer.password),
-        )
+        _new_document(name, file, urgent=offer.urgent, password=offer.password)
         for (_, name), file in zip(offer.files, stored, strict=True)
     )
     return Submission(
@@ -157,52 +180,41 @@ def _submission(offer: Offer, stored: Sequence[Stored]) -> Submission:
     )
 
 
-def _opened(source: Source, limit: int) -> tuple[Opener, str]:
-    if isinstance(source, bytes):
-        return lambda: BytesIO(source), "document"
-    if isinstance(source, str | Path):
-        path = Path(source)
-        check_file(path, limit)
-        return lambda: path.open("rb"), path.name
-    name = getattr(source, "name", None)
-    own_name = Path(name).name if isinstance(name, str) else "document"
-    return lambda: nullcontext(source), own_name
+def _new_document(name: str, file: Stored, *, urgent: bool, password: str | None) -> NewDocument:
+    return NewDocument(
+        *(file.key, name, file.size, file.sha256),
+        *(urgent, look(file.head), password, file.content),
+    )
 
 
-def check_file(path: Path, limit: int) -> None:
-    """Refuse early, before anything is written, a file that could not be accepted anyway."""
-    size = _size_of_readable(path)
-    check_not_empty(size, str(path))
-    if size > limit:
-        raise TooLarge(
-            f"{str(path)!r} has {size:,} bytes and {limit:,} are allowed; submit a smaller file, "
-            "or raise the setting max_document_bytes"
-        )
-    check_name(path.name)
+def _pour(opener: Opener, file: Incoming, limit: int) -> None:
+    """Read a source into a file that comes in pieces."""
+    for chunk in chunks(opener, limit):
+        if file.add(chunk):
+            file.flush()
 
 
-def _size_of_readable(path: Path) -> int:
-    try:
-        found = path.stat()
-        if not stat.S_ISREG(found.st_mode):
-            raise UnreadableSource(f"{path} is not a file; give the path of a file")
-        path.open("rb").close()
-        return found.st_size
-    except FileNotFoundError:
-        raise UnreadableSource(f"{path} does not exist; check the path") from None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise UnreadableSource(
-            f"{path} cannot be read ({reason}); check its path and permissions"
-        ) from None
+def _short(files: Iterable[Incoming]) -> dict[str, Stored]:
+    """What the store is to keep, by key: short documents, as far as there is room in a commit."""
+    found: dict[str, Stored] = {}
+    held = 0
+    for file in files:
+        short = file.short() if held + file.size <= SHORT_TOGETHER else None
+        if short is not None:
+            found[file.key] = short
+            held += file.size
+    return found
 
 
-def check_not_empty(size: int, name: str) -> None:
-    """Refuse a document without content."""
-    if size == 0:
-        raise EmptyDocument(
-            Words("{name} is empty; submit a file that has content", name=repr(name))
-        )
+def _in_order(
+    group: Sequence[Incoming], kept: Sequence[Stored], short: dict[str, Stored]
+) -> list[Stored]:
+    found = {each.key: each for each in kept} | short
+    return [found[each.key] for each in group]
+
+
+def _keys_of_files(stored: Sequence[Stored]) -> set[str]:
+    return {each.key for each in stored if each.content is None}
 
 
 def _fingerprint(documents: Sequence[NewDocument]) -> str:

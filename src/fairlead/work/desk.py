@@ -1,8 +1,8 @@
 """The desk of a child: the one folder besides the libraries' own whose files it can open.
 
 The document at hand lies there under a second name, so nothing is copied and libraries get a path
-like any other; so do those of the same customer that the child is to read next. Of all the other
-documents it sees nothing.
+like any other; a short one, which is no file, is written there. Behind it may lie what the child is
+to read next of the same customer. Of all the other documents it sees nothing.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
+from fairlead.errors import DiskFull
 from fairlead.work.liveness import is_known_dead
 
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
 _OLD_SECONDS = 86_400
 # Another disk, a file of another user, too many names, a file system without second names.
 _CANNOT_LINK = {errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP, errno.ENOSYS}
@@ -41,25 +43,30 @@ class Desk:
         """The number of the document that is to be read first."""
         return self._laid[0] if self._laid else None
 
-    def lay(self, path: Path) -> int:
-        """Put a document there, behind the others; return the number that is its name.
+    def lay(self, source: Path | bytes) -> int:
+        """Put a document there, a file or these bytes; return the number that is its name.
 
         Raises:
             DeskGone: there is no desk any more.
-            OSError: the document is gone, or there is no room for a copy.
+            DiskFull: there is no room for it.
+            OSError: the document is gone.
         """
         number = next(self._numbers)
         place = f"{self.folder}/{number}"
         try:
-            os.link(path, place)
+            _put(source, place)
         except FileNotFoundError:
             if not self.folder.is_dir():
                 raise DeskGone from None
             raise
         except OSError as error:
-            if error.errno not in _CANNOT_LINK:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
-            shutil.copyfile(path, place)
+            self._take_away(number)
+            raise DiskFull(
+                f"the disk of {self.folder} is full, so no document can be read; "
+                "free some space, then try again"
+            ) from error
         self._laid.append(number)
         return number
 
@@ -83,6 +90,22 @@ class Desk:
     def _take_away(self, number: int) -> None:
         with suppress(FileNotFoundError):
             os.unlink(f"{self.folder}/{number}")  # noqa: PTH108 (for each document: quicker)
+
+
+def _put(source: Path | bytes, place: str) -> None:
+    """A second name for a file, or bytes; without a flush: after a crash nobody asks for it."""
+    if isinstance(source, bytes):
+        with os.fdopen(os.open(place, _NEW, 0o600), "wb", buffering=0) as file:
+            rest = memoryview(source)
+            while rest:
+                rest = rest[file.write(rest) :]
+        return
+    try:
+        os.link(source, place)
+    except OSError as error:
+        if error.errno not in _CANNOT_LINK:
+            raise
+        shutil.copyfile(source, place)
 
 
 def tidy(folder: Path) -> None:

@@ -1,10 +1,10 @@
 """The finisher: texts to disk and outcomes to the store, many at a time, beside the work.
 
 A worker takes its next document while the result of the last one is being made safe. Results
-gather for a moment and go together: one fsync of the folder, one commit. Short texts go into that
-commit themselves; only long ones become files. While that commit waits
-for the disk nobody can claim, so there should be few of them; but as soon as a worker has nothing
-to do, results are saved at once, as one of them may be what it waits for.
+gather for a moment and go together: one fsync of the folder, one commit. Short texts and parts go
+into that commit themselves; only long ones become files. While that commit waits for the disk
+nobody can claim, so there should be few of them; but as soon as a worker has nothing to do,
+results are saved at once, as one of them may be what it waits for.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ import hashlib
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import partial
-from io import BytesIO
+from itertools import accumulate
 from threading import Condition, Thread
 from typing import NamedTuple
 
@@ -31,7 +30,7 @@ from fairlead.core.documents import (
 from fairlead.core.looks import look
 from fairlead.errors import DataError, StoreUnreachable
 from fairlead.ids import new_id
-from fairlead.ports import HEAD_BYTES, Files, Store
+from fairlead.ports import HEAD_BYTES, SHORT_BYTES, SHORT_TOGETHER, Files, Store
 from fairlead.work.extract.base import Part
 from fairlead.work.results import Extraction
 
@@ -41,7 +40,7 @@ LINGER_SECONDS = 0.1
 """How long results gather while all workers are busy."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
 """Between two tries to save while the store cannot be reached."""
-SHORT_BYTES = 65_536
+SHORT_TEXTS = 65_536
 """Up to which length the texts of a document are kept in the store."""
 MOST_CHARACTERS = 50_000_000
 """Text that may wait to be saved before no further document is begun: it is all in memory."""
@@ -64,7 +63,7 @@ class Encoded(NamedTuple):
     @property
     def is_short(self) -> bool:
         """Whether the store keeps them itself."""
-        return len(self.text) + len(self.markdown or b"") <= SHORT_BYTES
+        return len(self.text) + len(self.markdown or b"") <= SHORT_TEXTS
 
 
 class Finisher:
@@ -179,7 +178,7 @@ class Finisher:
         with suppress(DataError, OSError):  # the sweep of orphans finds them too
             texts = {key for each in stale for key in _text_keys(each)}
             self._texts.delete(texts - self._store.known_texts(documents))
-            parts = {part.id for each in stale for part in each.parts}
+            parts = {part.id for each in stale for part in each.parts if part.content is None}
             self._files.delete(parts - self._store.known_documents(parts))
 
     def _with_files(self, group: Sequence[Settled]) -> list[tuple[Claim, Outcome]]:
@@ -187,13 +186,9 @@ class Finisher:
         texts: list[tuple[str, bytes]] = []
         parts: list[tuple[str, bytes]] = []
         outcomes = [(each.claim, _outcome(each, texts, parts)) for each in group]
-        self._put(self._texts, texts)
-        self._put(self._files, parts)
+        self._texts.put_all(texts)
+        self._files.put_all(parts)
         return outcomes
-
-    def _put(self, files: Files, contents: Sequence[tuple[str, bytes]]) -> None:
-        if contents:
-            files.put_all([(key, partial(BytesIO, content)) for key, content in contents])
 
 
 def _length(result: Result) -> int:
@@ -229,8 +224,12 @@ def _outcome(
         for key, content in zip(keys, encoded, strict=True)
         if key is not None and content is not None
     ]
-    named = [(new_id(time.time()), part) for part in result.parts]  # they only have to be new
-    parts += [(key, part.content) for key, part in named]
+    news = _new_documents(result.parts)
+    parts += [
+        (new.id, part.content)
+        for new, part in zip(news, result.parts, strict=True)
+        if new.content is None
+    ]
     return Done(
         kind=result.kind,
         facts={"kind": result.kind, **result.facts, "seconds": round(seconds, 3)},
@@ -239,7 +238,7 @@ def _outcome(
         seconds=seconds,
         markdown_key=keys[1] if encoded.markdown is not None else None,
         markdown_sha256=None if encoded.markdown is None else _sha256(encoded.markdown),
-        parts=tuple(_new_document(key, part) for key, part in named),
+        parts=news,
         short=ShortTexts(*encoded) if encoded.is_short else None,
     )
 
@@ -253,6 +252,22 @@ def _sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _new_document(key: str, part: Part) -> NewDocument:
-    size, sha256 = len(part.content), _sha256(part.content)
-    return NewDocument(key, part.name, size, sha256, look=look(part.content[:HEAD_BYTES]))
+def _new_documents(parts: Sequence[Part]) -> tuple[NewDocument, ...]:
+    """A document for each part. Short ones bring their content, while there is room in a commit."""
+    sizes = [len(part.content) for part in parts]
+    held = accumulate(size if size <= SHORT_BYTES else 0 for size in sizes)
+    return tuple(
+        _new_document(part, is_kept=size <= SHORT_BYTES and total <= SHORT_TOGETHER)
+        for part, size, total in zip(parts, sizes, held, strict=True)
+    )
+
+
+def _new_document(part: Part, *, is_kept: bool) -> NewDocument:
+    return NewDocument(
+        new_id(time.time()),  # it only has to be new
+        part.name,
+        len(part.content),
+        _sha256(part.content),
+        look=look(part.content[:HEAD_BYTES]),
+        content=part.content if is_kept else None,
+    )

@@ -30,9 +30,12 @@ _DIE_SECONDS = 0.5
 
 
 class Job(NamedTuple):
-    """A document to be read, the hash its bytes must have, and what opens it if it is locked."""
+    """A document to be read, the hash its bytes must have, and what opens it if it is locked.
 
-    path: Path
+    `source` is where it lies or, where it is short, the document itself.
+    """
+
+    source: Path | bytes
     sha256: str
     password: str | None = None
 
@@ -136,7 +139,7 @@ class Sandbox:
         if not self.ready or self.jobs_sent - self.jobs_done >= MOST_JOBS:
             raise RuntimeError("a job can only be sent to a child that is ready and has room")
         try:
-            number = self._desk.lay(job.path)
+            number = self._desk.lay(job.source)
         except DeskGone:
             self.kill()
             self._miss_a_job()

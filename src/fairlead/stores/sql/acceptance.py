@@ -221,6 +221,7 @@ def _insert(
             for number, (new, place) in enumerate(placed)
         ],
     )
+    _keep_originals(moment, news, first)
     kind = EventKind.SUBMITTED.value
     moment.connection.executemany(
         sql("add_event"),
@@ -230,6 +231,13 @@ def _insert(
         ],
     )
     return [_document(customer.name, new, place, moment.now) for new, place in placed]
+
+
+def _keep_originals(moment: Moment, news: Sequence[NewDocument], first: int) -> None:
+    """Keep the bytes that came along."""
+    kept = [(seq, new.content) for seq, new in enumerate(news, first) if new.content is not None]
+    if kept:
+        moment.connection.executemany(sql("keep_original"), kept)
 
 
 def _places(moment: Moment, news: Sequence[NewDocument], customer: _Checked) -> list[_Place]:

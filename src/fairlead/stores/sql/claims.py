@@ -82,9 +82,9 @@ def _claim(moment: Moment, turn: _Turn, worker: str) -> tuple[Claim, float]:
     lease = (worker, moment.now + moment.rules.lease, moment.now, turn.document)
     row: rows.Row | None = moment.connection.execute(sql("claim_document"), lease).fetchone()
     assert row is not None  # noqa: S101 (chosen in this transaction)
-    *fields, broke_before, estimate = row
+    *fields, broke_before, content, estimate = row
     # The columns come in the order of its fields.
-    found = Claim(*fields)._replace(broke_before=bool(broke_before))
+    found = Claim(*fields)._replace(broke_before=bool(broke_before), content=content)
     cost = estimate if moment.is_fair else 1.0
     _take_turn(moment, turn, cost)
     line.refresh(moment, turn.customer, waiting=-1, processing=1, started_at=moment.now)

@@ -57,6 +57,7 @@ def delete(moment: Moment, id_: str) -> list[str]:
     texts = known_texts(moment.connection, [id_])
     moment.connection.execute(sql("bury_document"), (found.document, moment.now))
     moment.connection.execute(sql("forget_texts"), (found.document,))
+    moment.connection.execute(sql("forget_original"), (found.document,))
     moment.connection.execute(sql("delete_document"), (found.document,))
     moment.tell(EventKind.DELETED, found.customer, found.document)
     return sorted(texts)

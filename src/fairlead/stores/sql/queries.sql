@@ -29,6 +29,15 @@ INSERT INTO documents (
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'waiting', ?7, ?8, ?9, ?10, ?11, ?12, ?12, ?1, 1, ?13, ?14, ?15,
   ?16, ?17, ?18, ?19, ?20, ?21);
 
+-- name: keep_original
+INSERT INTO short_originals (document, content) VALUES (?, ?);
+
+-- name: short_original
+SELECT content FROM short_originals WHERE document = (SELECT seq FROM documents WHERE id = ?);
+
+-- name: forget_original
+DELETE FROM short_originals WHERE document = ?;
+
 -- name: add_event
 INSERT INTO events (at, kind, customer, document, data, actor) VALUES (?, ?, ?, ?, ?, ?);
 
@@ -183,7 +192,8 @@ UPDATE documents SET
 WHERE seq = ?
 RETURNING
   id, fence, worker, (SELECT name FROM customers WHERE id = customer), name, size, sha256,
-  priority, submitted_at, started_at, attempts, depth, password, error IS NOT NULL, estimate;
+  priority, submitted_at, started_at, attempts, depth, password, error IS NOT NULL,
+  (SELECT content FROM short_originals WHERE document = seq), estimate;
 
 -- name: held_claim
 SELECT seq, customer, attempts, estimate, shape, pages, size, urgent, root, depth FROM documents
@@ -496,6 +506,10 @@ WHERE (a.waiting, a.processing, a.runnable)
 SELECT 1 FROM line_state
 WHERE backlog <> (SELECT coalesce(sum(weight), 0) FROM accounts WHERE runnable > 0)
   OR customers <> (SELECT count(*) FROM customers WHERE head_rank IS NOT NULL);
+
+-- name: misplaced_originals
+SELECT count(*) FROM short_originals o LEFT JOIN documents d ON d.seq = o.document
+WHERE d.seq IS NULL OR d.size <> length(o.content);
 
 -- name: shares
 -- Accounts in the line: the work done for each, with what runs now, and the work due to each.

@@ -423,6 +423,12 @@ class SqlStore(ABC):
         with self._reading(whole=True) as connection:
             return reading.known_documents(connection, ids)
 
+    def original(self, id_: str) -> bytes | None:
+        """The document as it was submitted, where the store keeps it itself; None: a file does."""
+        with self._reading() as connection:
+            content: bytes | None = connection.execute(sql("short_original"), (id_,)).get
+            return content
+
     def short_texts(self, id_: str) -> ShortTexts | None:
         """The texts of a document that the store keeps itself; None: it keeps none."""
         with self._reading() as connection:
@@ -446,6 +452,7 @@ class SqlStore(ABC):
             accounts = [row[0] for row in connection.execute(sql("miscounted_accounts"))]
             line = connection.execute(sql("miscounted_line")).get
             tally = connection.execute(sql("miscounted_tallies")).get
+            misplaced = connection.execute(sql("misplaced_originals")).get
         return [
             *damage,
             *(
@@ -458,6 +465,11 @@ class SqlStore(ABC):
             ),
             *(["the numbers kept for the line differ from its customers"] if line else []),
             *(["the numbers kept for states and priorities differ"] if tally else []),
+            *(
+                [f"{misplaced:,} originals have no document, or another length"]
+                if misplaced
+                else []
+            ),
         ]
 
     def policy(self) -> PolicyName:

@@ -10,7 +10,7 @@ from fairlead.stores.sql.rows import Row
 TABLES = (
     *("accounts", "customers", "documents", "line_state", "idempotency", "events"),
     *("attendance", "costs", "webhooks", "deliveries", "keys", "deleted", "short_texts"),
-    "tallies",
+    *("short_originals", "tallies"),
 )
 """Every table, those that others refer to first."""
 NUMBERED = {"accounts": "id", "customers": "id", "events": "seq", "deliveries": "seq"}
