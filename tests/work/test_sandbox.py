@@ -16,7 +16,7 @@ import pytest
 
 from fairlead.core.documents import Broken, Failed
 from fairlead.errors import DiskFull, MissingExtra
-from fairlead.work.desk import DOCUMENT, Desk, DeskGone
+from fairlead.work.desk import Desk, DeskGone
 from fairlead.work.limits import Limits
 from fairlead.work.results import Extraction, parse_answer
 from fairlead.work.sandbox import MOST_JOBS, Answer, ChildDied, Job, Sandbox
@@ -184,9 +184,9 @@ def test_a_short_document_needs_room_on_the_desk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     desk = Desk(tmp_path / "desk")
-    desk.lay(b"first")
-    assert (desk.folder / DOCUMENT).read_bytes() == b"first"
-    assert (desk.folder / DOCUMENT).stat().st_mode & 0o077 == 0
+    place = desk.folder / str(desk.lay(b"first"))
+    assert place.read_bytes() == b"first"
+    assert place.stat().st_mode & 0o077 == 0
     desk.clear()
 
     def full(*_: object) -> None:
