@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -62,6 +63,7 @@ def claim_all(moment: Moment, workers: Iterable[str]) -> list[Claim]:
     rescue(moment, moment.connection.execute(sql("expired_leases"), (moment.now,)).fetchall())
     _watch_the_bound(moment)
     found: list[Claim] = []
+    starts: Counter[int] = Counter()
     lane_work = all_work = 0.0
     for worker in workers:
         turn = _choose(moment)
@@ -69,8 +71,11 @@ def claim_all(moment: Moment, workers: Iterable[str]) -> list[Claim]:
             break
         claim, cost = _claim(moment, turn, worker)
         found.append(claim)
+        starts[turn.customer] += 1
         all_work += cost
         lane_work += cost if turn.tag is None else 0.0
+    for customer, number in starts.items():
+        line.count_for_account(moment, customer, waiting=-number, processing=number)
     if found:
         state = (moment.credit, moment.clock.value, lane_work, all_work)
         moment.connection.execute(sql("save_turns"), state)
@@ -84,10 +89,10 @@ def _claim(moment: Moment, turn: _Turn, worker: str) -> tuple[Claim, float]:
     assert row is not None  # noqa: S101 (chosen in this transaction)
     *fields, broke_before, content, estimate = row
     # The columns come in the order of its fields.
-    found = Claim(*fields)._replace(broke_before=bool(broke_before), content=content)
+    found = Claim._make((*fields, bool(broke_before), content))
     cost = estimate if moment.is_fair else 1.0
     _take_turn(moment, turn, cost)
-    line.refresh(moment, turn.customer, waiting=-1, processing=1, started_at=moment.now)
+    line.place(moment, turn.customer, waiting=-1, processing=1, started_at=moment.now)
     details = {"fence": found.fence, "worker": worker}
     details |= {"lane": True} if turn.tag is None else {}
     moment.tell(EventKind.CLAIMED, turn.customer, turn.document, **details)

@@ -20,7 +20,26 @@ def refresh(
     `waiting` and `processing` are what its numbers of documents change by; `started_at` is the
     time of a start, `work` are seconds of work done for it.
     """
-    run = moment.connection.execute
     if waiting or processing or work:
-        run(sql("count_for_account"), (customer, waiting, processing, work))
-    run(sql("refresh_customer"), (customer, waiting, processing, started_at))
+        count_for_account(moment, customer, waiting=waiting, processing=processing, work=work)
+    place(moment, customer, waiting=waiting, processing=processing, started_at=started_at)
+
+
+def place(
+    moment: Moment,
+    customer: int,
+    *,
+    waiting: int,
+    processing: int,
+    started_at: float | None,
+) -> None:
+    """The same, but for the numbers of its account."""
+    values = (customer, waiting, processing, started_at)
+    moment.connection.execute(sql("refresh_customer"), values)
+
+
+def count_for_account(
+    moment: Moment, customer: int, *, waiting: int, processing: int, work: float = 0.0
+) -> None:
+    """Change the numbers of the customer's account."""
+    moment.connection.execute(sql("count_for_account"), (customer, waiting, processing, work))
