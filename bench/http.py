@@ -22,11 +22,9 @@ from fastapi import Request
 from starlette.responses import JSONResponse, Response
 
 from fairlead import Fairlead
-from fairlead.api.guard import Guard
-from fairlead.api.make import create_inner
+from fairlead.api.make import create_inner, guarded
 from fairlead.api.office import Office, office_of
-from fairlead.api.protocol import Protocol
-from fairlead.api.server import bound_socket
+from fairlead.api.server import bound_socket, server_config
 from fairlead.api.upload import read_upload
 from fairlead.core.shown import document_json
 from fairlead.intake import Offer
@@ -68,9 +66,7 @@ def run_server(data: str, listener: socket.socket) -> None:
         app = create_inner(office)
         app.add_api_route("/bench/nowhere", nowhere, methods=["POST"])
         app.add_api_route("/bench/alone", alone, methods=["POST"])
-        config = uvicorn.Config(
-            Guard(app, office), http=Protocol, loop="none", access_log=False, log_level="error"
-        )
+        config = server_config(guarded(app, office), fairlead.settings.request_timeout)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(uvicorn.Server(config).serve(sockets=[listener]))
 

@@ -6,10 +6,10 @@ import asyncio
 import logging
 import re
 import time
-from typing import Any
 
+from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fairlead.api.office import Office
@@ -215,6 +215,8 @@ def as_problem(error: Exception, scope: Scope) -> Problem:
         return problem
     if isinstance(error, HTTPException):
         return _of_http(error, scope)
+    if isinstance(error, RequestValidationError):
+        return _of_validation(error)
     _log.exception("fairlead: %s %s", scope["method"], _route(scope), exc_info=error)
     return Problem("internal", Words("something went wrong here; the operator finds it in the log"))
 
@@ -238,6 +240,12 @@ def _of_http(error: HTTPException, scope: Scope) -> Problem:
     return Problem(kind, str(error.detail))
 
 
-async def problem_handler(_request: Request, error: Exception) -> Any:
-    """For errors that the inner layers would else answer themselves."""
-    raise error
+def _of_validation(error: RequestValidationError) -> Problem:
+    """Name what is wrong, but do not repeat what came: it may be a secret."""
+    found = [
+        {"where": ".".join(str(part) for part in each["loc"]), "what": str(each["msg"])}
+        for each in error.errors()
+    ]
+    wrong = "; ".join(f"{each['where']}: {each['what']}" for each in found[:5])
+    detail = Words("something in the request is not as expected: {wrong}", wrong=wrong)
+    return Problem("invalid-request", detail, errors=found[:20])
