@@ -116,9 +116,13 @@ def test_a_stream_ends_with_a_reason_when_the_server_stops(data: Path) -> None:
 
 def test_a_slow_reader_is_dropped_with_a_reason_and_others_are_not(data: Path) -> None:
     long_one = tuple(range(-1, -5001, -1))  # some 29 kB in every event that tells of it
-    with served(data, "--workers", "0") as server, Fairlead(data) as fairlead:
-        fairlead.add_customer("acme")
-        with slow_reader(server) as slow, stream(server.operator) as events:
+    with Fairlead(data) as fairlead:
+        fairlead.add_customer("acme")  # before the server starts, which so tells nobody of it
+        with (
+            served(data, "--workers", "0") as server,
+            slow_reader(server) as slow,
+            stream(server.operator) as events,
+        ):
             for _ in range(200):  # more than the network keeps for a reader
                 fairlead.set_customer("acme", thresholds=long_one)
             assert [each["kind"] for each in take(events, 200)] == ["customer-set"] * 200

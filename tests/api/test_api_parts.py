@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from fairlead import Fairlead
 from fairlead.api.accept import best_type
 from fairlead.api.hub import MOST_QUEUED, Stream, Told
+from fairlead.api.joined import MOST_HELD_BYTES, Joined
 from fairlead.api.limits import Limiter
 from fairlead.api.problems import Problem
 from fairlead.core.documents import Event, EventKind
@@ -109,3 +111,62 @@ def test_what_is_discarded_leaves_nothing(tmp_path: Path) -> None:
         for _ in range(2):
             file.discard()
         assert not [each for each in (tmp_path / "files").rglob("*") if each.is_file()]
+
+
+class Line(asyncio.Transport):
+    """A transport that notes what leaves it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sent: list[bytes] = []
+        self.is_closed = False
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.sent.append(bytes(data))
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    def is_closing(self) -> bool:
+        return self.is_closed
+
+
+def in_a_turn(act: Callable[[Joined, Line], None]) -> tuple[list[bytes], list[bytes]]:
+    """What has left within the turn of the event loop in which this was done, and after it."""
+
+    async def turn() -> tuple[list[bytes], list[bytes]]:
+        line = Line()
+        act(Joined(line, asyncio.get_running_loop()), line)
+        within = list(line.sent)
+        await asyncio.sleep(0)
+        return within, line.sent
+
+    return asyncio.run(turn())
+
+
+def test_what_is_written_in_one_turn_leaves_as_one() -> None:
+    def answer(joined: Joined, _line: Line) -> None:
+        joined.write(b"head, ")
+        joined.write(b"body")
+
+    assert in_a_turn(answer) == ([], [b"head, body"])
+
+
+def test_much_leaves_at_once_and_nothing_twice() -> None:
+    def answer(joined: Joined, _line: Line) -> None:
+        joined.write(b"head, ")
+        joined.write(b"x" * MOST_HELD_BYTES)
+        joined.write(b"end")
+
+    much = b"head, " + b"x" * MOST_HELD_BYTES
+    assert in_a_turn(answer) == ([much], [much, b"end"])
+
+
+def test_what_was_written_leaves_before_the_end_and_nothing_after_it() -> None:
+    def answer(joined: Joined, line: Line) -> None:
+        joined.write(b"goodbye")
+        joined.close()
+        assert line.is_closed
+        joined.write(b"too late")
+
+    assert in_a_turn(answer) == ([b"goodbye"], [b"goodbye"])

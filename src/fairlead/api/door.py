@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from starlette.requests import Request
 
+from fairlead.api.held import settings_of
 from fairlead.api.problems import Problem
 from fairlead.core.access import Key
 from fairlead.core.documents import Event, EventKind
 from fairlead.errors import UnknownKey, Words
 from fairlead.keys import id_of, matches
+from fairlead.settings import Settings
 
 if TYPE_CHECKING:
     from fairlead.api.office import Office
@@ -62,12 +64,13 @@ class Door:
         """Who sends this request; raises where nobody may come in. Counts against its limit."""
         found = self._session(request) or await self._holder(request)
         if found.customer is not None:
-            self._office.limiter.check(found.customer, *await self._rate_of(found.customer))
+            rate, burst = await self._rate_of(found.customer, settings_of(request))
+            self._office.limiter.check(found.customer, rate, burst)
         request.state.caller = found
         ASKED_BY.set(found.customer)
         return found
 
-    async def _rate_of(self, customer: str) -> tuple[float | None, int]:
+    async def _rate_of(self, customer: str, usual: Settings) -> tuple[float | None, int]:
         """How many requests a second the customer may send, and how many at once."""
         own = self._rates.get(customer)
         if own is None:
@@ -77,7 +80,6 @@ class Door:
             if before == self._changes and len(self._rates) < _MOST_KNOWN:
                 self._rates[customer] = own
         rate, burst = own
-        usual = self._office.fairlead.settings
         return (
             usual.requests_a_second if rate is None else rate,
             usual.requests_burst if burst is None else burst,

@@ -6,16 +6,18 @@ import asyncio
 import logging
 import re
 import time
-from typing import Any
 
+from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from fairlead.api.held import hold
 from fairlead.api.office import Office
 from fairlead.api.problems import Problem, of_ours
 from fairlead.errors import FairleadError, Words
 from fairlead.locale import negotiate
+from fairlead.settings import Settings
 
 _log = logging.getLogger(__name__)
 
@@ -47,7 +49,9 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        body = _Body(scope, receive, self._office)
+        settings = self._office.fairlead.settings
+        hold(scope, settings)
+        body = _Body(scope, receive, settings)
         answer = _Answer(send)
         began = time.perf_counter()
         try:
@@ -85,10 +89,7 @@ class Guard:
 
     def _count(self, scope: Scope, status: int, seconds: float) -> None:
         path = getattr(scope.get("route"), "path", "other")
-        metrics = self._office.metrics
-        metrics.requests.labels(scope["method"][:10], path, str(status)).inc()
-        if status:
-            metrics.seconds.labels(path).observe(seconds)
+        self._office.metrics.answered(scope["method"][:10], path, status, seconds)
 
 
 class _Answer:
@@ -110,8 +111,7 @@ class _Answer:
 class _Body:
     """The body as it comes, with its limits."""
 
-    def __init__(self, scope: Scope, receive: Receive, office: Office) -> None:
-        settings = office.fairlead.settings
+    def __init__(self, scope: Scope, receive: Receive, settings: Settings) -> None:
         headers: dict[bytes, bytes] = dict(scope["headers"])
         is_upload = headers.get(b"content-type", b"").startswith(b"multipart/")
         self._receive = receive
@@ -215,6 +215,8 @@ def as_problem(error: Exception, scope: Scope) -> Problem:
         return problem
     if isinstance(error, HTTPException):
         return _of_http(error, scope)
+    if isinstance(error, RequestValidationError):
+        return _of_validation(error)
     _log.exception("fairlead: %s %s", scope["method"], _route(scope), exc_info=error)
     return Problem("internal", Words("something went wrong here; the operator finds it in the log"))
 
@@ -238,6 +240,12 @@ def _of_http(error: HTTPException, scope: Scope) -> Problem:
     return Problem(kind, str(error.detail))
 
 
-async def problem_handler(_request: Request, error: Exception) -> Any:
-    """For errors that the inner layers would else answer themselves."""
-    raise error
+def _of_validation(error: RequestValidationError) -> Problem:
+    """Name what is wrong, but do not repeat what came: it may be a secret."""
+    found = [
+        {"where": ".".join(str(part) for part in each["loc"]), "what": str(each["msg"])}
+        for each in error.errors()
+    ]
+    wrong = "; ".join(f"{each['where']}: {each['what']}" for each in found[:5])
+    detail = Words("something in the request is not as expected: {wrong}", wrong=wrong)
+    return Problem("invalid-request", detail, errors=found[:20])

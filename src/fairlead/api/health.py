@@ -19,7 +19,7 @@ _SAYS_SO: dict[int | str, dict[str, Any]] = {
 
 
 @router.get("/livez", responses={**_SAYS_SO, **schemas.problems()})
-async def livez() -> Response:
+async def livez(_request: Request) -> Response:
     """Whether the server answers at all."""
     return JSONResponse({"status": "ok"})
 

@@ -6,20 +6,18 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from fastapi import FastAPI, Request
-from fastapi.exceptions import RequestValidationError
+from fastapi import FastAPI
+from fastapi.middleware.asyncexitstack import AsyncExitStackMiddleware
 from fastapi.routing import APIRoute
 from fastapi_offline import FastAPIOffline
-from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp
 
 import fairlead
 from fairlead.api import customers, documents, events, health, keys, schemas, webhooks
 from fairlead.api.dashboard import routes as dashboard
-from fairlead.api.guard import Guard, problem_handler
+from fairlead.api.guard import Guard
 from fairlead.api.office import Office
-from fairlead.api.problems import Problem
-from fairlead.errors import Words
+from fairlead.api.straight import Straight
 
 ROUTERS = (
     documents.router,
@@ -35,11 +33,16 @@ ROUTERS = (
 
 def create_app(office: Office) -> ASGIApp:
     """The application for an office; it opens the office when it starts."""
-    return Guard(create_inner(office), office)
+    return guarded(create_inner(office), office)
+
+
+def guarded(app: FastAPI, office: Office) -> ASGIApp:
+    """The application with the layers that every request goes through."""
+    return Guard(Straight(app), office)
 
 
 def create_inner(office: Office) -> FastAPI:
-    """The application without its guard."""
+    """The application without its guard, which answers for what goes wrong in it."""
     app = FastAPIOffline(
         title="Fairlead",
         version=fairlead.__version__,
@@ -47,14 +50,11 @@ def create_inner(office: Office) -> FastAPI:
         redoc_url=None,
         lifespan=_lifespan,
         redirect_slashes=False,
+        routes=[each for router in ROUTERS for each in router.routes],
     )
     app.state.office = office
     app.state.methods = _methods
-    for router in ROUTERS:
-        app.include_router(router)
-    for kind in (HTTPException, Exception):
-        app.add_exception_handler(kind, problem_handler)
-    app.add_exception_handler(RequestValidationError, _invalid)
+    app.middleware_stack = AsyncExitStackMiddleware(app.router)  # errors are the guard's
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return app
 
@@ -73,18 +73,6 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         yield
     finally:
         office.close()
-
-
-async def _invalid(_request: Request, error: Exception) -> Any:
-    """Name what is wrong, but do not repeat what came: it may be a secret."""
-    assert isinstance(error, RequestValidationError)  # noqa: S101 (registered for it)
-    found = [
-        {"where": ".".join(str(part) for part in each["loc"]), "what": str(each["msg"])}
-        for each in error.errors()
-    ]
-    wrong = "; ".join(f"{each['where']}: {each['what']}" for each in found[:5])
-    detail = Words("something in the request is not as expected: {wrong}", wrong=wrong)
-    raise Problem("invalid-request", detail, errors=found[:20])
 
 
 def _openapi(app: FastAPI) -> dict[str, Any]:

@@ -30,15 +30,16 @@ class Metrics:
             buckets=WAITS,
             registry=self._registry,
         )
-        self.requests = Counter(
+        self._requests = Counter(
             "fairlead_http_requests",
             "HTTP requests",
             ["method", "route", "status"],
             registry=self._registry,
         )
-        self.seconds = Histogram(
+        self._seconds = Histogram(
             "fairlead_http_seconds", "Until the answer began", ["route"], registry=self._registry
         )
+        self._lines: dict[tuple[str, str, int], tuple[Counter, Histogram | None]] = {}
         self.streams = Gauge("fairlead_http_streams", "Open event streams", registry=self._registry)
 
     def hear(self, event: Event) -> None:
@@ -46,6 +47,19 @@ class Metrics:
         self._events.labels(event.kind.value).inc()
         if event.kind is EventKind.CLAIMED and event.document and event.data.get("fence") == 1:
             self._waits.observe(max(0.0, event.at - time_of(event.document)))
+
+    def answered(self, method: str, route: str, status: int, seconds: float) -> None:
+        """Count a request, and how long its answer took to begin; status 0: there was none."""
+        name = (method, route, status)
+        if name not in self._lines:  # to look for its two lines each time would take longer
+            self._lines[name] = (
+                self._requests.labels(method, route, str(status)),
+                self._seconds.labels(route) if status else None,
+            )
+        requests, times = self._lines[name]
+        requests.inc()
+        if times is not None:
+            times.observe(seconds)
 
     def text(self) -> bytes:
         """All numbers, as Prometheus reads them."""

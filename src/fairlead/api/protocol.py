@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
+from fairlead.api.joined import Joined
 from fairlead.api.problems import MEDIA_TYPE, body
 
 MOST_HEADER_BYTES = 32_768
@@ -19,11 +20,12 @@ class Protocol(HttpToolsProtocol):
     patience: ClassVar[float] = 20.0
     _timer: asyncio.TimerHandle | None = None
     _header_bytes = 0
+    _are_headers_due = True
     _is_refused = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for a request."""
-        super().connection_made(transport)
+        super().connection_made(cast("asyncio.Transport", Joined(transport, self.loop)))
         self._wait_for_headers()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -36,19 +38,23 @@ class Protocol(HttpToolsProtocol):
         if self._is_refused:
             return
         super().data_received(data)
-        if self._timer is not None:  # the headers are not complete, so there is no body yet
+        if self._are_headers_due and not self._is_refused:
+            if self._timer is None:
+                self._wait_for_headers()
             self._header_bytes += len(data)
             if self._header_bytes > MOST_HEADER_BYTES:
                 self._refuse_headers()
 
     def on_message_begin(self) -> None:
-        """Begin to wait for the headers."""
+        """The headers begin; most often they end with the bytes that are at hand."""
         super().on_message_begin()
-        self._wait_for_headers()
+        self._wait_no_longer()
+        self._are_headers_due = True
 
     def on_headers_complete(self) -> None:
         """The headers are there."""
         self._wait_no_longer()
+        self._are_headers_due = False
         size = len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
         if size > MOST_HEADER_BYTES:
             self._refuse_headers()

@@ -12,6 +12,7 @@ from threading import Thread
 
 import uvicorn
 import uvloop
+from starlette.types import ASGIApp
 
 from fairlead.api.make import create_app
 from fairlead.api.office import Office
@@ -71,6 +72,23 @@ def bound_socket(host: str, port: int) -> socket.socket:
     return made
 
 
+def server_config(app: ASGIApp, patience: float) -> uvicorn.Config:
+    """How the application is served; headers are waited for so many seconds."""
+    return uvicorn.Config(
+        app,
+        http=type("PatientProtocol", (Protocol,), {"patience": patience}),
+        loop="none",
+        ws="none",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,  # nothing asks for the sender's address or scheme
+        lifespan="on",
+        timeout_graceful_shutdown=STOP_SECONDS,
+        timeout_keep_alive=75,
+    )
+
+
 def serve(
     fairlead: Fairlead,
     listener: socket.socket,
@@ -104,20 +122,7 @@ class _Serving:
             self._worker = Worker(engine, self._worker_ended)
         self._office = Office(fairlead, is_ready=self._is_ready)
         patience = fairlead.settings.request_timeout
-        self._server = Server(
-            uvicorn.Config(
-                create_app(self._office),
-                http=type("PatientProtocol", (Protocol,), {"patience": patience}),
-                loop="none",
-                ws="none",
-                log_config=None,
-                access_log=False,
-                server_header=False,
-                lifespan="on",
-                timeout_graceful_shutdown=STOP_SECONDS,
-                timeout_keep_alive=75,
-            )
-        )
+        self._server = Server(server_config(create_app(self._office), patience))
 
     async def run(self) -> bool:
         """Serve until told to stop."""

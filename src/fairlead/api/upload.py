@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from multipart import MultipartError, MultipartSegment, PushMultipartParser, parse_options_header
 from starlette.requests import ClientDisconnect, Request
 
+from fairlead.api.held import settings_of
 from fairlead.api.office import Office
 from fairlead.api.problems import Problem
 from fairlead.errors import Words
@@ -55,7 +56,7 @@ class Upload:
 
 async def read_upload(request: Request, office: Office) -> Upload:
     """Everything that the request brings; raises a problem and keeps nothing when it is wrong."""
-    upload = Upload(office.fairlead.settings)
+    upload = Upload(settings_of(request))
     try:
         parser = _parser(request, upload.settings)
         await _read(request, office, parser, upload)

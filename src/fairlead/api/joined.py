@@ -1,0 +1,45 @@
+"""Writes that belong together leave together: the head of an answer with its body."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+MOST_HELD_BYTES = 65_536
+"""More than this leaves at once, so that the transport can say when its reader is slow."""
+
+
+class Joined:
+    """A transport that sends what is written in one turn of the event loop with one call.
+
+    Each call to the network costs as much as a good part of an answer, here and at the reader.
+    """
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._held: list[bytes] = []
+        self._size = 0
+
+    def __getattr__(self, name: str) -> Any:
+        """Everything else is as it was."""
+        return getattr(self._transport, name)
+
+    def write(self, content: bytes) -> None:
+        """Send this when the turn ends."""
+        if not self._held:
+            self._loop.call_soon(self._send)
+        self._held.append(content)
+        self._size += len(content)
+        if self._size > MOST_HELD_BYTES:
+            self._send()
+
+    def close(self) -> None:
+        """Send what is left, and close."""
+        self._send()
+        self._transport.close()
+
+    def _send(self) -> None:
+        if self._held and not self._transport.is_closing():
+            self._transport.write(b"".join(self._held))
+        self._held, self._size = [], 0
