@@ -7,9 +7,10 @@ from typing import Annotated, Any
 from urllib.parse import quote
 
 from fastapi import APIRouter, Query, Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from fairlead.api import schemas
+from fairlead.api.answers import JSONResponse
 from fairlead.api.office import Office, office_of
 from fairlead.api.problems import Problem
 from fairlead.core.documents import Customer

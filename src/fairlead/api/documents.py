@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 from fastapi import APIRouter, Query, Request
-from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.responses import FileResponse, Response
 from starlette.types import Message, Receive, Scope, Send
 
 from fairlead.api import schemas
 from fairlead.api.accept import best_type
+from fairlead.api.answers import JSONResponse
 from fairlead.api.door import Caller
 from fairlead.api.office import Office, office_of
 from fairlead.api.problems import Problem, said, unknown_document

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from fastapi import APIRouter, Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from fairlead.api import schemas
+from fairlead.api.answers import JSONResponse
 from fairlead.api.office import office_of
 from fairlead.api.problems import Problem
 from fairlead.errors import Words

@@ -8,9 +8,10 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from fairlead.api import schemas
+from fairlead.api.answers import JSONResponse
 from fairlead.api.door import Caller
 from fairlead.api.office import Office, office_of
 from fairlead.api.problems import Problem

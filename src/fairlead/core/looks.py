@@ -21,6 +21,7 @@ _SIGNATURES = (
     (b"MM\x00*", "image"),
     (b"\x1f\x8b", "archive"),
 )
+_SIGNS = tuple(sign for sign, _ in _SIGNATURES)
 _MEMBERS = (
     (b"word/", "docx"),
     (b"xl/", "xlsx"),
@@ -47,8 +48,9 @@ def _shape(head: bytes) -> str:
         return next((shape for sign, shape in _MEMBERS if sign in head), "archive")
     if head[8:12] == b"WEBP":
         return "image"
-    signed = next((shape for sign, shape in _SIGNATURES if head.startswith(sign)), None)
-    return signed or _shape_of_text(head)
+    if head.startswith(_SIGNS):
+        return next(shape for sign, shape in _SIGNATURES if head.startswith(sign))
+    return _shape_of_text(head)
 
 
 def _shape_of_text(head: bytes) -> str:

@@ -151,9 +151,7 @@ class Intake:
     ) -> list[Document]:
         for document in documents:
             check_not_empty(document.size, document.name)
-        accepted = self._store.submit(
-            Submission(customer, documents, strict, key, _fingerprint(documents))
-        )
+        accepted = self._store.submit(_keyed(Submission(customer, documents, strict, key)))
         if accepted[0].id != documents[0].id:  # the key was known: these came before
             self._files.delete(each.id for each in documents if each.content is None)
         return accepted
@@ -175,9 +173,7 @@ def _submission(offer: Offer, stored: Sequence[Stored]) -> Submission:
         _new_document(name, file, urgent=offer.urgent, password=offer.password)
         for (_, name), file in zip(offer.files, stored, strict=True)
     )
-    return Submission(
-        offer.customer, documents, strict=False, key=offer.key, fingerprint=_fingerprint(documents)
-    )
+    return _keyed(Submission(offer.customer, documents, strict=False, key=offer.key))
 
 
 def _new_document(name: str, file: Stored, *, urgent: bool, password: str | None) -> NewDocument:
@@ -215,6 +211,13 @@ def _in_order(
 
 def _keys_of_files(stored: Sequence[Stored]) -> set[str]:
     return {each.key for each in stored if each.content is None}
+
+
+def _keyed(submission: Submission) -> Submission:
+    """With what tells its body from another under the same key, where it has one."""
+    if submission.key is None:
+        return submission
+    return submission._replace(fingerprint=_fingerprint(submission.documents))
 
 
 def _fingerprint(documents: Sequence[NewDocument]) -> str:
