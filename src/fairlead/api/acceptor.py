@@ -10,21 +10,27 @@ from fairlead.app import Fairlead
 from fairlead.core.documents import Document
 from fairlead.intake import Offer
 
-LANES = 1
-"""Batches at once: a second one would only make both smaller, and the disk flush twice."""
 MOST_TOGETHER = 64
+GATHER_SECONDS = 0.004
+"""How long a batch waits for as many as came last time: a commit costs as much as several of them,
+and whoever has just got an answer often sends the next at once."""
 
 Waiting = tuple[Offer, "asyncio.Future[list[Document]]"]
 
 
 class Acceptor:
-    """Accepts what requests offer. A lone request waits for nobody."""
+    """Accepts what requests offer, one batch after another. A lone request waits for nobody.
+
+    Two batches at once would only make both smaller, and the disk flush twice.
+    """
 
     def __init__(self, fairlead: Fairlead) -> None:
         self._fairlead = fairlead
-        self._pool = ThreadPoolExecutor(LANES, thread_name_prefix="accept")
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="accept")
         self._waiting: deque[Waiting] = deque()
-        self._busy = 0
+        self._is_busy = False
+        self._expected = 1
+        self._timer: asyncio.TimerHandle | None = None
 
     async def accept(self, offer: Offer) -> list[Document]:
         """Return when the documents are safe; raise when they were refused."""
@@ -38,13 +44,24 @@ class Acceptor:
         self._pool.shutdown()
 
     def _start(self) -> None:
-        while self._waiting and self._busy < LANES:
-            number = min(len(self._waiting), MOST_TOGETHER)
-            batch = [self._waiting.popleft() for _ in range(number)]
-            self._busy += 1
-            loop = asyncio.get_running_loop()
-            done = loop.run_in_executor(self._pool, self._accept, [offer for offer, _ in batch])
-            done.add_done_callback(lambda found, batch=batch: self._settle(batch, found))  # type: ignore[misc]
+        """Begin with those who wait, unless more are to be expected in a moment."""
+        if self._is_busy or not self._waiting:
+            return
+        if len(self._waiting) >= self._expected:
+            self._begin()
+        elif self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(GATHER_SECONDS, self._begin)
+
+    def _begin(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        number = self._expected = min(len(self._waiting), MOST_TOGETHER)
+        batch = [self._waiting.popleft() for _ in range(number)]
+        self._is_busy = True
+        loop = asyncio.get_running_loop()
+        done = loop.run_in_executor(self._pool, self._accept, [offer for offer, _ in batch])
+        done.add_done_callback(lambda found, batch=batch: self._settle(batch, found))  # type: ignore[misc]
 
     def _accept(self, offers: list[Offer]) -> list[list[Document] | Exception]:
         try:
@@ -55,7 +72,7 @@ class Acceptor:
     def _settle(
         self, batch: list[Waiting], found: asyncio.Future[list[list[Document] | Exception]]
     ) -> None:
-        self._busy -= 1
+        self._is_busy = False
         for (_, answer), outcome in zip(batch, found.result(), strict=True):
             if answer.done():
                 continue  # nobody waits for it any more; what was accepted stays
