@@ -259,8 +259,8 @@ def main(seconds: float, clients: int, folder: str, size: int) -> None:
     middle = {name: sorted(found)[1].rate for name, found in rounds.items()}
     print(
         f"durable, of medians: {middle['durable'] / middle[PLAIN]:.0%} of plain FastAPI that "
-        f"stores nothing, {middle['durable'] / middle['stored nowhere']:.0%} of our own way without "
-        f"storing, {middle['durable'] / middle['one commit a request']:.1f} times one commit a "
+        f"stores nothing, {middle['durable'] / middle['stored nowhere']:.0%} of our own way "
+        f"without storing, {middle['durable'] / middle['one commit a request']:.1f} times one commit a "
         f"request; {clients} clients, {size:,} bytes each"
     )
 
