@@ -1,4 +1,4 @@
-"""The process that children are born from: it has the libraries, and never sees a document.
+"""The process that children are born from: it has the libraries, and sees no document but ours.
 
 To start Python and to import the libraries takes as long as dozens of documents. A process that has
 done it once can fork children that are ready at once, so that they can be replaced often. Run as
@@ -20,6 +20,7 @@ from fairlead.errors import MissingExtra
 from fairlead.work import child
 from fairlead.work.extract import readers
 from fairlead.work.locks import die_with, readable
+from fairlead.work.warmup import warm_up
 
 MAX_REQUEST_BYTES = 65_536
 
@@ -30,6 +31,7 @@ def main(parent: int) -> int:
     die_with(parent)
     with suppress(MissingExtra):  # each child will say so itself
         readers()
+        warm_up()
     readable(os.environ)
     gc.collect()
     gc.freeze()  # a collection in a child then leaves these pages shared
