@@ -18,7 +18,7 @@ SCRIPT = (
     "spec.loader.exec_module(hostile)\n"
     "hostile.install(unlocked={unlocked})\n"
 )
-CHILD = "sys.exit(hostile.child._main(*sys.argv[1:]))\n"
+CHILD = "sys.exit(hostile.child.run_as(*sys.argv[1:]))\n"
 NURSERY = "from fairlead.work import birth\nsys.exit(birth.main(int(sys.argv[1])))\n"
 
 

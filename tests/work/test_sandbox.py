@@ -34,7 +34,7 @@ class Scripted(Sandbox):
 
     def _command(self) -> list[str]:
         start = "import os, sys\nfrom fairlead.work import child\nhonest = child.extract\n"
-        end = "\nsys.exit(child._main(*sys.argv[1:]))"
+        end = "\nsys.exit(child.run_as(*sys.argv[1:]))"
         return [sys.executable, "-I", "-B", "-c", start + self._script + end, *self._arguments()]
 
 

@@ -19,7 +19,7 @@ Waiting = tuple[Offer, "asyncio.Future[list[Document]]"]
 
 
 class Acceptor:
-    """Accepts what requests offer, one batch after another. A lone request waits for nobody.
+    """Accepts what requests offer, one batch after another. Who sends alone waits for nobody.
 
     Two batches at once would only make both smaller, and the disk flush twice.
     """

@@ -77,12 +77,8 @@ def _live(
         for place, descriptor in enumerate(descriptors):
             os.dup2(descriptor, place)
             os.close(descriptor)
-        memory, desk, manner, limits = arguments
-        code = child.main(
-            *(int(memory), parent, Path(desk)),
-            limits=child.read_limits(limits),
-            strict=manner == "strict",
-        )
+        memory, *others = arguments
+        code = child.run_as(memory, str(parent), *others)
     finally:
         os._exit(code)
 

@@ -214,7 +214,8 @@ def read_limits(text: str) -> ReadLimits:
     return ReadLimits(**values | {"languages": tuple(values["languages"])})
 
 
-def _main(memory: str, parent: str, desk: str, manner: str, limits: str) -> int:
+def run_as(memory: str, parent: str, desk: str, manner: str, limits: str) -> int:
+    """Be the child that these words ask for; they are the command line's."""
     return main(
         *(int(memory), int(parent), Path(desk)),
         limits=read_limits(limits),
@@ -223,4 +224,4 @@ def _main(memory: str, parent: str, desk: str, manner: str, limits: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(_main(*sys.argv[1:]))
+    sys.exit(run_as(*sys.argv[1:]))

@@ -10,7 +10,7 @@ from fairlead.work.limits import Limits
 from fairlead.work.wire import HEADER, MAX_NAME_BYTES, PAGES, WHICH, Tag, split_part
 
 _READ_BYTES = 65_536  # what a pipe holds; more would cost a mapping of memory each time
-_READS_AT_ONCE = 64  # a child that never stops writing must not keep its parent reading
+_READS_AT_ONCE = 16  # a child that never stops writing must not keep its parent reading
 _NAME_AND_LENGTH = MAX_NAME_BYTES + 2
 _MOST_PAGES = 10**9
 _TAGS = {tag.value: tag for tag in Tag}
