@@ -20,7 +20,8 @@ from fairlead.core.documents import (
 )
 from fairlead.core.parts import Family
 from fairlead.stores.sql import ledger, line, rows
-from fairlead.stores.sql.acceptance import Origin, accept_parts
+from fairlead.stores.sql.acceptance import accept_parts
+from fairlead.stores.sql.batch import Origin
 from fairlead.stores.sql.connection import Connection
 from fairlead.stores.sql.moment import Moment
 from fairlead.stores.sql.queries import sql

@@ -9,7 +9,7 @@ from fairlead.core.documents import CustomerSettings, EventKind
 from fairlead.core.states import Action, State, after
 from fairlead.errors import PendingCapReached, UnknownDocument, Words
 from fairlead.stores.sql import ledger, line, rows
-from fairlead.stores.sql.acceptance import add_customer
+from fairlead.stores.sql.batch import add_customer
 from fairlead.stores.sql.moment import NOBODY, Moment
 from fairlead.stores.sql.queries import sql
 from fairlead.stores.sql.reading import known_texts, unknown_customer

@@ -38,21 +38,28 @@ def save(moment: Moment, account: Account, tags: Tags | None) -> None:
 
 def charge(moment: Moment, rule: FairRule, customer: int, costs: Iterable[float]) -> list[Placed]:
     """The places of more documents of a customer, paid for by its account."""
-    account = account_of(moment, customer)
-    tags, has_pending, places = account.tags, account.has_pending, []
+    account, places = charged(moment, rule, account_of(moment, customer), costs)
+    save(moment, account, account.tags)
+    return places
+
+
+def charged(
+    moment: Moment, rule: FairRule, account: Account, costs: Iterable[float]
+) -> tuple[Account, list[Placed]]:
+    """The account when it has paid for more documents, and their places; nothing is saved."""
+    places = []
     for cost in costs:
         placed = rule.submit(
-            tags,
+            account.tags,
             moment.clock,
             cost=cost,
             weight=account.weight,
             now=moment.now,
-            has_pending=has_pending,
+            has_pending=account.has_pending,
         )
-        tags, has_pending = placed.tags, True
+        account = account._replace(tags=placed.tags, has_pending=True)
         places.append(placed)
-    save(moment, account, tags)
-    return places
+    return account, places
 
 
 def correct(moment: Moment, customer: int, *, estimated: float, actual: float) -> None:

@@ -38,7 +38,6 @@ from fairlead.stores.sql import (
     ledger,
     policies,
     reading,
-    together,
 )
 from fairlead.stores.sql.connection import Connection
 from fairlead.stores.sql.moment import Moment
@@ -120,19 +119,22 @@ class SqlStore(ABC):
 
     def submit_all(self, submissions: Sequence[Submission]) -> list[list[Document]]:
         """Accept many submissions in one transaction, or refuse them all."""
-        return self._write_each(acceptance.accept, submissions)
+        return self._write(lambda moment: acceptance.accept_all(moment, submissions))
 
     def submit_each(self, submissions: Sequence[Submission]) -> list[list[Document] | Exception]:
         """Accept many submissions with one wait for the disk, each accepted or refused alone."""
-        self._follow_the_settings()
-        return together.submit_each(submissions, self._accept_all)
+        try:
+            return self._write(lambda moment: acceptance.accept_each(moment, submissions))
+        except Exception as error:  # of one of them, or of the store
+            return [error] if len(submissions) == 1 else self._submit_alone(submissions)
 
-    def _accept_all(self, submissions: Sequence[Submission]) -> list[list[Document] | Exception]:
-        actions = [partial(self._accept_one, submission=each) for each in submissions]
-        return self._writer.run_each(actions)
+    def _submit_alone(self, submissions: Sequence[Submission]) -> list[list[Document] | Exception]:
+        """The same, where an error of one does not touch the others."""
 
-    def _accept_one(self, connection: Connection, submission: Submission) -> list[Document]:
-        return self._act(connection, acceptance.accept, submission)
+        def alone(connection: Connection, submission: Submission) -> list[Document]:
+            return self._act(connection, acceptance.accept, submission)
+
+        return self._writer.run_each([partial(alone, submission=each) for each in submissions])
 
     # --- work ---
 

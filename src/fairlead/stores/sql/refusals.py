@@ -1,0 +1,71 @@
+"""Why a submission is not accepted, in words for whoever sent it."""
+
+from __future__ import annotations
+
+from fairlead.errors import (
+    DailyBytesReached,
+    DeletedDocument,
+    IdempotencyConflict,
+    PendingCapReached,
+    UnknownCustomer,
+    Words,
+)
+
+
+def unknown_customer(name: str) -> UnknownCustomer:
+    """Only known customers were to be served."""
+    return UnknownCustomer(
+        Words(
+            "customer {name} is not known",
+            name=repr(name),
+            hint=f"add it first: fairlead customers add {name}",
+        )
+    )
+
+
+def pending_cap(name: str, cap: int, pending: int, sent: int) -> PendingCapReached:
+    """More than so many may not wait or run."""
+    return PendingCapReached(
+        Words(
+            "customer {name} has a cap of {cap} pending documents (pending: {pending}, sent: "
+            "{sent}); submit when some are done",
+            name=repr(name),
+            cap=cap,
+            pending=pending,
+            sent=sent,
+        )
+    )
+
+
+def daily_bytes(name: str, limit: int) -> DailyBytesReached:
+    """More than so much may not come on one day."""
+    return DailyBytesReached(
+        Words(
+            "customer {name} may send {bytes} bytes a day and would exceed that; submit the "
+            "rest after midnight UTC",
+            name=repr(name),
+            bytes=limit,
+        )
+    )
+
+
+def other_documents(key: str | None) -> IdempotencyConflict:
+    """The key stands for something else."""
+    return IdempotencyConflict(
+        Words(
+            "idempotency key {key} was used before for other documents; send a new key with a "
+            "new submission",
+            key=repr(key),
+        )
+    )
+
+
+def deleted_documents(key: str | None) -> DeletedDocument:
+    """The key stands for something that is gone."""
+    return DeletedDocument(
+        Words(
+            "idempotency key {key} was used for documents that were deleted since; send a new "
+            "key to submit them again",
+            key=repr(key),
+        )
+    )
