@@ -30,7 +30,7 @@ from starlette.responses import JSONResponse, Response
 from fairlead import Fairlead
 from fairlead.api.make import create_inner, guarded
 from fairlead.api.office import Office, office_of
-from fairlead.api.server import bound_socket, server_config
+from fairlead.api.server import bound_socket, collect_less, server_config
 from fairlead.api.upload import read_upload
 from fairlead.core.shown import document_json
 from fairlead.intake import Offer
@@ -98,6 +98,7 @@ def run_server(data: str, listener: socket.socket) -> None:
         app.add_api_route("/bench/nowhere", nowhere, methods=["POST"])
         app.add_api_route("/bench/alone", alone, methods=["POST"])
         config = server_config(guarded(app, office), fairlead.settings.request_timeout)
+        collect_less()
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(uvicorn.Server(config).serve(sockets=[listener]))
 

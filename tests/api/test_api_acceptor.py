@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 import pytest
@@ -24,28 +25,95 @@ class Noting:
         return [[] for _ in offers]
 
 
-async def send(acceptor: Acceptor, *waves: int) -> None:
-    for number in waves:
-        await asyncio.gather(*(acceptor.accept(Offer("acme", [])) for _ in range(number)))
+class Busy:
+    """The time of a loop that is late with everything; calls `then` after a while."""
+
+    def __init__(self, then: Callable[[], None] = lambda: None) -> None:
+        self._now = 0.0
+        self._looks = 0
+        self._then = then
+
+    def __call__(self) -> float:
+        self._now += 1.0
+        self._looks += 1
+        if self._looks == 10:
+            self._then()
+        return self._now
 
 
-def batches_of(*waves: int) -> list[int]:
-    noting = Noting()
-    acceptor = Acceptor(cast("Fairlead", noting))
-    asyncio.run(send(acceptor, *waves))
-    acceptor.close()
-    return noting.batches
+@pytest.fixture
+def noting() -> Noting:
+    return Noting()
 
 
-def test_who_sends_alone_waits_for_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "GATHER_SECONDS", 3600)
-    assert batches_of(1, 1, 1) == [1, 1, 1]
+@pytest.fixture
+def acceptor(noting: Noting) -> Iterator[Acceptor]:
+    made = Acceptor(cast("Fairlead", noting))
+    yield made
+    made.close()
 
 
-def test_a_batch_begins_with_as_many_as_came_last_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "GATHER_SECONDS", 3600)
-    assert batches_of(5, 4, 4) == [1, 4, 4, 4]
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody comes too late."""
+    monkeypatch.setattr(module, "QUIET_SECONDS", 3600)
 
 
-def test_those_who_do_not_come_are_not_waited_for_long() -> None:
-    assert batches_of(5, 3, 1, 1) == [1, 4, 3, 1, 1]
+async def one_after_another(acceptor: Acceptor, number: int) -> None:
+    for _ in range(number):
+        await acceptor.accept(Offer("acme", []))
+
+
+async def beside_each_other(acceptor: Acceptor, *numbers: int) -> None:
+    """Clients who send so many each, always the next when they got their answer."""
+    await asyncio.gather(*(one_after_another(acceptor, number) for number in numbers))
+
+
+@pytest.mark.usefixtures("patient")
+def test_who_sends_alone_waits_for_nobody(acceptor: Acceptor, noting: Noting) -> None:
+    asyncio.run(beside_each_other(acceptor, 3))
+    assert noting.batches == [1, 1, 1]
+
+
+@pytest.mark.usefixtures("patient")
+def test_a_batch_waits_for_those_who_were_just_answered(acceptor: Acceptor, noting: Noting) -> None:
+    asyncio.run(beside_each_other(acceptor, 4, 3, 3))
+    assert noting.batches == [1, 3, 3, 3]
+
+
+def test_those_who_do_not_come_are_not_waited_for(acceptor: Acceptor, noting: Noting) -> None:
+    asyncio.run(beside_each_other(acceptor, 1, 2, 2, 3))
+    assert noting.batches == [1, 3, 3, 1]
+
+
+def test_a_busy_loop_may_still_bring_them(
+    acceptor: Acceptor, noting: Noting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def late() -> None:
+        came = asyncio.Event()
+        monkeypatch.setattr(module, "monotonic", Busy(came.set))
+        others = asyncio.ensure_future(beside_each_other(acceptor, 1, 1))
+        await came.wait()
+        await beside_each_other(acceptor, 1)
+        await others
+
+    monkeypatch.setattr(module, "LONGEST_WAIT", 3600)
+    asyncio.run(late())
+    assert noting.batches == [1, 2]
+
+
+def test_but_not_for_ever(
+    acceptor: Acceptor, noting: Noting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "monotonic", Busy())
+    asyncio.run(beside_each_other(acceptor, 1, 1))
+    assert noting.batches == [1, 1]
+
+
+@pytest.mark.usefixtures("patient")
+def test_no_batch_is_larger_than_the_largest(
+    acceptor: Acceptor, noting: Noting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MOST_TOGETHER", 2)
+    asyncio.run(beside_each_other(acceptor, 1, 1, 1, 1, 1))
+    assert noting.batches == [1, 2, 2]

@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
+from time import monotonic
 
 from fairlead.app import Fairlead
 from fairlead.core.documents import Document
 from fairlead.intake import Offer
 
 MOST_TOGETHER = 64
-GATHER_SECONDS = 0.004
-"""How long a batch waits for as many as came last time: a commit costs as much as several of them,
-and whoever has just got an answer often sends the next at once."""
+QUIET_SECONDS = 0.001
+LONGEST_WAIT = 0.02
 
 Waiting = tuple[Offer, "asyncio.Future[list[Document]]"]
 
@@ -21,7 +21,9 @@ Waiting = tuple[Offer, "asyncio.Future[list[Document]]"]
 class Acceptor:
     """Accepts what requests offer, one batch after another. Who sends alone waits for nobody.
 
-    Two batches at once would only make both smaller, and the disk flush twice.
+    Whoever has just got an answer often sends the next document at once. So a batch waits for as
+    many as were answered last, as long as requests keep the event loop busy: one large batch costs
+    less than two small ones, flushes the disk once, and does not work against the loop.
     """
 
     def __init__(self, fairlead: Fairlead) -> None:
@@ -47,16 +49,28 @@ class Acceptor:
         """Begin with those who wait, unless more are to be expected in a moment."""
         if self._is_busy or not self._waiting:
             return
-        if len(self._waiting) >= self._expected:
+        if len(self._waiting) >= min(self._expected, MOST_TOGETHER):
             self._begin()
         elif self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(GATHER_SECONDS, self._begin)
+            self._wait(until=monotonic() + LONGEST_WAIT)
+
+    def _wait(self, until: float) -> None:
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(QUIET_SECONDS, self._look, monotonic(), until)
+
+    def _look(self, since: float, until: float) -> None:
+        """Begin, unless the loop had so much to do that this look comes late."""
+        now = monotonic()
+        if since + 2 * QUIET_SECONDS < now < until:
+            self._wait(until)
+        else:
+            self._begin()
 
     def _begin(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        number = self._expected = min(len(self._waiting), MOST_TOGETHER)
+        number = min(len(self._waiting), MOST_TOGETHER)
         batch = [self._waiting.popleft() for _ in range(number)]
         self._is_busy = True
         loop = asyncio.get_running_loop()
@@ -73,6 +87,7 @@ class Acceptor:
         self, batch: list[Waiting], found: asyncio.Future[list[list[Document] | Exception]]
     ) -> None:
         self._is_busy = False
+        self._expected = len(batch) + len(self._waiting)
         for (_, answer), outcome in zip(batch, found.result(), strict=True):
             if answer.done():
                 continue  # nobody waits for it any more; what was accepted stays
