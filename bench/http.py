@@ -3,7 +3,7 @@
 What stores nothing is measured twice: behind our own doors, with key, limits and checks, and as a
 plain endpoint of FastAPI has it, which reads the upload and asks for nothing.
 
-python -m bench.http [--seconds S] [--clients N] [--size BYTES]
+python -m bench.http [--seconds S] [--clients N] [--customers N] [--size BYTES]
 """
 
 from __future__ import annotations
@@ -152,16 +152,13 @@ class Client(asyncio.Protocol):
 
 
 async def load(
-    port: int, request: bytes, clients: int, seconds: float, *, refusals: bool = False
+    port: int, requests: list[bytes], clients: int, seconds: float, *, refusals: bool = False
 ) -> tuple[float, float]:
     """Answers a second, and the 95th percentile of the time to an answer."""
     loop, began = asyncio.get_running_loop(), time.perf_counter()
-    made = [
-        (await loop.create_connection(lambda: Client(request, began + seconds), "127.0.0.1", port))[
-            1
-        ]
-        for _ in range(clients)
-    ]
+    made = [Client(requests[each % len(requests)], began + seconds) for each in range(clients)]
+    for each in made:
+        await loop.create_connection(lambda client=each: client, "127.0.0.1", port)  # type: ignore[misc]
     await asyncio.gather(*(each.done for each in made))
     took = time.perf_counter() - began
     assert refusals or not any(each.bad for each in made), "an upload was refused"
@@ -188,10 +185,10 @@ def cpu_seconds(process: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def measured(server: Any, port: int, request: bytes, clients: int, seconds: float) -> Round:
+def measured(server: Any, port: int, requests: list[bytes], clients: int, seconds: float) -> Round:
     """One round of load, with the server's CPU for each answer."""
     before, began = cpu_seconds(server.pid), time.perf_counter()
-    rate, p95 = asyncio.run(load(port, request, clients, seconds))
+    rate, p95 = asyncio.run(load(port, requests, clients, seconds))
     answers = rate * (time.perf_counter() - began)
     return Round(rate, p95, (cpu_seconds(server.pid) - before) / answers)
 
@@ -203,8 +200,7 @@ def measure_neighbours(data: Path, seconds: float) -> None:
     with Fairlead(data) as fairlead:
         modest, greedy = (fairlead.add_key(name)[0] for name in ("modest", "greedy"))
     server, port = start_server(data)
-    ours = request_bytes("/v1/documents", modest, b"x" * 4000)
-    theirs = request_bytes("/v1/documents", greedy, b"x" * 4000)
+    ours, theirs = ([request_bytes("/v1/documents", key, b"x" * 4000)] for key in (modest, greedy))
 
     async def both(others: int) -> tuple[float, float]:
         until = asyncio.create_task(load(port, theirs, others, seconds, refusals=True))
@@ -224,6 +220,7 @@ def measure_neighbours(data: Path, seconds: float) -> None:
 @click.command()
 @click.option("--seconds", default=3.0, show_default=True, help="Of each measurement.")
 @click.option("--clients", default=32, show_default=True)
+@click.option("--customers", default=1, show_default=True, help="Whose keys the clients share.")
 @click.option(
     "--folder",
     default=".",
@@ -231,21 +228,21 @@ def measure_neighbours(data: Path, seconds: float) -> None:
     help="On the disk to measure; one where little was deleted.",
 )
 @click.option("--size", default=4000, show_default=True, help="Bytes of each document.")
-def main(seconds: float, clients: int, folder: str, size: int) -> None:
+def main(seconds: float, clients: int, customers: int, folder: str, size: int) -> None:
     """Print the rates, and how they compare."""
     with tempfile.TemporaryDirectory(dir=folder) as made:
         data = Path(made) / "data"
         with Fairlead(data) as fairlead:
-            key, _ = fairlead.add_key("bench")
+            keys = [fairlead.add_key(f"bench-{number}")[0] for number in range(customers)]
         server, port = start_server(data)
         plain_server, plain_port = started(run_plain_server)
         rounds: dict[str, list[Round]] = {name: [] for name in PATHS}
         try:
             for _ in range(ROUNDS):  # in turns: what else the machine does hits all of them
                 for name, path in PATHS.items():
-                    content = request_bytes(path, key, b"x" * size)
+                    requests = [request_bytes(path, key, b"x" * size) for key in keys]
                     where = (plain_server, plain_port) if name == PLAIN else (server, port)
-                    rounds[name].append(measured(*where, content, clients, seconds))
+                    rounds[name].append(measured(*where, requests, clients, seconds))
         finally:
             for each in (server, plain_server):
                 each.terminate()
@@ -265,7 +262,7 @@ def main(seconds: float, clients: int, folder: str, size: int) -> None:
     print(
         f"durable, of medians: {of_plain:.0%} of plain FastAPI that stores nothing, {of_ours:.0%} "
         f"of our own way without storing, {times:.1f} times one commit a request; "
-        f"{clients} clients, {size:,} bytes each"
+        f"{clients} clients of {customers} customers, {size:,} bytes each"
     )
 
 
