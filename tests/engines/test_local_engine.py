@@ -18,6 +18,7 @@ from fairlead import Fairlead
 from fairlead.core.documents import Claim, Document, EventKind
 from fairlead.core.states import State
 from fairlead.demo.samples import samples
+from fairlead.engines import local
 from fairlead.engines.local import LocalEngine, Stop
 from fairlead.engines.seat import Seat
 from fairlead.errors import FairleadError, MissingExtra, ReadOnlyData, StoreUnreachable
@@ -245,6 +246,23 @@ def test_no_worker_idles_while_a_document_waits(fairlead: Fairlead) -> None:
     assert set(looked) == {0}
 
 
+def test_a_suspect_at_the_head_holds_up_nobody(
+    fairlead: Fairlead, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is claimed beforehand ends before it; that must not look like an empty line."""
+    monkeypatch.setattr(local, "LOOK_AGAIN_SECONDS", 3600.0)  # else that would only be slow
+    fairlead.submit_many("acme", letters(60))
+    for _ in range(2):
+        fairlead.store.claim_for([], ["gone"] * 20)
+        fairlead.store.rescue_from("gone")
+        fairlead.submit_many("globex", letters(20))
+    engine = fairlead.engine(2)
+    engine._hand.learn(0.001)
+    engine.run(until_idle=True)
+    found = fairlead.documents(limit=200)
+    assert {(each.state, each.attempts) for each in found} == {(State.DONE, 1)}
+
+
 def test_what_was_claimed_beforehand_does_not_wait_behind_a_long_document(tmp_path: Path) -> None:
     with Fairlead(tmp_path, settings={"time_limit": 30}) as fairlead:
         content, name = long_document()
@@ -425,8 +443,8 @@ def test_a_claim_whose_answer_was_interrupted_is_given_back(fairlead: Fairlead) 
     documents = fairlead.submit_many("acme", letters(3))
     claim_for = fairlead.store.claim_for
 
-    def claim_and_be_interrupted(workers: Sequence[str]) -> list[Claim]:
-        assert claim_for(workers)
+    def claim_and_be_interrupted(workers: Sequence[str], ahead: Sequence[str] = ()) -> list[Claim]:
+        assert claim_for(workers, ahead)
         raise KeyboardInterrupt
 
     fairlead.store.claim_for = claim_and_be_interrupted  # type: ignore[method-assign]
