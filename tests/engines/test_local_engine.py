@@ -246,20 +246,28 @@ def test_no_worker_idles_while_a_document_waits(fairlead: Fairlead) -> None:
     assert set(looked) == {0}
 
 
-def test_a_suspect_at_the_head_holds_up_nobody(
+def test_a_suspect_at_the_head_does_not_look_like_an_empty_line(
     fairlead: Fairlead, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is claimed beforehand ends before it; that must not look like an empty line."""
+    """It is not claimed to lie ready, nor asked for again and again; a free worker gets it."""
     monkeypatch.setattr(local, "LOOK_AGAIN_SECONDS", 3600.0)  # else that would only be slow
-    fairlead.submit_many("acme", letters(60))
-    for _ in range(2):
-        fairlead.store.claim_for([], ["gone"] * 20)
-        fairlead.store.rescue_from("gone")
-        fairlead.submit_many("globex", letters(20))
-    engine = fairlead.engine(2)
+    fairlead.submit_many("acme", letters(3))
+    fairlead.store.claim_for([], ["gone"] * 3)
+    fairlead.store.rescue_from("gone")
+    engine = fairlead.engine(1)
     engine._hand.learn(0.001)
-    engine.run(until_idle=True)
-    found = fairlead.documents(limit=200)
+    engine._look_seconds = fairlead.store.watch(engine._wake)
+    engine._fill_seats()
+    engine._keep_leases()
+    commits = []
+    for _ in range(3):
+        engine._claim()  # its worker has not been heard of yet
+        commits.append(fairlead.store.commits())
+    assert commits[0] == commits[1] == commits[2]
+    assert fairlead.totals().waiting == 3
+    engine.work(3600.0)  # until nothing is left
+    engine.close()
+    found = fairlead.documents()
     assert {(each.state, each.attempts) for each in found} == {(State.DONE, 1)}
 
 

@@ -100,7 +100,7 @@ class LocalEngine:
         self._look_seconds = 0.0
         self._stop = Stop.NO
         self._ran_dry = False  # nothing was left for a free worker
-        self._fell_short = False  # or to lie ready: the next one may be a suspect
+        self._fell_short = False  # or to lie ready; the next one may be a suspect
         self._version = -1
         self._is_time_to_look = Every()
         self._is_time_to_watch = Every()
@@ -258,7 +258,9 @@ class LocalEngine:
         if self._is_time_to_look(LOOK_AGAIN_SECONDS):
             rescue_from_the_dead(self._store)
             return True
-        if not (self._ran_dry if free else self._fell_short):
+        if self._fell_short and not free:  # a suspect waits for a free worker
+            return False
+        if not self._ran_dry:
             return True
         before, self._version = self._version, self._store.version()
         return self._version != before
