@@ -67,14 +67,14 @@ def served() -> Iterator[Server]:
 
 def tidy(server: Server) -> None:
     """Do now what the server would do beside the measurement."""
-    with psycopg.connect(server.url(), autocommit=True) as connection:
+    with psycopg.connect(server.url, autocommit=True) as connection:
         connection.execute("VACUUM (ANALYZE)")
     with server.as_superuser() as connection:
         connection.execute("CHECKPOINT")
 
 
 def opened(server: Server, schema: str) -> PostgresStore:
-    return PostgresStore(server.url(schema), rules=Rules)
+    return PostgresStore(server.url_of(schema), rules=Rules)
 
 
 def compare_claims(stores: dict[str, PostgresStore]) -> None:
@@ -122,7 +122,7 @@ def rate_of(server: Server, workers: int, length: float, seconds: float) -> floa
         store.submit(Submission(f"customer {customer}", new_documents(400)))
     store.close()
     command = [sys.executable, "-m", "bench.postgres", "--as-worker"]
-    own = [server.url(schema), str(length), str(seconds)]
+    own = [server.url_of(schema), str(length), str(seconds)]
     children = [
         subprocess.Popen([*command, *own], stdout=subprocess.PIPE, text=True)
         for _ in range(workers)

@@ -209,8 +209,12 @@ class Store(Protocol):
         """The next document for a free worker; None: nothing may run now."""
         ...
 
-    def claim_for(self, workers: Sequence[str]) -> list[Claim]:
-        """A document for each of the free workers, while there are any."""
+    def claim_for(self, workers: Sequence[str], ahead: Sequence[str] = ()) -> list[Claim]:
+        """A document for each of the free workers, then some to lie ready for those `ahead`.
+
+        While there are any; what lies ready ends before the first suspect, which is to be begun
+        at once. If its worker is lost, an attempt at what lay ready does not count.
+        """
         ...
 
     def renew(self, held: Sequence[Claim]) -> list[Claim]:

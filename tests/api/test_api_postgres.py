@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -31,7 +30,7 @@ def machines(
     frail: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[tuple[Served, Served]]:
     """Two servers with folders of their own, one database and one place for files."""
-    monkeypatch.setenv("FAIRLEAD_STORE", frail.url())
+    monkeypatch.setenv("FAIRLEAD_STORE", frail.url)
     monkeypatch.setenv("FAIRLEAD_FILES", str(tmp_path / "shared"))
     with (
         served(tmp_path / "one", "--workers", "1") as one,
@@ -61,7 +60,7 @@ def test_nothing_is_lost_when_the_database_is_killed_under_two_servers(
     first, second = one.client(key), two.client(key)
     ids = [sent(first, f"before {n}", f"b{n}").json()["id"] for n in range(5)]
     assert [sent(second, f"before {n}", f"b{n}").json()["id"] for n in range(5)] == ids
-    frail.stop(signal.SIGKILL)
+    frail.kill()
     refused = sent(first, "meanwhile", "m")
     assert refused.status_code == 503
     assert refused.headers["Retry-After"]

@@ -8,6 +8,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import postgreskit
 import pytest
 import servers
 from celerykit import Kit
@@ -25,9 +26,8 @@ def redis_server() -> Iterator[servers.Server]:
 
 
 @pytest.fixture(scope="session")
-def postgres_server() -> Iterator[servers.Server]:
-    with servers.postgres() as server:
-        yield server
+def postgres_server() -> servers.Server:
+    return postgreskit.server()
 
 
 @pytest.fixture(scope="session")

@@ -13,6 +13,7 @@ from itertools import chain, count
 from pathlib import Path
 
 import apsw
+import postgreskit
 import pytest
 import redis
 import servers
@@ -24,6 +25,9 @@ from fairlead.core.classic import ClassicPolicy, Counter
 from fairlead.errors import InvalidSetting, LedgerDown
 from fairlead.ledgers import Ledger, open_ledger
 from fairlead.ledgers.ledger import MICRO
+
+OWN = {"redis": servers.redis, "postgres": postgreskit.frail_server}
+"""A server of one's own, of each kind."""
 
 _customers = (f"customer {number}" for number in count(1))
 
@@ -125,7 +129,7 @@ def test_a_closed_ledger_opens_again(ledger: Ledger) -> None:
 
 @pytest.mark.parametrize("kind", ["redis", "postgres"])
 def test_a_server_that_stops_is_said_to_be_down_and_used_when_it_is_back(kind: str) -> None:
-    with getattr(servers, kind)() as server:
+    with OWN[kind]() as server:
         ledger = open_ledger(server.url, timeout=PATIENT)
         assert ledger.check("acme", 1500) == 0
         server.stop()
@@ -139,7 +143,7 @@ def test_a_server_that_stops_is_said_to_be_down_and_used_when_it_is_back(kind: s
 
 @pytest.mark.parametrize("kind", ["redis", "postgres"])
 def test_a_server_that_freezes_is_not_waited_for(kind: str) -> None:
-    with getattr(servers, kind)() as server:
+    with OWN[kind]() as server:
         patient = open_ledger(server.url, timeout=PATIENT)
         connected = open_ledger(server.url, timeout=0.2)
         patient.check("acme", 1500)  # the table is there
@@ -170,7 +174,7 @@ def test_a_locked_sqlite_file_is_not_waited_for(tmp_path: Path) -> None:
 
 
 def test_wrong_credentials_and_a_missing_database_are_said(postgres_server: servers.Server) -> None:
-    ledger = open_ledger(postgres_server.url.replace("/postgres", "/nothing"), timeout=PATIENT)
+    ledger = open_ledger(postgres_server.url.removesuffix("fairlead") + "nothing", timeout=PATIENT)
     with pytest.raises(LedgerDown, match='"nothing" does not exist'):
         ledger.check("acme", 1500)
 

@@ -18,6 +18,7 @@ from fairlead import Fairlead
 from fairlead.core.documents import Claim, Document, EventKind
 from fairlead.core.states import State
 from fairlead.demo.samples import samples
+from fairlead.engines import local
 from fairlead.engines.local import LocalEngine, Stop
 from fairlead.engines.seat import Seat
 from fairlead.errors import FairleadError, MissingExtra, ReadOnlyData, StoreUnreachable
@@ -245,6 +246,31 @@ def test_no_worker_idles_while_a_document_waits(fairlead: Fairlead) -> None:
     assert set(looked) == {0}
 
 
+def test_a_suspect_at_the_head_does_not_look_like_an_empty_line(
+    fairlead: Fairlead, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not claimed to lie ready, nor asked for again and again; a free worker gets it."""
+    monkeypatch.setattr(local, "LOOK_AGAIN_SECONDS", 3600.0)  # else that would only be slow
+    fairlead.submit_many("acme", letters(3))
+    fairlead.store.claim_for([], ["gone"] * 3)
+    fairlead.store.rescue_from("gone")
+    engine = fairlead.engine(1)
+    engine._hand.learn(0.001)
+    engine._look_seconds = fairlead.store.watch(engine._wake)
+    engine._fill_seats()
+    engine._keep_leases()
+    commits = []
+    for _ in range(3):
+        engine._claim()  # its worker has not been heard of yet
+        commits.append(fairlead.store.commits())
+    assert commits[0] == commits[1] == commits[2]
+    assert fairlead.totals().waiting == 3
+    engine.work(3600.0)  # until nothing is left
+    engine.close()
+    found = fairlead.documents()
+    assert {(each.state, each.attempts) for each in found} == {(State.DONE, 1)}
+
+
 def test_what_was_claimed_beforehand_does_not_wait_behind_a_long_document(tmp_path: Path) -> None:
     with Fairlead(tmp_path, settings={"time_limit": 30}) as fairlead:
         content, name = long_document()
@@ -425,8 +451,8 @@ def test_a_claim_whose_answer_was_interrupted_is_given_back(fairlead: Fairlead) 
     documents = fairlead.submit_many("acme", letters(3))
     claim_for = fairlead.store.claim_for
 
-    def claim_and_be_interrupted(workers: Sequence[str]) -> list[Claim]:
-        assert claim_for(workers)
+    def claim_and_be_interrupted(workers: Sequence[str], ahead: Sequence[str] = ()) -> list[Claim]:
+        assert claim_for(workers, ahead)
         raise KeyboardInterrupt
 
     fairlead.store.claim_for = claim_and_be_interrupted  # type: ignore[method-assign]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import signal
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -65,7 +64,7 @@ class Faults:
         self._broker.start()
 
     def kill_the_database(self) -> None:
-        self._database.stop(signal.SIGKILL)
+        self._database.kill()
         self._database.start()
 
 
@@ -80,10 +79,10 @@ def test_nothing_is_lost_on_many_machines(tmp_path: Path, broker: servers.Server
     with TemporaryDirectory(prefix="fairlead-postgres-") as folder:
         database = postgreskit.Server(Path(folder), durable=True)
         try:
-            with fleet(tmp_path, database.url(), broker.url) as machines:
+            with fleet(tmp_path, database.url, broker.url) as machines:
                 _run(machines, broker, database)
         finally:
-            database.stop(signal.SIGKILL)
+            database.kill()
 
 
 def _run(machines: Fleet, broker: servers.Server, database: postgreskit.Server) -> None:

@@ -81,8 +81,6 @@ def hear_of_documents(server: subprocess.Popen[str], number: int) -> None:
 def test_nothing_accepted_is_lost_when_everybody_dies(tmp_path: Path) -> None:
     chance = random.Random(1)
     acknowledged: list[str] = []
-    # A document that is at hand at three kills in a row would rightly end as worker-lost.
-    (tmp_path / "fairlead.toml").write_text("max_attempts = 1000\n")
     for number in range(ROUNDS):
         submitters = [start_submitter(tmp_path, name) for name in ("acme", "globex", "initech")]
         for each in submitters:

@@ -9,7 +9,6 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -17,6 +16,7 @@ from hashlib import sha256
 from pathlib import Path
 
 import psycopg
+import servers
 from needs import need
 from ports import free_port
 from psycopg.errors import UniqueViolation
@@ -42,67 +42,39 @@ def need_postgres() -> None:
     need(find_binaries() is not None, "the package postgresql")
 
 
-class Server:
+class Server(servers.Server):
     """A server of one's own, on a free port of the loopback, with its data in a folder of its own.
 
-    It forgets nothing when it is killed, but is not asked to survive a power cut.
+    It forgets nothing when it is killed, but is not asked to survive a power cut. It runs from now
+    on.
     """
 
     def __init__(self, folder: Path, *, durable: bool = False) -> None:
         binaries = find_binaries()
         assert binaries is not None
-        self._binaries = binaries
-        self.folder = folder
         self.port = free_port()
-        self._durable = durable
-        self._process: subprocess.Popen[bytes] | None = None
         _give_to_the_server(folder)
-        password = folder / "password"
-        password.write_text(PASSWORD)
-        _give_to_the_server(password)
-        self._run(
-            *("initdb", "--username=postgres", f"--pwfile={password}", "--auth=scram-sha-256"),
-            *("--encoding=UTF8", "--locale=C.UTF-8", "--no-sync", "-D", str(folder / "data")),
+        _init(binaries, folder)
+        fast = [] if durable else ["fsync=off", "full_page_writes=off"]
+        options = [
+            f"port={self.port}",
+            "listen_addresses=127.0.0.1",
+            f"unix_socket_directories={folder}",
+            "max_connections=200",
+            *fast,
+        ]
+        program = [str(binaries / "postgres"), "-D", str(folder / "data")]
+        super().__init__(
+            [*program, *(word for each in options for word in ("-c", each))],
+            "database system is ready to accept connections",
+            url=self.url_of(),
+            user=_server_user(),
+            end=signal.SIGINT,  # "fast": waits for nobody to go
         )
         self.start()
         with self.as_superuser() as connection:
             connection.execute(f"CREATE ROLE {USER} LOGIN PASSWORD '{PASSWORD}'")
             connection.execute(f"CREATE DATABASE {USER} OWNER {USER}")
-
-    def start(self) -> None:
-        """Start it, and wait until it answers."""
-        fast = [] if self._durable else ["fsync=off", "full_page_writes=off"]
-        options = [
-            f"port={self.port}",
-            "listen_addresses=127.0.0.1",
-            f"unix_socket_directories={self.folder}",
-            "max_connections=200",
-            *fast,
-        ]
-        program = [str(self._binaries / "postgres"), "-D", str(self.folder / "data")]
-        words = [*_as_the_server(), *program, *(w for each in options for w in ("-c", each))]
-        end = time.monotonic() + 60
-        while not self._is_started(words):  # what is left of one that was killed is in its way
-            assert time.monotonic() < end, (self.folder / "log").read_text()
-            time.sleep(0.1)
-
-    def _is_started(self, words: list[str]) -> bool:
-        """Start it; False: it ended again."""
-        with (self.folder / "log").open("ab") as log:
-            self._process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=log)
-        while self._process.poll() is None:
-            with suppress(psycopg.OperationalError):
-                self.as_superuser().close()
-                return True
-            time.sleep(0.02)
-        return False
-
-    def stop(self, how: signal.Signals = signal.SIGINT) -> None:
-        """End it: SIGINT in order, SIGQUIT or SIGKILL without."""
-        if self._process is not None:
-            self._process.send_signal(how)
-            self._process.wait()
-            self._process = None
 
     def as_superuser(self) -> psycopg.Connection:
         """A connection that may do anything."""
@@ -116,35 +88,44 @@ class Server:
             connect_timeout=5,
         )
 
-    def url(self, schema: str | None = None, password: str = PASSWORD) -> str:
+    def url_of(self, schema: str | None = None, password: str = PASSWORD) -> str:
         """Where a store may be; of a schema, which is made where it is not."""
         if schema:
-            with psycopg.connect(self.url(), autocommit=True) as connection:
+            with psycopg.connect(self.url, autocommit=True) as connection:
                 connection.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
         secret = password.replace(" ", "%20").replace("/", "%2F").replace("&", "%26")
         options = f"?options=-csearch_path%3D{schema}" if schema else ""
         return f"postgresql://{USER}:{secret}@127.0.0.1:{self.port}/{USER}{options}"
 
-    def _run(self, program: str, *arguments: str) -> None:
-        command = [*_as_the_server(), str(self._binaries / program), *arguments]
-        subprocess.run(command, check=True, capture_output=True)
+
+def _init(binaries: Path, folder: Path) -> None:
+    password = folder / "password"
+    password.write_text(PASSWORD)
+    _give_to_the_server(password)
+    command = [
+        *(str(binaries / "initdb"), "--username=postgres", f"--pwfile={password}"),
+        *("--auth=scram-sha-256", "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync"),
+        *("-D", str(folder / "data")),
+    ]
+    user = _server_user()
+    extra: list[str] | None = None if user is None else []
+    subprocess.run(
+        command, check=True, capture_output=True, user=user, extra_groups=extra, cwd=folder
+    )
 
 
-def _as_the_server() -> list[str]:
-    """PostgreSQL does not run as root."""
+def _server_user() -> str | None:
+    """PostgreSQL does not run as root. None: as who runs the tests."""
     if os.getuid():
-        return []
-    return ["setpriv", f"--reuid={_server_user()}", "--clear-groups"]
-
-
-def _server_user() -> str:
+        return None
     names = {each.pw_name for each in pwd.getpwall()}
     return "postgres" if "postgres" in names else "nobody"
 
 
 def _give_to_the_server(path: Path) -> None:
-    if not os.getuid():
-        shutil.chown(path, _server_user())
+    user = _server_user()
+    if user is not None:
+        shutil.chown(path, user)
     path.chmod(0o700)
 
 
@@ -154,16 +135,16 @@ def server() -> Server:
     need_postgres()
     folder = Path(tempfile.mkdtemp(prefix="fairlead-postgres-"))
     found = Server(folder)
-    os.environ[ADDRESS] = found.url()
+    os.environ[ADDRESS] = found.url
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    atexit.register(found.stop, signal.SIGQUIT)
+    atexit.register(found.kill)
     return found
 
 
 def url_for(folder: Path) -> str:
     """The URL of the schema that belongs to a folder, in any process of this run."""
     schema = _schema(folder)
-    base = os.environ.get(ADDRESS) or server().url()
+    base = os.environ.get(ADDRESS) or server().url
     with psycopg.connect(base, autocommit=True) as connection, suppress(UniqueViolation):
         connection.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
     return f"{base}?options=-csearch_path%3D{schema}"
@@ -217,5 +198,5 @@ def frail_server() -> Iterator[Server]:
     try:
         yield server
     finally:
-        server.stop(signal.SIGQUIT)
+        server.stop()
         shutil.rmtree(folder, ignore_errors=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import select
 import shutil
 import signal
 import subprocess
@@ -23,7 +24,6 @@ SLOWEST_START = 120.0
 DIES_WITH_US = ["setpriv", "--pdeathsig", "TERM"]
 """Before a command: it ends with the test run, however that ends."""
 
-_INITDB = ["-U", "tester", "-A", "trust", "-N", "--locale=C", "-E", "UTF8"]
 _RABBITMQ = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")  # the one beside it insists on its user
 
 
@@ -85,9 +85,19 @@ class Server:
         self._process = None
 
     def kill(self) -> None:
-        """End it and all its children at once, as a power cut would."""
+        """End it and all its children at once, as a power cut would; none is left then."""
+        if self._process is None:
+            return
+        self.freeze()  # it has no further children from here on
+        ends = []
+        for each in descendants(self._process.pid):
+            with suppress(ProcessLookupError):
+                ends.append(os.pidfd_open(each))
         self._signal(signal.SIGKILL)
         self.stop()
+        for end in ends:
+            select.select([end], [], [])  # readable when the child is gone
+            os.close(end)
 
     def freeze(self) -> None:
         """Let it keep its connections and answer nothing."""
@@ -177,37 +187,6 @@ def redis() -> Iterator[Server]:
 
 
 @contextmanager
-def postgres() -> Iterator[Server]:
-    """A PostgreSQL with one database, in which everybody on this machine may do everything."""
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
-    need(bool(found), "PostgreSQL (Debian: postgresql)")
-    binaries = found[-1].parent
-    user = "postgres" if os.geteuid() == 0 else None  # it refuses to be run by root
-    (port,) = free_ports(1)
-    with folder(user) as place:
-        data = place / "data"
-        subprocess.run(
-            [str(binaries / "initdb"), "-D", str(data), *_INITDB],
-            check=True,
-            capture_output=True,
-            user=user,
-            cwd=place,
-        )
-        command = [str(binaries / "postgres"), "-D", str(data), "-p", str(port), "-k", str(place)]
-        command += ["-h", "127.0.0.1", "-c", "fsync=off"]
-        url = f"postgresql://tester@127.0.0.1:{port}/postgres"
-        server = Server(
-            command,
-            "ready to accept connections",
-            url=url,
-            user=user,
-            end=signal.SIGINT,  # "fast": waits for nobody to go
-        )
-        with running(server):
-            yield server
-
-
-@contextmanager
 def rabbitmq() -> Iterator[Server]:
     """A RabbitMQ with a register of nodes (epmd) of its own, all on loopback."""
     need(_RABBITMQ.exists() and shutil.which("epmd") is not None, "RabbitMQ (rabbitmq-server)")
@@ -255,12 +234,10 @@ def running(server: Server) -> Iterator[Server]:
 
 
 @contextmanager
-def folder(user: str | None = None) -> Iterator[Path]:
+def folder() -> Iterator[Path]:
     """A folder of a server's own, in memory where there is one."""
     memory = Path("/dev/shm")
     place = Path(tempfile.mkdtemp(prefix="fairlead-", dir=memory if memory.is_dir() else None))
-    if user is not None:
-        shutil.chown(place, user)
     try:
         yield place
     finally:

@@ -86,10 +86,19 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(worker=workers)
     def claim(self, worker: str) -> None:
-        claim = self.store.claim(worker)
-        assert (claim and (claim.id, claim.fence)) == self.model.claim(worker, self.now)
-        if claim is not None:
-            self.claims.append(claim)
+        self.claim_ahead(worker, 1, 0)
+
+    @rule(worker=workers, free=st.integers(0, 2), ahead=st.integers(1, 4))
+    def claim_ahead(self, worker: str, free: int, ahead: int) -> None:
+        claims = self.store.claim_for([worker] * free, [worker] * ahead)
+        expected = []
+        for ready in [False] * free + [True] * ahead:
+            claim = self.model.claim(worker, self.now, ready=ready)
+            if claim is None:
+                break
+            expected.append(claim)
+        assert [(each.id, each.fence, each.suspect) for each in claims] == expected
+        self.claims += claims
 
     @rule(times=st.integers(1, 4))
     def work_off_some(self, times: int) -> None:

@@ -27,6 +27,8 @@ class ModelDocument:
     state: str = "waiting"
     attempts: int = 0
     fence: int = 0
+    ready: bool = False
+    lost_before: bool = False
     worker: str | None = None
     lease_until: float = 0.0
     retry_at: float | None = None
@@ -35,6 +37,11 @@ class ModelDocument:
     @property
     def is_queued(self) -> bool:
         return self.state == "waiting" and self.retry_at is None
+
+    @property
+    def is_suspect(self) -> bool:
+        """Whether it was tried before, or may have been."""
+        return self.attempts > 0 or self.lost_before
 
     @property
     def turn(self) -> tuple[bool, int, int]:
@@ -118,19 +125,29 @@ class Model:
         self.documents.append(document)
         customer.documents.append(document)
 
-    def claim(self, worker: str, now: float) -> tuple[str, int] | None:
-        """The id and the fence of the document that goes next."""
+    def claim(
+        self, worker: str, now: float, *, ready: bool = False
+    ) -> tuple[str, int, bool] | None:
+        """The document that goes next: its id, its fence, and whether it is a suspect.
+
+        None: there is none, or it is a suspect and would lie ready.
+        """
         self.bring_back(now)
         running = [each for each in self.customers.values() if each.may_run]
         if not running:
             return None
+        credit = self.credit
         chosen = self.by_lane(running, now) or self.by_line(running)
-        chosen.state, chosen.worker = "processing", worker
+        is_suspect = chosen.is_suspect
+        if ready and is_suspect:
+            self.credit = credit
+            return None
+        chosen.state, chosen.worker, chosen.ready = "processing", worker, ready
         chosen.attempts += 1
         chosen.fence += 1
         chosen.lease_until = now + self.rules.lease
         chosen.customer.last_started_at = now
-        return chosen.id, chosen.fence
+        return chosen.id, chosen.fence, is_suspect
 
     def bring_back(self, now: float) -> None:
         for each in self.documents:
@@ -141,8 +158,10 @@ class Model:
 
     def lose(self, document: ModelDocument) -> None:
         """Its worker is gone."""
-        document.state = "waiting"
-        if document.attempts >= self.rules.retry.max_attempts:
+        document.state, document.lost_before = "waiting", True
+        if document.ready:
+            document.attempts -= 1
+        elif document.attempts >= self.rules.retry.max_attempts:
             document.state, document.error = "failed", "worker-lost"
 
     def by_lane(self, running: list[ModelCustomer], now: float) -> ModelDocument | None:
@@ -230,6 +249,7 @@ class Model:
         if document.state == "done" or (cap is not None and document.customer.pending >= cap):
             return False
         document.state, document.attempts, document.error = "waiting", 0, None
+        document.lost_before = False
         return True
 
     def document(self, id_: str) -> ModelDocument:

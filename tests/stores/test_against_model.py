@@ -69,6 +69,14 @@ WRONG = {
     "a release costs an attempt": changed_sql(
         "requeue_document", "attempts = attempts - ?2", "attempts = attempts - 0 * ?2"
     ),
+    "what lay ready costs an attempt": changed_sql(
+        "claim_document", "ready = ?4", "ready = ?4 AND FALSE"
+    ),
+    "suspects lie ready": changed_sql("claim_document", "(attempts = 0 AND NOT suspect)", "TRUE"),
+    "nobody is a suspect by a rescue": changed_sql(
+        "suspect_document", "suspect = TRUE", "suspect = FALSE"
+    ),
+    "once a suspect, always a suspect": changed_sql("again_document", "suspect = FALSE, ", ""),
     "urgent documents wait": changed_sql("first_in_line", "ahead IS NOT NULL", "ahead = 1"),
     "a jumper leaves its place to nobody": changed_sql(
         "give_slot", "slot_rank = ?, slot_seq = ?", "slot_rank = ? + 0 * slot_rank, ahead = ?"

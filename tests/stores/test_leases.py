@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from storekit import (
     CRASHED,
     DAMAGED,
@@ -9,12 +10,15 @@ from storekit import (
     LEASE,
     Clock,
     RulesInForce,
+    ids,
     must_claim,
     submit,
     submit_one,
+    work_off,
 )
 
 from fairlead.core.documents import EventKind, Saved, ShortTexts
+from fairlead.core.lane import OverdueLane
 from fairlead.core.retry import RetryRule
 from fairlead.core.states import State
 from fairlead.ports import Store
@@ -188,3 +192,104 @@ def test_a_rescue_counts_the_attempts_too(store: Store, rules: RulesInForce) -> 
     assert store.document(document.id).state is State.FAILED
     kinds = [event.kind for event in store.events() if event.document == document.id]
     assert kinds[-3:] == [EventKind.RESCUED, EventKind.CLAIMED, EventKind.FAILED]
+
+
+def lose(store: Store, clock: Clock, worker: str, *, by_lease: bool) -> None:
+    """The worker is gone, and somebody notices."""
+    if by_lease:
+        clock.advance(LEASE + 1)
+        store.claim_for([])
+    else:
+        store.rescue_from(worker)
+
+
+by_lease = pytest.mark.parametrize("by_lease", [False, True])
+
+
+@by_lease
+def test_what_lay_ready_loses_no_attempt_with_its_worker(
+    store: Store, clock: Clock, rules: RulesInForce, *, by_lease: bool
+) -> None:
+    """Even where there is only one: nobody has begun it."""
+    rules.change(retry=RetryRule(max_attempts=1))
+    begun, *ready = submit(store, "acme", 4)
+    assert len(store.claim_for(["gone"], ["gone"] * 3)) == 4
+    assert [store.document(each.id).attempts for each in ready] == [1, 1, 1]
+    lose(store, clock, "gone", by_lease=by_lease)
+    assert store.document(begun.id).error == "worker-lost"
+    found = [store.document(each.id) for each in ready]
+    assert [(each.state, each.attempts) for each in found] == [(State.WAITING, 0)] * 3
+    told = [event.data for event in store.events() if event.kind is EventKind.RESCUED]
+    assert told == [{"worker": "gone", "ready": True}] * 3
+    assert [claim.attempts for claim in work_off(store)] == [1, 1, 1]
+
+
+@by_lease
+def test_what_lay_ready_and_was_lost_is_begun_at_once_from_then_on(
+    store: Store, clock: Clock, *, by_lease: bool
+) -> None:
+    """It may be what killed the worker. Nobody overtakes it: what lies ready ends before it."""
+    suspects, fresh = submit(store, "acme", 2), submit(store, "acme", 3)
+    store.claim_for([], ["gone"] * 2)
+    lose(store, clock, "gone", by_lease=by_lease)
+    assert store.claim_for([], ["worker"] * 5) == []
+    claims = store.claim_for(["one"], ["one"] * 4) + store.claim_for(["two"], ["two"] * 4)
+    assert ids(claims) == ids([*suspects, *fresh])
+    assert [claim.suspect for claim in claims] == [True, True, False, False, False]
+    assert [claim.attempts for claim in claims] == [1] * 5
+
+
+@by_lease
+def test_a_document_that_kills_its_workers_is_claimed_once_more_than_it_has_attempts(
+    store: Store, clock: Clock, rules: RulesInForce, *, by_lease: bool
+) -> None:
+    rules.change(retry=RetryRule(max_attempts=3))
+    document = submit_one(store, "acme")
+    fences = []
+    while claims := store.claim_for([], ["gone"]) or store.claim_for(["gone"]):
+        fences += [claim.fence for claim in claims]
+        lose(store, clock, "gone", by_lease=by_lease)
+        assert len(fences) <= 4, "the document went on killing its workers"
+    ended = store.document(document.id)
+    assert (ended.state, ended.error, ended.attempts) == (State.FAILED, "worker-lost", 3)
+    assert fences == [1, 2, 3, 4]
+
+
+def test_what_broke_does_not_lie_ready(store: Store, clock: Clock) -> None:
+    submit(store, "acme")
+    store.finish(must_claim(store), CRASHED)
+    clock.advance(60)
+    assert store.claim_for([], ["worker"]) == []
+    assert must_claim(store).suspect
+
+
+def test_what_lay_ready_and_was_given_back_is_no_suspect(store: Store) -> None:
+    submit(store, "acme", 2)
+    for _ in range(3):
+        claims = store.claim_for([], ["worker"] * 2)
+        assert [(claim.attempts, claim.suspect) for claim in claims] == [(1, False)] * 2
+        store.release(claims)
+
+
+def test_a_document_that_is_queued_again_is_no_suspect(store: Store) -> None:
+    document = submit_one(store, "acme")
+    store.claim_for([], ["gone"])
+    store.rescue_from("gone")
+    store.cancel(document.id)
+    store.again(document.id)
+    [claim] = store.claim_for([], ["worker"])
+    assert (claim.attempts, claim.suspect) == (1, False)
+
+
+def test_the_lane_lets_no_suspect_lie_ready(
+    store: Store, clock: Clock, rules: RulesInForce
+) -> None:
+    rules.change(lane=OverdueLane(after=5.0, share=2))
+    submit(store, "acme", 30)
+    submit(store, "globex", 1)
+    store.claim_for([], ["gone"] * 31)
+    store.rescue_from("gone")
+    submit(store, "initech", 1)
+    clock.advance(10)
+    assert store.claim_for([], ["worker"] * 5) == []
+    assert len(work_off(store)) == 32

@@ -52,7 +52,9 @@ def test_a_folder_of_the_first_version_goes_on_under_both_policies(
     rules = RulesInForce()
     store = sqlite_store(tmp_path, rules, Clock())
     assert store.problems() == []
-    assert [each.count for each in store.documents()] == [-1, 0]
+    assert not any(claim.suspect for claim in store.claim_for([], ["worker"] * 2))
+    assert store.rescue_from("worker") == 2
+    assert [(each.count, each.attempts) for each in store.documents()] == [(-1, 0), (0, 0)]
     assert [each.count for each in submit(store, "acme")] == [-2]
     rules.change(policy="fair")
     submit(store, "globex")

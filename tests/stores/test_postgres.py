@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from queue import Queue
 from typing import Any
@@ -255,14 +254,14 @@ def test_an_address_that_nobody_answers_is_said_so() -> None:
 
 
 def test_a_wrong_password_is_said_so_and_not_told() -> None:
-    url = postgreskit.server().url(password="hunter2")
+    url = postgreskit.server().url_of(password="hunter2")
     with pytest.raises(StoreRefused, match="password authentication failed") as caught:
         PostgresStore(url, rules=RulesInForce(), patient=True)
     assert "hunter2" not in str(caught.value)
 
 
 def test_a_database_that_is_not_there_is_said_so() -> None:
-    url = postgreskit.server().url().removesuffix("fairlead") + "nowhere"
+    url = postgreskit.server().url.removesuffix("fairlead") + "nowhere"
     with pytest.raises(StoreRefused, match="does not exist"):
         PostgresStore(url, rules=RulesInForce())
 
@@ -280,15 +279,17 @@ def frail() -> Iterator[Server]:
         yield server
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
-def test_it_goes_on_by_itself_when_the_server_is_back(frail: Server, how: signal.Signals) -> None:
-    store = PostgresStore(frail.url(), rules=RulesInForce())
+@pytest.mark.parametrize("end", [Server.stop, Server.kill])
+def test_it_goes_on_by_itself_when_the_server_is_back(
+    frail: Server, end: Callable[[Server], None]
+) -> None:
+    store = PostgresStore(frail.url, rules=RulesInForce())
     rung: Queue[bool] = Queue()
     store.watch(lambda: rung.put(True))
     kept = submit_one(store, "acme")
     store.totals()
     claim = must_claim(store)
-    frail.stop(how)
+    end(frail)
     with pytest.raises(StoreUnreachable):
         submit_one(store, "acme")
     with pytest.raises(StoreUnreachable):
@@ -316,7 +317,7 @@ def test_a_store_is_waited_for(frail: Server, monkeypatch: pytest.MonkeyPatch) -
             frail.start()
 
     monkeypatch.setattr("fairlead.stores.postgres.database.time.sleep", start_in_the_pause)
-    store = PostgresStore(frail.url(), rules=RulesInForce(), patient=True)
+    store = PostgresStore(frail.url, rules=RulesInForce(), patient=True)
     assert pauses == [0.5, 1.0, 2.0]
     store.totals()
     store.close()

@@ -114,6 +114,24 @@ def test_what_cannot_be_saved_is_handed_back_with_the_error(fairlead: Fairlead) 
     assert fairlead.totals().processing == 2
 
 
+def test_nothing_is_begun_before_the_result_of_a_suspect_is_saved(fairlead: Fairlead) -> None:
+    saved = Event()
+    texts = SlowDisk(fairlead.folder.texts)
+    finisher = Finisher(fairlead.store, fairlead._files, texts, saved.set)
+    finisher.hurry(hurried=False)
+    [claim] = claims(fairlead, 1)
+    assert not finisher.is_behind()
+    finisher.add(Settled(claim._replace(suspect=True), Extraction("text", LONG, {}), 0.1))
+    assert finisher.is_behind()
+    texts.was_asked.wait()
+    assert finisher.is_behind()
+    texts.may_go.set()
+    saved.wait()
+    assert not finisher.is_behind()
+    finisher.close()
+    assert fairlead.document(claim.id).state is State.DONE
+
+
 def test_leases_of_results_on_the_way_are_still_to_be_renewed(
     fairlead: Fairlead, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -188,6 +188,7 @@ class Claim(NamedTuple):
 
     The fence is the number of the attempt: finishing with an old one changes nothing.
     `broke_before`: an earlier attempt broke, other than by the end of its whole worker.
+    `suspect`: an earlier attempt broke, or was lost with its worker; it is to be read alone.
     `content`: the document itself, where the store keeps it; else it is a file.
     """
 
@@ -205,6 +206,7 @@ class Claim(NamedTuple):
     depth: int = 0
     password: str | None = None
     broke_before: bool = False
+    suspect: bool = False
     content: bytes | None = None
 
 

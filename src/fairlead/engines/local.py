@@ -99,7 +99,8 @@ class LocalEngine:
         self._outage = Outage()
         self._look_seconds = 0.0
         self._stop = Stop.NO
-        self._ran_dry = False
+        self._ran_dry = False  # nothing was left for a free worker
+        self._fell_short = False  # or to lie ready; the next one may be a suspect
         self._version = -1
         self._is_time_to_look = Every()
         self._is_time_to_watch = Every()
@@ -203,12 +204,13 @@ class LocalEngine:
         free = sum(seat.is_free for seat in self._seats)
         wanted = self._hand.wanted(free, busy)
         # If anything may have changed since nothing was left.
-        if wanted and self._may_find_work():
+        if wanted and self._may_find_work(free):
             self._renew_limits()
-            names = islice(cycle([seat.name for seat in self._seats]), wanted)
-            claims = self._store.claim_for(list(names))
+            free = sum(seat.is_free for seat in self._seats)  # those begin at once
+            names = list(islice(cycle([seat.name for seat in self._seats]), wanted))
+            claims = self._store.claim_for(names[:free], names[free:])
             self._hand.claims.extend(claims)
-            self._ran_dry = len(claims) < wanted
+            self._ran_dry, self._fell_short = len(claims) < free, len(claims) < wanted
             self._deal()
 
     def _deal(self) -> None:
@@ -251,11 +253,13 @@ class LocalEngine:
         """Whether a worker is free, and nothing was left for it."""
         return self._ran_dry and any(seat.is_free for seat in self._seats)
 
-    def _may_find_work(self) -> bool:
+    def _may_find_work(self, free: int) -> bool:
         """After a claim in vain: only when something was committed since, or time has passed."""
         if self._is_time_to_look(LOOK_AGAIN_SECONDS):
             rescue_from_the_dead(self._store)
             return True
+        if self._fell_short and not free:  # a suspect waits for a free worker
+            return False
         if not self._ran_dry:
             return True
         before, self._version = self._version, self._store.version()

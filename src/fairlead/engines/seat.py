@@ -31,8 +31,7 @@ class Seat:
     More documents may lie ready behind that one. They are of the same customer: whatever a hostile
     document does to the child, it finds nothing there that is not its own sender's.
 
-    An attempt after the first is a suspect's: it is read alone, in a child that has read nothing
-    before it and reads nothing after it.
+    A suspect is read alone, in a child that has read nothing before it and reads nothing after it.
     """
 
     def __init__(self, limits: Limits, desks: Path, nursery: Nursery) -> None:
@@ -84,7 +83,7 @@ class Seat:
 
     def is_fit_for(self, claim: Claim) -> bool:
         """Whether its child may read this one; else it is to be replaced before."""
-        return claim.attempts == 1 or self._sandbox.jobs_done == 0
+        return not claim.suspect or self._sandbox.jobs_done == 0
 
     def has_room_for(self, claim: Claim, depth: int) -> bool:
         """Whether it may lie ready behind what is being read, together with so many at most."""
@@ -96,7 +95,7 @@ class Seat:
             and self.behind < min(depth, MOST_JOBS - 1)
             and self._sandbox.jobs_sent < RECYCLE_AFTER
             and claim.customer == last.customer
-            and claim.attempts == last.attempts == 1
+            and not (claim.suspect or last.suspect)
             and claim.password is None  # it may be long, and a job must fit into the pipe
         )
 
@@ -107,7 +106,7 @@ class Seat:
             ChildDied: there is nobody to do it.
         """
         self.claims.append(claim)  # first: whatever interrupts this, it is at hand to give back
-        self._had_suspect |= claim.attempts > 1
+        self._had_suspect |= claim.suspect
         if not self.behind:
             self._set_clock()
         if self._sandbox.ready:

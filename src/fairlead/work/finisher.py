@@ -4,7 +4,7 @@ A worker takes its next document while the result of the last one is being made 
 gather for a moment and go together: one fsync of the folder, one commit. Short texts and parts go
 into that commit themselves; only long ones become files. While that commit waits for the disk
 nobody can claim, so there should be few of them; but as soon as a worker has nothing to do,
-results are saved at once, as one of them may be what it waits for.
+results are saved at once, as one of them may be what it waits for. So are those of suspects.
 """
 
 from __future__ import annotations
@@ -85,6 +85,7 @@ class Finisher:
         self._characters = 0
         self._is_closing = False
         self._is_hurried = True
+        self._suspects = 0  # results of theirs that are not saved yet
         self._changed = Condition()
         self._thread = Thread(target=self._work, name="fairlead-finisher", daemon=True)
         self._thread.start()
@@ -94,6 +95,7 @@ class Finisher:
         with self._changed:
             self._queue.append(settled)
             self._characters += _length(settled.result)
+            self._suspects += settled.claim.suspect
             if len(self._queue) == 1 or self._is_time_to_save():  # else it need not wake up
                 self._changed.notify_all()
 
@@ -110,9 +112,12 @@ class Finisher:
             return [each.claim for each in self._queue] + self._held
 
     def is_behind(self) -> bool:
-        """Whether so much text waits to be saved that no more should be made."""
+        """Whether so much text waits to be saved that no more should be made.
+
+        Or a suspect's result: it would suffer once more if the next document kills the engine.
+        """
         with self._changed:
-            return self._characters > MOST_CHARACTERS
+            return self._suspects > 0 or self._characters > MOST_CHARACTERS
 
     def close(self) -> None:
         """Save what was taken over, then end; after an error, `held` still has the rest."""
@@ -130,6 +135,7 @@ class Finisher:
                 return
             else:
                 with self._changed:
+                    self._suspects -= sum(claim.suspect for claim in self._held)
                     self._held = []
             finally:
                 self._on_saved()
@@ -145,7 +151,8 @@ class Finisher:
             return group
 
     def _is_time_to_save(self) -> bool:
-        return self._is_hurried or self._is_closing or len(self._queue) >= MOST_TOGETHER
+        is_urgent = self._is_hurried or self._suspects > 0 or self._is_closing
+        return is_urgent or len(self._queue) >= MOST_TOGETHER
 
     def _save_patiently(self, group: Sequence[Settled]) -> None:
         """Save, and where the store cannot be reached, again; until closed."""

@@ -58,19 +58,22 @@ def may_find(connection: Connection, now: float) -> bool:
     return bool(connection.execute(sql("may_find"), (now,)).get)
 
 
-def claim_all(moment: Moment, workers: Iterable[str]) -> list[Claim]:
-    """The next document for each of the free workers, while there are any."""
+def claim_all(moment: Moment, workers: Iterable[str], ahead: Iterable[str] = ()) -> list[Claim]:
+    """The next document for each of the free workers, while there are any.
+
+    Then some to lie ready, for the workers `ahead`, up to the first suspect.
+    """
     queue_due_retries(moment)
     rescue(moment, moment.connection.execute(sql("expired_leases"), (moment.now,)).fetchall())
     _watch_the_bound(moment)
     found: list[Claim] = []
     starts: Counter[int] = Counter()
     lane_work = all_work = 0.0
-    for worker in workers:
+    for worker, ready in [(each, False) for each in workers] + [(each, True) for each in ahead]:
         turn = _choose(moment)
-        if turn is None:
+        if turn is None or (claimed := _claim(moment, turn, worker, ready=ready)) is None:
             break
-        claim, cost = _claim(moment, turn, worker)
+        claim, cost = claimed
         found.append(claim)
         starts[turn.customer] += 1
         all_work += cost
@@ -83,14 +86,15 @@ def claim_all(moment: Moment, workers: Iterable[str]) -> list[Claim]:
     return found
 
 
-def _claim(moment: Moment, turn: _Turn, worker: str) -> tuple[Claim, float]:
-    """The document whose turn it is, and what it costs."""
-    lease = (worker, moment.now + moment.rules.lease, moment.now, turn.document)
+def _claim(moment: Moment, turn: _Turn, worker: str, *, ready: bool) -> tuple[Claim, float] | None:
+    """The document whose turn it is, and what it costs; None: a suspect does not lie ready."""
+    lease = (worker, moment.now + moment.rules.lease, moment.now, ready, turn.document)
     row: rows.Row | None = moment.connection.execute(sql("claim_document"), lease).fetchone()
-    assert row is not None  # noqa: S101 (chosen in this transaction)
-    *fields, broke_before, content, estimate = row
+    if row is None:
+        return None
+    *fields, broke_before, suspect, content, estimate = row
     # The columns come in the order of its fields.
-    found = Claim._make((*fields, bool(broke_before), content))
+    found = Claim._make((*fields, bool(broke_before), bool(suspect), content))
     cost = estimate if moment.is_fair else 1.0
     _take_turn(moment, turn, cost)
     line.place(moment, turn.customer, waiting=-1, processing=1, started_at=moment.now)
@@ -164,17 +168,23 @@ def renew(moment: Moment, held: Iterable[Claim]) -> list[Claim]:
 
 
 def rescue(moment: Moment, lost: Iterable[rows.Row]) -> int:
-    """Put documents whose worker is gone back into the queue; fail those that had every try."""
+    """Put documents whose worker is gone back into the queue; fail those that had every try.
+
+    An attempt at one that lay ready does not count. As a suspect it lies ready no more: so this
+    happens to a document once.
+    """
     number = 0
     sums = Sums(moment)
-    for document, customer, attempts, worker in lost:
+    for document, customer, attempts, ready, worker in lost:
         number += 1
-        if moment.rules.retry.delay(attempts) is None:
+        if not ready and moment.rules.retry.delay(attempts) is None:
             detail = f"its worker died {attempts} times while reading it"
             _end(moment, sums, document, customer, Failed(WORKER_LOST, detail))
         else:
-            _requeue(moment, document, customer, attempts_back=0)
-            moment.tell(EventKind.RESCUED, customer, document, worker=worker)
+            moment.connection.execute(sql("suspect_document"), (document,))
+            _requeue(moment, document, customer, attempts_back=int(ready))
+            details = {"worker": worker} | ({"ready": True} if ready else {})
+            moment.tell(EventKind.RESCUED, customer, document, **details)
     sums.write()
     return number
 

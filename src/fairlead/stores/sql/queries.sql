@@ -186,14 +186,15 @@ WHERE customer = ? AND queued = 1 ORDER BY slot_seq LIMIT 1;
 UPDATE documents SET slot_rank = ?, slot_seq = ?, ahead = coalesce(ahead, 1) WHERE seq = ?;
 
 -- name: claim_document
+-- Nothing, where it would lie ready (?4) and is a suspect.
 UPDATE documents SET
-  state = 'processing', fence = fence + 1, attempts = attempts + 1, worker = ?, lease_until = ?,
-  started_at = ?, queued = 0, ahead = NULL
-WHERE seq = ?
+  state = 'processing', fence = fence + 1, attempts = attempts + 1, worker = ?1, lease_until = ?2,
+  started_at = ?3, ready = ?4, queued = 0, ahead = NULL
+WHERE seq = ?5 AND (NOT ?4 OR (attempts = 0 AND NOT suspect))
 RETURNING
   id, fence, worker, (SELECT name FROM customers WHERE id = customer), name, size, sha256,
   priority, submitted_at, started_at, attempts, depth, password, error IS NOT NULL,
-  (SELECT content FROM short_originals WHERE document = seq), estimate;
+  attempts > 1 OR suspect, (SELECT content FROM short_originals WHERE document = seq), estimate;
 
 -- name: held_claim
 SELECT seq, customer, attempts, estimate, shape, pages, size, urgent, root, depth FROM documents
@@ -236,6 +237,9 @@ UPDATE documents SET
   ahead = CASE WHEN urgent THEN 0 WHEN slot_seq <> seq THEN 1 END
 WHERE seq = ?1;
 
+-- name: suspect_document
+UPDATE documents SET suspect = TRUE WHERE seq = ?;
+
 -- name: delay_document
 UPDATE documents SET
   state = 'waiting', started_at = NULL, worker = NULL, lease_until = NULL, retry_at = ?,
@@ -247,11 +251,11 @@ SELECT seq, customer FROM documents
 WHERE retry_at IS NOT NULL AND retry_at <= ? ORDER BY retry_at LIMIT 500;
 
 -- name: expired_leases
-SELECT seq, customer, attempts, worker FROM documents
+SELECT seq, customer, attempts, ready, worker FROM documents
 WHERE lease_until IS NOT NULL AND lease_until < ? ORDER BY lease_until LIMIT 500;
 
 -- name: leases_of_worker
-SELECT seq, customer, attempts, worker FROM documents
+SELECT seq, customer, attempts, ready, worker FROM documents
 WHERE lease_until IS NOT NULL AND worker = ?;
 
 -- name: claims_of_worker
@@ -271,7 +275,7 @@ WHERE seq = ?;
 
 -- name: again_document
 UPDATE documents SET
-  state = 'waiting', attempts = 0, started_at = NULL, finished_at = NULL, retry_at = NULL,
+  state = 'waiting', attempts = 0, suspect = FALSE, started_at = NULL, finished_at = NULL, retry_at = NULL,
   seconds = NULL, error = NULL, detail = NULL, queued = 1,
   ahead = CASE WHEN urgent THEN 0 WHEN slot_seq <> seq THEN 1 END
 WHERE seq = ?;

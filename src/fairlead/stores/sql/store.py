@@ -142,18 +142,20 @@ class SqlStore(ABC):
         """The next document for a free worker; None: nothing may run now."""
         return next(iter(self.claim_for([worker])), None)
 
-    def claim_for(self, workers: Sequence[str]) -> list[Claim]:
-        """A document for each of the free workers, while there are any.
+    def claim_for(self, workers: Sequence[str], ahead: Sequence[str] = ()) -> list[Claim]:
+        """A document for each of the free workers, then some to lie ready for those `ahead`.
 
         A claim need not survive a power cut: nobody would be left to work on it.
         """
         self._follow_the_settings()
-        return self._writer.run(lambda c: self._claims(c, workers), durable=False)
+        return self._writer.run(lambda c: self._claims(c, workers, ahead), durable=False)
 
-    def _claims(self, connection: Connection, workers: Sequence[str]) -> list[Claim]:
+    def _claims(
+        self, connection: Connection, workers: Sequence[str], ahead: Sequence[str]
+    ) -> list[Claim]:
         if not claims.may_find(connection, self._now(connection)):
             return []  # and nothing is written: who waits for a change is not woken by it
-        return self._act(connection, claims.claim_all, workers)
+        return self._act(connection, claims.claim_all, workers, ahead)
 
     def renew(self, held: Sequence[Claim]) -> list[Claim]:
         """Lengthen the leases; return the claims that are held no more."""
