@@ -275,8 +275,8 @@ WHERE seq = ?;
 
 -- name: again_document
 UPDATE documents SET
-  state = 'waiting', attempts = 0, suspect = FALSE, started_at = NULL, finished_at = NULL, retry_at = NULL,
-  seconds = NULL, error = NULL, detail = NULL, queued = 1,
+  state = 'waiting', attempts = 0, suspect = FALSE, started_at = NULL, finished_at = NULL,
+  retry_at = NULL, seconds = NULL, error = NULL, detail = NULL, queued = 1,
   ahead = CASE WHEN urgent THEN 0 WHEN slot_seq <> seq THEN 1 END
 WHERE seq = ?;
 
