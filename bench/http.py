@@ -195,10 +195,9 @@ def measured(server: Any, port: int, requests: list[bytes], clients: int, second
 
 def measure_neighbours(data: Path, seconds: float) -> None:
     """How long a modest customer waits for an answer beside one that is at its limit."""
-    data.mkdir()
-    (data / "fairlead.toml").write_text("requests_a_second = 500.0\nrequests_burst = 500\n")
     with Fairlead(data) as fairlead:
         modest, greedy = (fairlead.add_key(name)[0] for name in ("modest", "greedy"))
+        fairlead.set_customer("greedy", requests_a_second=500.0, requests_burst=500)
     server, port = start_server(data)
     ours, theirs = ([request_bytes("/v1/documents", key, b"x" * 4000)] for key in (modest, greedy))
 
