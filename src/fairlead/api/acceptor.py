@@ -22,8 +22,8 @@ class Acceptor:
     """Accepts what requests offer, one batch after another. Who sends alone waits for nobody.
 
     Whoever has just got an answer often sends the next document at once. So a batch waits for as
-    many as were answered last, as long as requests keep the event loop busy: one large batch costs
-    less than two small ones, flushes the disk once, and does not work against the loop.
+    many as were answered last, as long as they come or requests keep the event loop busy: one large
+    batch costs less than two small ones, flushes the disk once, and does not work against the loop.
     """
 
     def __init__(self, fairlead: Fairlead) -> None:
@@ -55,16 +55,17 @@ class Acceptor:
             self._wait(until=monotonic() + LONGEST_WAIT)
 
     def _wait(self, until: float) -> None:
-        loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(QUIET_SECONDS, self._look, monotonic(), until)
+        loop, before = asyncio.get_running_loop(), len(self._waiting)
+        self._timer = loop.call_later(QUIET_SECONDS, self._look, before, monotonic(), until)
 
-    def _look(self, since: float, until: float) -> None:
-        """Begin, unless the loop had so much to do that this look comes late."""
+    def _look(self, before: int, since: float, until: float) -> None:
+        """Begin, unless more came, or the loop had so much to do that this look comes late."""
         now = monotonic()
-        if since + 2 * QUIET_SECONDS < now < until:
-            self._wait(until)
-        else:
+        is_quiet = len(self._waiting) == before and now <= since + 2 * QUIET_SECONDS
+        if is_quiet or now >= until:
             self._begin()
+        else:
+            self._wait(until)
 
     def _begin(self) -> None:
         if self._timer is not None:
