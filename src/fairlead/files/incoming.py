@@ -23,10 +23,10 @@ def opened_private(path: Path) -> int:
 class LocalIncoming:
     """A file on its way in. One thread at a time may use it."""
 
-    def __init__(self, key: str, place: Path) -> None:
+    def __init__(self, key: str, folder: Path) -> None:
         self.key = key
         self.size = 0
-        self._place = place
+        self._folder = folder
         self._pieces: list[bytes] = []
         self._held = 0
         self._unsynced = 0
@@ -49,7 +49,7 @@ class LocalIncoming:
         if len(self._head) < HEAD_BYTES:
             self._head += content[: HEAD_BYTES - len(self._head)]
         self._digest.update(content)
-        with our_words(self._place.parent.parent):
+        with our_words(self._folder.parent):
             self._write(content)
 
     def short(self) -> Stored | None:
@@ -71,11 +71,16 @@ class LocalIncoming:
             os.fdatasync(self._descriptor)
             self._unsynced = 0
 
+    @property
+    def _place(self) -> Path:
+        """Where it is written, should it be."""
+        return self._folder / self.key
+
     def _opened(self) -> int:
         try:
             return opened_private(self._place)
         except FileNotFoundError:
-            for folder in (self._place.parent.parent, self._place.parent):
+            for folder in (self._folder.parent, self._folder):
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             return opened_private(self._place)
 

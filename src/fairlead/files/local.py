@@ -29,6 +29,13 @@ _WORTH_A_POOL = 6
 _WORTH_A_FLUSH = 3
 
 
+def checked(key: str) -> str:
+    """The key; refuses what is none."""
+    if not KEY.fullmatch(key):
+        raise ValueError(f"not a key: {key!r}")
+    return key
+
+
 class LocalFiles:
     """A folder of files by key. All methods may be called from any thread."""
 
@@ -52,7 +59,7 @@ class LocalFiles:
 
     def begin(self, key: str) -> LocalIncoming:
         """A new file, of which nothing has come yet."""
-        return LocalIncoming(key, self._incoming / self.path(key).name)
+        return LocalIncoming(checked(key), self._incoming)
 
     def keep_each(self, groups: Sequence[Sequence[Incoming]]) -> list[list[Stored] | Exception]:
         """Make files safe with few waits for the disk; each group is kept or refused as a whole."""
@@ -82,7 +89,7 @@ class LocalFiles:
             self._move(keys)
             self._flusher.flush(self._root, len(keys))
             return
-        self._flush_one_by_one([self._incoming / self.path(key).name for key in keys])
+        self._flush_one_by_one([self._incoming / checked(key) for key in keys])
         self._publish(keys)
 
     def _flush_one_by_one(self, paths: Sequence[Path]) -> None:
@@ -102,9 +109,8 @@ class LocalFiles:
 
     def path(self, key: str) -> Path:
         """Where the file of this key lies."""
-        if not KEY.fullmatch(key):
-            raise ValueError(f"not a key: {key!r}")
-        return Path(f"{self._root}/{key[:_FOLDER_LETTERS]}/{key}")  # quicker than with two slashes
+        folder = checked(key)[:_FOLDER_LETTERS]
+        return Path(f"{self._root}/{folder}/{key}")  # quicker than with two slashes
 
     def read(self, key: str, sha256: str) -> bytes:
         """The file's bytes, after a check of its SHA-256."""
@@ -155,7 +161,7 @@ class LocalFiles:
 
     def _write(self, key: str, content: bytes) -> None:
         # What a crash left under this key is overwritten: a key stands for one try.
-        with os.fdopen(opened_private(self._incoming / self.path(key).name), "wb") as target:
+        with os.fdopen(opened_private(self._incoming / checked(key)), "wb") as target:
             target.write(content)
 
     def _publish(self, keys: Sequence[str]) -> None:

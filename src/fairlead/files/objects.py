@@ -25,7 +25,7 @@ from obstore.store import S3Store
 
 from fairlead.errors import DamagedData, DataError, FilesUnreachable, InvalidSetting
 from fairlead.files.incoming import LocalIncoming, opened_private
-from fairlead.files.local import KEY, LocalFiles
+from fairlead.files.local import KEY, LocalFiles, checked
 from fairlead.ports import Incoming, Stored
 
 AT_ONCE = 8
@@ -70,8 +70,7 @@ class ObjectFiles:
 
     def begin(self, key: str) -> LocalIncoming:
         """A new file, of which nothing has come yet."""
-        _place(key)
-        return LocalIncoming(key, self._incoming / key)
+        return LocalIncoming(checked(key), self._incoming)
 
     def keep_each(self, groups: Sequence[Sequence[Incoming]]) -> list[list[Stored] | Exception]:
         """Send files; each group is kept or refused as a whole."""
@@ -183,9 +182,7 @@ class ObjectFiles:
 
 def _place(key: str) -> str:
     """The name of an object; keys of about the same time share its beginning."""
-    if not KEY.fullmatch(key):
-        raise ValueError(f"not a key: {key!r}")
-    return f"{key[:6]}/{key}"
+    return f"{checked(key)[:6]}/{key}"
 
 
 @contextmanager

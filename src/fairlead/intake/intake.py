@@ -205,8 +205,8 @@ def _short(files: Iterable[Incoming]) -> dict[str, Stored]:
 def _in_order(
     group: Sequence[Incoming], kept: Sequence[Stored], short: dict[str, Stored]
 ) -> list[Stored]:
-    found = {each.key: each for each in kept} | short
-    return [found[each.key] for each in group]
+    files = {each.key: each for each in kept}
+    return [short.get(each.key) or files[each.key] for each in group]
 
 
 def _keys_of_files(stored: Sequence[Stored]) -> set[str]:
