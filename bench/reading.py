@@ -29,7 +29,11 @@ BATCH = 500
 
 
 class Speed(NamedTuple):
-    """Documents per second, and processor time for each, which others' work disturbs less."""
+    """Documents per second, and processor time for each, which others' work disturbs less.
+
+    The rate decides: of Fairlead's processor time, the last children's is missing, because they
+    end with the process that forked them.
+    """
 
     rate: float
     cpu: float

@@ -23,11 +23,9 @@ from fairlead.stores.sqlite.queries import migrations
 APPLICATION_ID = 0x4661_6972  # "Fair"
 BUSY_MILLISECONDS = 30_000
 
-# Pages of 4 KiB. A longer log means fewer checkpoints, each of which waits for the disk twice.
 _PRAGMAS = """
 PRAGMA synchronous = FULL;
 PRAGMA cache_size = -65536;
-PRAGMA wal_autocheckpoint = 8000;
 PRAGMA journal_size_limit = 67108864;
 PRAGMA temp_store = MEMORY;
 """

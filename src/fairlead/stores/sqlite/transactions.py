@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, suppress
+from functools import partial
 from pathlib import Path
 
 import apsw
 
 from fairlead.stores.sql.writer import Writer
 from fairlead.stores.sqlite.database import connect, our_words
+from fairlead.stores.sqlite.homing import Homing
 
 
 class SqliteWriter(Writer):
@@ -18,11 +20,13 @@ class SqliteWriter(Writer):
         super().__init__()
         self._path = path
         self._connection = connect(path)
+        self._homing = Homing(self._connection, partial(connect, path))
         self._is_durable = True
 
     def close(self) -> None:
         """Close the connection; what was committed stays."""
         with self._lock:
+            self._homing.close()
             self._connection.close()
 
     def _our_words(self) -> AbstractContextManager[None]:
@@ -38,6 +42,7 @@ class SqliteWriter(Writer):
 
     def _end(self, *, durable: bool) -> None:  # noqa: ARG002 (it was begun so)
         self._connection.execute("COMMIT")
+        self._homing.look()
 
     def _is_in_transaction(self) -> bool:
         return self._connection.in_transaction

@@ -1,0 +1,66 @@
+"""Bringing pages home: out of SQLite's log into the database, beside the one who writes.
+
+By itself, SQLite does this in the commit that finds the log long, and all who want to write wait
+for some ten thousand pages and two flushes. Here a thread copies what there is. Only the few pages
+that were written meanwhile are left to the writer, after which the log can begin anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from threading import Thread
+
+import apsw
+
+from fairlead.errors import DataError
+
+LONG_LOG = 8000
+"""Pages of 4 KiB. A longer log means fewer copies of pages that often change."""
+
+
+class Homing:
+    """Watches the log of the connection that writes. Its errors are nobody's: it tries again."""
+
+    def __init__(self, connection: apsw.Connection, another: Callable[[], apsw.Connection]) -> None:
+        self._connection = connection
+        self._another = another
+        self._pages = 0
+        self._due = LONG_LOG
+        self._thread: Thread | None = None
+        connection.set_wal_hook(self._note)
+
+    def look(self) -> None:
+        """After a commit: begin, or do the rest, where the log is long."""
+        if self._pages < LONG_LOG:
+            self._due = LONG_LOG
+        elif self._thread is not None:
+            if not self._thread.is_alive():
+                self._thread = None
+                self._do_the_rest()
+        elif self._pages >= self._due:
+            self._thread = Thread(target=self._copy, name="homing", daemon=True)
+            self._thread.start()
+
+    def close(self) -> None:
+        """Let what was begun end."""
+        if self._thread is not None:
+            self._thread.join()
+
+    def _note(self, _connection: apsw.Connection, _name: str, pages: int) -> int:
+        self._pages = pages
+        return apsw.SQLITE_OK
+
+    def _copy(self) -> None:
+        with suppress(apsw.Error, DataError):
+            connection = self._another()
+            try:
+                connection.wal_checkpoint()
+            finally:
+                connection.close()
+
+    def _do_the_rest(self) -> None:
+        """With nobody writing beside it, all of the log can come home, unless somebody reads it."""
+        with suppress(apsw.Error):
+            self._connection.wal_checkpoint()
+        self._due = self._pages + LONG_LOG  # should the log go on all the same
