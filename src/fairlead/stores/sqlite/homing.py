@@ -17,6 +17,8 @@ from fairlead.errors import DataError
 
 LONG_LOG = 8000
 """Pages of 4 KiB. A longer log means fewer copies of pages that often change."""
+_FIRST_LOOK = "SELECT count(*) FROM sqlite_schema"
+"""Before its first look at the database, a connection does not know of the log."""
 
 
 class Homing:
@@ -55,6 +57,7 @@ class Homing:
         with suppress(apsw.Error, DataError):
             connection = self._another()
             try:
+                connection.execute(_FIRST_LOOK).fetchall()
                 connection.wal_checkpoint()
             finally:
                 connection.close()
