@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
+from threading import Thread
 
 import apsw
 import pytest
@@ -90,3 +91,14 @@ def test_a_helper_that_fails_harms_nobody(tmp_path: Path) -> None:
     pages = [writing.commit() for _ in range(60)]
     assert max(pages) < LONG + 4 * PAGES  # the writer does it all, then
     writing.connection.close()
+
+
+def test_where_no_thread_can_be_started_the_writer_does_it(
+    writing: Writing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cannot(_thread: Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(Thread, "start", cannot)
+    assert max(writing.commit() for _ in range(60)) < LONG + 4 * PAGES
+    assert writing.helpers == 0

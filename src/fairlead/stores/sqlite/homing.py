@@ -33,7 +33,10 @@ class Homing:
         connection.set_wal_hook(self._note)
 
     def look(self) -> None:
-        """After a commit: begin, or do the rest, where the log is long."""
+        """After a commit: begin, or do the rest, where the log is long.
+
+        It raises nothing: what was committed must not look as if it had failed.
+        """
         if self._pages < LONG_LOG:
             self._due = LONG_LOG
         elif self._thread is not None:
@@ -41,8 +44,7 @@ class Homing:
                 self._thread = None
                 self._do_the_rest()
         elif self._pages >= self._due:
-            self._thread = Thread(target=self._copy, name="homing", daemon=True)
-            self._thread.start()
+            self._begin()
 
     def close(self) -> None:
         """Let what was begun end."""
@@ -52,6 +54,15 @@ class Homing:
     def _note(self, _connection: apsw.Connection, _name: str, pages: int) -> int:
         self._pages = pages
         return apsw.SQLITE_OK
+
+    def _begin(self) -> None:
+        thread = Thread(target=self._copy, name="homing", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:  # there are too many threads
+            self._do_the_rest()
+        else:
+            self._thread = thread
 
     def _copy(self) -> None:
         with suppress(apsw.Error, DataError):
