@@ -117,3 +117,17 @@ def test_no_batch_is_larger_than_the_largest(
     monkeypatch.setattr(module, "MOST_TOGETHER", 2)
     asyncio.run(beside_each_other(acceptor, 1, 1, 1, 1, 1))
     assert noting.batches == [1, 2, 2]
+
+
+def test_who_waits_when_it_closes_is_not_left_waiting(acceptor: Acceptor, noting: Noting) -> None:
+    async def closed_meanwhile() -> list[Any]:
+        offers = [acceptor.accept(Offer("acme", [])) for _ in range(3)]
+        answers = asyncio.gather(*offers, return_exceptions=True)
+        await asyncio.sleep(0)  # the first has begun, the others wait
+        acceptor.close()
+        return await answers
+
+    first, *others = asyncio.run(closed_meanwhile())
+    assert first == []
+    assert all(isinstance(each, asyncio.CancelledError) for each in others)
+    assert noting.batches == [1]

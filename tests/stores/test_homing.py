@@ -83,6 +83,26 @@ def test_while_somebody_reads_an_old_page_nobody_tries_at_each_commit(writing: W
     assert min(writing.commit() for _ in range(30)) < LONG
 
 
+def test_the_rest_is_tried_again_at_the_next_commit(writing: Writing) -> None:
+    while writing.commit() < LONG:
+        """Until the helper has copied what there was."""
+    reader = apsw.Connection(str(writing.path))
+    reader.execute("BEGIN; SELECT count(*) FROM t").fetchall()
+    long = [writing.commit() for _ in range(2)]
+    assert long == sorted(long)
+    reader.close()
+    assert min(writing.commit() for _ in range(2)) < LONG
+    assert writing.helpers == 1
+
+
+def test_an_old_sqlite_lets_the_writer_do_it(
+    writing: Writing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(homing, "MAY_COPY_BESIDE", False)
+    assert max(writing.commit() for _ in range(60)) < LONG + 4 * PAGES
+    assert writing.helpers == 0
+
+
 def test_a_helper_that_fails_harms_nobody(tmp_path: Path) -> None:
     def cannot() -> apsw.Connection:
         raise DataError("no more files can be opened")

@@ -31,6 +31,7 @@ class Acceptor:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="accept")
         self._waiting: deque[Waiting] = deque()
         self._is_busy = False
+        self._is_closed = False
         self._expected = 1
         self._timer: asyncio.TimerHandle | None = None
 
@@ -42,12 +43,16 @@ class Acceptor:
         return await answer
 
     def close(self) -> None:
-        """Finish what was begun."""
+        """Finish what was begun, and begin nothing more."""
+        self._is_closed = True
+        self._stop_waiting()
+        for _, answer in self._waiting:
+            answer.cancel()
         self._pool.shutdown()
 
     def _start(self) -> None:
         """Begin with those who wait, unless more are to be expected in a moment."""
-        if self._is_busy or not self._waiting:
+        if self._is_busy or self._is_closed or not self._waiting:
             return
         if len(self._waiting) >= min(self._expected, MOST_TOGETHER):
             self._begin()
@@ -67,10 +72,13 @@ class Acceptor:
         else:
             self._wait(until)
 
-    def _begin(self) -> None:
+    def _stop_waiting(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+    def _begin(self) -> None:
+        self._stop_waiting()
         number = min(len(self._waiting), MOST_TOGETHER)
         batch = [self._waiting.popleft() for _ in range(number)]
         self._is_busy = True

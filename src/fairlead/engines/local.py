@@ -206,7 +206,8 @@ class LocalEngine:
         # If anything may have changed since nothing was left.
         if wanted and self._may_find_work(free):
             self._renew_limits()
-            free = sum(seat.is_free for seat in self._seats)  # those begin at once
+            # Those begin at once for whom nothing is at hand.
+            free = max(0, sum(seat.is_free for seat in self._seats) - len(self._hand.claims))
             names = list(islice(cycle([seat.name for seat in self._seats]), wanted))
             claims = self._store.claim_for(names[:free], names[free:])
             self._hand.claims.extend(claims)

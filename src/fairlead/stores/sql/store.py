@@ -30,6 +30,14 @@ from fairlead.core.fairness import Fairness
 from fairlead.core.forecast import Flow
 from fairlead.core.rules import PolicyName, Rules
 from fairlead.core.states import State
+from fairlead.errors import (
+    DamagedData,
+    DiskFull,
+    ReadOnlyData,
+    StoreBusy,
+    StoreRefused,
+    StoreUnreachable,
+)
 from fairlead.ports import Outbox
 from fairlead.stores.sql import (
     acceptance,
@@ -50,6 +58,9 @@ E = TypeVar("E")
 
 LOOK_SECONDS = 0.02
 """How often to look for changes where nobody rings."""
+
+_OUT_OF_ORDER = (DamagedData, DiskFull, ReadOnlyData, StoreBusy, StoreRefused, StoreUnreachable)
+"""Errors that are no submission's. It may even be that all was accepted, and none could say so."""
 
 _log = logging.getLogger(__name__)
 
@@ -123,9 +134,13 @@ class SqlStore(ABC):
 
     def submit_each(self, submissions: Sequence[Submission]) -> list[list[Document] | Exception]:
         """Accept many submissions with one wait for the disk, each accepted or refused alone."""
+        if not submissions:
+            return []
         try:
             return self._write(lambda moment: acceptance.accept_each(moment, submissions))
-        except Exception as error:  # of one of them, or of the store
+        except _OUT_OF_ORDER as error:
+            return [error] * len(submissions)
+        except Exception as error:  # of one of them
             return [error] if len(submissions) == 1 else self._submit_alone(submissions)
 
     def _submit_alone(self, submissions: Sequence[Submission]) -> list[list[Document] | Exception]:

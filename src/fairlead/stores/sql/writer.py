@@ -105,6 +105,9 @@ class Writer(ABC):
     def _roll_back(self) -> None:
         """Undo what was begun, if there is anything left to undo."""
 
+    def _after(self) -> None:  # noqa: B027 (most have nothing to do)
+        """When a transaction has ended, and its callers will be told: what there is to tidy up."""
+
     def _result_or_error(self, write: _Write[Any]) -> Any:
         try:
             with self._our_words():
@@ -123,6 +126,7 @@ class Writer(ABC):
                         "look whether it was done, then try again"
                     )
                 self._settle_next_batch()
+                self._after()
 
     def _settle_next_batch(self) -> None:
         batch = [self._queue.popleft() for _ in range(min(len(self._queue), MOST_TOGETHER))]

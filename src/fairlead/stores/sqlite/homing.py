@@ -17,6 +17,8 @@ from fairlead.errors import DataError
 
 LONG_LOG = 8000
 """Pages of 4 KiB. A longer log means fewer copies of pages that often change."""
+MAY_COPY_BESIDE = tuple(map(int, apsw.sqlite_lib_version().split("."))) >= (3, 51, 3)
+"""Before 3.51.3, SQLite could lose pages that were written at a certain moment of the copying."""
 _FIRST_LOOK = "SELECT count(*) FROM sqlite_schema"
 """Before its first look at the database, a connection does not know of the log."""
 
@@ -33,18 +35,15 @@ class Homing:
         connection.set_wal_hook(self._note)
 
     def look(self) -> None:
-        """After a commit: begin, or do the rest, where the log is long.
-
-        It raises nothing: what was committed must not look as if it had failed.
-        """
+        """After a commit: begin, or do the rest, until the log has begun anew."""
+        is_copying = self._thread is not None and self._thread.is_alive()
         if self._pages < LONG_LOG:
             self._due = LONG_LOG
-        elif self._thread is not None:
-            if not self._thread.is_alive():
-                self._thread = None
-                self._do_the_rest()
-        elif self._pages >= self._due:
+        elif not is_copying and self._pages >= self._due:
+            self._due = self._pages + LONG_LOG
             self._begin()
+        elif not is_copying:
+            self._do_the_rest()
 
     def close(self) -> None:
         """Let what was begun end."""
@@ -56,13 +55,15 @@ class Homing:
         return apsw.SQLITE_OK
 
     def _begin(self) -> None:
-        thread = Thread(target=self._copy, name="homing", daemon=True)
-        try:
-            thread.start()
-        except RuntimeError:  # there are too many threads
+        if not MAY_COPY_BESIDE:
             self._do_the_rest()
-        else:
-            self._thread = thread
+            return
+        self._thread = Thread(target=self._copy, name="homing", daemon=True)
+        try:
+            self._thread.start()
+        except RuntimeError:  # there are too many threads
+            self._thread = None
+            self._do_the_rest()
 
     def _copy(self) -> None:
         with suppress(apsw.Error, DataError):
@@ -74,7 +75,6 @@ class Homing:
                 connection.close()
 
     def _do_the_rest(self) -> None:
-        """With nobody writing beside it, all of the log can come home, unless somebody reads it."""
+        """What others write or still read meanwhile stays: then there is another commit for it."""
         with suppress(apsw.Error):
             self._connection.wal_checkpoint()
-        self._due = self._pages + LONG_LOG  # should the log go on all the same

@@ -42,6 +42,8 @@ class SqliteWriter(Writer):
 
     def _end(self, *, durable: bool) -> None:  # noqa: ARG002 (it was begun so)
         self._connection.execute("COMMIT")
+
+    def _after(self) -> None:
         self._homing.look()
 
     def _is_in_transaction(self) -> bool:
