@@ -88,8 +88,7 @@ def test_the_rest_is_tried_again_at_the_next_commit(writing: Writing) -> None:
         """Until the helper has copied what there was."""
     reader = apsw.Connection(str(writing.path))
     reader.execute("BEGIN; SELECT count(*) FROM t").fetchall()
-    long = [writing.commit() for _ in range(2)]
-    assert long == sorted(long)
+    assert writing.commit() > LONG
     reader.close()
     assert min(writing.commit() for _ in range(2)) < LONG
     assert writing.helpers == 1
