@@ -84,14 +84,14 @@ def test_while_somebody_reads_an_old_page_nobody_tries_at_each_commit(writing: W
 
 
 def test_the_rest_is_tried_again_at_the_next_commit(writing: Writing) -> None:
-    while writing.commit() < LONG:
-        """Until the helper has copied what there was."""
+    writing.commit()
     reader = apsw.Connection(str(writing.path))
     reader.execute("BEGIN; SELECT count(*) FROM t").fetchall()
+    while writing.commit() < LONG:
+        """Until the helper has copied what nobody reads."""
     assert writing.commit() > LONG
     reader.close()
     assert min(writing.commit() for _ in range(2)) < LONG
-    assert writing.helpers == 1
 
 
 def test_an_old_sqlite_lets_the_writer_do_it(
