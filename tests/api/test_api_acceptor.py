@@ -131,3 +131,9 @@ def test_who_waits_when_it_closes_is_not_left_waiting(acceptor: Acceptor, noting
     assert first == []
     assert all(isinstance(each, asyncio.CancelledError) for each in others)
     assert noting.batches == [1]
+
+
+def test_who_comes_after_it_closed_is_not_left_waiting(acceptor: Acceptor) -> None:
+    acceptor.close()
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(beside_each_other(acceptor, 1))

@@ -13,7 +13,9 @@ from fairlead.intake import Offer
 
 MOST_TOGETHER = 64
 QUIET_SECONDS = 0.001
+"""How long nobody comes, and the loop has nothing to do, before a batch begins."""
 LONGEST_WAIT = 0.02
+"""Then it begins in any case."""
 
 Waiting = tuple[Offer, "asyncio.Future[list[Document]]"]
 
@@ -46,13 +48,16 @@ class Acceptor:
         """Finish what was begun, and begin nothing more."""
         self._is_closed = True
         self._stop_waiting()
-        for _, answer in self._waiting:
-            answer.cancel()
+        self._start()
         self._pool.shutdown()
 
     def _start(self) -> None:
         """Begin with those who wait, unless more are to be expected in a moment."""
-        if self._is_busy or self._is_closed or not self._waiting:
+        if self._is_closed:
+            for _, answer in self._waiting:
+                answer.cancel()
+            return
+        if self._is_busy or not self._waiting:
             return
         if len(self._waiting) >= min(self._expected, MOST_TOGETHER):
             self._begin()

@@ -17,6 +17,7 @@ from fairlead.core.states import State
 from fairlead.stores.sql import ledger, line, refusals, rows
 from fairlead.stores.sql.moment import Moment
 from fairlead.stores.sql.queries import sql
+from fairlead.stores.sql.reading import unknown_customer
 
 
 class Origin(NamedTuple):
@@ -98,15 +99,13 @@ class Batch:
             self._keys.append((customer.id, *key, len(self._rows), len(submission.documents)))
         return self._take(customer, submission.documents, SUBMITTED)
 
-    def accept_parts(
-        self, customer: int, parts: Sequence[NewDocument], origin: Origin
-    ) -> list[Document]:
+    def accept_parts(self, customer: int, parts: Sequence[NewDocument], origin: Origin) -> None:
         """What came out of a document. It was accepted with it, so no cap refuses it."""
         query = sql("select_for_check") + " WHERE id = ?"
         row = self._moment.connection.execute(query, (customer,)).fetchone()
         assert row is not None  # noqa: S101 (its document was found in this transaction)
         known = self._customers.setdefault(row[1], self._known(row))
-        return self._take(known, parts, origin)
+        self._take(known, parts, origin)
 
     def write(self) -> None:
         """Let all that was accepted be there."""
@@ -136,7 +135,9 @@ class Batch:
         if known is None:
             known = self._customers[submission.customer] = self._read(submission.customer)
         if known.id is None and submission.strict:
-            raise refusals.unknown_customer(known.name)
+            raise unknown_customer(
+                known.name, hint=f"add it first: fairlead customers add {known.name}"
+            )
         return known
 
     def _read(self, name: str) -> _Customer:

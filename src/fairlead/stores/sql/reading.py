@@ -70,11 +70,9 @@ def customer(connection: Connection, name: str) -> Customer:
     return rows.customer(row)
 
 
-def unknown_customer(name: str) -> UnknownCustomer:
+def unknown_customer(name: str, *, hint: str = "see: fairlead customers list") -> UnknownCustomer:
     """The error for a name that no customer has."""
-    return UnknownCustomer(
-        Words("customer {name} is not known", name=repr(name), hint="see: fairlead customers list")
-    )
+    return UnknownCustomer(Words("customer {name} is not known", name=repr(name), hint=hint))
 
 
 def customers(connection: Connection) -> list[Customer]:

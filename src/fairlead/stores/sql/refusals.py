@@ -7,20 +7,8 @@ from fairlead.errors import (
     DeletedDocument,
     IdempotencyConflict,
     PendingCapReached,
-    UnknownCustomer,
     Words,
 )
-
-
-def unknown_customer(name: str) -> UnknownCustomer:
-    """Only known customers were to be served."""
-    return UnknownCustomer(
-        Words(
-            "customer {name} is not known",
-            name=repr(name),
-            hint=f"add it first: fairlead customers add {name}",
-        )
-    )
 
 
 def pending_cap(name: str, cap: int, pending: int, sent: int) -> PendingCapReached:
