@@ -22,6 +22,12 @@ from fairlead.stores.sqlite.queries import migrations
 
 APPLICATION_ID = 0x4661_6972  # "Fair"
 BUSY_MILLISECONDS = 30_000
+STATEMENTS = 1024
+"""How many uses of other statements a prepared one outlives.
+
+apsw evicts by turns whatever lies there, and each row of an executemany is a turn: with its 100,
+a batch of 34 documents would let every statement be prepared again for the next one.
+"""
 
 _PRAGMAS = """
 PRAGMA synchronous = FULL;
@@ -34,7 +40,9 @@ PRAGMA temp_store = MEMORY;
 def connect(path: Path) -> apsw.Connection:
     """A connection to an existing database, ready for use."""
     with our_words(path):
-        connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+        connection = apsw.Connection(
+            str(path), flags=apsw.SQLITE_OPEN_READWRITE, statementcachesize=STATEMENTS
+        )
         connection.set_busy_timeout(BUSY_MILLISECONDS)
         connection.execute(_PRAGMAS)
         return connection
