@@ -8,7 +8,6 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from threading import Lock
 
 import apsw
 
@@ -18,6 +17,7 @@ from fairlead.stores.sql.store import SqlStore
 from fairlead.stores.sqlite.database import connect, our_words, prepare
 from fairlead.stores.sqlite.handing import SqliteTables
 from fairlead.stores.sqlite.transactions import SqliteWriter
+from fairlead.stores.sqlite.watcher import Watcher
 
 
 class SqliteStore(SqlStore):
@@ -33,8 +33,7 @@ class SqliteStore(SqlStore):
         self._clock = clock
         self._path = path
         self._readers: deque[apsw.Connection] = deque()
-        self._watcher = connect(path)
-        self._watching = Lock()
+        self._watcher = Watcher(path)
 
     def close(self) -> None:
         """Close all connections."""
@@ -45,8 +44,7 @@ class SqliteStore(SqlStore):
 
     def version(self) -> int:
         """A number that changes when anything was committed, by any process."""
-        with self._watching:
-            return int(self._watcher.pragma("data_version"))
+        return self._watcher.version()
 
     def now(self) -> float:
         """The time by the machine's clock."""
