@@ -3,7 +3,10 @@
 What stores nothing is measured twice: behind our own doors, with key, limits and checks, and as a
 plain endpoint of FastAPI has it, which reads the upload and asks for nothing.
 
-python -m bench.http [--seconds S] [--clients N] [--customers N] [--size BYTES]
+python -m bench.http [--seconds S] [--clients N] [--customers N] [--size BYTES] [--flush-ms MS]
+
+How much it pays to share commits depends on the disk: the slower it flushes, the more. `--flush-ms`
+shows a slower one than this machine has.
 """
 
 from __future__ import annotations
@@ -34,6 +37,7 @@ from fairlead.api.server import bound_socket, collect_less, server_config
 from fairlead.api.upload import read_upload
 from fairlead.core.shown import document_json
 from fairlead.intake import Offer
+from fairlead.stores.sqlite.transactions import SqliteWriter
 
 PLAIN = "stored nowhere, plain FastAPI"
 PATHS = {
@@ -101,6 +105,18 @@ def run_server(data: str, listener: socket.socket) -> None:
         collect_less()
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(uvicorn.Server(config).serve(sockets=[listener]))
+
+
+def slow_down_flushes(seconds: float) -> None:
+    """Let every durable commit from now on take so much longer, as on a slower disk."""
+    commit = SqliteWriter._end
+
+    def slow_commit(writer: SqliteWriter, *, durable: bool) -> None:
+        commit(writer, durable=durable)
+        if durable:
+            time.sleep(seconds)
+
+    SqliteWriter._end = slow_commit  # type: ignore[method-assign]
 
 
 def request_bytes(path: str, key: str, content: bytes) -> bytes:
@@ -227,8 +243,13 @@ def measure_neighbours(data: Path, seconds: float) -> None:
     help="On the disk to measure; one where little was deleted.",
 )
 @click.option("--size", default=4000, show_default=True, help="Bytes of each document.")
-def main(seconds: float, clients: int, customers: int, folder: str, size: int) -> None:
+@click.option("--flush-ms", default=0.0, help="Let each flush take so much longer.")
+def main(
+    seconds: float, clients: int, customers: int, folder: str, size: int, flush_ms: float
+) -> None:
     """Print the rates, and how they compare."""
+    if flush_ms:
+        slow_down_flushes(flush_ms / 1000)
     with tempfile.TemporaryDirectory(dir=folder) as made:
         data = Path(made) / "data"
         with Fairlead(data) as fairlead:

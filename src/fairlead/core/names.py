@@ -32,6 +32,8 @@ def check_customer(name: str) -> str:
 
 def is_printable(text: str) -> bool:
     """Whether the text has no control, undecodable or line-breaking characters."""
+    if text.isprintable():  # nearly every name is; it would refuse more than we do
+        return True
     return not any(unicodedata.category(letter) in ("Cc", "Cs", "Zl", "Zp") for letter in text)
 
 
