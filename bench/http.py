@@ -37,6 +37,7 @@ from fairlead.api.server import bound_socket, collect_less, server_config
 from fairlead.api.upload import read_upload
 from fairlead.core.shown import document_json
 from fairlead.intake import Offer
+from fairlead.stores.sqlite import embedded
 from fairlead.stores.sqlite.transactions import SqliteWriter
 
 PLAIN = "stored nowhere, plain FastAPI"
@@ -107,16 +108,15 @@ def run_server(data: str, listener: socket.socket) -> None:
             runner.run(uvicorn.Server(config).serve(sockets=[listener]))
 
 
-def slow_down_flushes(seconds: float) -> None:
-    """Let every durable commit from now on take so much longer, as on a slower disk."""
-    commit = SqliteWriter._end
+class SlowDisk(SqliteWriter):
+    """Writes as if every flush took so many seconds longer."""
 
-    def slow_commit(writer: SqliteWriter, *, durable: bool) -> None:
-        commit(writer, durable=durable)
+    seconds = 0.0
+
+    def _end(self, *, durable: bool) -> None:
+        super()._end(durable=durable)
         if durable:
-            time.sleep(seconds)
-
-    SqliteWriter._end = slow_commit  # type: ignore[method-assign]
+            time.sleep(self.seconds)
 
 
 def request_bytes(path: str, key: str, content: bytes) -> bytes:
@@ -174,7 +174,7 @@ async def load(
     loop, began = asyncio.get_running_loop(), time.perf_counter()
     made = [Client(requests[each % len(requests)], began + seconds) for each in range(clients)]
     for each in made:
-        await loop.create_connection(lambda client=each: client, "127.0.0.1", port)  # type: ignore[misc]
+        await loop.create_connection(lambda client=each: client, "127.0.0.1", port)  # type: ignore[attr-defined]
     await asyncio.gather(*(each.done for each in made))
     took = time.perf_counter() - began
     assert refusals or not any(each.bad for each in made), "an upload was refused"
@@ -249,7 +249,8 @@ def main(
 ) -> None:
     """Print the rates, and how they compare."""
     if flush_ms:
-        slow_down_flushes(flush_ms / 1000)
+        SlowDisk.seconds = flush_ms / 1000
+        embedded.SqliteWriter = SlowDisk  # type: ignore[attr-defined]
     with tempfile.TemporaryDirectory(dir=folder) as made:
         data = Path(made) / "data"
         with Fairlead(data) as fairlead:

@@ -91,6 +91,24 @@ def test_a_request_under_way_is_answered_before_the_end(data: Path) -> None:
         assert server.process.wait(PATIENT) == 0
 
 
+def test_a_second_signal_cuts_requests_off_without_a_word_of_the_framework(data: Path) -> None:
+    with served(data, "--workers", "0") as server:
+        head = (
+            "POST /v1/documents HTTP/1.1\r\nHost: x\r\n"
+            f"Authorization: Bearer {server.key('acme')}\r\n"
+            f"Content-Type: {TYPE['Content-Type']}\r\nContent-Length: 1000\r\n"
+            "Expect: 100-continue\r\n\r\n"
+        )
+        with socket.create_connection(("127.0.0.1", server.port), PATIENT) as line:
+            line.sendall(head.encode())
+            assert line.recv(1000).startswith(b"HTTP/1.1 100")  # it waits for the body
+            server.process.send_signal(signal.SIGTERM)
+            server.process.send_signal(signal.SIGINT)
+            assert server.process.wait(PATIENT) == 1
+        server.close()
+        assert server.log[3:] == ["fairlead: finishing what runs; once more to stop at once\n"]
+
+
 def _metrics(server: Served) -> bytes:
     return server.operator.get("/metrics").content
 

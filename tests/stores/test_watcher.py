@@ -81,7 +81,7 @@ def test_a_commit_that_the_file_does_not_tell_of_is_seen_in_the_end(
 
 
 def test_without_a_log_sqlite_is_asked(writing: apsw.Connection, watching: Asked) -> None:
-    os.unlink(f"{writing.filename}-wal")
+    Path(f"{writing.filename}-wal").unlink()
     watching.version()
     watching.version()
     assert watching.times == 2

@@ -22,7 +22,7 @@ from fairlead.app import Fairlead
 from fairlead.engines.local import LocalEngine, Stop
 from fairlead.errors import DataError, UsageError
 
-_log = logging.getLogger(__name__)
+_FRAMEWORK_LOG = logging.getLogger("uvicorn.error")
 STOP_SECONDS = 30
 """How long answers that have begun may take when the server stops."""
 COLLECT_AFTER = 10_000
@@ -159,11 +159,13 @@ class _Serving:
 
     def _signalled(self) -> None:
         self._signals += 1
-        self._on_stop()
         if self._worker is not None:
             self._worker.engine.stop()
-        if self._signals > 1:
+        if self._signals == 1:
+            self._on_stop()
+        else:
             self._server.force_exit = True
+            _FRAMEWORK_LOG.setLevel(logging.CRITICAL)  # it has a page for each request cut off
         self._stop()
 
     def _stop(self) -> None:

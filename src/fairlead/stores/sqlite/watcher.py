@@ -6,7 +6,6 @@ a commit writes to the log: while that file is as it was, SQLite need not be ask
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from threading import Lock
 from time import monotonic, time_ns
@@ -16,7 +15,7 @@ from fairlead.stores.sqlite.database import connect
 SETTLED_NANOSECONDS = 1_000_000_000
 """The age from which a file's time tells all.
 
-Two writes within one tick leave the same time, and a commit counts only when the disk has the write.
+Two writes within one tick leave the same time, and a commit counts only once the disk has it.
 """
 ASK_ANYWAY_SECONDS = 1.0
 
@@ -27,7 +26,7 @@ class Watcher:
     """Knows a number that changes with every commit, of any process."""
 
     def __init__(self, path: Path) -> None:
-        self._log = f"{path}-wal"
+        self._log = path.with_name(f"{path.name}-wal")
         self._connection = connect(path)
         self._lock = Lock()
         self._stamp: Stamp | None = None
@@ -50,7 +49,7 @@ class Watcher:
     def _settled_stamp(self) -> Stamp | None:
         """What changes when the log is written; None: a write might leave it as it is."""
         try:
-            found = os.stat(self._log)
+            found = self._log.stat()
         except OSError:
             return None
         is_settled = time_ns() - found.st_mtime_ns >= SETTLED_NANOSECONDS
