@@ -174,7 +174,7 @@ async def load(
     loop, began = asyncio.get_running_loop(), time.perf_counter()
     made = [Client(requests[each % len(requests)], began + seconds) for each in range(clients)]
     for each in made:
-        await loop.create_connection(lambda client=each: client, "127.0.0.1", port)  # type: ignore[attr-defined]
+        await loop.create_connection(lambda client=each: client, "127.0.0.1", port)  # type: ignore[misc]
     await asyncio.gather(*(each.done for each in made))
     took = time.perf_counter() - began
     assert refusals or not any(each.bad for each in made), "an upload was refused"
