@@ -38,8 +38,10 @@ class SlowDisk(LocalFiles):
     def __init__(self, root: Path) -> None:
         super().__init__(root)
         self.was_asked, self.may_go = Event(), Event()
+        self.groups: list[list[str]] = []
 
     def put_all(self, contents: Sequence[tuple[str, bytes]]) -> None:
+        self.groups.append([key.partition(".")[0] for key, _ in contents])
         self.was_asked.set()
         self.may_go.wait()
         super().put_all(contents)
@@ -130,6 +132,20 @@ def test_nothing_is_begun_before_the_result_of_a_suspect_is_saved(fairlead: Fair
     assert not finisher.is_behind()
     finisher.close()
     assert fairlead.document(claim.id).state is State.DONE
+
+
+def test_the_result_of_a_suspect_goes_first_and_alone(fairlead: Fairlead) -> None:
+    texts = SlowDisk(fairlead.folder.texts)
+    finisher = Finisher(fairlead.store, fairlead._files, texts, lambda: None)
+    first, second, suspect, last = claims(fairlead, 4)
+    finisher.add(Settled(first, Extraction("text", LONG, {}), 0.1))
+    texts.was_asked.wait()
+    for claim in (second, suspect._replace(suspect=True), last):
+        finisher.add(Settled(claim, Extraction("text", LONG, {}), 0.1))
+    texts.may_go.set()
+    finisher.close()
+    assert texts.groups == [[first.id], [suspect.id], [second.id, last.id]]
+    assert fairlead.totals().processing == 0
 
 
 def test_leases_of_results_on_the_way_are_still_to_be_renewed(

@@ -145,7 +145,7 @@ class Finisher:
         with self._changed:
             self._changed.wait_for(lambda: self._queue or self._is_closing)
             self._changed.wait_for(self._is_time_to_save, LINGER_SECONDS)
-            group, self._queue = self._queue[:MOST_TOGETHER], self._queue[MOST_TOGETHER:]
+            group, self._queue = _next_and_rest(self._queue)
             self._held = [each.claim for each in group]
             self._characters -= sum(_length(each.result) for each in group)
             return group
@@ -196,6 +196,15 @@ class Finisher:
         self._texts.put_all(texts)
         self._files.put_all(parts)
         return outcomes
+
+
+def _next_and_rest(queue: list[Settled]) -> tuple[list[Settled], list[Settled]]:
+    """Whose turn it is: suspects, as all wait for them, and only for them; else the eldest."""
+    suspects = [each for each in queue if each.claim.suspect]
+    if suspects:
+        queue = suspects + [each for each in queue if not each.claim.suspect]
+    number = min(len(suspects) or len(queue), MOST_TOGETHER)
+    return queue[:number], queue[number:]
 
 
 def _length(result: Result) -> int:
