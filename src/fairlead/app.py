@@ -16,7 +16,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from fairlead.core.access import Key
 from fairlead.core.classic import Check, ClassicPolicy
-from fairlead.core.documents import Customer, Document, Event, Switched, Totals
+from fairlead.core.documents import (
+    Customer,
+    CustomerSettings,
+    Document,
+    Event,
+    Switched,
+    Totals,
+)
 from fairlead.core.explain import Explanation, explain, why_reset
 from fairlead.core.fair import Clock, FairRule, Placed
 from fairlead.core.fairness import Fairness
@@ -303,21 +310,25 @@ class Fairlead:
         """All customers, by name."""
         return self.store.customers()
 
-    def add_customer(self, name: str, *, by: str | None = None) -> Customer:
-        """Make a customer known before it submits anything."""
+    def add_customer(self, name: str, *, by: str | None = None, **settings: Any) -> Customer:
+        """Make a customer known before it submits anything, with settings as of `set_customer`."""
+        self._changed(CustomerSettings(), settings)  # refuses what is wrong before it is there
         self.store.add_customer(check_customer(name), by=by)
-        return self.customer(name)
+        return self.set_customer(name, by=by, **settings) if settings else self.customer(name)
 
     def set_customer(self, name: str, *, by: str | None = None, **changes: Any) -> Customer:
         """Change settings of a customer: weight, account, caps, interval, thresholds.
 
         None: as for everybody.
         """
-        if changes.get("account") is not None:
-            check_customer(changes["account"])
-        settings = replace(self.customer(name).settings, **changes)
+        settings = self._changed(self.customer(name).settings, changes)
         self.store.set_customer(name, settings, by=by)
         return self.customer(name)
+
+    def _changed(self, settings: CustomerSettings, changes: Mapping[str, Any]) -> CustomerSettings:
+        if changes.get("account") is not None:
+            check_customer(changes["account"])
+        return replace(settings, **changes)
 
     def pause(self, name: str, *, by: str | None = None) -> Customer:
         """Let the customer's documents wait; new ones are accepted all the same."""

@@ -8,6 +8,7 @@ import re
 import secrets
 
 _SHAPE = re.compile(r"fl_([0-9a-z]{12})_([0-9A-Za-z_-]{43})")
+_SECRET = re.compile(r"(fl_[0-9a-z]{12}_)[0-9A-Za-z_-]+")
 _LETTERS = "0123456789abcdefghjkmnpqrstvwxyz"
 
 
@@ -21,6 +22,11 @@ def id_of(key: str) -> str | None:
     """The id in a key; None where it is no key."""
     found = _SHAPE.fullmatch(key)
     return found[1] if found else None
+
+
+def without_secrets(text: str) -> str:
+    """The text as it may be shown, should somebody have put a key where its id belongs."""
+    return _SECRET.sub(r"\1...", text)
 
 
 def sha256_of(key: str) -> str:

@@ -117,6 +117,11 @@ def test_what_is_foreign_is_as_what_never_was(server: Served) -> None:
         unknown = ours.request(method, f"/v1/documents/{never}{path}")
         problem(foreign, "unknown-document", 404)
         assert foreign.text.replace(id_, never) == unknown.text
+    foreign, unknown = (
+        ours.get("/v1/documents", params={"parent": each}) for each in (id_, never)
+    )
+    problem(foreign, "unknown-document", 404)
+    assert foreign.text.replace(id_, never) == unknown.text
     assert ours.get("/v1/documents", params={"customer": "theirs"}).json()["documents"] == []
     assert server.operator.get(f"/v1/documents/{id_}").status_code == 200
 

@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 from apikit import PATIENT, Served, problem, served, upload
 
 from fairlead import Fairlead
 from fairlead.api.hub import MOST_QUEUED
+from fairlead.keys import id_of
 
 
 @contextmanager
@@ -61,7 +63,30 @@ def test_going_on_after_an_event_has_no_gap_and_no_repeat(server: Served) -> Non
             seen += [each["seq"] for each in take(events, min(7, 62 - len(seen)))]
     with Fairlead(server.data) as fairlead:
         assert seen == [each.seq for each in fairlead.events(customer="goes-on")]
-    problem(client.get("/v1/events", headers={"Last-Event-ID": "x"}), "invalid-request", 400)
+    for wrong in ("x", "-1", "9" * 5000):
+        problem(client.get("/v1/events", headers={"Last-Event-ID": wrong}), "invalid-request", 400)
+
+
+def test_a_number_that_no_event_has_yet_is_as_none(server: Served) -> None:
+    client = server.customer("restored")
+    with stream(client, headers={"Last-Event-ID": "99999999"}) as events:
+        server.operator.post("/v1/customers/restored/pause")
+        assert any(each["kind"] == "customer-paused" for each in events)
+
+
+@pytest.mark.parametrize("over_http", [True, False])
+def test_the_streams_of_a_revoked_key_end_and_no_others(server: Served, over_http: bool) -> None:
+    key = server.key("loses-a-key")
+    other = server.customer("loses-a-key")
+    with stream(server.client(key)) as events, stream(other) as others:
+        if over_http:
+            server.operator.delete(f"/v1/keys/{id_of(key)}").raise_for_status()
+        else:
+            with Fairlead(server.data) as fairlead:
+                fairlead.revoke_key(str(id_of(key)))
+        assert list(events)[-1] == {"reason": "revoked"}
+        upload(other, b"x")
+        assert any(each.get("kind") == "submitted" for each in others)
 
 
 def test_without_a_number_a_stream_begins_now(server: Served) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -99,6 +100,20 @@ def test_waiting_has_an_end(data: Path) -> None:
         client.cancel(document.id)
         assert client.wait_all([document], on_progress=left.append)[0].id == document.id
         assert left == [1, 0]
+
+
+def test_waiting_has_an_end_also_where_the_server_does_not_answer(data: Path) -> None:
+    with served(data, "--workers", "0") as server:
+        key = server.key("acme")
+        with Client(server.url, key, timeout=3600, patience=3600) as client:
+            document = client.submit(b"nobody works")
+            server.process.send_signal(signal.SIGSTOP)
+            with pytest.raises(errors.NoConnection):
+                client.wait(document, timeout=0.1)
+            server.process.kill()
+            server.process.wait()
+            with pytest.raises(errors.NoConnection):
+                client.wait(document, timeout=0.1)
 
 
 def test_an_operator_does_all_there_is_to_do(operator: Client) -> None:

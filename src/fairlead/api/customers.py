@@ -60,14 +60,12 @@ def _add(office: Office, new: schemas.NewCustomer, by: str) -> dict[str, Any]:
     try:
         fairlead.customer(new.name)
     except UnknownCustomer:
-        customer = fairlead.add_customer(new.name, by=by)
+        customer = fairlead.add_customer(new.name, by=by, **new.given())
     else:
         raise Problem(
             "customer-exists",
             Words("customer {name} is known; change it with PATCH", name=repr(new.name)),
         )
-    if given := new.given():
-        customer = fairlead.set_customer(new.name, by=by, **given)
     return _show(office, customer)
 
 

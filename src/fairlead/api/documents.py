@@ -20,7 +20,7 @@ from starlette.types import Message, Receive, Scope, Send
 from fairlead.api import schemas
 from fairlead.api.accept import best_type
 from fairlead.api.answers import JSONResponse
-from fairlead.api.door import Caller
+from fairlead.api.door import Caller, no_valid_key
 from fairlead.api.office import Office, office_of
 from fairlead.api.problems import Problem, said, unknown_document
 from fairlead.api.upload import read_upload
@@ -248,7 +248,10 @@ async def visible(request: Request, id_: str) -> tuple[Office, Caller, Document]
 
 
 async def _look(office: Office, caller: Caller, id_: str) -> Document:
-    document = await office.ask(office.fairlead.document, id_)
+    try:
+        document = await office.ask(office.fairlead.document, id_)
+    except UnknownDocument:
+        raise unknown_document(id_) from None
     if not caller.may_see(document.customer):
         raise unknown_document(id_)
     return document
@@ -286,6 +289,8 @@ async def _wait(
             while True:
                 # Read after the bell was hung: what came in between is not missed.
                 document = await _look(office, caller, document.id)
+                if await office.door.is_revoked(caller):
+                    raise no_valid_key()
                 if office.hub.is_closing or _is_news(document, known):
                     return document
                 await bell.wait()

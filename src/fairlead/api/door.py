@@ -111,12 +111,7 @@ class Door:
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
         known = await self._valid(given.strip()) if scheme.lower() == "bearer" else None
         if known is None:
-            raise Problem(
-                "unauthorised",
-                Words(
-                    "no valid key came with the request; send the header Authorization: Bearer KEY"
-                ),
-            )
+            raise no_valid_key()
         return Caller(known.id, known.customer)
 
     async def _valid(self, key: str) -> Key | None:
@@ -147,10 +142,16 @@ class Door:
             self.revoked(str(event.data.get("key")))
 
     def revoked(self, key_id: str) -> None:
-        """Look at all keys again, and end the sessions of this one."""
+        """Look at all keys again, and end the sessions and streams of this one."""
         self.forget()
         kept = {name: each for name, each in self._sessions.items() if each[0].key_id != key_id}
         self._sessions = kept
+        self._office.hub.revoked(key_id)
+
+    async def is_revoked(self, caller: Caller) -> bool:
+        """Whether the key that the caller came in with opens nothing any more."""
+        known = await self._find(caller.key_id)
+        return known is None or known.is_revoked
 
     def forget(self) -> None:
         """Look at all keys and limits again."""
@@ -199,6 +200,14 @@ class Door:
                 "forbidden", Words("another site may not decide in the name of a session")
             )
         return caller
+
+
+def no_valid_key() -> Problem:
+    """Of a request whose key opens nothing, or nothing any more."""
+    return Problem(
+        "unauthorised",
+        Words("no valid key came with the request; send the header Authorization: Bearer KEY"),
+    )
 
 
 def is_own_page(request: Request) -> bool:

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from fairlead.api import schemas
+from fairlead.api.door import Caller
 from fairlead.api.hub import PORTION, Stream, Told
 from fairlead.api.office import Office, office_of
 from fairlead.api.problems import Problem
@@ -42,18 +43,16 @@ async def events(
     if caller.customer is not None and customer not in (None, caller.customer):
         raise Problem("invalid-request", Words("a customer's key shows events of its own only"))
     last = _last_event(request.headers.get("last-event-id"))
-    return EventStream(
-        office,
-        caller.customer or customer,
-        after if last is None else last,
-        is_operator=caller.is_operator,
-    )
+    last = after if last is None else last
+    if last is not None and last > await office.ask(office.fairlead.store.last_event):
+        last = None  # of another life of this folder: what is to come would have lower numbers
+    return EventStream(office, caller, caller.customer or customer, last)
 
 
 def _last_event(given: str | None) -> int | None:
     if not given:
         return None
-    if not (given.isascii() and given.isdigit() and int(given) <= _NEWEST):
+    if not (given.isascii() and given.isdigit() and len(given) < len(str(_NEWEST))):
         raise Problem("invalid-request", Words("Last-Event-ID is the number of an event"))
     return int(given)
 
@@ -64,13 +63,14 @@ class EventStream(SseStream):
     _stream: Stream | None = None
 
     def __init__(
-        self, office: Office, customer: str | None, after: int | None, *, is_operator: bool
+        self, office: Office, caller: Caller, customer: str | None, after: int | None
     ) -> None:
         super().__init__(office.metrics.streams)
         self._office = office
+        self._caller = caller
         self._customer = customer
         self._after = after
-        self._is_operator = is_operator
+        self._is_operator = caller.is_operator
 
     def closed(self) -> None:
         """Forget the reader."""
@@ -85,7 +85,7 @@ class EventStream(SseStream):
             async for told in self._history(last, _NEWEST):
                 last = told.event.seq
                 yield told.text(for_operator=self._is_operator)
-        self._stream = stream = hub.subscribe(self._customer)
+        self._stream = stream = hub.subscribe(self._customer, self._caller.key_id)
         start = hub.seen
         if last is None:
             last = start
@@ -93,6 +93,8 @@ class EventStream(SseStream):
         async for told in self._history(last, start):  # what came until we subscribed
             last = told.event.seq
             yield told.text(for_operator=self._is_operator)
+        if await self._office.door.is_revoked(self._caller):  # before we subscribed
+            stream.close("revoked")
         while True:
             found = [each for each in await stream.take(PING_SECONDS) if each.event.seq > last]
             yield (
@@ -106,7 +108,7 @@ class EventStream(SseStream):
     async def _history(self, after: int, until: int) -> AsyncIterator[Told]:
         """Events from the store up to a number; to the end of what is there now at most."""
         store = self._office.fairlead.store
-        while after < until:
+        while after < until and not await self._office.door.is_revoked(self._caller):
             found = await self._office.ask(store.events, after, PORTION, customer=self._customer)
             for event in found:
                 if event.seq <= until:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import re
 import time
+from urllib.parse import unquote_to_bytes
 
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
@@ -194,7 +195,7 @@ def _language(scope: Scope) -> str:
 
 
 def _check_query(scope: Scope) -> None:
-    if _KEY_IN_QUERY.search(scope["query_string"]):
+    if _KEY_IN_QUERY.search(unquote_to_bytes(scope["query_string"])):
         raise Problem(
             "key-in-query",
             Words(

@@ -54,10 +54,11 @@ def _text(event: Event, *, for_operator: bool) -> bytes:
 
 
 class Stream:
-    """The queue of one reader; no customer: it reads everything."""
+    """The queue of one reader, and whose key it came with; no customer: it reads everything."""
 
-    def __init__(self, customer: str | None) -> None:
+    def __init__(self, customer: str | None, key_id: str = "") -> None:
         self.customer = customer
+        self.key_id = key_id
         self.end: str | None = None
         self._queue: deque[Told] = deque()
         self._bell = asyncio.Event()
@@ -73,7 +74,7 @@ class Stream:
     def close(self, reason: str) -> None:
         """End the stream with a reason."""
         self.end = self.end or reason
-        if reason == "too-slow":
+        if reason in ("too-slow", "revoked"):
             self._queue.clear()
         self._bell.set()
 
@@ -121,6 +122,16 @@ class Hub:
         self.is_closing = True
         for stream in list(self._streams):
             stream.close("stopping")
+        self._wake_all()
+
+    def revoked(self, key_id: str) -> None:
+        """End the streams of a key, and let all who wait look whether theirs still opens."""
+        for stream in list(self._streams):
+            if stream.key_id == key_id:
+                stream.close("revoked")
+        self._wake_all()
+
+    def _wake_all(self) -> None:
         for waiters in self._waiters.values():
             for each in waiters:
                 each.set()
@@ -132,9 +143,9 @@ class Hub:
         if self._thread is not None:
             self._thread.join()
 
-    def subscribe(self, customer: str | None) -> Stream:
+    def subscribe(self, customer: str | None, key_id: str) -> Stream:
         """A stream of all events after `seen`; of one customer, if named."""
-        stream = Stream(customer)
+        stream = Stream(customer, key_id)
         self._streams.add(stream)
         if self.is_closing:
             stream.close("stopping")

@@ -13,6 +13,7 @@ from starlette.responses import Response
 from fairlead import errors
 from fairlead.core.problems import KINDS, TYPE_PREFIX
 from fairlead.errors import Words
+from fairlead.keys import without_secrets
 from fairlead.locale import translator
 
 MEDIA_TYPE = "application/problem+json"
@@ -54,7 +55,7 @@ def body(
         "type": TYPE_PREFIX + kind,
         "title": speaker.say(Words(title)),
         "status": status,
-        "detail": speaker.say(detail),
+        "detail": without_secrets(speaker.say(detail)),
     }
     return known | dict(extra or {})
 

@@ -15,6 +15,7 @@ from click.core import ParameterSource
 from fairlead.app import Fairlead
 from fairlead.core.fairness import Fairness
 from fairlead.errors import DataError, FairleadError, UsageError
+from fairlead.keys import without_secrets
 from fairlead.settings import DEFAULT_DATA
 
 NARROWEST = 72
@@ -25,7 +26,7 @@ class Sentence(click.ClickException):
     """An error of ours, shown as one sentence."""
 
     def __init__(self, error: FairleadError) -> None:
-        super().__init__(str(error))
+        super().__init__(without_secrets(str(error)))
         self._is_usage = isinstance(error, UsageError)
 
     @property

@@ -9,6 +9,7 @@ from fairlead.cli.place import Place, opened, place_options
 from fairlead.core.access import Key
 from fairlead.core.shown import moment
 from fairlead.errors import UsageError
+from fairlead.keys import id_of
 from fairlead.shapes import key_json
 
 
@@ -55,9 +56,9 @@ def list_command(*, customer: str | None, place: Place, operator: bool, as_json:
 @place_options
 @json_option
 def revoke_command(*, ids: tuple[str, ...], place: Place, as_json: bool) -> None:
-    """Let keys open nothing any more, at once."""
+    """Let keys open nothing any more, at once. A whole key does as well as its id."""
     with opened(place) as installation:
-        found = [installation.revoke_key(each) for each in ids]
+        found = [installation.revoke_key(id_of(each) or each) for each in ids]
     if as_json:
         print_json({"keys": [key_json(each) for each in found]})
         return

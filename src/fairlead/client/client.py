@@ -224,7 +224,10 @@ class Client:
         seconds = 0.0
         while True:
             answer = self._line.ask(
-                "GET", _at("documents", id_), params={"wait": round(seconds, 3)}, seconds=seconds
+                *("GET", _at("documents", id_)),
+                params={"wait": round(seconds, 3)},
+                seconds=seconds,
+                until=until,
             )
             found = reading.document(answer.json())
             if not found.state.is_pending:

@@ -21,6 +21,8 @@ from fairlead.errors import (
 )
 
 CONNECT_SECONDS = 10.0
+GRACE_SECONDS = 1.0
+"""For an answer that the server gives at the last moment, on its way."""
 SILENCE_SECONDS = 30.0
 """How much longer than an answer its next piece may take: streams say something every 15 s."""
 AWAY = "the server does not answer now; trying again"
@@ -76,13 +78,15 @@ class Line:
         content: Iterable[bytes] | None = None,
         headers: Mapping[str, str] | None = None,
         seconds: float = 0.0,
+        until: float | None = None,
         is_safe: bool = True,
     ) -> httpx.Response:
         """The server's good answer. What would harm when done twice is not `is_safe` to repeat.
 
-        `seconds` is how much longer than usual the answer may take.
+        `seconds` is how much longer than usual the answer may take, `until` when, by the monotonic
+        clock, nobody wants it any more.
         """
-        trials = Trials(self, is_safe=is_safe)
+        trials = Trials(self, is_safe=is_safe, until=until)
         while True:
             with trials.once():
                 response = self._http.request(
@@ -92,7 +96,7 @@ class Line:
                     json=json,
                     content=content,
                     headers=self._headers | dict(headers or {}),
-                    timeout=self._limits(seconds),
+                    timeout=self._limits(seconds, until),
                 )
                 self.was_reached = True
                 _check(response)
@@ -134,16 +138,21 @@ class Line:
             raise
         return response
 
-    def _limits(self, seconds: float) -> httpx.Timeout:
-        return httpx.Timeout(self._timeout + seconds, connect=CONNECT_SECONDS)
+    def _limits(self, seconds: float, until: float | None = None) -> httpx.Timeout:
+        usual, connect = self._timeout + seconds, CONNECT_SECONDS
+        if until is not None:
+            left = max(0.0, until - time.monotonic()) + GRACE_SECONDS
+            usual, connect = min(usual, left), min(connect, left)
+        return httpx.Timeout(usual, connect=connect)
 
 
 class Trials:
     """Decides whether a request that failed is sent again, and waits until then."""
 
-    def __init__(self, line: Line, *, is_safe: bool) -> None:
+    def __init__(self, line: Line, *, is_safe: bool, until: float | None = None) -> None:
         self._line = line
         self._is_safe = is_safe
+        self._end = until
         self.reached()
 
     def reached(self) -> None:
@@ -181,7 +190,8 @@ class Trials:
         now = time.monotonic()
         wait = self._wait if wanted is None else wanted
         is_first, self._until = self._until is None, self._until or now + self._line.patience
-        if now + wait > self._until:
+        end = self._until if self._end is None else min(self._until, self._end)
+        if now + wait > end:
             return False
         if is_first:
             self._line.on_trouble(words)

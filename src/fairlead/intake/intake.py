@@ -221,6 +221,10 @@ def _keyed(submission: Submission) -> Submission:
 
 
 def _fingerprint(documents: Sequence[NewDocument]) -> str:
-    """One body from another: names, contents, and whether they are urgent."""
-    lines = (f"{each.name}\0{each.sha256}\0{each.urgent}" for each in documents)
+    """One body from another: names, contents, whether they are urgent, and what opens them."""
+    lines = (
+        f"{each.name}\0{each.sha256}\0{each.urgent}"
+        + ("" if each.password is None else f"\0{each.password}")
+        for each in documents
+    )
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
