@@ -420,7 +420,12 @@ class Fairlead:
     # --- webhooks ---
 
     def add_webhook(
-        self, customer: str, url: str, kinds: Iterable[str] = DEFAULT_KINDS
+        self,
+        customer: str,
+        url: str,
+        kinds: Iterable[str] = DEFAULT_KINDS,
+        *,
+        by: str | None = None,
     ) -> tuple[Webhook, str]:
         """Tell a customer's own server what becomes of its documents from now on.
 
@@ -430,7 +435,7 @@ class Fairlead:
         secret = new_secret(os.urandom(32))
         id_ = new_id(self._clock())
         new = NewWebhook(id_, customer, url, check_kinds(kinds), secret)
-        return self.store.outbox.add(new), secret
+        return self.store.outbox.add(new, by=by), secret
 
     def webhook(self, id_: str, *, customer: str | None = None) -> Webhook:
         """The webhook of this id; with `customer`, another one's is as good as none."""
@@ -453,18 +458,21 @@ class Fairlead:
         url: str | None = None,
         kinds: Iterable[str] | None = None,
         enabled: bool | None = None,
+        by: str | None = None,
     ) -> Webhook:
         """Change a webhook; None: as it is. What waits for a disabled one goes on when enabled."""
         self.webhook(id_, customer=customer)
         if url is not None:
             check_url(url, self._networks())
         wanted = None if kinds is None else check_kinds(kinds)
-        return self.store.outbox.set(id_, url=url, kinds=wanted, enabled=enabled)
+        return self.store.outbox.set(id_, url=url, kinds=wanted, enabled=enabled, by=by)
 
-    def remove_webhook(self, id_: str, *, customer: str | None = None) -> None:
+    def remove_webhook(
+        self, id_: str, *, customer: str | None = None, by: str | None = None
+    ) -> None:
         """Forget a webhook and its deliveries."""
         self.webhook(id_, customer=customer)
-        self.store.outbox.remove(id_)
+        self.store.outbox.remove(id_, by=by)
 
     def test_webhook(self, id_: str, *, customer: str | None = None) -> Delivery:
         """Queue a delivery that tells of nothing; look at it again to see what came of it."""

@@ -120,7 +120,7 @@ class Files(Protocol):
 class Outbox(Protocol):
     """Webhooks and their deliveries, which are made in the transactions of what they tell."""
 
-    def add(self, new: NewWebhook) -> Webhook:
+    def add(self, new: NewWebhook, *, by: str | None = None) -> Webhook:
         """Keep a webhook; it is told of what happens from now on."""
         ...
 
@@ -139,11 +139,12 @@ class Outbox(Protocol):
         url: str | None = None,
         kinds: tuple[str, ...] | None = None,
         enabled: bool | None = None,
+        by: str | None = None,
     ) -> Webhook:
         """Change a webhook; None: as it is. Enabling it forgets its failures."""
         ...
 
-    def remove(self, id_: str) -> None:
+    def remove(self, id_: str, *, by: str | None = None) -> None:
         """Forget a webhook and its deliveries; one that is not there stays so."""
         ...
 

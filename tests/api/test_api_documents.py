@@ -70,6 +70,11 @@ def test_an_idempotency_key_gives_the_same_document(server: Served) -> None:
     before = len(files_in(server.data))
     assert upload(client, LONG, headers=headers).json()["id"] == first["id"]
     problem(upload(client, LONG + b"er", headers=headers), "idempotency-conflict", 422)
+    opened = {"data": {"password": "a"}, "headers": {"Idempotency-Key": "opened"}}
+    locked = upload(client, b"x", **opened).json()
+    assert upload(client, b"x", **opened).json()["id"] == locked["id"]
+    opened["data"] = {"password": "b"}
+    problem(upload(client, b"x", **opened), "idempotency-conflict", 422)
     assert len(files_in(server.data)) == before
     other = upload(server.customer("another"), b"another", headers=headers)
     assert other.status_code == 202
@@ -117,9 +122,7 @@ def test_what_is_foreign_is_as_what_never_was(server: Served) -> None:
         unknown = ours.request(method, f"/v1/documents/{never}{path}")
         problem(foreign, "unknown-document", 404)
         assert foreign.text.replace(id_, never) == unknown.text
-    foreign, unknown = (
-        ours.get("/v1/documents", params={"parent": each}) for each in (id_, never)
-    )
+    foreign, unknown = (ours.get("/v1/documents", params={"parent": each}) for each in (id_, never))
     problem(foreign, "unknown-document", 404)
     assert foreign.text.replace(id_, never) == unknown.text
     assert ours.get("/v1/documents", params={"customer": "theirs"}).json()["documents"] == []
@@ -214,11 +217,23 @@ def test_without_a_valid_key_nobody_comes_in(server: Served, key: str | None) ->
 
 def test_keys_in_addresses_are_refused(server: Served) -> None:
     key = server.key("leaky")
-    for query in (f"?key={key}", f"?x={key}", f"?access_token={key}"):
+    hidden = key.replace("l", "%6C", 1)
+    for query in (f"?key={key}", f"?x={key}", f"?access_token={key}", f"?x={hidden}"):
         answer = httpx.get(server.url + "/v1/documents" + query, trust_env=False)
         problem(answer, "key-in-query", 400)
         assert key not in answer.text
     assert key not in "".join(server.log)
+
+
+def test_a_key_in_the_place_of_an_id_is_not_repeated(server: Served) -> None:
+    key = server.key("slips")
+    calls = [("DELETE", f"keys/{key}"), ("DELETE", f"customers/slips/keys/{key}")]
+    calls += [("GET", f"{part}/{key}") for part in ("documents", "customers", "webhooks")]
+    for method, path in calls:
+        answer = server.operator.request(method, f"/v1/{path}")
+        assert answer.status_code == 404
+        assert key[:16] in answer.text
+        assert key[16:] not in answer.text
 
 
 def test_an_operator_submits_nothing(server: Served) -> None:

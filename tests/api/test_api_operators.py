@@ -33,6 +33,10 @@ def test_customers_are_made_changed_paused_and_reset(server: Served) -> None:
     path = made.headers["location"]
     assert operator.get(path).json()["name"] == "a b/ü"
     problem(operator.post("/v1/customers", json={"name": "a b/ü"}), "customer-exists", 409)
+    for bad in ({"thresholds": [1, 2]}, {"reset_interval": -5}, {"account": " x "}):
+        refused = operator.post("/v1/customers", json={"name": "not yet", **bad})
+        problem(refused, "invalid-request", 400)
+        problem(operator.get("/v1/customers/not%20yet"), "unknown-customer", 404)
     changed = operator.patch(path, json=PATCH).json()
     assert {name: changed[name] for name in PATCH} == PATCH
     kept = operator.patch(path, json={"pending_cap": None}).json()
@@ -54,6 +58,13 @@ def test_every_decision_is_in_the_audit_with_who_and_when(server: Served) -> Non
     assert [each["kind"] for each in entries["entries"]] == ["customer-paused", "customer-added"]
     own = (server.data / "operator.key").read_text().split("_")[1]
     assert {each["actor"] for each in entries["entries"]} == {own}
+    asked = {"customer": "audited", "url": "https://a.test/"}
+    made = operator.post("/v1/webhooks", json=asked).json()["id"]
+    operator.patch(f"/v1/webhooks/{made}", json={"enabled": False})
+    operator.delete(f"/v1/webhooks/{made}")
+    told = operator.get("/v1/audit", params={"limit": 3}).json()["entries"]
+    assert [each["kind"] for each in told] == ["webhook-removed", "webhook-set", "webhook-added"]
+    assert {each["actor"] for each in told} == {own}
     following = operator.get("/v1/audit", params={"limit": 2, "cursor": entries["next"]}).json()
     assert following["entries"][0]["seq"] < entries["entries"][-1]["seq"]
 

@@ -114,6 +114,7 @@ READING = [
     ("customers", "show", "nobody"),
     ("customers", "set", "acme", "--weight", "2"),
     ("customers", "set", "acme", "--weight", "0"),
+    ("customers", "set", "acme", "--weight", "nan"),
     ("customers", "set", "acme", "--thresholds", "3,4"),
     ("customers", "set", "acme"),
     ("customers", "add", "acme"),
@@ -195,8 +196,9 @@ def test_customers_and_keys_are_made_both_ways(server: Served) -> None:
         found = json.loads(ask(server, "keys", "add", f"{name}-new", "--json").stdout)
         with Client(server.url, found["key"]) as client:
             assert client.me().customer == f"{name}-new"
-        revoked = ask(server, "keys", "revoke", found["id"])
-        assert revoked.stdout == f"{found['id']}  revoked\n"
+        for what in ("id", "key"):
+            revoked = ask(server, "keys", "revoke", found[what])
+            assert revoked.stdout == f"{found['id']}  revoked\n"
         operator = json.loads(ask(server, "keys", "add", "--operator", "--json").stdout)
         assert operator["operator"]
         for word in ("pause", "resume", "reset"):

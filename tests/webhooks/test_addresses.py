@@ -91,6 +91,9 @@ def test_a_name_without_addresses_is_refused() -> None:
             "https://a.test\\@b/",
         ),
         *("https://[::1/", "https://a.test/" + "x" * 2000),
+        *("https://127.0.0.1./", "https://127.0.0.1%00.test/", "https://%31.0.0.1/"),
+        *("https://1.1.1.1,8.8.8.8/", "https://[fe80::1%25lo]/", "https://[v1.x]/"),
+        *("https://a..test/", "https://-a.test/", "https://a.0x7f/", f"https://{'a' * 64}.test/"),
     ],
 )
 def test_urls_that_cannot_be_a_webhooks(url: str) -> None:
@@ -98,6 +101,8 @@ def test_urls_that_cannot_be_a_webhooks(url: str) -> None:
         check_url(url, Networks())
 
 
-@pytest.mark.parametrize("url", ["https://a.test", "http://a.test:8080/x?y=z", "https://8.8.8.8/"])
+@pytest.mark.parametrize(
+    "url", ["https://a.test", "http://a_b.test.:8080/x?y=z", "https://8.8.8.8/"]
+)
 def test_urls_that_can(url: str) -> None:
     assert check_url(url, Networks()) == url

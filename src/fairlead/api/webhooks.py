@@ -55,7 +55,9 @@ async def add(request: Request, new: schemas.NewWebhook) -> Response:
             Words("`customer` is for operators, who must name one; a customer's key names its own"),
         )
     kinds = DEFAULT_KINDS if new.kinds is None else new.kinds
-    made, secret = await office.ask(office.fairlead.add_webhook, customer, new.url, kinds)
+    made, secret = await office.ask(
+        office.fairlead.add_webhook, customer, new.url, kinds, by=caller.key_id
+    )
     headers = {"Location": f"/v1/webhooks/{made.id}", "Cache-Control": "no-store"}
     return JSONResponse(webhook_json(made) | {"secret": secret}, 201, headers)
 
@@ -79,6 +81,7 @@ async def change(request: Request, id_: str, changes: schemas.WebhookChanges) ->
         url=changes.url,
         kinds=changes.kinds,
         enabled=changes.enabled,
+        by=caller.key_id,
     )
     return JSONResponse(webhook_json(found))
 
@@ -91,7 +94,9 @@ async def change(request: Request, id_: str, changes: schemas.WebhookChanges) ->
 async def remove(request: Request, id_: str) -> Response:
     """Forget a webhook and its deliveries."""
     office, caller = await _let_in(request)
-    await office.ask(office.fairlead.remove_webhook, id_, customer=caller.customer)
+    await office.ask(
+        office.fairlead.remove_webhook, id_, customer=caller.customer, by=caller.key_id
+    )
     return Response(status_code=204)
 
 

@@ -18,7 +18,7 @@ from fairlead.client.reading import Me, Page
 from fairlead.client.stream import blocks
 from fairlead.client.upload import Body, Source, part_of
 from fairlead.core.access import Key
-from fairlead.core.documents import Document, Event
+from fairlead.core.documents import CustomerSettings, Document, Event
 from fairlead.core.explain import Explanation
 from fairlead.core.fairness import Fairness
 from fairlead.core.shown import CustomerView
@@ -359,6 +359,8 @@ class Client:
 
         None: as for everybody.
         """
+        # Refuses what JSON cannot even say.
+        CustomerSettings(**{key: value for key, value in changes.items() if value is not None})
         answer = self._line.ask("PATCH", _at("customers", name), json=changes)
         return reading.customer(answer.json())
 

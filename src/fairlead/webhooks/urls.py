@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -11,6 +12,8 @@ from fairlead.webhooks.addresses import Networks
 
 MOST_CHARACTERS = 2000
 _PORTS = {"http": 80, "https": 443}
+_LABEL = "[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
+_NAME = re.compile(rf"(?=.{{1,253}}$){_LABEL}(?:\.{_LABEL})*\.?")
 
 
 class Target(NamedTuple):
@@ -77,12 +80,20 @@ def parse(url: str) -> Target:
         raise InvalidWebhook(
             Words("a webhook's URL must not hold a name or password; deliveries are signed instead")
         )
-    if not parts.hostname or port == 0:
+    host = parts.hostname or ""
+    if not _is_host(host) or ("[" in parts.netloc) != (":" in host) or port == 0:
         raise InvalidWebhook(
             Words("a webhook's URL must name a host, such as https://example.com/hook")
         )
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    return Target(parts.scheme == "https", parts.hostname, port or _PORTS[parts.scheme], path)
+    return Target(parts.scheme == "https", host, port or _PORTS[parts.scheme], path)
+
+
+def _is_host(host: str) -> bool:
+    """Whether it is an address or may be a name: what only looks like one of them is refused."""
+    last = host.removesuffix(".").rpartition(".")[2]
+    is_name = _NAME.fullmatch(host) and not (last.isdigit() or last.startswith("0x"))
+    return bool(is_name or _numeric(host))
 
 
 def _numeric(host: str) -> list[str]:

@@ -39,8 +39,10 @@ _AFTER_ALL = 2**62
 class Write(Protocol):
     """Makes one change in a transaction."""
 
-    def __call__(self, action: Callable[[Moment], T], *, durable: bool = True) -> T:
-        """Run the action; return when it is committed."""
+    def __call__(
+        self, action: Callable[[Moment], T], *, durable: bool = True, by: str | None = None
+    ) -> T:
+        """Run the action; return when it is committed. `by` is who decided it."""
         ...
 
 
@@ -55,9 +57,9 @@ class SqlOutbox:
 
     # --- webhooks ---
 
-    def add(self, new: NewWebhook) -> Webhook:
+    def add(self, new: NewWebhook, *, by: str | None = None) -> Webhook:
         """Keep a webhook; it is told of what happens from now on."""
-        self._write(lambda moment: _add(moment, new))
+        self._write(lambda moment: _add(moment, new), by=by)
         return self.webhook(new.id)
 
     def webhook(self, id_: str) -> Webhook:
@@ -78,14 +80,15 @@ class SqlOutbox:
         url: str | None = None,
         kinds: tuple[str, ...] | None = None,
         enabled: bool | None = None,
+        by: str | None = None,
     ) -> Webhook:
         """Change a webhook; None: as it is. Enabling it forgets its failures."""
-        self._write(lambda moment: _set(moment, id_, url, kinds, enabled))
+        self._write(lambda moment: _set(moment, id_, url, kinds, enabled), by=by)
         return self.webhook(id_)
 
-    def remove(self, id_: str) -> None:
+    def remove(self, id_: str, *, by: str | None = None) -> None:
         """Forget a webhook and its deliveries; one that is not there stays so."""
-        self._write(lambda moment: _remove(moment, id_))
+        self._write(lambda moment: _remove(moment, id_), by=by)
 
     # --- deliveries ---
 
