@@ -6,13 +6,17 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
+import httpx
 import pytest
+from apikit import problem
 
 from fairlead import Fairlead
 from fairlead.api.accept import best_type
 from fairlead.api.hub import MOST_QUEUED, Stream, Told
 from fairlead.api.joined import MOST_HELD_BYTES, Joined
 from fairlead.api.limits import Limiter
+from fairlead.api.make import create_app
+from fairlead.api.office import Office
 from fairlead.api.problems import Problem
 from fairlead.core.documents import Event, EventKind
 from fairlead.ids import new_id, time_of
@@ -101,6 +105,32 @@ def test_offers_are_kept_or_refused_each_as_a_whole(tmp_path: Path) -> None:
         files = [each for each in (tmp_path / "files").rglob("*") if each.is_file()]
         assert [each.name for each in files] == [accepted[5].id]
         assert fairlead.content(accepted[5].id) == b"6" * 100_000
+
+
+def test_who_waits_with_a_key_that_is_revoked_meanwhile_is_not_answered(tmp_path: Path) -> None:
+    async def wait(fairlead: Fairlead) -> httpx.Response:
+        office = Office(fairlead)
+        key, made = fairlead.add_key("acme")
+        document = fairlead.submit("acme", b"nobody works")
+        line = httpx.ASGITransport(create_app(office))
+        async with httpx.AsyncClient(transport=line, base_url="http://test") as client:
+            waiting = asyncio.ensure_future(
+                client.get(
+                    f"/v1/documents/{document.id}",
+                    params={"wait": 30},
+                    headers={"Authorization": f"Bearer {key}"},
+                )
+            )
+            while document.id not in office.hub._waiters:
+                await asyncio.sleep(0)
+            fairlead.revoke_key(made.id)
+            office.door.revoked(made.id)
+            answer = await waiting
+        office.close()
+        return answer
+
+    with Fairlead(tmp_path) as fairlead:
+        problem(asyncio.run(wait(fairlead)), "unauthorised", 401)
 
 
 def test_what_is_discarded_leaves_nothing(tmp_path: Path) -> None:

@@ -118,6 +118,9 @@ def test_waiting_has_an_end_also_where_the_server_does_not_answer(data: Path) ->
 
 def test_an_operator_does_all_there_is_to_do(operator: Client) -> None:
     assert operator.me().is_operator
+    assert operator.add_customer("..").name == operator.customer("..").name == ".."
+    with pytest.raises(errors.UnknownDocument):
+        operator.document(".")
     made = operator.add_customer("sea/side ü")
     assert operator.add_customer("sea/side ü").created_at == made.created_at
     changed = operator.set_customer("sea/side ü", weight=2.0, thresholds=(-1, -2), pending_cap=5)

@@ -503,7 +503,8 @@ def _at(kind: str, *parts: str) -> str:
 
 
 def _quoted(part: str) -> str:
-    return quote(part, safe="")
+    is_dots = part in (".", "..")  # which would be a way through the address
+    return part.replace(".", "%2E") if is_dots else quote(part, safe="")
 
 
 def _header(value: str) -> str:
