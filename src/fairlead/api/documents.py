@@ -178,7 +178,7 @@ async def pages(
     request: Request,
     *,
     state: State | None = None,
-    priority: Annotated[int | None, Query(ge=1, le=99)] = None,
+    priority: Annotated[int | None, Query(ge=1, le=2**31)] = None,
     customer: Annotated[str | None, Query(max_length=200)] = None,
     parent: Annotated[str | None, Query(max_length=100)] = None,
     cursor: Annotated[str | None, Query(max_length=100)] = None,
