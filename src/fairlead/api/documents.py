@@ -36,6 +36,7 @@ LONGEST_WAIT = 60
 LONGEST_KEY = 255
 _TEXTS = ("text/plain", "text/markdown", "application/json")
 _MARK = ("invalid-upload", "forbidden", "unsupported-media-type", "idempotency-conflict")
+_PARTS = schemas.BYTES | {"multipart/byteranges": schemas.BYTES["application/octet-stream"]}
 _BODY = {
     "requestBody": {
         "required": True,
@@ -130,7 +131,8 @@ router = APIRouter(prefix="/v1/documents", tags=["documents"])
     "",
     status_code=202,
     responses=schemas.answers(
-        202, schemas.Document, "accepted, and safe", *_MARK, "deleted", "disk-full"
+        *(202, schemas.Document | schemas.Documents, "accepted, and safe"),
+        *(*_MARK, "deleted", "disk-full"),
     ),
     openapi_extra=_BODY,
 )
@@ -257,7 +259,8 @@ async def _look(office: Office, caller: Caller, id_: str) -> Document:
 @router.get(
     "/{id_}",
     responses=schemas.answers(200, schemas.Document, "the document", "unknown-document")
-    | {304: {"description": "it is as the ETag in If-None-Match says"}},
+    | schemas.NOT_MODIFIED,
+    openapi_extra={"parameters": [schemas.IF_NONE_MATCH]},
 )
 async def show(
     request: Request, id_: str, wait: Annotated[float, Query(ge=0, le=LONGEST_WAIT)] = 0
@@ -304,9 +307,11 @@ def _is_news(document: Document, known: str | None) -> bool:
 
 @router.get(
     "/{id_}/text",
+    response_class=Response,
     responses=schemas.answers(
         *(200, schemas.Text, "the text, by Accept"),
         *("unknown-document", "not-ready", "not-acceptable"),
+        content={name: {"schema": {"type": "string"}} for name in _TEXTS[:2]},
     ),
 )
 async def text(request: Request, id_: str) -> Response:
@@ -334,13 +339,20 @@ async def text(request: Request, id_: str) -> Response:
 
 @router.get(
     "/{id_}/file",
+    response_class=Response,
     responses=schemas.answers(
         *(200, None, "the document as it was submitted"),
         *("unknown-document", "range-not-satisfiable"),
+        content=schemas.BYTES,
     )
-    | {
-        206: {"description": "the part of it that was asked for"},
-        304: {"description": "it is as the ETag in If-None-Match says"},
+    | {206: {"description": "the part of it that was asked for", "content": _PARTS}}
+    | schemas.NOT_MODIFIED,
+    openapi_extra={
+        "parameters": [
+            schemas.IF_NONE_MATCH,
+            schemas.header("Range", "which bytes; what is no range of bytes is ignored"),
+            schemas.header("If-Range", "an ETag: the range counts only while it is the file's"),
+        ]
     },
 )
 async def content(request: Request, id_: str) -> Response:

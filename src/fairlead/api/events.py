@@ -23,6 +23,7 @@ router = APIRouter(prefix="/v1", tags=["events"])
 
 @router.get(
     "/events",
+    response_class=Response,
     responses=schemas.answers(200, None, "a stream that does not end by itself")
     | {200: {"description": "a stream", "content": {"text/event-stream": {}}}},
 )

@@ -15,6 +15,7 @@ from starlette.types import ASGIApp
 import fairlead
 from fairlead.api import customers, documents, events, health, keys, schemas, webhooks
 from fairlead.api.dashboard import routes as dashboard
+from fairlead.api.examples import EXAMPLES
 from fairlead.api.guard import Guard
 from fairlead.api.office import Office
 from fairlead.api.straight import Straight
@@ -82,7 +83,7 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
 
 
 def _completed(found: dict[str, Any]) -> dict[str, Any]:
-    """With the scheme of keys, and without FastAPI's own shape of errors."""
+    """With the scheme of keys and an example of each schema, without FastAPI's shape of errors."""
     parts = found["components"]["schemas"]
     parts.pop("HTTPValidationError", None)
     parts.pop("ValidationError", None)
@@ -91,10 +92,9 @@ def _completed(found: dict[str, Any]) -> dict[str, Any]:
     for path, operations in found["paths"].items():
         for operation in operations.values():
             _complete(operation, needs_key=path.startswith("/v1"))
+    for name in parts.keys() & EXAMPLES.keys():
+        parts[name]["example"] = EXAMPLES[name]
     submit = found["paths"]["/v1/documents"]["post"]["responses"]["202"]
-    one = submit["content"]["application/json"]["schema"]
-    several = {"$ref": "#/components/schemas/Documents"}
-    submit["content"]["application/json"]["schema"] = {"anyOf": [one, several]}
     submit["headers"] = {"Location": {"schema": {"type": "string"}}}
     return found
 
