@@ -136,6 +136,22 @@ def test_an_etag_saves_a_body_and_waits_for_a_change(server: Served) -> None:
     assert changed.status_code == 200
 
 
+def test_an_etag_saves_a_text_of_the_same_type(server: Served) -> None:
+    client = server.customer("tags")
+    path = f"/v1/documents/{done(client)}/text"
+    tags = {}
+    for accept in ("text/plain", "text/markdown", "application/json"):
+        tags[accept] = client.get(path, headers={"Accept": accept}).headers["etag"]
+    assert len(set(tags.values())) == 3
+    for accept, tag in tags.items():
+        for known in (tag, f'"another", W/{tag}', "*"):
+            same = client.get(path, headers={"Accept": accept, "If-None-Match": known})
+            assert (same.status_code, same.content) == (304, b"")
+            assert (same.headers["etag"], same.headers["vary"]) == (tag, "Accept")
+    other = {"Accept": "text/plain", "If-None-Match": tags["text/markdown"]}
+    assert client.get(path, headers=other).content == ARTICLE
+
+
 @pytest.mark.parametrize("times", [1, SHORT_BYTES], ids=["short", "long"])
 def test_the_file_comes_back_in_ranges_as_an_attachment(server: Served, times: int) -> None:
     client, content = server.customer(f"files-{times}"), ARTICLE * times

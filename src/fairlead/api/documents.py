@@ -312,7 +312,9 @@ def _is_news(document: Document, known: str | None) -> bool:
         *(200, schemas.Text, "the text, by Accept"),
         *("unknown-document", "not-ready", "not-acceptable"),
         content={name: {"schema": {"type": "string"}} for name in _TEXTS[:2]},
-    ),
+    )
+    | schemas.NOT_MODIFIED,
+    openapi_extra={"parameters": [schemas.IF_NONE_MATCH]},
 )
 async def text(request: Request, id_: str) -> Response:
     """The text of a document that is done, as `text/plain`, `text/markdown` or JSON."""
@@ -329,12 +331,19 @@ async def text(request: Request, id_: str) -> Response:
         if document.state.is_pending:
             raise Problem("not-ready", said(error), retry_after=1, code=error.code) from None
         raise
-    headers = {"Vary": "Accept", "ETag": f'"{document.text_sha256}-{wanted}"'}
-    if wanted == "application/json":
-        shown = document_json(document)
-        content = {name: shown[name] for name in ("id", "kind", "facts")} | {"text": found}
-        return JSONResponse(content, headers=headers)
-    return Response(found, 200, headers, f"{wanted}; charset=utf-8")
+    content = _as_type(wanted, document, found)
+    headers = {"Vary": "Accept", "ETag": f'"{_etag(content)[1:-1]}-{wanted}"'}
+    if _is_among(headers["ETag"], request.headers.get("if-none-match", "")):
+        return Response(status_code=304, headers=headers)
+    charset = "" if wanted == "application/json" else "; charset=utf-8"
+    return Response(content, 200, headers, wanted + charset)
+
+
+def _as_type(wanted: str, document: Document, text: str) -> bytes:
+    if wanted != "application/json":
+        return text.encode()
+    shown = document_json(document)
+    return _encoded({name: shown[name] for name in ("id", "kind", "facts")} | {"text": text})
 
 
 @router.get(
