@@ -43,6 +43,7 @@ def test_texts_come_as_accepted(server: Served) -> None:
         ("text/markdown", "text/markdown; charset=utf-8"),
         ("application/json, text/plain;q=0.5", "application/json"),
         ("text/*", "text/plain; charset=utf-8"),
+        ("text/plain;q=nan, text/markdown;q=0.1", "text/markdown; charset=utf-8"),
     ]:
         assert client.get(path, headers={"Accept": accept}).headers["content-type"] == found
     assert client.get(path, headers={"Accept": "application/json"}).json()["text"]
@@ -174,6 +175,10 @@ def test_the_file_comes_back_in_ranges_as_an_attachment(server: Served, times: i
     assert parts.headers["content-type"].startswith("multipart/byteranges")
     outside = client.get(path, headers={"Range": f"bytes={len(content)}-"})
     problem(outside, "range-not-satisfiable", 416)
+    assert outside.headers["content-range"] == f"bytes */{len(content)}"
+    for ignored in ("lines=1-2", "bytes=5-2", "bytes", "bytes=", "bytes=x-", "bytes=0-1,5-2"):
+        answer = client.get(path, headers={"Range": ignored})
+        assert (answer.status_code, answer.content) == (200, content), ignored
     tag = whole.headers["etag"]
     assert tag == f'"{hashlib.sha256(content).hexdigest()}"'
     assert client.get(path, headers={"If-None-Match": tag}).status_code == 304

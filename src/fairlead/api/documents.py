@@ -15,7 +15,6 @@ from typing import Annotated, Any, NamedTuple
 
 from fastapi import APIRouter, Query, Request
 from starlette.responses import FileResponse, Response
-from starlette.types import Message, Receive, Scope, Send
 
 from fairlead.api import schemas
 from fairlead.api.accept import best_type
@@ -23,6 +22,7 @@ from fairlead.api.answers import JSONResponse
 from fairlead.api.door import Caller
 from fairlead.api.office import Office, office_of
 from fairlead.api.problems import Problem, said, unknown_document
+from fairlead.api.ranges import asked_ranges
 from fairlead.api.upload import read_upload
 from fairlead.core.documents import Document
 from fairlead.core.shown import document_json
@@ -81,21 +81,19 @@ _BODY = {
 
 
 class _Attachment(FileResponse):
-    """A file, and a problem where its ranges are wrong."""
+    """A file, and a problem where none of its bytes are asked for."""
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it."""
-
-        async def checked(message: Message) -> None:
-            if message.get("status") == 416:
-                raise Problem(
-                    "range-not-satisfiable", Words("the range lies outside of the document")
-                )
-            if message.get("status") == 400:
-                raise Problem("invalid-request", Words("the Range header is not one"))
-            await send(message)
-
-        await super().__call__(scope, receive, checked)
+    @classmethod
+    def _parse_range_header(cls, http_range: str, file_size: int) -> list[tuple[int, int]]:
+        """The ranges that are sent; none: the whole."""
+        found = asked_ranges(http_range, file_size)
+        if found == []:
+            problem = Problem(
+                "range-not-satisfiable", Words("the range lies outside of the document")
+            )
+            problem.headers = {"Content-Range": f"bytes */{file_size}"}
+            raise problem
+        return found or []
 
 
 class _InMemory:
