@@ -170,6 +170,37 @@ def test_another_media_type(strict: Served) -> None:
         problem(answer, "unsupported-media-type", 415)
 
 
+@pytest.mark.parametrize(
+    "media_type",
+    [
+        *("text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"),
+        *("application/jsonx; charset=utf-8", "text/json", None),
+    ],
+)
+def test_json_that_does_not_say_so(strict: Served, media_type: str | None) -> None:
+    headers = {} if media_type is None else {"Content-Type": media_type}
+    for method, path in [
+        ("POST", "/v1/customers"),
+        ("PATCH", "/v1/customers/acme"),
+        ("POST", "/v1/keys"),
+        ("POST", "/v1/webhooks"),
+        ("PATCH", "/v1/webhooks/x"),
+    ]:
+        answer = strict.operator.request(method, path, content=b'{"name": "x"}', headers=headers)
+        found = problem(answer, "unsupported-media-type", 415)
+        given = (media_type or "").partition(";")[0]
+        assert found["detail"] == f"this address takes application/json; got {given!r}"
+
+
+@pytest.mark.parametrize("media_type", ["application/json; charset=utf-8", "application/x+JSON"])
+def test_json_that_says_so(strict: Served, media_type: str) -> None:
+    strict.key("patched")
+    answer = strict.operator.patch(
+        "/v1/customers/patched", content=b'{"weight": 2.0}', headers={"Content-Type": media_type}
+    )
+    assert (answer.status_code, answer.json()["weight"]) == (200, 2.0)
+
+
 def test_methods_and_addresses_that_are_not_there(strict: Served) -> None:
     answer = strict.operator.put("/v1/documents")
     problem(answer, "method-not-allowed", 405)

@@ -216,7 +216,7 @@ def as_problem(error: Exception, scope: Scope) -> Problem:
     if isinstance(error, HTTPException):
         return _of_http(error, scope)
     if isinstance(error, RequestValidationError):
-        return _of_validation(error)
+        return _of_validation(error, scope)
     _log.exception("fairlead: %s %s", scope["method"], _route(scope), exc_info=error)
     return Problem("internal", Words("something went wrong here; the operator finds it in the log"))
 
@@ -240,8 +240,10 @@ def _of_http(error: HTTPException, scope: Scope) -> Problem:
     return Problem(kind, str(error.detail))
 
 
-def _of_validation(error: RequestValidationError) -> Problem:
+def _of_validation(error: RequestValidationError, scope: Scope) -> Problem:
     """Name what is wrong, but do not repeat what came: it may be a secret."""
+    if isinstance(error.body, bytes):  # FastAPI leaves as bytes what does not say that it is JSON
+        return _no_json(scope)
     found = [
         {"where": ".".join(str(part) for part in each["loc"]), "what": str(each["msg"])}
         for each in error.errors()
@@ -249,3 +251,14 @@ def _of_validation(error: RequestValidationError) -> Problem:
     wrong = "; ".join(f"{each['where']}: {each['what']}" for each in found[:5])
     detail = Words("something in the request is not as expected: {wrong}", wrong=wrong)
     return Problem("invalid-request", detail, errors=found[:20])
+
+
+def _no_json(scope: Scope) -> Problem:
+    given = dict(scope["headers"]).get(b"content-type", b"").decode("latin-1")
+    return Problem(
+        "unsupported-media-type",
+        Words(
+            "this address takes application/json; got {type}",
+            type=repr(given.partition(";")[0].strip()[:100]),
+        ),
+    )

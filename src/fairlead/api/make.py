@@ -105,6 +105,8 @@ def _complete(operation: dict[str, Any], *, needs_key: bool) -> None:
         del answers["422"]
     if needs_key:
         operation["security"] = [{"key": []}]
+    if "application/json" in operation.get("requestBody", {}).get("content", {}):
+        answers["415"] = schemas.problems("unsupported-media-type")[415]
     limited = answers.get("429")
     if limited is not None:
         limited["headers"] = {"Retry-After": {"schema": {"type": "integer"}}}
