@@ -144,6 +144,13 @@ def test_json_that_is_too_long(strict: Served) -> None:
     problem(answer, "too-large", 413)
 
 
+def test_only_uploads_may_be_long(strict: Served) -> None:
+    headers = {"Content-Type": "multipart/form-data; boundary=x"}
+    for path in ("/v1/customers", "/v1/documents/x/cancel", "/login"):
+        answer = strict.operator.post(path, content=b"x" * 70_000, headers=headers)
+        problem(answer, "too-large", 413)
+
+
 @pytest.mark.parametrize(
     "body",
     [

@@ -21,6 +21,7 @@ from fairlead.settings import Settings
 
 _log = logging.getLogger(__name__)
 
+UPLOADS = "/v1/documents"
 MOST_JSON_BYTES = 65_536
 DRAIN_SECONDS = 5.0
 DRAIN_BYTES = 1 << 26
@@ -113,8 +114,9 @@ class _Body:
 
     def __init__(self, scope: Scope, receive: Receive, settings: Settings) -> None:
         headers: dict[bytes, bytes] = dict(scope["headers"])
-        is_upload = headers.get(b"content-type", b"").startswith(b"multipart/")
+        is_multipart = headers.get(b"content-type", b"").startswith(b"multipart/")
         self._receive = receive
+        is_upload = is_multipart and scope["path"] == UPLOADS  # elsewhere it would go to memory
         self._limit = settings.max_upload_bytes if is_upload else MOST_JSON_BYTES
         self._patience = settings.request_timeout
         self._slowest = settings.slowest_upload
