@@ -211,9 +211,19 @@ def test_json_that_says_so(strict: Served, media_type: str) -> None:
 def test_methods_and_addresses_that_are_not_there(strict: Served) -> None:
     answer = strict.operator.put("/v1/documents")
     problem(answer, "method-not-allowed", 405)
-    assert answer.headers["allow"] == "GET, POST"
+    assert answer.headers["allow"] == "GET, HEAD, POST"
     problem(strict.operator.get("/v1/nothing"), "not-found", 404)
     problem(strict.operator.get("/v1/documents/"), "not-found", 404)
+
+
+@pytest.mark.parametrize(
+    "path", ["/docs", "/openapi.json", "/static-offline-docs/swagger-ui.css", "/livez", "/login"]
+)
+def test_what_is_allowed_is_named_everywhere(strict: Served, path: str) -> None:
+    answer = strict.operator.delete(path)
+    problem(answer, "method-not-allowed", 405)
+    allowed = "GET, HEAD, POST" if path == "/login" else "GET, HEAD"
+    assert answer.headers["allow"] == allowed
 
 
 def test_an_idempotency_key_that_is_none(strict: Served) -> None:

@@ -15,6 +15,7 @@ from typing import Annotated, Any, NamedTuple
 
 from fastapi import APIRouter, Query, Request
 from starlette.responses import FileResponse, Response
+from starlette.types import Receive, Scope, Send
 
 from fairlead.api import schemas
 from fairlead.api.accept import best_type
@@ -82,6 +83,13 @@ _BODY = {
 
 class _Attachment(FileResponse):
     """A file, and a problem where none of its bytes are asked for."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it; ranges are for GET only."""
+        if scope["method"] == "HEAD":
+            headers = [each for each in scope["headers"] if each[0] != b"range"]
+            scope = {**scope, "headers": headers}
+        await super().__call__(scope, receive, send)
 
     @classmethod
     def _parse_range_header(cls, http_range: str, file_size: int) -> list[tuple[int, int]]:
@@ -269,7 +277,7 @@ async def show(
     """
     office, caller, document = await visible(request, id_)
     known = request.headers.get("if-none-match")
-    if wait:
+    if wait and request.method != "HEAD":
         document = await _wait(office, caller, document, wait, known)
     content = _encoded(document_json(document))
     etag = _etag(content)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from copy import copy
 from typing import Any
 
 from fastapi import FastAPI
 from fastapi.middleware.asyncexitstack import AsyncExitStackMiddleware
+from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 from fastapi_offline import FastAPIOffline
+from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp
 
 import fairlead
@@ -30,6 +33,8 @@ ROUTERS = (
     *dashboard.ROUTERS,
 )
 """What is served. More comes by adding a router here."""
+STREAMS = frozenset(["/v1/events", "/live"])
+"""Where answers do not end, so that there is nothing to ask without a body."""
 
 
 def create_app(office: Office) -> ASGIApp:
@@ -53,17 +58,30 @@ def create_inner(office: Office) -> FastAPI:
         redirect_slashes=False,
         routes=[each for router in ROUTERS for each in router.routes],
     )
+    _add_head(app)
     app.state.office = office
-    app.state.methods = _methods
+    app.state.methods = lambda path: _methods(app, path)
     app.middleware_stack = AsyncExitStackMiddleware(app.router)  # errors are the guard's
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return app
 
 
-def _methods(path: str) -> set[str]:
+def _add_head(app: FastAPI) -> None:
+    """Let HEAD be answered as GET is; the server leaves the body out."""
+    for route in app.routes:
+        if isinstance(route, APIRoute) and route.methods and route.path not in STREAMS:
+            route.methods |= {"HEAD"} if "GET" in route.methods else set()
+
+
+def _methods(app: FastAPI, path: str) -> set[str]:
     """The methods that this address takes."""
-    routes = [each for router in ROUTERS for each in router.routes if isinstance(each, APIRoute)]
-    return {name for each in routes if each.path_regex.match(path) for name in each.methods or ()}
+    found: set[str] = set()
+    for route in app.routes:
+        if isinstance(route, Route) and route.path_regex.match(path):
+            found |= route.methods or set()
+        elif isinstance(route, Mount) and route.path_regex.match(path):
+            found |= {"GET", "HEAD"}  # files that do not change
+    return found
 
 
 @asynccontextmanager
@@ -78,8 +96,23 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
 
 def _openapi(app: FastAPI) -> dict[str, Any]:
     if app.openapi_schema is None:
-        app.openapi_schema = _completed(FastAPI.openapi(app))
+        found = get_openapi(
+            title=app.title,
+            version=app.version,
+            description=app.description,
+            routes=[_without_head(each) for each in app.routes],
+        )
+        app.openapi_schema = _completed(found)
     return app.openapi_schema
+
+
+def _without_head(route: BaseRoute) -> BaseRoute:
+    """As the document lists it: what HEAD does goes without saying."""
+    if not isinstance(route, APIRoute):
+        return route
+    listed = copy(route)
+    listed.methods = (route.methods or set()) - {"HEAD"}
+    return listed
 
 
 def _completed(found: dict[str, Any]) -> dict[str, Any]:
