@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -40,6 +41,9 @@ def _unharmed(request: pytest.FixtureRequest) -> Iterator[None]:
     strict: Served = request.getfixturevalue("strict")
     before = len(files_in(strict.data))
     yield
+    until = time.monotonic() + PATIENT
+    while len(files_in(strict.data)) != before and time.monotonic() < until:
+        strict.operator.get("/livez")  # who hangs up does not see when the server has noticed it
     assert len(files_in(strict.data)) == before
     assert upload(strict.customer("next"), b"x").status_code == 202
 
