@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -40,6 +41,9 @@ def _unharmed(request: pytest.FixtureRequest) -> Iterator[None]:
     strict: Served = request.getfixturevalue("strict")
     before = len(files_in(strict.data))
     yield
+    until = time.monotonic() + PATIENT
+    while len(files_in(strict.data)) != before and time.monotonic() < until:
+        strict.operator.get("/livez")  # who hangs up does not see when the server has noticed it
     assert len(files_in(strict.data)) == before
     assert upload(strict.customer("next"), b"x").status_code == 202
 
@@ -144,6 +148,13 @@ def test_json_that_is_too_long(strict: Served) -> None:
     problem(answer, "too-large", 413)
 
 
+def test_only_uploads_may_be_long(strict: Served) -> None:
+    headers = {"Content-Type": "multipart/form-data; boundary=x"}
+    for path in ("/v1/customers", "/v1/documents/x/cancel", "/login"):
+        answer = strict.operator.post(path, content=b"x" * 70_000, headers=headers)
+        problem(answer, "too-large", 413)
+
+
 @pytest.mark.parametrize(
     "body",
     [
@@ -170,12 +181,53 @@ def test_another_media_type(strict: Served) -> None:
         problem(answer, "unsupported-media-type", 415)
 
 
+@pytest.mark.parametrize(
+    "media_type",
+    [
+        *("text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"),
+        *("application/jsonx; charset=utf-8", "text/json", None),
+    ],
+)
+def test_json_that_does_not_say_so(strict: Served, media_type: str | None) -> None:
+    headers = {} if media_type is None else {"Content-Type": media_type}
+    for method, path in [
+        ("POST", "/v1/customers"),
+        ("PATCH", "/v1/customers/acme"),
+        ("POST", "/v1/keys"),
+        ("POST", "/v1/webhooks"),
+        ("PATCH", "/v1/webhooks/x"),
+    ]:
+        answer = strict.operator.request(method, path, content=b'{"name": "x"}', headers=headers)
+        found = problem(answer, "unsupported-media-type", 415)
+        given = (media_type or "").partition(";")[0]
+        assert found["detail"] == f"this address takes application/json; got {given!r}"
+
+
+@pytest.mark.parametrize("media_type", ["application/json; charset=utf-8", "application/x+JSON"])
+def test_json_that_says_so(strict: Served, media_type: str) -> None:
+    strict.key("patched")
+    answer = strict.operator.patch(
+        "/v1/customers/patched", content=b'{"weight": 2.0}', headers={"Content-Type": media_type}
+    )
+    assert (answer.status_code, answer.json()["weight"]) == (200, 2.0)
+
+
 def test_methods_and_addresses_that_are_not_there(strict: Served) -> None:
     answer = strict.operator.put("/v1/documents")
     problem(answer, "method-not-allowed", 405)
-    assert answer.headers["allow"] == "GET, POST"
+    assert answer.headers["allow"] == "GET, HEAD, POST"
     problem(strict.operator.get("/v1/nothing"), "not-found", 404)
     problem(strict.operator.get("/v1/documents/"), "not-found", 404)
+
+
+@pytest.mark.parametrize(
+    "path", ["/docs", "/openapi.json", "/static-offline-docs/swagger-ui.css", "/livez", "/login"]
+)
+def test_what_is_allowed_is_named_everywhere(strict: Served, path: str) -> None:
+    answer = strict.operator.delete(path)
+    problem(answer, "method-not-allowed", 405)
+    allowed = "GET, HEAD, POST" if path == "/login" else "GET, HEAD"
+    assert answer.headers["allow"] == allowed
 
 
 def test_an_idempotency_key_that_is_none(strict: Served) -> None:

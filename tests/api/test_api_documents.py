@@ -43,6 +43,7 @@ def test_texts_come_as_accepted(server: Served) -> None:
         ("text/markdown", "text/markdown; charset=utf-8"),
         ("application/json, text/plain;q=0.5", "application/json"),
         ("text/*", "text/plain; charset=utf-8"),
+        ("text/plain;q=nan, text/markdown;q=0.1", "text/markdown; charset=utf-8"),
     ]:
         assert client.get(path, headers={"Accept": accept}).headers["content-type"] == found
     assert client.get(path, headers={"Accept": "application/json"}).json()["text"]
@@ -144,6 +145,22 @@ def test_an_etag_saves_a_body_and_waits_for_a_change(server: Served) -> None:
     assert changed.status_code == 200
 
 
+def test_an_etag_saves_a_text_of_the_same_type(server: Served) -> None:
+    client = server.customer("tags")
+    path = f"/v1/documents/{done(client)}/text"
+    tags = {}
+    for accept in ("text/plain", "text/markdown", "application/json"):
+        tags[accept] = client.get(path, headers={"Accept": accept}).headers["etag"]
+    assert len(set(tags.values())) == 3
+    for accept, tag in tags.items():
+        for known in (tag, f'"another", W/{tag}', "*"):
+            same = client.get(path, headers={"Accept": accept, "If-None-Match": known})
+            assert (same.status_code, same.content) == (304, b"")
+            assert (same.headers["etag"], same.headers["vary"]) == (tag, "Accept")
+    other = {"Accept": "text/plain", "If-None-Match": tags["text/markdown"]}
+    assert client.get(path, headers=other).content == ARTICLE
+
+
 @pytest.mark.parametrize("times", [1, SHORT_BYTES], ids=["short", "long"])
 def test_the_file_comes_back_in_ranges_as_an_attachment(server: Served, times: int) -> None:
     client, content = server.customer(f"files-{times}"), ARTICLE * times
@@ -166,6 +183,10 @@ def test_the_file_comes_back_in_ranges_as_an_attachment(server: Served, times: i
     assert parts.headers["content-type"].startswith("multipart/byteranges")
     outside = client.get(path, headers={"Range": f"bytes={len(content)}-"})
     problem(outside, "range-not-satisfiable", 416)
+    assert outside.headers["content-range"] == f"bytes */{len(content)}"
+    for ignored in ("lines=1-2", "bytes=5-2", "bytes", "bytes=", "bytes=x-", "bytes=0-1,5-2"):
+        answer = client.get(path, headers={"Range": ignored})
+        assert (answer.status_code, answer.content) == (200, content), ignored
     tag = whole.headers["etag"]
     assert tag == f'"{hashlib.sha256(content).hexdigest()}"'
     assert client.get(path, headers={"If-None-Match": tag}).status_code == 304

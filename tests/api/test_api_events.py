@@ -36,6 +36,12 @@ def take(events: Iterator[dict[str, Any]], number: int) -> list[dict[str, Any]]:
     return [next(events) for _ in range(number)]
 
 
+def test_an_unknown_customer_has_no_stream(server: Served) -> None:
+    for name in ("nobody", ""):
+        answer = server.operator.get("/v1/events", params={"customer": name})
+        problem(answer, "unknown-customer", 404)
+
+
 def test_a_customer_sees_its_own_events_only(server: Served) -> None:
     ours, theirs = server.customer("ours"), server.customer("theirs")
     with stream(ours, after=0) as events:
@@ -49,6 +55,7 @@ def test_a_customer_sees_its_own_events_only(server: Served) -> None:
     assert {each["customer"] for each in seen} == {"ours"}
     assert "worker" not in str(seen)
     problem(ours.get("/v1/events", params={"customer": "theirs"}), "invalid-request", 400)
+    problem(ours.get("/v1/events", params={"customer": "nobody"}), "invalid-request", 400)
     with stream(server.operator, after=0, customer="theirs") as events:
         assert {each["customer"] for each in take(events, 3)} == {"theirs"}
 

@@ -18,6 +18,7 @@ from fairlead.api.limits import Limiter
 from fairlead.api.make import create_app
 from fairlead.api.office import Office
 from fairlead.api.problems import Problem
+from fairlead.api.ranges import asked_ranges
 from fairlead.core.documents import Event, EventKind
 from fairlead.ids import new_id, time_of
 from fairlead.intake import Offer
@@ -36,10 +37,50 @@ TYPES = ("text/plain", "text/markdown", "application/json")
         ("text/plain;q=0, */*;q=0.1", "text/markdown"),
         ("image/png", None),
         ("text/plain;q=x", None),
+        ("text/plain;q=nan, text/markdown;q=0.1", "text/markdown"),
+        ("text/plain;q=inf, text/markdown;q=0.1", "text/markdown"),
+        ("text/plain;q=1.1, text/markdown;q=0.1", "text/markdown"),
+        ("text/plain;q=-1, text/markdown;q=0.1", "text/markdown"),
+        ("text/plain;q=-0.5", None),
     ],
 )
 def test_the_best_type_is_found(accept: str | None, best: str | None) -> None:
     assert best_type(accept, TYPES) == best
+
+
+@pytest.mark.parametrize(
+    ("header", "ranges"),
+    [
+        ("bytes=0-0", [(0, 1)]),
+        ("BYTES=3-", [(3, 10)]),
+        ("bytes=-4", [(6, 10)]),
+        ("bytes=-40", [(0, 10)]),
+        ("bytes=8-800", [(8, 10)]),
+        ("bytes=" + "0" * 99 + "7-" + "9" * 100, [(7, 10)]),
+        ("bytes=5-6 ,, 0-1,\t1-2", [(0, 3), (5, 7)]),
+        ("bytes=0-1, 10-", [(0, 2)]),
+        ("bytes=10-", []),
+        ("bytes=10-10,-0", []),
+        ("bytes=5-2", None),
+        ("bytes=50-20", None),
+        ("bytes=0-1,5-2", None),
+        ("lines=1-2", None),
+        ("bytes", None),
+        ("bytes=", None),
+        ("bytes=-", None),
+        ("bytes=1", None),
+        ("bytes=+1-2", None),
+        ("bytes=1_0-20", None),
+        ("bytes=\u0661-2", None),
+        ("bytes=" + "9" * 101 + "-", None),
+        ("bytes=" + ",".join(["0-0"] * 100), [(0, 1)]),
+        ("bytes=" + ",".join(["0-0"] * 101), None),
+    ],
+)
+def test_ranges_are_those_of_the_standard(
+    header: str, ranges: list[tuple[int, int]] | None
+) -> None:
+    assert asked_ranges(header, 10) == ranges
 
 
 def test_a_bucket_empties_and_fills_again() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 import schemathesis
 from apikit import Served, served, upload
@@ -13,6 +14,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 from fairlead import Fairlead
+from fairlead.api import schemas
+from fairlead.api.examples import EXAMPLES
 from fairlead.api.make import create_inner
 from fairlead.api.office import Office
 
@@ -55,6 +58,67 @@ def test_the_document_names_every_route_of_the_contract(app: Any) -> None:
         *("/v1/webhooks", "/v1/webhooks/{id_}", "/v1/webhooks/{id_}/test"),
         *("/v1/webhooks/{id_}/deliveries", "/v1/webhooks/deliveries/{id_}/resend"),
     }
+
+
+def references(part: Any) -> Iterator[str]:
+    """Every $ref in a part of the document."""
+    if isinstance(part, dict):
+        if isinstance(part.get("$ref"), str):
+            yield part["$ref"]
+        part = list(part.values())
+    if isinstance(part, list):
+        for each in part:
+            yield from references(each)
+
+
+def test_every_reference_leads_somewhere(app: Any) -> None:
+    document = app.openapi()
+    found = set(references(document))
+    assert "#/components/schemas/Documents" in found
+    for reference in found:
+        start, *names = reference.split("/")
+        part = document
+        for name in names:
+            assert name in part, reference
+            part = part[name]
+        assert start == "#"
+
+
+def test_every_schema_has_an_example_that_it_allows(app: Any) -> None:
+    document = app.openapi()
+    for name, schema in document["components"]["schemas"].items():
+        whole = {"$ref": f"#/components/schemas/{name}", "components": document["components"]}
+        assert "example" in schema, name
+        jsonschema.Draft202012Validator(whole).validate(schema["example"])
+
+
+def test_every_example_belongs_to_a_schema_and_leaves_nothing_out(app: Any) -> None:
+    parts = app.openapi()["components"]["schemas"]
+    assert set(EXAMPLES) == set(parts)
+    for name, model in vars(schemas).items():
+        if isinstance(model, type) and issubclass(model, schemas.Out) and model is not schemas.Out:
+            assert set(EXAMPLES[name]) == set(model.model_fields), name
+
+
+def test_media_types_are_those_that_come(app: Any) -> None:
+    paths = app.openapi()["paths"]
+
+    def types(path: str, status: str = "200") -> set[str]:
+        return set(paths[path]["get"]["responses"][status]["content"])
+
+    text, file = "/v1/documents/{id_}/text", "/v1/documents/{id_}/file"
+    assert types(text) == {"text/plain", "text/markdown", "application/json"}
+    assert types(file) == {"application/octet-stream"}
+    assert types(file, "206") == {"application/octet-stream", "multipart/byteranges"}
+    assert types("/v1/events") == {"text/event-stream"}
+    assert types("/metrics") == {"text/plain"}
+
+
+def test_if_none_match_is_named_where_304_is(app: Any) -> None:
+    for path, operations in app.openapi()["paths"].items():
+        for operation in operations.values():
+            named = {each["name"] for each in operation.get("parameters", [])}
+            assert ("If-None-Match" in named) == ("304" in operation["responses"]), path
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")

@@ -19,11 +19,17 @@ def _parsed(term: str) -> tuple[str, float]:
     name, *params = (part.strip() for part in term.lower().split(";"))
     for param in params:
         if param.startswith("q="):
-            try:
-                return name, float(param[2:])
-            except ValueError:
-                return name, 0.0
+            return name, _weight(param[2:])
     return name, 1.0
+
+
+def _weight(given: str) -> float:
+    """A number from 0 to 1; anything else is 0."""
+    try:
+        found = float(given)
+    except ValueError:
+        return 0.0
+    return found if 0 <= found <= 1 else 0.0
 
 
 def _quality(media_type: str, liked: Sequence[tuple[str, float]]) -> float:

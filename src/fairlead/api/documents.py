@@ -15,7 +15,7 @@ from typing import Annotated, Any, NamedTuple
 
 from fastapi import APIRouter, Query, Request
 from starlette.responses import FileResponse, Response
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from fairlead.api import schemas
 from fairlead.api.accept import best_type
@@ -23,6 +23,7 @@ from fairlead.api.answers import JSONResponse
 from fairlead.api.door import Caller, no_valid_key
 from fairlead.api.office import Office, office_of
 from fairlead.api.problems import Problem, said, unknown_document
+from fairlead.api.ranges import asked_ranges
 from fairlead.api.upload import read_upload
 from fairlead.core.documents import Document
 from fairlead.core.shown import document_json
@@ -36,6 +37,7 @@ LONGEST_WAIT = 60
 LONGEST_KEY = 255
 _TEXTS = ("text/plain", "text/markdown", "application/json")
 _MARK = ("invalid-upload", "forbidden", "unsupported-media-type", "idempotency-conflict")
+_PARTS = schemas.BYTES | {"multipart/byteranges": schemas.BYTES["application/octet-stream"]}
 _BODY = {
     "requestBody": {
         "required": True,
@@ -80,21 +82,26 @@ _BODY = {
 
 
 class _Attachment(FileResponse):
-    """A file, and a problem where its ranges are wrong."""
+    """A file, and a problem where none of its bytes are asked for."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it."""
+        """Send it; ranges are for GET only."""
+        if scope["method"] == "HEAD":
+            headers = [each for each in scope["headers"] if each[0] != b"range"]
+            scope = {**scope, "headers": headers}
+        await super().__call__(scope, receive, send)
 
-        async def checked(message: Message) -> None:
-            if message.get("status") == 416:
-                raise Problem(
-                    "range-not-satisfiable", Words("the range lies outside of the document")
-                )
-            if message.get("status") == 400:
-                raise Problem("invalid-request", Words("the Range header is not one"))
-            await send(message)
-
-        await super().__call__(scope, receive, checked)
+    @classmethod
+    def _parse_range_header(cls, http_range: str, file_size: int) -> list[tuple[int, int]]:
+        """The ranges that are sent; none: the whole."""
+        found = asked_ranges(http_range, file_size)
+        if found == []:
+            problem = Problem(
+                "range-not-satisfiable", Words("the range lies outside of the document")
+            )
+            problem.headers = {"Content-Range": f"bytes */{file_size}"}
+            raise problem
+        return found or []
 
 
 class _InMemory:
@@ -130,7 +137,8 @@ router = APIRouter(prefix="/v1/documents", tags=["documents"])
     "",
     status_code=202,
     responses=schemas.answers(
-        202, schemas.Document, "accepted, and safe", *_MARK, "deleted", "disk-full"
+        *(202, schemas.Document | schemas.Documents, "accepted, and safe"),
+        *(*_MARK, "deleted", "disk-full"),
     ),
     openapi_extra=_BODY,
 )
@@ -260,7 +268,8 @@ async def _look(office: Office, caller: Caller, id_: str) -> Document:
 @router.get(
     "/{id_}",
     responses=schemas.answers(200, schemas.Document, "the document", "unknown-document")
-    | {304: {"description": "it is as the ETag in If-None-Match says"}},
+    | schemas.NOT_MODIFIED,
+    openapi_extra={"parameters": [schemas.IF_NONE_MATCH]},
 )
 async def show(
     request: Request, id_: str, wait: Annotated[float, Query(ge=0, le=LONGEST_WAIT)] = 0
@@ -271,7 +280,7 @@ async def show(
     """
     office, caller, document = await visible(request, id_)
     known = request.headers.get("if-none-match")
-    if wait:
+    if wait and request.method != "HEAD":
         document = await _wait(office, caller, document, wait, known)
     content = _encoded(document_json(document))
     etag = _etag(content)
@@ -309,10 +318,14 @@ def _is_news(document: Document, known: str | None) -> bool:
 
 @router.get(
     "/{id_}/text",
+    response_class=Response,
     responses=schemas.answers(
         *(200, schemas.Text, "the text, by Accept"),
         *("unknown-document", "not-ready", "not-acceptable"),
-    ),
+        content={name: {"schema": {"type": "string"}} for name in _TEXTS[:2]},
+    )
+    | schemas.NOT_MODIFIED,
+    openapi_extra={"parameters": [schemas.IF_NONE_MATCH]},
 )
 async def text(request: Request, id_: str) -> Response:
     """The text of a document that is done, as `text/plain`, `text/markdown` or JSON."""
@@ -329,23 +342,37 @@ async def text(request: Request, id_: str) -> Response:
         if document.state.is_pending:
             raise Problem("not-ready", said(error), retry_after=1, code=error.code) from None
         raise
-    headers = {"Vary": "Accept", "ETag": f'"{document.text_sha256}-{wanted}"'}
-    if wanted == "application/json":
-        shown = document_json(document)
-        content = {name: shown[name] for name in ("id", "kind", "facts")} | {"text": found}
-        return JSONResponse(content, headers=headers)
-    return Response(found, 200, headers, f"{wanted}; charset=utf-8")
+    content = _as_type(wanted, document, found)
+    headers = {"Vary": "Accept", "ETag": f'"{_etag(content)[1:-1]}-{wanted}"'}
+    if _is_among(headers["ETag"], request.headers.get("if-none-match", "")):
+        return Response(status_code=304, headers=headers)
+    charset = "" if wanted == "application/json" else "; charset=utf-8"
+    return Response(content, 200, headers, wanted + charset)
+
+
+def _as_type(wanted: str, document: Document, text: str) -> bytes:
+    if wanted != "application/json":
+        return text.encode()
+    shown = document_json(document)
+    return _encoded({name: shown[name] for name in ("id", "kind", "facts")} | {"text": text})
 
 
 @router.get(
     "/{id_}/file",
+    response_class=Response,
     responses=schemas.answers(
         *(200, None, "the document as it was submitted"),
         *("unknown-document", "range-not-satisfiable"),
+        content=schemas.BYTES,
     )
-    | {
-        206: {"description": "the part of it that was asked for"},
-        304: {"description": "it is as the ETag in If-None-Match says"},
+    | {206: {"description": "the part of it that was asked for", "content": _PARTS}}
+    | schemas.NOT_MODIFIED,
+    openapi_extra={
+        "parameters": [
+            schemas.IF_NONE_MATCH,
+            schemas.header("Range", "which bytes; what is no range of bytes is ignored"),
+            schemas.header("If-Range", "an ETag: the range counts only while it is the file's"),
+        ]
     },
 )
 async def content(request: Request, id_: str) -> Response:

@@ -24,7 +24,8 @@ router = APIRouter(prefix="/v1", tags=["events"])
 
 @router.get(
     "/events",
-    responses=schemas.answers(200, None, "a stream that does not end by itself")
+    response_class=Response,
+    responses=schemas.answers(200, None, "a stream that does not end by itself", "unknown-customer")
     | {200: {"description": "a stream", "content": {"text/event-stream": {}}}},
 )
 async def events(
@@ -42,6 +43,8 @@ async def events(
     caller = await office.door.caller(request)
     if caller.customer is not None and customer not in (None, caller.customer):
         raise Problem("invalid-request", Words("a customer's key shows events of its own only"))
+    if caller.is_operator and customer is not None:
+        await office.ask(office.fairlead.customer, customer)  # an unknown one is an error
     last = _last_event(request.headers.get("last-event-id"))
     last = after if last is None else last
     if last is not None and last > await office.ask(office.fairlead.store.last_event):

@@ -22,6 +22,7 @@ from fairlead.settings import Settings
 
 _log = logging.getLogger(__name__)
 
+UPLOADS = "/v1/documents"
 MOST_JSON_BYTES = 65_536
 DRAIN_SECONDS = 5.0
 DRAIN_BYTES = 1 << 26
@@ -114,8 +115,9 @@ class _Body:
 
     def __init__(self, scope: Scope, receive: Receive, settings: Settings) -> None:
         headers: dict[bytes, bytes] = dict(scope["headers"])
-        is_upload = headers.get(b"content-type", b"").startswith(b"multipart/")
+        is_multipart = headers.get(b"content-type", b"").startswith(b"multipart/")
         self._receive = receive
+        is_upload = is_multipart and scope["path"] == UPLOADS  # elsewhere it would go to memory
         self._limit = settings.max_upload_bytes if is_upload else MOST_JSON_BYTES
         self._patience = settings.request_timeout
         self._slowest = settings.slowest_upload
@@ -217,7 +219,7 @@ def as_problem(error: Exception, scope: Scope) -> Problem:
     if isinstance(error, HTTPException):
         return _of_http(error, scope)
     if isinstance(error, RequestValidationError):
-        return _of_validation(error)
+        return _of_validation(error, scope)
     _log.exception("fairlead: %s %s", scope["method"], _route(scope), exc_info=error)
     return Problem("internal", Words("something went wrong here; the operator finds it in the log"))
 
@@ -241,8 +243,10 @@ def _of_http(error: HTTPException, scope: Scope) -> Problem:
     return Problem(kind, str(error.detail))
 
 
-def _of_validation(error: RequestValidationError) -> Problem:
+def _of_validation(error: RequestValidationError, scope: Scope) -> Problem:
     """Name what is wrong, but do not repeat what came: it may be a secret."""
+    if isinstance(error.body, bytes):  # FastAPI leaves as bytes what does not say that it is JSON
+        return _no_json(scope)
     found = [
         {"where": ".".join(str(part) for part in each["loc"]), "what": str(each["msg"])}
         for each in error.errors()
@@ -250,3 +254,14 @@ def _of_validation(error: RequestValidationError) -> Problem:
     wrong = "; ".join(f"{each['where']}: {each['what']}" for each in found[:5])
     detail = Words("something in the request is not as expected: {wrong}", wrong=wrong)
     return Problem("invalid-request", detail, errors=found[:20])
+
+
+def _no_json(scope: Scope) -> Problem:
+    given = dict(scope["headers"]).get(b"content-type", b"").decode("latin-1")
+    return Problem(
+        "unsupported-media-type",
+        Words(
+            "this address takes application/json; got {type}",
+            type=repr(given.partition(";")[0].strip()[:100]),
+        ),
+    )

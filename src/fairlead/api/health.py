@@ -37,6 +37,7 @@ async def readyz(request: Request) -> Response:
 
 @router.get(
     "/metrics",
+    response_class=Response,
     responses={
         200: {"description": "numbers for Prometheus", "content": {"text/plain": {}}},
         **schemas.problems(),

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from copy import copy
 from typing import Any
 
 from fastapi import FastAPI
 from fastapi.middleware.asyncexitstack import AsyncExitStackMiddleware
+from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 from fastapi_offline import FastAPIOffline
+from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp
 
 import fairlead
 from fairlead.api import customers, documents, events, health, keys, schemas, webhooks
 from fairlead.api.dashboard import routes as dashboard
+from fairlead.api.examples import EXAMPLES
 from fairlead.api.guard import Guard
 from fairlead.api.office import Office
 from fairlead.api.straight import Straight
@@ -29,6 +33,8 @@ ROUTERS = (
     *dashboard.ROUTERS,
 )
 """What is served. More comes by adding a router here."""
+STREAMS = frozenset(["/v1/events", "/live"])
+"""Where answers do not end, so that there is nothing to ask without a body."""
 
 
 def create_app(office: Office) -> ASGIApp:
@@ -52,17 +58,30 @@ def create_inner(office: Office) -> FastAPI:
         redirect_slashes=False,
         routes=[each for router in ROUTERS for each in router.routes],
     )
+    _add_head(app)
     app.state.office = office
-    app.state.methods = _methods
+    app.state.methods = lambda path: _methods(app, path)
     app.middleware_stack = AsyncExitStackMiddleware(app.router)  # errors are the guard's
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return app
 
 
-def _methods(path: str) -> set[str]:
+def _add_head(app: FastAPI) -> None:
+    """Let HEAD be answered as GET is; the server leaves the body out."""
+    for route in app.routes:
+        if isinstance(route, APIRoute) and route.methods and route.path not in STREAMS:
+            route.methods |= {"HEAD"} if "GET" in route.methods else set()
+
+
+def _methods(app: FastAPI, path: str) -> set[str]:
     """The methods that this address takes."""
-    routes = [each for router in ROUTERS for each in router.routes if isinstance(each, APIRoute)]
-    return {name for each in routes if each.path_regex.match(path) for name in each.methods or ()}
+    found: set[str] = set()
+    for route in app.routes:
+        if isinstance(route, Route) and route.path_regex.match(path):
+            found |= route.methods or set()
+        elif isinstance(route, Mount) and route.path_regex.match(path):
+            found |= {"GET", "HEAD"}  # files that do not change
+    return found
 
 
 @asynccontextmanager
@@ -77,12 +96,27 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
 
 def _openapi(app: FastAPI) -> dict[str, Any]:
     if app.openapi_schema is None:
-        app.openapi_schema = _completed(FastAPI.openapi(app))
+        found = get_openapi(
+            title=app.title,
+            version=app.version,
+            description=app.description,
+            routes=[_without_head(each) for each in app.routes],
+        )
+        app.openapi_schema = _completed(found)
     return app.openapi_schema
 
 
+def _without_head(route: BaseRoute) -> BaseRoute:
+    """As the document lists it: what HEAD does goes without saying."""
+    if not isinstance(route, APIRoute):
+        return route
+    listed = copy(route)
+    listed.methods = (route.methods or set()) - {"HEAD"}
+    return listed
+
+
 def _completed(found: dict[str, Any]) -> dict[str, Any]:
-    """With the scheme of keys, and without FastAPI's own shape of errors."""
+    """With the scheme of keys and an example of each schema, without FastAPI's shape of errors."""
     parts = found["components"]["schemas"]
     parts.pop("HTTPValidationError", None)
     parts.pop("ValidationError", None)
@@ -91,10 +125,9 @@ def _completed(found: dict[str, Any]) -> dict[str, Any]:
     for path, operations in found["paths"].items():
         for operation in operations.values():
             _complete(operation, needs_key=path.startswith("/v1"))
+    for name in parts.keys() & EXAMPLES.keys():
+        parts[name]["example"] = EXAMPLES[name]
     submit = found["paths"]["/v1/documents"]["post"]["responses"]["202"]
-    one = submit["content"]["application/json"]["schema"]
-    several = {"$ref": "#/components/schemas/Documents"}
-    submit["content"]["application/json"]["schema"] = {"anyOf": [one, several]}
     submit["headers"] = {"Location": {"schema": {"type": "string"}}}
     return found
 
@@ -105,6 +138,8 @@ def _complete(operation: dict[str, Any], *, needs_key: bool) -> None:
         del answers["422"]
     if needs_key:
         operation["security"] = [{"key": []}]
+    if "application/json" in operation.get("requestBody", {}).get("content", {}):
+        answers["415"] = schemas.problems("unsupported-media-type")[415]
     limited = answers.get("429")
     if limited is not None:
         limited["headers"] = {"Retry-After": {"schema": {"type": "integer"}}}

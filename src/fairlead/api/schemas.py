@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import UnionType
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -9,7 +11,6 @@ from pydantic import BaseModel, ConfigDict, Field
 from fairlead.api.problems import MEDIA_TYPE, body
 from fairlead.core.problems import KINDS
 
-ID = "01m7gnankk8v2x4c6b0d9f1h3j"
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 Cap = Annotated[int, Field(ge=1, le=10**12, strict=True)]
 
@@ -21,33 +22,6 @@ class Out(BaseModel):
 class Document(Out):
     """A document."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "example": {
-                "id": ID,
-                "customer": "acme",
-                "name": "invoice.pdf",
-                "size": 18_231,
-                "sha256": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
-                "kind": None,
-                "state": "waiting",
-                "priority": 1,
-                "count": 0,
-                "policy": "classic/1",
-                "urgent": False,
-                "submitted_at": "2026-01-31T12:00:00.000Z",
-                "started_at": None,
-                "finished_at": None,
-                "estimate": 0.02,
-                "seconds": None,
-                "attempts": 0,
-                "error": None,
-                "detail": None,
-                "parent": None,
-                "facts": {},
-            }
-        }
-    )
     id: str
     customer: str
     name: str
@@ -166,7 +140,7 @@ class Keys(Out):
 class KeyWanted(BaseModel):
     """A key to be made: of a customer, or of an operator."""
 
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"example": {"customer": "acme"}})
+    model_config = ConfigDict(extra="forbid")
     customer: Name | None = None
     operator: Annotated[bool, Field(strict=True)] = False
 
@@ -209,9 +183,7 @@ class Audit(Out):
 class Changes(BaseModel):
     """What an operator may set; null: as for everybody."""
 
-    model_config = ConfigDict(
-        extra="forbid", json_schema_extra={"example": {"weight": 2.0, "pending_cap": 1000}}
-    )
+    model_config = ConfigDict(extra="forbid")
     weight: Annotated[float, Field(ge=0.001, le=1000, strict=True)] | None = None
     account: Name | None = None
     processing_cap: Cap | None = None
@@ -237,7 +209,7 @@ class Changes(BaseModel):
 class NewCustomer(Changes):
     """A customer to be made known."""
 
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"example": {"name": "acme"}})
+    model_config = ConfigDict(extra="forbid")
     name: Name
 
 
@@ -248,7 +220,7 @@ _KINDS = Field(max_length=20)
 class WebhookChanges(BaseModel):
     """What may be changed of a webhook."""
 
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"example": {"enabled": True}})
+    model_config = ConfigDict(extra="forbid")
     url: Annotated[str, _URL] | None = None
     kinds: Annotated[list[str], _KINDS] | None = None
     enabled: Annotated[bool, Field(strict=True)] | None = None
@@ -257,12 +229,7 @@ class WebhookChanges(BaseModel):
 class NewWebhook(BaseModel):
     """A webhook to be made."""
 
-    model_config = ConfigDict(
-        extra="forbid",
-        json_schema_extra={
-            "example": {"url": "https://example.com/hook", "kinds": ["document.done"]}
-        },
-    )
+    model_config = ConfigDict(extra="forbid")
     url: Annotated[str, _URL]
     kinds: Annotated[list[str], _KINDS] | None = None
     customer: Name | None = None
@@ -326,6 +293,27 @@ class Problem(Out):
     detail: str
 
 
+NOT_MODIFIED: dict[int | str, dict[str, Any]] = {
+    304: {"description": "it is as the ETag in If-None-Match says"}
+}
+"""The answer to who knows already what is there."""
+BYTES = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
+
+
+def header(name: str, description: str) -> dict[str, Any]:
+    """A header that an operation looks at, though no parameter of its function is it."""
+    return {
+        "name": name,
+        "in": "header",
+        "required": False,
+        "schema": {"type": "string"},
+        "description": description,
+    }
+
+
+IF_NONE_MATCH = header("If-None-Match", "ETags that are known; with one of them, the answer is 304")
+
+
 def problems(*kinds: str) -> dict[int | str, dict[str, Any]]:
     """The errors of an operation, each with an example."""
     everywhere = ("key-in-query", "too-slow", "too-large", "internal", "unavailable")
@@ -350,10 +338,16 @@ def problems(*kinds: str) -> dict[int | str, dict[str, Any]]:
 
 
 def answers(
-    status: int, model: type[Out] | None, description: str, *kinds: str
+    status: int,
+    model: type[Out] | UnionType | None,
+    description: str,
+    *kinds: str,
+    content: Mapping[str, Any] | None = None,
 ) -> dict[int | str, dict[str, Any]]:
-    """The answers of an operation: the good one, then its errors."""
+    """The answers of an operation: the good one, by its media types unless JSON, then errors."""
     good: dict[str, Any] = {"description": description}
     if model is not None:
         good["model"] = model
+    if content is not None:
+        good["content"] = dict(content)
     return {status: good} | problems("unauthorised", "limit-reached", "invalid-request", *kinds)

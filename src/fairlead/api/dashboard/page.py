@@ -228,7 +228,7 @@ def _refused(request: Request, problem: Problem) -> Response:
 
 def _to_login(request: Request) -> Response:
     """To the login; but a link from another site comes without the cookie: then ask once more."""
-    is_get = request.method == "GET"
+    is_get = request.method in ("GET", "HEAD")
     if is_get and request.headers.get("sec-fetch-site") == "cross-site":
         return show(request, "again.html")
     return go("/login" + (f"?next={quote(here(request), safe='')}" if is_get else ""))
