@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from typing import Any
 
 import httpx
 import pytest
@@ -234,6 +235,21 @@ def test_without_a_valid_key_nobody_comes_in(server: Served, key: str | None) ->
     answer = httpx.get(server.url + "/v1/documents", headers=headers, trust_env=False)
     problem(answer, "unauthorised", 401)
     assert answer.headers["www-authenticate"].startswith("Bearer")
+
+
+def test_without_a_key_nothing_else_is_said_to_be_wrong(server: Served) -> None:
+    nobody = server.client(None)
+    calls: list[tuple[str, str, dict[str, Any]]] = [
+        ("GET", "documents", {"params": {"limit": -1}}),
+        ("POST", "customers", {"json": {"nonsense": 1}}),
+        ("POST", "customers", {"content": b"{", "headers": {"Content-Type": "application/json"}}),
+        ("POST", "customers", {"content": b"x", "headers": {"Content-Type": "text/plain"}}),
+        ("PATCH", "webhooks/x", {"json": []}),
+    ]
+    for method, path, given in calls:
+        problem(nobody.request(method, f"/v1/{path}", **given), "unauthorised", 401)
+    problem(nobody.get("/v1/nothing"), "not-found", 404)
+    problem(nobody.put("/v1/documents"), "method-not-allowed", 405)
 
 
 def test_keys_in_addresses_are_refused(server: Served) -> None:

@@ -10,7 +10,7 @@ from urllib.parse import unquote_to_bytes
 
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect
+from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fairlead.api.held import hold
@@ -63,9 +63,23 @@ class Guard:
         except ClientDisconnect:
             pass
         except Exception as error:
-            await self._refuse(scope, error, body, answer)
+            await self._refuse(scope, await self._worst(scope, error), body, answer)
         finally:
             self._count(scope, answer.status, answer.began_at - began)
+
+    async def _worst(self, scope: Scope, error: Exception) -> Exception:
+        """Who may not come in is told that and nothing else, though the framework looks later."""
+        is_unread = isinstance(error, RequestValidationError) or (
+            isinstance(error, HTTPException)
+            and not isinstance(error, Problem)
+            and error.status_code == 400
+        )
+        if is_unread and scope["path"].startswith("/v1/"):
+            try:
+                await self._office.door.caller(Request(scope))
+            except Problem as problem:
+                return problem
+        return error
 
     async def _refuse(self, scope: Scope, error: Exception, body: _Body, answer: _Answer) -> None:
         problem = as_problem(error, scope)
