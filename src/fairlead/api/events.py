@@ -27,6 +27,9 @@ router = APIRouter(prefix="/v1", tags=["events"])
     response_class=Response,
     responses=schemas.answers(200, None, "a stream that does not end by itself", "unknown-customer")
     | {200: {"description": "a stream", "content": {"text/event-stream": {}}}},
+    openapi_extra={
+        "parameters": [schemas.header("Last-Event-ID", "the number of the last event that came")]
+    },
 )
 async def events(
     request: Request,
