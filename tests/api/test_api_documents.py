@@ -9,6 +9,7 @@ import pytest
 from apikit import Served, files_in, problem, upload
 
 from fairlead import Fairlead
+from fairlead.api.guard import MOST_JSON_BYTES
 from fairlead.ports import SHORT_BYTES
 
 ARTICLE = b"An article about fairness."
@@ -61,6 +62,15 @@ def test_several_documents_come_together_or_not_at_all(server: Served) -> None:
     problem(upload(client, LONG, data={"colour": "red"}), "invalid-upload", 400)
     assert len(client.get("/v1/documents").json()["documents"]) == 2
     assert len(files_in(server.data)) == before
+
+
+def test_the_media_type_of_an_upload_may_have_capitals(server: Served) -> None:
+    part = b'--X\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\n'
+    body = part + b"c" * 2 * MOST_JSON_BYTES + b"\r\n--X--\r\n"
+    headers = {"Content-Type": "Multipart/Form-Data; Boundary=X"}
+    answer = server.customer("loud").post("/v1/documents", content=body, headers=headers)
+    assert answer.status_code == 202
+    assert answer.json()["size"] == 2 * MOST_JSON_BYTES
 
 
 def test_an_idempotency_key_gives_the_same_document(server: Served) -> None:

@@ -113,7 +113,7 @@ class _Body:
 
     def __init__(self, scope: Scope, receive: Receive, settings: Settings) -> None:
         headers: dict[bytes, bytes] = dict(scope["headers"])
-        is_upload = headers.get(b"content-type", b"").startswith(b"multipart/")
+        is_upload = headers.get(b"content-type", b"").lower().startswith(b"multipart/")
         self._receive = receive
         self._limit = settings.max_upload_bytes if is_upload else MOST_JSON_BYTES
         self._patience = settings.request_timeout
