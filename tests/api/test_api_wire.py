@@ -101,7 +101,7 @@ def test_trailers_without_end_do_not_fill_the_memory(server: Served, line: socke
     assert server.memory() - before < 16_000_000
 
 
-@pytest.mark.parametrize("trailer", [b"X-A: aaaa\r\n", b"a"])
+@pytest.mark.parametrize("trailer", [b"X-A: aaaa\r\n", b"a"], ids=["many", "one"])
 def test_trailers_that_are_too_long(
     server: Served,
     line: socket.socket,
@@ -185,3 +185,36 @@ def test_headers_without_end_after_a_request(line: socket.socket, head: bytes) -
     assert answer_on(line).startswith(b"HTTP/1.1 202 ")
     line.sendall(b"a" * 2 * MOST_HEADER_BYTES)
     raw_problem(everything_on(line), "header-too-large", 431)
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"Content-Length: 9000\r\n\r\n" + BODY,
+        CHUNKED + b"9\r\nshort",
+        in_chunks(b"", b"X-A: b\r\n"),
+        b"X-A: b\r\n",
+    ],
+    ids=["length", "chunk", "trailers", "headers"],
+)
+def test_a_request_that_breaks_off_is_refused_if_it_can_be(
+    server: Served, head: bytes, sent: bytes, request: pytest.FixtureRequest
+) -> None:
+    raw_problem(server.raw(head + sent, end=True), "invalid-request", 400)
+    assert stored(server, request) == 0
+
+
+def test_what_breaks_off_after_a_request_is_refused_after_its_answer(
+    server: Served, line: socket.socket, head: bytes, request: pytest.FixtureRequest
+) -> None:
+    line.sendall(upload_of(head) + upload_of(head)[:-1])
+    line.shutdown(socket.SHUT_WR)
+    assert [status for status, _ in answers_on(line)] == [202, 400]
+    assert stored(server, request) == 1
+
+
+def test_what_breaks_off_after_its_answer_gets_no_second_one(line: socket.socket) -> None:
+    line.sendall(LIVE + b"Content-Length: 9\r\n\r\n")
+    assert answer_on(line).startswith(b"HTTP/1.1 200 ")
+    line.shutdown(socket.SHUT_WR)
+    assert everything_on(line) == b""

@@ -44,6 +44,8 @@ class Protocol(HttpToolsProtocol):
     _header_bytes = 0
     _trailer_bytes = 0
     _refusal: Response | None = None
+    _is_over = False
+    _is_half_closed = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for a request."""
@@ -64,6 +66,13 @@ class Protocol(HttpToolsProtocol):
         if self._refusal is None:
             self._count(len(data))
             self._keep_waiting()
+
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """Nothing more will come; what broke off is refused, as the other side may still read."""
+        self._is_half_closed = True
+        if self._part is not _Part.NONE:
+            self._refuse("invalid-request", Words("the connection ended before the request did"))
+        return self._refusal is not None and not self._is_over
 
     def on_message_begin(self) -> None:
         """The headers begin; most often they end with the bytes that are at hand."""
@@ -207,12 +216,16 @@ class Protocol(HttpToolsProtocol):
 
     def _end(self, answer: Response | None) -> None:
         """Answer, say no more, and close when the other side has or when it takes too long."""
+        self._is_over = True
         if answer is not None:
             headers = [*answer.raw_headers, (b"connection", b"close")]
             lines = [name + b": " + value + b"\r\n" for name, value in headers]
             head = STATUS_LINE[answer.status_code] + b"".join(lines) + b"\r\n"
             self.transport.write(head + bytes(answer.body))
         self._unset_keepalive_if_required()
+        if self._is_half_closed:
+            self.transport.close()
+            return
         self.transport.write_eof()
         self.flow.resume_reading()
         self._timer = self.loop.call_later(LINGER_SECONDS, self.transport.close)
