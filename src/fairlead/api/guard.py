@@ -237,6 +237,8 @@ def _of_http(error: HTTPException, scope: Scope) -> Problem:
         )
         problem.headers = {"Allow": ", ".join(sorted(scope["app"].state.methods(scope["path"])))}
         return problem
+    if error.status_code == 400:  # the framework could not read the body
+        return Problem(kind, Words("the body must be JSON in UTF-8, and not nested deeply"))
     return Problem(kind, str(error.detail))
 
 

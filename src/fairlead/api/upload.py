@@ -63,9 +63,7 @@ async def read_upload(request: Request, office: Office) -> Upload:
         _check(upload)
     except MultipartError as error:
         upload.discard()
-        raise Problem(
-            "invalid-upload", Words("the multipart body is broken: {why}", why=error)
-        ) from None
+        raise Problem("invalid-upload", _broken(error)) from None
     except ClientDisconnect:
         upload.discard()
         raise Problem("invalid-upload", Words("the connection ended before the body did")) from None
@@ -73,6 +71,12 @@ async def read_upload(request: Request, office: Office) -> Upload:
         upload.discard()
         raise
     return upload
+
+
+def _broken(error: MultipartError) -> Words:
+    if any(isinstance(each, UnicodeDecodeError) for each in error.args):
+        return Words("the headers of a part, and the file's name in them, must be UTF-8")
+    return Words("the multipart body is broken: {why}", why=error)
 
 
 def _parser(request: Request, settings: Settings) -> PushMultipartParser:
