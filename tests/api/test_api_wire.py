@@ -191,7 +191,7 @@ def test_headers_without_end_after_a_request(line: socket.socket, head: bytes) -
     "sent",
     [
         b"Content-Length: 9000\r\n\r\n" + BODY,
-        CHUNKED + b"9\r\nshort",
+        CHUNKED + b"999\r\n" + BODY,
         in_chunks(b"", b"X-A: b\r\n"),
         b"X-A: b\r\n",
     ],
