@@ -76,6 +76,8 @@ class Protocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         """The headers begin; most often they end with the bytes that are at hand."""
+        if self._refusal is not None:
+            return
         super().on_message_begin()
         self._wait_no_longer()
         self._part = _Part.HEADERS
