@@ -10,6 +10,7 @@ import pytest
 from apikit import Served, files_in, problem, upload
 
 from fairlead import Fairlead
+from fairlead.api.guard import MOST_JSON_BYTES
 from fairlead.ports import SHORT_BYTES
 
 ARTICLE = b"An article about fairness."
@@ -20,6 +21,15 @@ def done(client: httpx.Client, content: bytes = ARTICLE) -> str:
     id_ = str(upload(client, content).json()["id"])
     assert client.get(f"/v1/documents/{id_}", params={"wait": 60}).json()["state"] == "done"
     return id_
+
+
+def form(options: str, content: bytes = ARTICLE) -> dict[str, Any]:
+    """A form of one file, whose name is given as it may come."""
+    head = f'--X\r\nContent-Disposition: form-data; name="file"{options}\r\n\r\n'
+    return {
+        "content": head.encode() + content + b"\r\n--X--\r\n",
+        "headers": {"Content-Type": "Multipart/Form-Data; Boundary=X"},
+    }
 
 
 def test_a_document_is_accepted_processed_and_read(server: Served) -> None:
@@ -63,6 +73,38 @@ def test_several_documents_come_together_or_not_at_all(server: Served) -> None:
     problem(upload(client, LONG, data={"colour": "red"}), "invalid-upload", 400)
     assert len(client.get("/v1/documents").json()["documents"]) == 2
     assert len(files_in(server.data)) == before
+
+
+def test_the_media_type_of_an_upload_may_have_capitals(server: Served) -> None:
+    sent = form("", b"c" * 2 * MOST_JSON_BYTES)
+    answer = server.customer("loud").post("/v1/documents", **sent)
+    assert answer.status_code == 202
+    assert answer.json()["size"] == 2 * MOST_JSON_BYTES
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        ("; filename*=UTF-8''B%C3%BCro%20%e2%82%ac.txt", "Büro €.txt"),
+        ("; FileName* = utf-8'de'a.txt; x=y", "a.txt"),
+        ("; filename*=UTF-8''a.txt; filename=b.txt", "b.txt"),
+        ("; filename=\"b.txt\"; filename*=UTF-8''a.txt", "b.txt"),
+        ("; filename*=UTF-16''a.txt", "document"),
+        ("", "document"),
+    ],
+)
+def test_a_name_may_come_encoded(server: Served, given: str, name: str) -> None:
+    answer = server.customer("encoded").post("/v1/documents", **form(given))
+    assert (answer.status_code, answer.json()["name"]) == (202, name)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("%ff", "invalid-upload"), ("..%2Fa", "invalid-request"), ("%00", "invalid-request")],
+)
+def test_an_encoded_name_is_checked_as_any_other(server: Served, name: str, kind: str) -> None:
+    answer = server.customer("encoded").post("/v1/documents", **form(f"; filename*=UTF-8''{name}"))
+    problem(answer, kind, 400)
 
 
 def test_an_idempotency_key_gives_the_same_document(server: Served) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
-from apikit import Served, upload
+from apikit import Served, problem, upload
 
 from fairlead import Client, errors
 from fairlead.locale import LANGUAGES
@@ -33,6 +33,7 @@ ASKED: dict[str, tuple[int, Ask]] = {
     "invalid-upload": (400, lambda c, h: upload(c, b"", headers=h)),
     "invalid-cursor": (400, lambda c, h: c.get("/v1/documents?cursor=x", headers=h)),
     "key-in-query": (400, lambda c, h: c.get("/v1/documents?api_key=x", headers=h)),
+    "header-too-large": (431, lambda c, h: c.get("/livez", headers=h | {"X-A": "a" * 40_000})),
     "unsupported-media-type": (415, lambda c, h: c.post("/v1/documents", json={}, headers=h)),
 }
 
@@ -59,6 +60,25 @@ def test_title_and_detail_are_in_the_language_that_was_asked_for(
     plain = ask(customer, {})
     assert plain.json() == found["en"]
     assert plain.headers["content-language"] == "en"
+
+
+@pytest.mark.parametrize("content", [b"[" * 10_000, b'{"url": "\xff"}'])
+def test_a_body_that_cannot_be_read_is_spoken_of_in_our_words(
+    customer: httpx.Client, content: bytes
+) -> None:
+    headers = {"Content-Type": "application/json", "Accept-Language": "de"}
+    answer = customer.post("/v1/webhooks", content=content, headers=headers)
+    said = "der Inhalt muss JSON in UTF-8 sein und nicht tief verschachtelt"
+    assert problem(answer, "invalid-request", 400)["detail"] == said
+
+
+def test_a_name_that_is_not_unicode_is_spoken_of_in_our_words(customer: httpx.Client) -> None:
+    part = 'Content-Disposition: form-data; name="file"; filename="Büro.txt"'.encode("latin-1")
+    body = b"--x\r\n" + part + b"\r\n\r\ncontent\r\n--x--\r\n"
+    headers = {"Content-Type": "multipart/form-data; boundary=x", "Accept-Language": "de"}
+    answer = customer.post("/v1/documents", content=body, headers=headers)
+    said = "die Kopfzeilen eines Teils und der Dateiname darin müssen UTF-8 sein"
+    assert problem(answer, "invalid-upload", 400)["detail"] == said
 
 
 @pytest.mark.parametrize(

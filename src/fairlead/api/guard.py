@@ -129,7 +129,7 @@ class _Body:
 
     def __init__(self, scope: Scope, receive: Receive, settings: Settings) -> None:
         headers: dict[bytes, bytes] = dict(scope["headers"])
-        is_multipart = headers.get(b"content-type", b"").startswith(b"multipart/")
+        is_multipart = headers.get(b"content-type", b"").lower().startswith(b"multipart/")
         self._receive = receive
         is_upload = is_multipart and scope["path"] == UPLOADS  # elsewhere it would go to memory
         self._limit = settings.max_upload_bytes if is_upload else MOST_JSON_BYTES
@@ -254,6 +254,8 @@ def _of_http(error: HTTPException, scope: Scope) -> Problem:
         )
         problem.headers = {"Allow": ", ".join(sorted(scope["app"].state.methods(scope["path"])))}
         return problem
+    if error.status_code == 400:  # the framework could not read the body
+        return Problem(kind, Words("the body must be JSON in UTF-8, and not nested deeply"))
     return Problem(kind, str(error.detail))
 
 

@@ -34,6 +34,11 @@ class Joined:
         if self._size > MOST_HELD_BYTES:
             self._send()
 
+    def write_eof(self) -> None:
+        """Send what is left, and say that no more will come."""
+        self._send()
+        self._transport.write_eof()
+
     def close(self) -> None:
         """Send what is left, and close."""
         self._send()

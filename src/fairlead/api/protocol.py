@@ -1,17 +1,36 @@
-"""HTTP on the wire: limits on headers and on the time until they are there."""
+"""HTTP on the wire: limits on headers and trailers, and on the time until they are there."""
 
 from __future__ import annotations
 
 import asyncio
-import json
-from typing import Any, ClassVar, cast
+from enum import Enum
+from typing import ClassVar, cast
 
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from starlette.responses import Response
+from uvicorn.protocols.http.httptools_impl import (
+    STATUS_LINE,
+    HttpToolsProtocol,
+    RequestResponseCycle,
+)
 
 from fairlead.api.joined import Joined
-from fairlead.api.problems import MEDIA_TYPE, body
+from fairlead.api.problems import Problem
+from fairlead.errors import Words
+from fairlead.locale import negotiate
 
 MOST_HEADER_BYTES = 32_768
+"""Of the headers of a request, and just so of its trailers."""
+LINGER_SECONDS = 5.0
+"""Closed at once, what still comes would make the network drop the answer."""
+
+
+class _Part(Enum):
+    """What of a request the next bytes belong to."""
+
+    NONE = 0
+    HEADERS = 1
+    BODY = 2
+    TRAILERS = 3  # or the content of a chunk, as long as none of it is there
 
 
 class Protocol(HttpToolsProtocol):
@@ -19,14 +38,19 @@ class Protocol(HttpToolsProtocol):
 
     patience: ClassVar[float] = 20.0
     _timer: asyncio.TimerHandle | None = None
+    _part = _Part.NONE
+    _has_moved = False
+    """Whether the bytes at hand belong to more than one part."""
     _header_bytes = 0
-    _are_headers_due = True
-    _is_refused = False
+    _trailer_bytes = 0
+    _refusal: Response | None = None
+    _is_over = False
+    _is_half_closed = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for a request."""
         super().connection_made(cast("asyncio.Transport", Joined(transport, self.loop)))
-        self._wait_for_headers()
+        self._wait()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait no longer."""
@@ -35,52 +59,126 @@ class Protocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Take bytes; headers without an end are refused before they fill the memory."""
-        if self._is_refused:
+        if self._refusal is not None:
             return
+        self._has_moved = False
         super().data_received(data)
-        if self._are_headers_due and not self._is_refused:
-            if self._timer is None:
-                self._wait_for_headers()
-            self._header_bytes += len(data)
-            if self._header_bytes > MOST_HEADER_BYTES:
-                self._refuse_headers()
+        if self._refusal is None:
+            self._count(len(data))
+            self._keep_waiting()
+
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """Nothing more will come; what broke off is refused, as the other side may still read."""
+        self._is_half_closed = True
+        if self._part is not _Part.NONE:
+            self._refuse("invalid-request", Words("the connection ended before the request did"))
+        return self._refusal is not None and not self._is_over
 
     def on_message_begin(self) -> None:
         """The headers begin; most often they end with the bytes that are at hand."""
+        if self._refusal is not None:
+            return
         super().on_message_begin()
         self._wait_no_longer()
-        self._are_headers_due = True
+        self._part = _Part.HEADERS
+        self._header_bytes = self._trailer_bytes = 0
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Keep a header; of a trailer, only how long it is."""
+        if self._part is _Part.HEADERS:
+            super().on_header(name, value)
+            return
+        self._trailer_bytes += len(name) + len(value)
+        if self._trailer_bytes > MOST_HEADER_BYTES:
+            self._refuse_headers()
 
     def on_headers_complete(self) -> None:
         """The headers are there."""
+        if self._refusal is not None:
+            return
         self._wait_no_longer()
-        self._are_headers_due = False
         size = len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
         if size > MOST_HEADER_BYTES:
             self._refuse_headers()
             return
         super().on_headers_complete()
+        self._move_to(_Part.BODY)
+
+    def on_chunk_header(self) -> None:
+        """After the length of a chunk comes its content, or trailers if it has none."""
+        self._move_to(_Part.TRAILERS)
+        self._header_bytes = 0
 
     def on_body(self, body: bytes) -> None:
         """Take a piece of a body."""
-        if not self._is_refused:
+        self._move_to(_Part.BODY)
+        if self._refusal is None:
             super().on_body(body)
 
     def on_message_complete(self) -> None:
         """The request is there."""
-        if not self._is_refused:
+        if self._refusal is None:
+            self._wait_no_longer()
+            self._move_to(_Part.NONE)
             super().on_message_complete()
 
-    def send_400_response(self, msg: str) -> None:
+    def on_response_complete(self) -> None:
+        """Go on with the next request, or with the refusal that had to wait for this answer."""
+        is_last = not self.pipeline
+        super().on_response_complete()
+        if is_last and not self.transport.is_closing():
+            if self._refusal is not None:
+                self._end(self._refusal)
+            elif self._has_cycle():
+                self._wait()  # nobody else waits for the rest of the request
+
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002 (its words are not ours)
         """Refuse what is not HTTP."""
-        self._refuse("invalid-request", f"this is not a valid HTTP request: {msg}")
+        self._refuse("invalid-request", Words("this is not a valid HTTP request"))
 
     def _refuse_headers(self) -> None:
-        self._refuse("header-too-large", f"headers may have {MOST_HEADER_BYTES:,} bytes in all")
+        self._refuse(
+            "header-too-large",
+            Words(
+                "headers may have {bytes} bytes in all, and so may trailers",
+                bytes=MOST_HEADER_BYTES,
+            ),
+        )
 
-    def _wait_for_headers(self) -> None:
+    def _move_to(self, part: _Part) -> None:
+        if self._part is not part:
+            self._part = part
+            self._has_moved = True
+
+    def _has_cycle(self) -> bool:
+        """Whether the request that is coming has been handed on."""
+        return self._part in (_Part.BODY, _Part.TRAILERS)
+
+    def _is_free(self) -> bool:
+        """Whether all that was handed on is answered."""
+        cycle = cast("RequestResponseCycle | None", self.cycle)
+        return cycle is None or cycle.response_complete
+
+    def _count(self, size: int) -> None:
+        """Bytes of several parts are not counted: where each of them began is not known."""
+        if self._part in (_Part.HEADERS, _Part.TRAILERS) and not self._has_moved:
+            self._header_bytes += size
+            if self._header_bytes > MOST_HEADER_BYTES:
+                self._refuse_headers()
+
+    def _keep_waiting(self) -> None:
+        """See to it that there is an end, now that bytes have come."""
+        if self._refusal is not None:
+            return
+        if self._part is _Part.HEADERS and self._timer is None:
+            self._wait()
+        elif self._part is _Part.NONE and self._timer is None and self._is_free():
+            self.timeout_keep_alive_task = self.loop.call_later(
+                self.timeout_keep_alive, self.timeout_keep_alive_handler
+            )
+
+    def _wait(self) -> None:
         self._wait_no_longer()
-        self._header_bytes = 0
         self._timer = self.loop.call_later(self.patience, self._give_up)
 
     def _wait_no_longer(self) -> None:
@@ -90,22 +188,46 @@ class Protocol(HttpToolsProtocol):
 
     def _give_up(self) -> None:
         self._timer = None
-        if self._header_bytes:
-            self._refuse("too-slow", f"the headers must come within {self.patience:g} s")
-        elif not self.transport.is_closing():
+        if self._part is _Part.HEADERS:
+            seconds = float(self.patience)
+            self._refuse(
+                "too-slow", Words("the headers must come within {seconds} s", seconds=seconds)
+            )
+        else:
             self.transport.close()
 
-    def _refuse(self, kind: str, detail: str) -> None:
-        if self._is_refused or self.transport.is_closing():
+    def _refuse(self, kind: str, detail: Words) -> None:
+        """Let a problem be the last answer, after those to the requests before."""
+        if self._refusal is not None or self.transport.is_closing():
             return
-        self._is_refused = True
         self._wait_no_longer()
-        shown: dict[str, Any] = body(kind, detail)
-        content = json.dumps(shown).encode()
-        self.transport.write(
-            STATUS_LINE[shown["status"]]
-            + f"content-type: {MEDIA_TYPE}\r\ncontent-length: {len(content)}\r\n".encode()
-            + b"connection: close\r\n\r\n"
-            + content
-        )
-        self.transport.close()
+        self._refusal = Problem(kind, detail).response(self._language())
+        if not self._has_cycle():
+            if self._is_free():
+                self._end(self._refusal)
+        elif self.pipeline:
+            self.pipeline.popleft()  # this request, which has not begun
+        else:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+            self._end(None if self.cycle.response_started else self._refusal)
+
+    def _language(self) -> str:
+        accepted = dict(self.headers or ()).get(b"accept-language", b"")
+        return negotiate(accepted.decode("latin-1"))
+
+    def _end(self, answer: Response | None) -> None:
+        """Answer, say no more, and close when the other side has or when it takes too long."""
+        self._is_over = True
+        if answer is not None:
+            headers = [*answer.raw_headers, (b"connection", b"close")]
+            lines = [name + b": " + value + b"\r\n" for name, value in headers]
+            head = STATUS_LINE[answer.status_code] + b"".join(lines) + b"\r\n"
+            self.transport.write(head + bytes(answer.body))
+        self._unset_keepalive_if_required()
+        if self._is_half_closed:
+            self.transport.close()
+            return
+        self.transport.write_eof()
+        self.flow.resume_reading()
+        self._timer = self.loop.call_later(LINGER_SECONDS, self.transport.close)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
+from urllib.parse import unquote
 
 from multipart import MultipartError, MultipartSegment, PushMultipartParser, parse_options_header
 from starlette.requests import ClientDisconnect, Request
@@ -19,6 +21,8 @@ MOST_FIELDS = 10
 LONGEST_FIELD = 1000
 LONGEST_HEADER = 4096
 MOST_HEADERS = 8
+_DISPOSITION = "Content-Disposition"
+_ENCODED_NAME = re.compile(r"; *filename\* *= *utf-8'[^']*'([^;\s]+)", re.IGNORECASE)
 _TRUTH = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 
 
@@ -63,9 +67,7 @@ async def read_upload(request: Request, office: Office) -> Upload:
         _check(upload)
     except MultipartError as error:
         upload.discard()
-        raise Problem(
-            "invalid-upload", Words("the multipart body is broken: {why}", why=error)
-        ) from None
+        raise Problem("invalid-upload", _broken(error)) from None
     except ClientDisconnect:
         upload.discard()
         raise Problem("invalid-upload", Words("the connection ended before the body did")) from None
@@ -73,6 +75,16 @@ async def read_upload(request: Request, office: Office) -> Upload:
         upload.discard()
         raise
     return upload
+
+
+def _broken(error: MultipartError) -> Words:
+    if any(isinstance(each, UnicodeDecodeError) for each in error.args):
+        return _not_unicode()
+    return Words("the multipart body is broken: {why}", why=error)
+
+
+def _not_unicode() -> Words:
+    return Words("the headers of a part, and the file's name in them, must be UTF-8")
 
 
 def _parser(request: Request, settings: Settings) -> PushMultipartParser:
@@ -120,7 +132,7 @@ def _begin(part: MultipartSegment, office: Office, upload: Upload) -> None:
                     most=upload.settings.max_upload_files,
                 ),
             )
-        name = check_name(part.filename or "document")
+        name = check_name(part.filename or _encoded_name(part) or "document")
         upload.current = office.fairlead.begin()
         upload.files.append((upload.current, name))
     elif part.name in ("urgent", "password"):
@@ -134,6 +146,17 @@ def _begin(part: MultipartSegment, office: Office, upload: Upload) -> None:
                 name=repr(str(part.name)[:100]),
             ),
         )
+
+
+def _encoded_name(part: MultipartSegment) -> str | None:
+    """The name in `filename*`, which no sender should use in a form and some do."""
+    found = [_ENCODED_NAME.search(value) for key, value in part.headerlist if key == _DISPOSITION]
+    if not found or found[-1] is None:
+        return None
+    try:
+        return unquote(found[-1][1], errors="strict")
+    except UnicodeDecodeError:
+        raise Problem("invalid-upload", _not_unicode()) from None
 
 
 def _add(chunk: bytes, upload: Upload) -> bool:

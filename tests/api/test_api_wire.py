@@ -1,0 +1,220 @@
+"""The wire: trailers, requests behind one another, and connections that end too early."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from apikit import PATIENT, Served, answer_on, raw_problem, served
+
+from fairlead.api.protocol import MOST_HEADER_BYTES
+
+BODY = (
+    b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\n'
+    b"content\r\n--x--\r\n"
+)
+CHUNKED = b"Transfer-Encoding: chunked\r\n\r\n"
+LIVE = b"GET /livez HTTP/1.1\r\nHost: x\r\n"
+LAST = LIVE + b"Connection: close\r\n\r\n"
+
+
+@pytest.fixture(scope="module")
+def hasty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A server with little patience."""
+    data = tmp_path_factory.mktemp("hasty") / "data"
+    with served(data, "--workers", "0", request_timeout=0.5) as running:
+        yield running
+
+
+@pytest.fixture
+def head(server: Served, request: pytest.FixtureRequest) -> bytes:
+    """Of an upload by a customer that no other test has."""
+    return head_with(server.key(request.node.name[:60]))
+
+
+@pytest.fixture
+def line(server: Served) -> Iterator[socket.socket]:
+    with socket.create_connection(("127.0.0.1", server.port), PATIENT) as opened:
+        yield opened
+
+
+@pytest.fixture
+def hasty_line(hasty: Served) -> Iterator[socket.socket]:
+    with socket.create_connection(("127.0.0.1", hasty.port), PATIENT) as opened:
+        yield opened
+
+
+def head_with(key: str) -> bytes:
+    return (
+        b"POST /v1/documents HTTP/1.1\r\nHost: x\r\n"
+        b"Content-Type: multipart/form-data; boundary=x\r\n"
+        b"Authorization: Bearer " + key.encode() + b"\r\n"
+    )
+
+
+def upload_of(head: bytes, body: bytes = BODY) -> bytes:
+    return head + f"Content-Length: {len(body)}\r\n\r\n".encode() + body
+
+
+def in_chunks(head: bytes, trailers: bytes) -> bytes:
+    return head + CHUNKED + f"{len(BODY):x}\r\n".encode() + BODY + b"\r\n0\r\n" + trailers
+
+
+def everything_on(line: socket.socket) -> bytes:
+    """All that comes until the other side ends."""
+    return b"".join(iter(lambda: line.recv(65_536), b""))
+
+
+def answers_on(line: socket.socket) -> list[tuple[int, dict[str, Any]]]:
+    """Status and content of each answer until the other side ends."""
+    found = []
+    rest = everything_on(line)
+    while rest:
+        head, _, rest = rest.partition(b"\r\n\r\n")
+        length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
+        found.append((int(head.split()[1]), json.loads(rest[:length])))
+        rest = rest[length:]
+    return found
+
+
+def stored(server: Served, request: pytest.FixtureRequest) -> int:
+    answer = server.operator.get("/v1/documents", params={"customer": request.node.name[:60]})
+    return len(answer.json()["documents"])
+
+
+def test_trailers_are_taken_and_not_kept(line: socket.socket, head: bytes) -> None:
+    line.sendall(in_chunks(head, b"X-A: b\r\nAuthorization: none\r\n\r\n") + LAST)
+    assert [status for status, _ in answers_on(line)] == [202, 200]
+
+
+def test_trailers_without_end_do_not_fill_the_memory(server: Served, line: socket.socket) -> None:
+    server.raw(LAST)
+    before = server.memory()
+    with suppress(ConnectionError):
+        line.sendall(LIVE + CHUNKED + b"0\r\n")
+        for _ in range(640):
+            line.sendall((b"X-A: " + b"a" * 93 + b"\r\n") * 1000)
+    assert server.memory() - before < 16_000_000
+
+
+@pytest.mark.parametrize("trailer", [b"X-A: aaaa\r\n", b"a"], ids=["many", "one"])
+def test_trailers_that_are_too_long(
+    server: Served,
+    line: socket.socket,
+    head: bytes,
+    trailer: bytes,
+    request: pytest.FixtureRequest,
+) -> None:
+    line.sendall(in_chunks(head, b"X-B: "))
+    line.sendall(trailer * (4 * MOST_HEADER_BYTES // len(trailer)))
+    raw_problem(everything_on(line), "header-too-large", 431)
+    assert stored(server, request) == 0
+
+
+def test_trailers_that_are_too_long_after_the_answer_end_the_connection(
+    line: socket.socket,
+) -> None:
+    line.sendall(LIVE + CHUNKED + b"0\r\n")
+    assert answer_on(line).startswith(b"HTTP/1.1 200 ")
+    line.sendall(b"X-A: aaaa\r\n" * MOST_HEADER_BYTES)
+    assert everything_on(line) == b""
+
+
+def test_trailers_that_do_not_end_are_given_up(hasty: Served, hasty_line: socket.socket) -> None:
+    hasty_line.sendall(in_chunks(head_with(hasty.key("acme")), b"X-A: b\r\n"))
+    raw_problem(answer_on(hasty_line), "too-slow", 408)
+
+
+@pytest.mark.parametrize("rest", [CHUNKED + b"0\r\nX-A: b\r\n", b"Content-Length: 9000\r\n\r\nx"])
+def test_a_request_that_goes_on_after_its_answer_must_end_in_time(
+    hasty_line: socket.socket, rest: bytes
+) -> None:
+    hasty_line.sendall(LIVE + rest)
+    assert answer_on(hasty_line).startswith(b"HTTP/1.1 200 ")
+    assert everything_on(hasty_line) == b""
+
+
+def test_a_request_that_ends_after_its_answer_is_followed_by_the_next(line: socket.socket) -> None:
+    line.sendall(LIVE + CHUNKED + b"0\r\nX-A: ")
+    assert answer_on(line).startswith(b"HTTP/1.1 200 ")
+    line.sendall(b"b\r\n\r\n" + LAST)
+    assert [status for status, _ in answers_on(line)] == [200]
+
+
+def test_garbage_after_a_request_is_refused_after_its_answer(
+    server: Served, line: socket.socket, head: bytes, request: pytest.FixtureRequest
+) -> None:
+    line.sendall(upload_of(head) * 2 + b"GARBAGE GARBAGE\r\n\r\n")
+    *good, (status, refused) = answers_on(line)
+    assert [status for status, _ in good] == [202, 202]
+    assert (status, refused["type"]) == (400, "urn:fairlead:problem:invalid-request")
+    assert stored(server, request) == 2
+
+
+def test_the_broken_body_of_a_request_that_waits_its_turn(
+    server: Served, line: socket.socket, head: bytes, request: pytest.FixtureRequest
+) -> None:
+    line.sendall(upload_of(head) + head + CHUNKED + b"no length\r\n" + upload_of(head))
+    assert [status for status, _ in answers_on(line)] == [202, 400]
+    assert stored(server, request) == 1
+
+
+def test_what_follows_a_refused_request_is_not_done(
+    server: Served, line: socket.socket, head: bytes, request: pytest.FixtureRequest
+) -> None:
+    long = LIVE + b"X-A: " + b"a" * MOST_HEADER_BYTES + b"\r\n\r\n"
+    line.sendall(long + upload_of(head))
+    raw_problem(everything_on(line), "header-too-large", 431)
+    assert stored(server, request) == 0
+
+
+def test_the_bytes_of_a_body_are_no_bytes_of_headers(line: socket.socket, head: bytes) -> None:
+    body = BODY.replace(b"content", b"c" * 2 * MOST_HEADER_BYTES)
+    line.sendall(upload_of(head, body) + LAST[:20])
+    assert answer_on(line).startswith(b"HTTP/1.1 202 ")
+    line.sendall(LAST[20:])
+    assert [status for status, _ in answers_on(line)] == [200]
+
+
+def test_headers_without_end_after_a_request(line: socket.socket, head: bytes) -> None:
+    line.sendall(upload_of(head) + LIVE + b"X-A: ")
+    assert answer_on(line).startswith(b"HTTP/1.1 202 ")
+    line.sendall(b"a" * 2 * MOST_HEADER_BYTES)
+    raw_problem(everything_on(line), "header-too-large", 431)
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"Content-Length: 9000\r\n\r\n" + BODY,
+        CHUNKED + b"999\r\n" + BODY,
+        in_chunks(b"", b"X-A: b\r\n"),
+        b"X-A: b\r\n",
+    ],
+    ids=["length", "chunk", "trailers", "headers"],
+)
+def test_a_request_that_breaks_off_is_refused_if_it_can_be(
+    server: Served, head: bytes, sent: bytes, request: pytest.FixtureRequest
+) -> None:
+    raw_problem(server.raw(head + sent, end=True), "invalid-request", 400)
+    assert stored(server, request) == 0
+
+
+def test_what_breaks_off_after_a_request_is_refused_after_its_answer(
+    server: Served, line: socket.socket, head: bytes, request: pytest.FixtureRequest
+) -> None:
+    line.sendall(upload_of(head) + upload_of(head)[:-1])
+    line.shutdown(socket.SHUT_WR)
+    assert [status for status, _ in answers_on(line)] == [202, 400]
+    assert stored(server, request) == 1
+
+
+def test_what_breaks_off_after_its_answer_gets_no_second_one(line: socket.socket) -> None:
+    line.sendall(LIVE + b"Content-Length: 9\r\n\r\n")
+    assert answer_on(line).startswith(b"HTTP/1.1 200 ")
+    line.shutdown(socket.SHUT_WR)
+    assert everything_on(line) == b""
