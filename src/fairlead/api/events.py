@@ -50,9 +50,14 @@ async def events(
         await office.ask(office.fairlead.customer, customer)  # an unknown one is an error
     last = _last_event(request.headers.get("last-event-id"))
     last = after if last is None else last
-    if last is not None and last > await office.ask(office.fairlead.store.last_event):
-        last = None  # of another life of this folder: what is to come would have lower numbers
-    return EventStream(office, caller, caller.customer or customer, last)
+    newest = await office.ask(office.fairlead.store.last_event)
+    # A higher one is of another life of this folder: what is to come would have lower numbers.
+    begins_now = last is None or last > newest
+    return EventStream(
+        *(office, caller, caller.customer or customer),
+        newest if last is None or begins_now else last,
+        begins_now=begins_now,
+    )
 
 
 def _last_event(given: str | None) -> int | None:
@@ -69,13 +74,20 @@ class EventStream(SseStream):
     _stream: Stream | None = None
 
     def __init__(
-        self, office: Office, caller: Caller, customer: str | None, after: int | None
+        self,
+        office: Office,
+        caller: Caller,
+        customer: str | None,
+        after: int,
+        *,
+        begins_now: bool,
     ) -> None:
         super().__init__(office.metrics.streams)
         self._office = office
         self._caller = caller
         self._customer = customer
         self._after = after
+        self._begins_now = begins_now
         self._is_operator = caller.is_operator
 
     def closed(self) -> None:
@@ -84,19 +96,16 @@ class EventStream(SseStream):
             self._office.hub.unsubscribe(self._stream)
 
     async def contents(self) -> AsyncIterator[bytes]:
-        """History first where it was asked for, then what happens."""
+        """What happened after the number that was asked for, then what happens."""
         hub, last = self._office.hub, self._after
         yield b"retry: 1000\n\n"
-        if last is not None:
-            async for told in self._history(last, _NEWEST):
-                last = told.event.seq
-                yield told.text(for_operator=self._is_operator)
+        if self._begins_now:
+            yield f"id: {last}\n\n".encode()  # where to go on if nothing else comes
+        async for told in self._history(last, _NEWEST):
+            last = told.event.seq
+            yield told.text(for_operator=self._is_operator)
         self._stream = stream = hub.subscribe(self._customer, self._caller.key_id)
-        start = hub.seen
-        if last is None:
-            last = start
-            yield f"id: {start}\n\n".encode()  # where to go on if nothing else comes
-        async for told in self._history(last, start):  # what came until we subscribed
+        async for told in self._history(last, hub.seen):  # what came until we subscribed
             last = told.event.seq
             yield told.text(for_operator=self._is_operator)
         if await self._office.door.is_revoked(self._caller):  # before we subscribed
