@@ -99,7 +99,9 @@ def of_ours(error: errors.FairleadError, id_: str = "") -> Problem:
         return Problem("limit-reached", said(error), retry_after=left, limit="bytes_a_day")
     kind = next((name for each, name in _OURS if isinstance(error, each)), "internal")
     if kind == "unavailable":
-        words = "the server cannot do this now, and will try to be there again; send it again"
+        words = Words(
+            "the server cannot do this now, and will try to be there again; send it again"
+        )
         return Problem(kind, words, retry_after=SECONDS_UNTIL_ROOM)
     if KINDS[kind].status >= 500:
         return Problem(
