@@ -162,6 +162,18 @@ def test_a_limit_is_named_and_harms_nobody_else(
         assert upload(modest, b"x" * 10).status_code == 202
 
 
+def test_what_no_limit_will_ever_let_in_is_not_asked_for_again(server: Served) -> None:
+    client = server.customer("too-much")
+    for limit, setting in (("pending", "pending_cap"), ("bytes_a_day", "bytes_a_day")):
+        server.operator.patch("/v1/customers/too-much", json={setting: 2})
+        answer = upload(client, b"x", b"y", b"z")
+        found = problem(answer, "limit-reached", 429)
+        assert (found["limit"], found.get("retry_after")) == (limit, None)
+        assert "at once" in found["detail"]
+        assert "retry-after" not in answer.headers
+        server.operator.patch("/v1/customers/too-much", json={setting: None})
+
+
 def test_limits_of_one_customer_hold_from_the_next_request_on(server: Served) -> None:
     slow, quick = server.customer("slow"), server.customer("quick")
     limits = {"requests_a_second": 0.01, "requests_burst": 2, "bytes_a_day": 10}

@@ -179,7 +179,8 @@ class Batch:
         own = customer.bytes_a_day
         limit = self._moment.rules.bytes_a_day if own is None else own
         if limit is not None and self._bytes_today(customer, submission.documents) > limit:
-            raise refusals.daily_bytes(customer.name, limit)
+            came = sum(each.size for each in submission.documents)
+            raise refusals.daily_bytes(customer.name, limit, came)
 
     def _bytes_today(self, customer: _Customer, news: Iterable[NewDocument]) -> int:
         before = customer.day_bytes if customer.day == self._today else 0

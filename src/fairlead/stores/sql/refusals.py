@@ -13,6 +13,16 @@ from fairlead.errors import (
 
 def pending_cap(name: str, cap: int, pending: int, sent: int) -> PendingCapReached:
     """More than so many may not wait or run."""
+    if sent > cap:
+        return PendingCapReached(
+            Words(
+                "customer {name} may have {cap} documents pending, and {sent} came together; "
+                "send fewer at once",
+                name=repr(name),
+                cap=cap,
+                sent=sent,
+            )
+        )
     return PendingCapReached(
         Words(
             "customer {name} has a cap of {cap} pending documents (pending: {pending}, sent: "
@@ -25,8 +35,18 @@ def pending_cap(name: str, cap: int, pending: int, sent: int) -> PendingCapReach
     )
 
 
-def daily_bytes(name: str, limit: int) -> DailyBytesReached:
+def daily_bytes(name: str, limit: int, sent: int) -> DailyBytesReached:
     """More than so much may not come on one day."""
+    if sent > limit:
+        return DailyBytesReached(
+            Words(
+                "customer {name} may send {bytes} bytes a day, and {sent} came together; "
+                "send less at once",
+                name=repr(name),
+                bytes=limit,
+                sent=sent,
+            )
+        )
     return DailyBytesReached(
         Words(
             "customer {name} may send {bytes} bytes a day and would exceed that; submit the "
