@@ -192,8 +192,12 @@ def test_problems_are_the_errors_of_the_embedded_calls(
 def test_refused_submissions_say_when_to_come_back(server: Served, operator: Client) -> None:
     with Client(server.url, server.key("small"), patience=0) as client:
         operator.set_customer("small", bytes_a_day=10)
-        with pytest.raises(errors.DailyBytesReached) as caught:
+        with pytest.raises(errors.DailyBytesReached, match="send less at once") as never:
             client.submit(b"more than ten bytes")
+        assert never.value.retry_after is None
+        client.submit(b"six...")
+        with pytest.raises(errors.DailyBytesReached) as caught:
+            client.submit(b"seven..")
         assert 0 < (caught.value.retry_after or 0) <= 86_401
         operator.set_customer("small", bytes_a_day=None, pending_cap=1)
         operator.pause("small")
