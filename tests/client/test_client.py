@@ -195,7 +195,7 @@ def test_refused_submissions_say_when_to_come_back(server: Served, operator: Cli
         with pytest.raises(errors.DailyBytesReached, match="send less at once") as never:
             client.submit(b"more than ten bytes")
         assert never.value.retry_after is None
-        client.submit(b"six...")
+        client.wait(client.submit(b"six..."))
         with pytest.raises(errors.DailyBytesReached) as caught:
             client.submit(b"seven..")
         assert 0 < (caught.value.retry_after or 0) <= 86_401
