@@ -145,6 +145,8 @@ class Refused(FairleadError):
 
     code = "refused"
     title = "The submission was refused"
+    never_fits = False
+    """Whether its limit would refuse the same at any other time too."""
 
 
 class EmptyDocument(Refused):

@@ -99,7 +99,7 @@ def test_a_bucket_empties_and_fills_again() -> None:
 
 def test_a_slow_reader_is_dropped_with_a_reason_and_its_queue_with_it() -> None:
     async def read() -> tuple[list[Told], str | None]:
-        stream = Stream("acme")
+        stream = Stream("acme", "key")
         for number in range(MOST_QUEUED + 1):
             stream.put(Told(Event(number, 0.0, EventKind.DONE, "acme", "x", {})))
         stream.put(Told(Event(9, 0.0, EventKind.DONE, "acme", "x", {})))

@@ -335,6 +335,11 @@ async def text(request: Request, id_: str) -> Response:
         raise Problem(
             "not-acceptable", Words("the text is there as {types}", types=", ".join(_TEXTS))
         )
+    etag = _text_etag(wanted, document)
+    headers = {"Vary": "Accept", "ETag": etag}
+    known = request.headers.get("if-none-match", "")
+    if document.text_sha256 is not None and _is_among(etag, known):
+        return Response(status_code=304, headers=headers)
     try:
         read = office.fairlead.markdown if wanted == "text/markdown" else office.fairlead.text
         found = await office.ask(read, id_)
@@ -342,19 +347,20 @@ async def text(request: Request, id_: str) -> Response:
         if document.state.is_pending:
             raise Problem("not-ready", said(error), retry_after=1, code=error.code) from None
         raise
-    content = _as_type(wanted, document, found)
-    headers = {"Vary": "Accept", "ETag": f'"{_etag(content)[1:-1]}-{wanted}"'}
-    if _is_among(headers["ETag"], request.headers.get("if-none-match", "")):
-        return Response(status_code=304, headers=headers)
-    charset = "" if wanted == "application/json" else "; charset=utf-8"
-    return Response(content, 200, headers, wanted + charset)
+    if wanted == "application/json":
+        return JSONResponse(_about_text(document) | {"text": found}, headers=headers)
+    return Response(found, 200, headers, f"{wanted}; charset=utf-8")
 
 
-def _as_type(wanted: str, document: Document, text: str) -> bytes:
-    if wanted != "application/json":
-        return text.encode()
+def _text_etag(wanted: str, document: Document) -> str:
+    """By what is known of the texts: to read and hash them would take as long as to send them."""
+    hashes = {"text": document.text_sha256, "markdown": document.markdown_sha256}
+    return _etag(_encoded({"type": wanted} | hashes | _about_text(document)))
+
+
+def _about_text(document: Document) -> dict[str, Any]:
     shown = document_json(document)
-    return _encoded({name: shown[name] for name in ("id", "kind", "facts")} | {"text": text})
+    return {name: shown[name] for name in ("id", "kind", "facts")}
 
 
 @router.get(

@@ -51,13 +51,10 @@ async def events(
     last = _last_event(request.headers.get("last-event-id"))
     last = after if last is None else last
     newest = await office.ask(office.fairlead.store.last_event)
-    # A higher one is of another life of this folder: what is to come would have lower numbers.
-    begins_now = last is None or last > newest
-    return EventStream(
-        *(office, caller, caller.customer or customer),
-        newest if last is None or begins_now else last,
-        begins_now=begins_now,
-    )
+    whose = caller.customer or customer
+    if last is None or last > newest:  # of another life of this folder: what comes has lower ones
+        return EventStream(office, caller, whose, newest, begins_now=True)
+    return EventStream(office, caller, whose, last, begins_now=False)
 
 
 def _last_event(given: str | None) -> int | None:

@@ -77,8 +77,8 @@ class Guard:
         if is_unread and scope["path"].startswith("/v1/"):
             try:
                 await self._office.door.caller(Request(scope))
-            except Problem as problem:
-                return problem
+            except (Problem, FairleadError) as worse:
+                return worse
         return error
 
     async def _refuse(self, scope: Scope, error: Exception, body: _Body, answer: _Answer) -> None:

@@ -56,7 +56,7 @@ def _text(event: Event, *, for_operator: bool) -> bytes:
 class Stream:
     """The queue of one reader, and whose key it came with; no customer: it reads everything."""
 
-    def __init__(self, customer: str | None, key_id: str = "") -> None:
+    def __init__(self, customer: str | None, key_id: str) -> None:
         self.customer = customer
         self.key_id = key_id
         self.end: str | None = None

@@ -91,11 +91,11 @@ def of_ours(error: errors.FairleadError, id_: str = "") -> Problem:
     if isinstance(error, errors.UnknownDocument):
         return unknown_document(id_)
     if isinstance(error, errors.PendingCapReached):
-        again = SECONDS_UNTIL_ROOM if _may_fit_later(error, "cap") else None
+        again = None if error.never_fits else SECONDS_UNTIL_ROOM
         return Problem("limit-reached", said(error), retry_after=again, limit="pending")
     if isinstance(error, errors.DailyBytesReached):
         left = int(_DAY - time.time() % _DAY) + 1
-        again = left if _may_fit_later(error, "bytes") else None
+        again = None if error.never_fits else left
         return Problem("limit-reached", said(error), retry_after=again, limit="bytes_a_day")
     kind = next((name for each, name in _OURS if isinstance(error, each)), "internal")
     if kind == "unavailable":
@@ -108,12 +108,6 @@ def of_ours(error: errors.FairleadError, id_: str = "") -> Problem:
             kind, Words("the server cannot do this now; its operator finds why in its log")
         )
     return Problem(kind, said(error), code=error.code)
-
-
-def _may_fit_later(error: errors.FairleadError, limit: str) -> bool:
-    """Not where more came together than the limit can ever let in."""
-    words = error.args[0] if error.args else ""
-    return not isinstance(words, Words) or words.params.get("sent", 0) <= words.params[limit]
 
 
 def said(error: errors.FairleadError) -> str:

@@ -14,7 +14,7 @@ from fairlead.errors import (
 def pending_cap(name: str, cap: int, pending: int, sent: int) -> PendingCapReached:
     """More than so many may not wait or run."""
     if sent > cap:
-        return PendingCapReached(
+        refusal = PendingCapReached(
             Words(
                 "customer {name} may have {cap} documents pending, and {sent} came together; "
                 "send fewer at once",
@@ -23,6 +23,8 @@ def pending_cap(name: str, cap: int, pending: int, sent: int) -> PendingCapReach
                 sent=sent,
             )
         )
+        refusal.never_fits = True
+        return refusal
     return PendingCapReached(
         Words(
             "customer {name} has a cap of {cap} pending documents (pending: {pending}, sent: "
@@ -38,7 +40,7 @@ def pending_cap(name: str, cap: int, pending: int, sent: int) -> PendingCapReach
 def daily_bytes(name: str, limit: int, sent: int) -> DailyBytesReached:
     """More than so much may not come on one day."""
     if sent > limit:
-        return DailyBytesReached(
+        refusal = DailyBytesReached(
             Words(
                 "customer {name} may send {bytes} bytes a day, and {sent} came together; "
                 "send less at once",
@@ -47,6 +49,8 @@ def daily_bytes(name: str, limit: int, sent: int) -> DailyBytesReached:
                 sent=sent,
             )
         )
+        refusal.never_fits = True
+        return refusal
     return DailyBytesReached(
         Words(
             "customer {name} may send {bytes} bytes a day and would exceed that; submit the "
