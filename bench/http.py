@@ -27,6 +27,7 @@ import click
 import uvicorn
 import uvloop
 from fastapi import FastAPI, Request
+from fastapi.routing import APIRoute
 from multipart import PushMultipartParser
 from starlette.responses import JSONResponse, Response
 
@@ -40,13 +41,7 @@ from fairlead.intake import Offer
 from fairlead.stores.sqlite import embedded
 from fairlead.stores.sqlite.transactions import SqliteWriter
 
-PLAIN = "stored nowhere, plain FastAPI"
-PATHS = {
-    PLAIN: "/bench/plain",
-    "stored nowhere": "/bench/nowhere",
-    "durable": "/v1/documents",
-    "one commit a request": "/bench/alone",
-}
+ADDRESS = "/v1/documents"
 ROUNDS = 3
 
 _one_at_a_time = ThreadPoolExecutor(1)
@@ -90,18 +85,28 @@ async def plain(request: Request) -> dict[str, int]:
     return {"size": size}
 
 
+PLAIN, NOWHERE, DURABLE, ALONE = WAYS = (
+    "stored nowhere, plain FastAPI",
+    "stored nowhere",
+    "durable",
+    "one commit a request",
+)
+_IN_ITS_PLACE = {NOWHERE: nowhere, ALONE: alone}
+
+
 def run_plain_server(listener: socket.socket) -> None:
     app = FastAPI()
-    app.add_api_route("/bench/plain", plain, methods=["POST"], status_code=202)
+    app.add_api_route(ADDRESS, plain, methods=["POST"], status_code=202)
     uvicorn.Server(uvicorn.Config(app, log_level="error")).run(sockets=[listener])
 
 
-def run_server(data: str, listener: socket.socket) -> None:
+def run_server(data: str, way: str, listener: socket.socket) -> None:
+    """Our server, where uploads are taken in this way."""
     with Fairlead(data) as fairlead:
         office = Office(fairlead)
         app = create_inner(office)
-        app.add_api_route("/bench/nowhere", nowhere, methods=["POST"])
-        app.add_api_route("/bench/alone", alone, methods=["POST"])
+        if way in _IN_ITS_PLACE:
+            app.routes.insert(0, APIRoute(ADDRESS, _IN_ITS_PLACE[way], methods=["POST"]))
         config = server_config(guarded(app, office), fairlead.settings.request_timeout)
         collect_less()
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -119,14 +124,14 @@ class SlowDisk(SqliteWriter):
             time.sleep(self.seconds)
 
 
-def request_bytes(path: str, key: str, content: bytes) -> bytes:
+def request_bytes(key: str, content: bytes) -> bytes:
     body = (
         b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\n'
         + content
         + b"\r\n--x--\r\n"
     )
     head = (
-        f"POST {path} HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer {key}\r\n"
+        f"POST {ADDRESS} HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer {key}\r\n"
         f"Content-Type: multipart/form-data; boundary=x\r\nContent-Length: {len(body)}\r\n\r\n"
     )
     return head.encode() + body
@@ -166,6 +171,10 @@ class Client(asyncio.Protocol):
             self._transport.close()
             self.done.set_result(None)
 
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self.done.done():
+            self.done.set_exception(exc or ConnectionError("the server ended the connection"))
+
 
 async def load(
     port: int, requests: list[bytes], clients: int, seconds: float, *, refusals: bool = False
@@ -182,8 +191,8 @@ async def load(
     return len(times) / took, times[int(0.95 * len(times))] if times else 0.0
 
 
-def start_server(data: Path) -> tuple[Any, int]:
-    return started(run_server, str(data))
+def start_server(data: Path, way: str) -> tuple[Any, int]:
+    return started(run_plain_server) if way == PLAIN else started(run_server, str(data), way)
 
 
 def started(run: Callable[..., None], *arguments: str) -> tuple[Any, int]:
@@ -214,8 +223,8 @@ def measure_neighbours(data: Path, seconds: float) -> None:
     with Fairlead(data) as fairlead:
         modest, greedy = (fairlead.add_key(name)[0] for name in ("modest", "greedy"))
         fairlead.set_customer("greedy", requests_a_second=500.0, requests_burst=500)
-    server, port = start_server(data)
-    ours, theirs = ([request_bytes("/v1/documents", key, b"x" * 4000)] for key in (modest, greedy))
+    server, port = start_server(data, DURABLE)
+    ours, theirs = ([request_bytes(key, b"x" * 4000)] for key in (modest, greedy))
 
     async def both(others: int) -> tuple[float, float]:
         until = asyncio.create_task(load(port, theirs, others, seconds, refusals=True))
@@ -252,22 +261,23 @@ def main(
         SlowDisk.seconds = flush_ms / 1000
         embedded.SqliteWriter = SlowDisk  # type: ignore[attr-defined]
     with tempfile.TemporaryDirectory(dir=folder) as made:
-        data = Path(made) / "data"
-        with Fairlead(data) as fairlead:
-            keys = [fairlead.add_key(f"bench-{number}")[0] for number in range(customers)]
-        server, port = start_server(data)
-        plain_server, plain_port = started(run_plain_server)
-        rounds: dict[str, list[Round]] = {name: [] for name in PATHS}
+        rounds: dict[str, list[Round]] = {way: [] for way in WAYS}
+        servers: dict[str, tuple[Any, int]] = {}
+        requests: dict[str, list[bytes]] = {}
         try:
+            for way in WAYS:
+                data = Path(made) / way
+                with Fairlead(data) as fairlead:
+                    keys = [fairlead.add_key(f"bench-{number}")[0] for number in range(customers)]
+                requests[way] = [request_bytes(key, b"x" * size) for key in keys]
+                servers[way] = start_server(data, way)
             for _ in range(ROUNDS):  # in turns: what else the machine does hits all of them
-                for name, path in PATHS.items():
-                    requests = [request_bytes(path, key, b"x" * size) for key in keys]
-                    where = (plain_server, plain_port) if name == PLAIN else (server, port)
-                    rounds[name].append(measured(*where, requests, clients, seconds))
+                for way in WAYS:
+                    rounds[way].append(measured(*servers[way], requests[way], clients, seconds))
         finally:
-            for each in (server, plain_server):
-                each.terminate()
-                each.join()
+            for server, _ in servers.values():
+                server.terminate()
+                server.join()
         measure_neighbours(Path(made) / "neighbours", seconds)
     for name, found in rounds.items():
         best, shown = max(found), ", ".join(f"{each.rate:,.0f}" for each in found)
@@ -276,10 +286,7 @@ def main(
             f"{1000 * best.p95:.0f} ms, {1000 * best.cpu:.2f} ms of CPU each"
         )
     middle = {name: sorted(found)[1].rate for name, found in rounds.items()}
-    of_plain, of_ours, times = (
-        middle["durable"] / middle[name]
-        for name in (PLAIN, "stored nowhere", "one commit a request")
-    )
+    of_plain, of_ours, times = (middle[DURABLE] / middle[name] for name in (PLAIN, NOWHERE, ALONE))
     print(
         f"durable, of medians: {of_plain:.0%} of plain FastAPI that stores nothing, {of_ours:.0%} "
         f"of our own way without storing, {times:.1f} times one commit a request; "
