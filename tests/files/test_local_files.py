@@ -16,6 +16,7 @@ from fairlead.core.documents import Done, Submission
 from fairlead.errors import DamagedData, DiskFull, ReadOnlyData
 from fairlead.files import LocalFiles
 from fairlead.files.flush import Flusher, _tells_of_errors
+from fairlead.files.incoming import ROOMS
 from fairlead.ids import new_id
 from fairlead.ports import HEAD_BYTES, SHORT_BYTES, Stored
 from fairlead.work.sweep import portions
@@ -78,12 +79,33 @@ def test_what_is_long_goes_to_disk_as_it_comes(files: LocalFiles) -> None:
         if file.add(piece):
             file.flush()
             flushes.append(number)
-    assert flushes[0] == 1
-    assert len(flushes) <= 4
+    assert flushes == [20, 41]  # after a piece of 1 MiB each
     assert file.short() is None
     (kept,) = files.keep_each([[file]])
     assert kept == [Stored(key(), len(CONTENT), sha256(), CONTENT[:HEAD_BYTES])]
     assert files.read(key(), sha256()) == CONTENT
+
+
+def test_so_many_files_at_a_time_may_wait_in_memory(files: LocalFiles) -> None:
+    long = bytes(SHORT_BYTES + 1)
+    held = [files.begin(key(number)) for number in range(ROOMS)]
+    assert not any(each.add(long) for each in held)
+    late, later = files.begin(key(ROOMS)), files.begin(key(ROOMS + 1))
+    assert not late.add(long[:SHORT_BYTES])
+    assert late.add(b"more")
+    held[0].flush()
+    assert not late.add(b"and more")
+    assert later.add(long)
+    held[1].discard()
+    assert not later.add(b"more")
+    assert held[0].add(long)
+    kept = files.keep_each([[each] for each in (held[0], late, later, *held[2:])])
+    assert [each[0].size for each in kept if isinstance(each, list)] == [
+        2 * len(long),
+        *(SHORT_BYTES + 12, SHORT_BYTES + 5),
+        *[len(long)] * (ROOMS - 2),
+    ]
+    assert not any(files.begin(key(number)).add(long) for number in range(ROOMS))
 
 
 def test_what_is_short_can_be_a_file(files: LocalFiles) -> None:
@@ -124,6 +146,8 @@ def test_a_full_disk_is_told_in_our_words_as_it_comes(
         with pytest.raises(DiskFull):
             file.flush()
     file.discard()
+    long = bytes(SHORT_BYTES + 1)
+    assert not any(files.begin(key(number)).add(long) for number in range(ROOMS))
 
 
 # --- all or nothing ---

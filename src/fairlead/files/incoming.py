@@ -6,11 +6,15 @@ import hashlib
 import os
 from contextlib import suppress
 from pathlib import Path
+from threading import BoundedSemaphore
 
 from fairlead.files.words import our_words
 from fairlead.ports import HEAD_BYTES, SHORT_BYTES, Stored
 
 PIECE_BYTES = 1 << 20
+"""How much of a long file waits in memory to be written, if there is room."""
+ROOMS = 32
+"""How many files may have that much in memory; others are written in pieces of a short one."""
 SYNC_BYTES = 1 << 23
 """How much of a large file may wait in memory for the disk, so that it keeps nobody waiting."""
 
@@ -20,13 +24,20 @@ def opened_private(path: Path) -> int:
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
 
 
+def new_rooms() -> BoundedSemaphore:
+    """Memory for files that come in at the same time."""
+    return BoundedSemaphore(ROOMS)
+
+
 class LocalIncoming:
     """A file on its way in. One thread at a time may use it."""
 
-    def __init__(self, key: str, folder: Path) -> None:
+    def __init__(self, key: str, folder: Path, rooms: BoundedSemaphore) -> None:
         self.key = key
         self.size = 0
         self._folder = folder
+        self._rooms = rooms
+        self._has_room = False
         self._pieces: list[bytes] = []
         self._held = 0
         self._unsynced = 0
@@ -40,7 +51,10 @@ class LocalIncoming:
         self._pieces.append(chunk)
         self._held += len(chunk)
         self.size += len(chunk)
-        return self._held >= PIECE_BYTES if self._is_file else self._held > SHORT_BYTES
+        if self._held <= SHORT_BYTES:
+            return False
+        self._has_room = self._has_room or self._rooms.acquire(blocking=False)
+        return self._held >= PIECE_BYTES or not self._has_room
 
     def flush(self) -> None:
         """Write what has come; may wait for the disk. From then on it is a file, short or not."""
@@ -49,8 +63,11 @@ class LocalIncoming:
         if len(self._head) < HEAD_BYTES:
             self._head += content[: HEAD_BYTES - len(self._head)]
         self._digest.update(content)
-        with our_words(self._folder.parent):
-            self._write(content)
+        try:
+            with our_words(self._folder.parent):
+                self._write(content)
+        finally:
+            self._leave_room()
 
     def short(self) -> Stored | None:
         """All that has come, for the store to keep; None: it is long, or was written already."""
@@ -91,11 +108,17 @@ class LocalIncoming:
 
     def discard(self) -> None:
         """Leave nothing behind; may be called at any time and again."""
-        self._pieces = []
+        self._pieces, self._held = [], 0
+        self._leave_room()
         self._close()
         if self._is_file:
             with suppress(OSError):
                 self._place.unlink(missing_ok=True)
+
+    def _leave_room(self) -> None:
+        if self._has_room:
+            self._has_room = False
+            self._rooms.release()
 
     def _close(self) -> None:
         if self._descriptor is not None:
