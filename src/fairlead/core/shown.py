@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 from fairlead.core.documents import Document
 
 
+@lru_cache
 def moment(seconds: float | None) -> str | None:
     """A time as others write it, in UTC."""
     if seconds is None:
