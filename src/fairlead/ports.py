@@ -153,7 +153,10 @@ class Outbox(Protocol):
         ...
 
     def resend(self, id_: str) -> Delivery:
-        """Make a delivery due now, with all its attempts and under its old id."""
+        """Make a delivery due now, with all its attempts and under its old id.
+
+        Not where its webhook is disabled: it would wait without a word.
+        """
         ...
 
     def delivery(self, id_: str) -> Delivery:

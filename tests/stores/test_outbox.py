@@ -149,8 +149,10 @@ def test_gone_disables_at_once(store: Store) -> None:
     store.outbox.settle(must_send(store), Answer(410), jitter=0.0)
     assert not store.outbox.webhook(webhook.id).enabled
     assert store.outbox.delivery(test.id).status is Status.FAILED
-    with pytest.raises(InvalidWebhook, match="disabled"):
-        store.outbox.test(webhook.id)
+    for act, what in ((store.outbox.test, webhook.id), (store.outbox.resend, test.id)):
+        with pytest.raises(InvalidWebhook, match="disabled"):
+            act(what)
+    assert store.outbox.delivery(test.id).status is Status.FAILED
 
 
 def test_what_nobody_settled_comes_again_under_the_same_id(store: Store, clock: Clock) -> None:

@@ -97,7 +97,10 @@ class SqlOutbox:
         return self.delivery(self._write(lambda moment: _test(moment, id_)))
 
     def resend(self, id_: str) -> Delivery:
-        """Make a delivery due now, with all its attempts and under its old id."""
+        """Make a delivery due now, with all its attempts and under its old id.
+
+        Not where its webhook is disabled: it would wait without a word.
+        """
         self._write(lambda moment: _resend(moment, id_))
         return self.delivery(id_)
 
@@ -196,14 +199,19 @@ def _remove(moment: Moment, id_: str) -> None:
 
 
 def _test(moment: Moment, id_: str) -> str:
-    if not _webhook(moment.connection, id_).enabled:
-        raise InvalidWebhook(Words("webhook {id} is disabled; enable it, then test it", id=id_))
+    _check_enabled(moment.connection, id_)
     number = add_delivery(moment.connection, moment.now, id_, TEST_KIND, {"webhook": id_})
     return f"msg_{id_}_{number}"
 
 
+def _check_enabled(connection: Connection, id_: str) -> None:
+    if not _webhook(connection, id_).enabled:
+        raise InvalidWebhook(Words("webhook {id} is disabled; enable it first", id=id_))
+
+
 def _resend(moment: Moment, id_: str) -> None:
     found = _delivery(moment.connection, id_)
+    _check_enabled(moment.connection, found.webhook)
     moment.connection.execute(sql("resend_delivery"), (moment.now, _number_in(id_)))
     moment.connection.execute(sql("refresh_webhook"), (found.webhook,))
 
