@@ -50,6 +50,21 @@ def test_customers_are_made_changed_paused_and_reset(server: Served) -> None:
     problem(operator.get("/v1/customers/nobody"), "unknown-customer", 404)
 
 
+@pytest.mark.parametrize("name", ["a/keys", "a/pause", "100%", "a%2Fkeys", "a/keys/b", "/", "%25"])
+def test_a_name_is_never_taken_for_an_address(server: Served, name: str) -> None:
+    operator = server.operator
+    made = operator.post("/v1/customers", json={"name": name})
+    assert made.status_code == 201
+    path = made.headers["location"]
+    assert operator.get(path).json()["name"] == name
+    assert operator.patch(path, json={"weight": 3}).json()["weight"] == 3
+    assert operator.post(path + "/pause").json()["paused"]
+    key = operator.post(path + "/keys").json()
+    assert [each["id"] for each in operator.get(path + "/keys").json()["keys"]] == [key["id"]]
+    assert operator.delete(f"{path}/keys/{key['id']}").status_code == 204
+    problem(operator.get("/v1/customers/a"), "unknown-customer", 404)
+
+
 def test_every_decision_is_in_the_audit_with_who_and_when(server: Served) -> None:
     operator = server.operator
     operator.post("/v1/customers", json={"name": "audited"})

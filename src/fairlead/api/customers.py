@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from fairlead.api import schemas
 from fairlead.api.answers import JSONResponse
+from fairlead.api.names import NAME
 from fairlead.api.office import Office, office_of
 from fairlead.api.problems import Problem
 from fairlead.core.documents import Customer
@@ -72,7 +73,7 @@ def _add(office: Office, new: schemas.NewCustomer, by: str) -> dict[str, Any]:
 def _add_decision(name: str, decide: Callable[..., Customer], help_text: str) -> None:
     """A decision that needs nothing but the customer's name."""
 
-    @router.post("/customers/{name:path}/" + name, name=name, description=help_text, responses=_ONE)
+    @router.post(f"/customers/{NAME}/{name}", name=name, description=help_text, responses=_ONE)
     async def decision(request: Request, name: str) -> Response:
         office = office_of(request)
         caller = await office.door.operator(request)
@@ -96,7 +97,7 @@ _add_decision(
 
 
 @router.get(
-    "/customers/{name:path}/keys",
+    f"/customers/{NAME}/keys",
     responses=schemas.answers(200, schemas.Keys, "its keys", "forbidden", "unknown-customer"),
 )
 async def keys(request: Request, name: str) -> Response:
@@ -108,7 +109,7 @@ async def keys(request: Request, name: str) -> Response:
 
 
 @router.post(
-    "/customers/{name:path}/keys",
+    f"/customers/{NAME}/keys",
     status_code=201,
     responses=schemas.answers(
         201, schemas.NewKey, "the key, shown this once", "forbidden", "unknown-customer"
@@ -125,7 +126,7 @@ async def add_key(request: Request, name: str) -> Response:
 
 
 @router.delete(
-    "/customers/{name:path}/keys/{key_id}",
+    f"/customers/{NAME}/keys/{{key_id}}",
     status_code=204,
     responses=schemas.answers(
         204, None, "it opens nothing any more", "forbidden", "unknown-customer", "unknown-key"
@@ -150,7 +151,7 @@ def _revoke(office: Office, name: str, key_id: str, by: str) -> None:
     office.fairlead.revoke_key(key_id, by=by)
 
 
-@router.get("/customers/{name:path}", responses=_ONE)
+@router.get(f"/customers/{NAME}", responses=_ONE)
 async def one(request: Request, name: str) -> Response:
     """All about one customer."""
     office = office_of(request)
@@ -159,7 +160,7 @@ async def one(request: Request, name: str) -> Response:
     return JSONResponse(await office.ask(_show, office, found))
 
 
-@router.patch("/customers/{name:path}", responses=_ONE)
+@router.patch(f"/customers/{NAME}", responses=_ONE)
 async def change(request: Request, name: str, changes: schemas.Changes) -> Response:
     """Change its weight, account, caps, interval or thresholds; what is not sent stays."""
     office = office_of(request)

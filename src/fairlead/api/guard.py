@@ -14,6 +14,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fairlead.api.held import hold
+from fairlead.api.names import keep_slashes
 from fairlead.api.office import Office
 from fairlead.api.problems import Problem, of_ours
 from fairlead.errors import FairleadError, Words
@@ -53,6 +54,7 @@ class Guard:
             return
         settings = self._office.fairlead.settings
         hold(scope, settings)
+        keep_slashes(scope)
         body = _Body(scope, receive, settings)
         answer = _Answer(send)
         began = time.perf_counter()
