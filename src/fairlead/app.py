@@ -44,8 +44,9 @@ from fairlead.errors import (
     Words,
 )
 from fairlead.files.local import LocalFiles
+from fairlead.given import Source
 from fairlead.ids import new_id
-from fairlead.intake import Intake, Offer, Source
+from fairlead.intake import Intake, Offer
 from fairlead.intake.names import check_customer
 from fairlead.keys import id_of, matches, new_key, sha256_of
 from fairlead.ports import Files, Incoming, Store

@@ -283,10 +283,15 @@ class ServerFailed(FairleadError):
 
 
 class NoConnection(FairleadError):
-    """The server cannot be reached, or went away before it answered."""
+    """The server cannot be reached, or went away before it answered.
+
+    Documents that were under way are submitted again with its `idempotency_key`: if they had
+    arrived, they come back, and nothing is there twice.
+    """
 
     code = "no-connection"
     title = "The server cannot be reached"
+    idempotency_key: str | None = None
 
 
 class NoSandbox(FairleadError):

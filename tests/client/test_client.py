@@ -5,10 +5,13 @@ from __future__ import annotations
 import io
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -267,7 +270,6 @@ def test_an_answer_that_was_lost_is_asked_for_again_and_nothing_is_done_twice(
         cut(server.port, cuts) as line,
         Client(line.url, server.key("twice"), on_trouble=told.append) as client,
     ):
-        client.me()
         document = client.submit(b"only once")
         assert [each.id for each in client.documents()] == [document.id]
         assert client.submit(b"only once").count == -1
@@ -282,10 +284,77 @@ def test_what_can_be_read_only_once_is_not_sent_twice(server: Served) -> None:
         cut(server.port, lambda piece: b" 202 " in piece) as line,
         Client(line.url, server.key("pipe")) as client,
         os.fdopen(reading, "rb") as pipe,
+        pytest.raises(errors.NoConnection, match="read only once") as caught,
     ):
+        client.submit(pipe)
+    with Client(server.url, server.key("pipe")) as client:
+        again = client.submit(
+            b"gone after this",
+            idempotency_key=caught.value.idempotency_key,
+        )
+        assert [each.id for each in client.documents()] == [again.id]
+
+
+def test_what_can_be_read_only_once_is_not_read_in_vain_by_who_is_too_fast(
+    server: Served, operator: Client
+) -> None:
+    key = server.key("hasty pipe")
+    operator.set_customer("hasty pipe", requests_a_second=0.001, requests_burst=1)
+    with Client(server.url, key) as client:
         client.me()
-        with pytest.raises(errors.NoConnection, match="read only once"):
-            client.submit(pipe)
+        with pytest.raises(errors.TooManyRequests) as caught:
+            client.submit(Pipe(b"content"))
+    assert caught.value.retry_after
+
+
+class Pipe(io.BytesIO):
+    """Bytes that cannot be read again."""
+
+    def seekable(self) -> bool:
+        return False
+
+
+class Dry(Pipe):
+    """A file that does not wait for its bytes."""
+
+    def read(self, _most: int | None = -1, /) -> bytes:
+        return None  # type: ignore[return-value]
+
+
+def test_a_file_that_does_not_wait_for_its_bytes_is_refused(acme: Client) -> None:
+    with pytest.raises(errors.UnreadableSource, match="does not wait"):
+        acme.submit(Dry())
+
+
+def test_a_retry_whose_answer_was_lost_is_done_once(server: Served) -> None:
+    answers: list[bytes] = []
+
+    def cuts(piece: bytes) -> bool:
+        answers.append(piece)
+        return len(answers) == 2
+
+    with Client(server.url, server.key("again")) as client:
+        failed = client.wait(client.submit(b"\0\1\2"))
+        assert failed.state is State.FAILED
+        with (
+            cut(server.port, cuts) as line,
+            Client(line.url, server.key("again")) as other,
+        ):
+            other.me()
+            with pytest.raises(errors.NoConnection):
+                other.retry(failed.id)
+        client.wait(failed)
+        kinds = [each.kind.value for each in islice(client.events(after=0), 9)]
+    assert kinds.count("again") == 1
+
+
+@pytest.mark.parametrize("name", ["100%0Aoff.txt", 'size 5%22".txt', "100%.txt", "a\\%5C"])
+def test_names_arrive_as_they_are(acme: Client, name: str) -> None:
+    if "\\" in name:
+        with pytest.raises(errors.InvalidName, match="path"):
+            acme.submit(b"x", name=name)
+        return
+    assert acme.submit(b"x", name=name).name == name
 
 
 def test_keys_are_not_made_twice(server: Served, operator: Client) -> None:
@@ -358,6 +427,43 @@ def test_events_that_begin_now_miss_nothing_after_a_break(server: Served) -> Non
     assert line.lost == 1
 
 
+def test_events_go_on_through_any_number_of_breaks(server: Served) -> None:
+    """Also when nothing happens for longer than patience lasts."""
+    begun = threading.Semaphore(0)
+
+    def cuts(piece: bytes) -> bool:
+        if b"retry:" in piece:
+            begun.release()
+        return False
+
+    with (
+        cut(server.port, cuts) as line,
+        Client(line.url, server.key("long quiet"), patience=0.25) as client,
+    ):
+        seen: list[str] = []
+        events = client.events()
+        reader = threading.Thread(target=lambda: seen.append(next(events).kind.value))
+        reader.start()
+        for _ in range(4):
+            assert begun.acquire(timeout=30)
+            line.hang_up()
+        assert begun.acquire(timeout=30)
+        client.submit(b"x")
+        reader.join(30)
+    assert seen == ["submitted"]
+
+
+def test_patience_is_used_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(time, "sleep", lambda seconds: clock.__setitem__(0, clock[0] + seconds))
+    with Client("http://127.0.0.1:1", "fl_key", patience=3.0) as client:
+        client._line.was_reached = True
+        with pytest.raises(errors.NoConnection):
+            client.me()
+    assert clock[0] == pytest.approx(3.0)
+
+
 def test_blocks_of_a_stream() -> None:
     lines = [": ping", "", "retry: 1000", "", "id: 7", "", "id: 8", "event: done", "data: a"]
     more = ["data: b", "", "data:c", ""]
@@ -416,7 +522,11 @@ def test_address_and_key_come_from_the_environment(
 
 
 @pytest.mark.parametrize(
-    "url", ["", "ftp://x", "127.0.0.1:8321", "http://", "http://x:y@host", "http://h/?key=fl_1"]
+    "url",
+    [
+        *("", "ftp://x", "127.0.0.1:8321", "http://", "http://x:y@host", "http://h/?key=fl_1"),
+        *("http://127.0.0.1:8321/#", "http://127.0.0.1:99999"),
+    ],
 )
 def test_addresses_that_are_none(url: str) -> None:
     with pytest.raises(errors.UsageError):
@@ -427,6 +537,54 @@ def test_what_cannot_be_a_key_is_refused_without_being_shown() -> None:
     with pytest.raises(errors.UsageError) as caught:
         Client("http://127.0.0.1:1", "geheim ü\r\nX-Evil: 1")
     assert "geheim" not in str(caught.value)
+
+
+FOREIGN = [
+    b"200 OK\r\nContent-Type: text/html\r\n\r\n<!doctype html>",
+    b"200 OK\r\nContent-Type: application/json\r\n\r\nnull",
+    b'200 OK\r\nContent-Type: application/json\r\n\r\n{"state": "gone"}',
+    b"200 OK\r\nContent-Type: application/json\r\n\r\n[]",
+    b"404 Not Found\r\nContent-Type: application/problem+json\r\n\r\n<html>",
+    b"404 Not Found\r\nContent-Type: application/problem+json\r\n\r\n[1]",
+]
+
+
+@pytest.mark.parametrize("answer", FOREIGN)
+def test_what_no_fairlead_says_is_no_answer(answer: bytes) -> None:
+    def serve(listener: socket.socket) -> None:
+        with suppress(OSError):
+            while True:
+                with listener.accept()[0] as line:
+                    line.sendall(b"HTTP/1.1 " + answer)
+                    line.shutdown(socket.SHUT_WR)
+                    while line.recv(65_536):  # else what still comes would break the line
+                        pass
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve, args=[listener], daemon=True)
+        thread.start()
+        with Client(f"http://127.0.0.1:{listener.getsockname()[1]}", "fl_key") as client:
+            for call in (
+                client.me,
+                lambda: client.document("x"),
+                lambda: client.text("x"),
+                lambda: client.why("x"),
+                lambda: client.submit(b"x"),
+                lambda: client.facts("x"),
+                lambda: client.content("x"),
+                lambda: client.wait("x"),
+                lambda: next(client.documents()),
+                lambda: next(client.events()),
+                client.overview,
+                client.keys,
+                client.webhooks,
+                lambda: client.add_key(None),
+                lambda: next(client.deliveries("x")),
+            ):
+                with pytest.raises(errors.ServerFailed, match="is a Fairlead server there"):
+                    call()
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join(30)
 
 
 def test_what_is_no_fairlead_server_is_named(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ class Cut:
         self._cuts = cuts
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._threads: list[threading.Thread] = []
+        self._near: list[socket.socket] = []
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
         self.lost = 0
         self._start(self._accept)
@@ -40,6 +41,7 @@ class Cut:
                 except OSError:  # the server is gone
                     near.close()
                     continue
+                self._near.append(near)
                 self._start(self._send, near, far)
                 self._start(self._answer, near, far)
 
@@ -61,6 +63,13 @@ class Cut:
                     near.sendall(piece)
             with suppress(OSError):  # also wakes the thread that reads from it
                 near.shutdown(socket.SHUT_RDWR)
+
+    def hang_up(self) -> None:
+        """Break all connections there are; what was passed on before still arrives."""
+        for each in self._near:
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+        self._near.clear()
 
     def close(self) -> None:
         with suppress(OSError):

@@ -7,7 +7,7 @@ import io
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from storekit import Clock, RulesInForce, sqlite_store
@@ -24,10 +24,12 @@ from fairlead.errors import (
     TooLarge,
     UnknownCustomer,
     UnreadableSource,
+    UsageError,
 )
 from fairlead.files import LocalFiles
 from fairlead.files.incoming import LocalIncoming
-from fairlead.intake import Intake, Offer, Source, intake
+from fairlead.given import Source
+from fairlead.intake import Intake, Offer, intake
 from fairlead.ports import SHORT_BYTES, Store
 
 LIMIT = 300_000
@@ -285,8 +287,36 @@ def forbid_reading(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_file_that_is_open_as_text_is_refused(desk: Desk) -> None:
-    with pytest.raises(UnreadableSource, match="rb"):
+    with pytest.raises(UsageError, match="rb"):
         desk.intake.submit("acme", [(io.StringIO("content"), None)])  # type: ignore[list-item]
+    assert desk.is_as_new()
+
+
+@pytest.mark.parametrize("source", [None, bytearray(b"x"), (each for each in (b"x",))])
+def test_what_is_no_source_is_refused(desk: Desk, source: Any) -> None:
+    with pytest.raises(UsageError, match=type(source).__name__):
+        desk.intake.submit("acme", [(source, None)])
+    assert desk.is_as_new()
+
+
+def test_a_file_that_does_not_wait_for_its_bytes_is_refused(desk: Desk) -> None:
+    """Else it would be cut off where it had none at the moment."""
+    ours, theirs = os.pipe()
+    os.set_blocking(ours, False)
+    os.write(theirs, b"first half")
+    with (
+        os.fdopen(theirs, "wb"),
+        os.fdopen(ours, "rb", buffering=0) as file,
+        pytest.raises(UnreadableSource, match="does not wait"),
+    ):
+        desk.intake.submit("acme", [(file, None)])
+    assert desk.is_as_new()
+
+
+@pytest.mark.parametrize("key", ["", " a", "ü", "x" * 256, "a\nb"])
+def test_an_idempotency_key_is_one_that_could_travel(desk: Desk, key: str) -> None:
+    with pytest.raises(UsageError, match="Idempotency-Key"):
+        desk.intake.submit("acme", [(b"content", None)], key=key)
     assert desk.is_as_new()
 
 

@@ -26,6 +26,7 @@ from fairlead.api.problems import Problem, said, unknown_document
 from fairlead.api.ranges import asked_ranges
 from fairlead.api.upload import read_upload
 from fairlead.core.documents import Document
+from fairlead.core.names import check_idempotency_key
 from fairlead.core.shown import document_json
 from fairlead.core.states import State
 from fairlead.errors import NotReady, UnknownDocument, Words
@@ -34,7 +35,6 @@ from fairlead.locale import negotiate, translator
 from fairlead.shapes import why_json
 
 LONGEST_WAIT = 60
-LONGEST_KEY = 255
 _TEXTS = ("text/plain", "text/markdown", "application/json")
 _MARK = ("invalid-upload", "forbidden", "unsupported-media-type", "idempotency-conflict")
 _PARTS = schemas.BYTES | {"multipart/byteranges": schemas.BYTES["application/octet-stream"]}
@@ -163,16 +163,7 @@ async def submit(request: Request) -> Response:
 
 def _idempotency_key(request: Request) -> str | None:
     key = request.headers.get("idempotency-key")
-    if key is not None and not (
-        0 < len(key) <= LONGEST_KEY and key.isascii() and key.isprintable()
-    ):
-        raise Problem(
-            "invalid-request",
-            Words(
-                "an Idempotency-Key has 1 to {most} printable ASCII characters", most=LONGEST_KEY
-            ),
-        )
-    return key
+    return None if key is None else check_idempotency_key(key)
 
 
 @router.get(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
@@ -49,11 +52,25 @@ class FriendlyGroup(click.Group):
             return super().invoke(ctx)
         except FairleadError as error:
             raise Sentence(error) from error
+        except UnicodeEncodeError as error:
+            sentence = f"{error.object!a} is not UTF-8; give it in that encoding"
+            raise Sentence(UsageError(sentence)) from error
         except OSError as error:
-            if error.filename is None:  # a pipe whose reader is gone, for one: Click knows
+            if error.errno == errno.EPIPE:  # its reader is gone: Click knows
                 raise
+            if error.filename is None:
+                _write_no_more()
+                raise Sentence(
+                    DataError(f"the output cannot be written: {error.strerror}")
+                ) from error
             sentence = f"{error.filename}: {error.strerror}; check the path and its permissions"
             raise Sentence(DataError(sentence)) from error
+
+
+def _write_no_more() -> None:
+    """Let what still lies in the buffer of stdout go nowhere: at the end, it would be an error."""
+    with open(os.devnull, "wb") as nowhere, suppress(OSError):  # noqa: PTH123 (no path of ours)
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
 
 def _write_what_the_encoding_has() -> None:

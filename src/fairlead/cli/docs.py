@@ -24,6 +24,9 @@ from fairlead.core.states import State
 from fairlead.locale import language_of, translator
 from fairlead.shapes import why_json
 
+MOST = 1_000_000_000
+"""Of what is counted; a larger number would not fit."""
+
 
 @click.group("docs")
 def docs_group() -> None:
@@ -39,9 +42,9 @@ docs_group.add_command(submit_command)
 @click.option(
     "--state", type=click.Choice([each.value for each in State]), help="Only in this one."
 )
-@click.option("--priority", type=click.IntRange(min=1), help="Only with this priority.")
+@click.option("--priority", type=click.IntRange(1, MOST), help="Only with this priority.")
 @click.option("--parent", metavar="ID", help="Only parts of this one: attachments, members.")
-@click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True)
+@click.option("--limit", type=click.IntRange(1, MOST), default=50, show_default=True)
 @click.option("--cursor", metavar="ID", help="Go on after the document that ended the last page.")
 @json_option
 def list_command(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
@@ -68,11 +69,17 @@ def submit_command(
             click.echo(safe(hint), err=True)
         try:
             if wait:
+                signal.signal(signal.SIGTERM, _end)
                 documents = _waited_for(installation, documents)
         finally:  # whoever stops waiting still learns the ids
             _print(documents, as_json=as_json)
     if any(each.state is State.FAILED for each in documents):
         sys.exit(1)
+
+
+def _end(number: int, _frame: object) -> None:
+    """End as the signal wants, but tidily."""
+    sys.exit(128 + number)
 
 
 def _check_new_name(name: str | None, files: int) -> None:

@@ -10,17 +10,18 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType, TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
 from fairlead.client import reading
 from fairlead.client.reading import Me, Page
 from fairlead.client.stream import blocks
-from fairlead.client.upload import Body, Source, part_of
+from fairlead.client.upload import Body, part_of
 from fairlead.core.access import Key
 from fairlead.core.documents import CustomerSettings, Document, Event
 from fairlead.core.explain import Explanation
 from fairlead.core.fairness import Fairness
+from fairlead.core.names import check_idempotency_key
 from fairlead.core.shown import CustomerView
 from fairlead.core.states import State
 from fairlead.core.webhooks import Delivery, Webhook
@@ -28,9 +29,11 @@ from fairlead.errors import (
     CustomerExists,
     DamagedData,
     MissingExtra,
+    NoConnection,
     NotReady,
     UsageError,
 )
+from fairlead.given import Source
 
 if TYPE_CHECKING:
     import httpx
@@ -41,6 +44,7 @@ LONG_POLL = 20.0
 """Seconds for which one request waits for a document's end."""
 PAGE = 100
 
+T = TypeVar("T")
 Pair = Source | tuple[Source, str | None]
 
 
@@ -100,7 +104,7 @@ class Client:
 
     def me(self) -> Me:
         """Whose the key is, and what one request may bring."""
-        return reading.me(self._get("/v1/me"))
+        return self._get(reading.me, "/v1/me")
 
     # --- documents ---
 
@@ -116,7 +120,8 @@ class Client:
         """Submit one document: a path, bytes, or a file open for reading bytes.
 
         When this returns, the document is safe. A file is read while it is sent. Without an
-        idempotency key one is made, so that a request whose answer was lost is sent again safely.
+        idempotency key one is made, so that a request whose answer was lost is sent again safely;
+        NoConnection has it as `idempotency_key`, for a later try of your own.
         """
         return self.submit_many(
             [(source, name)], urgent=urgent, idempotency_key=idempotency_key, password=password
@@ -143,13 +148,21 @@ class Client:
             fields["password"] = password
         body = Body([part_of(source, name) for source, name in pairs], fields, on_sent)
         key = secrets.token_hex(16) if idempotency_key is None else idempotency_key
-        headers = body.headers | {"Idempotency-Key": _header(key)}
-        answer = self._line.ask("POST", "/v1/documents", content=body, headers=headers)
-        return reading.documents(answer.json())
+        headers = body.headers | {"Idempotency-Key": check_idempotency_key(key)}
+        try:
+            return self._ask(
+                *(reading.documents, "POST", "/v1/documents"),
+                content=body,
+                headers=headers,
+                is_spent=body.is_spent,
+            )
+        except NoConnection as error:
+            error.idempotency_key = key
+            raise
 
     def document(self, id_: str) -> Document:
         """The document of this id."""
-        return reading.document(self._get(_at("documents", id_)))
+        return self._get(reading.document, _at("documents", id_))
 
     def page(
         self,
@@ -170,7 +183,7 @@ class Client:
             "cursor": cursor,
             "limit": limit,
         }
-        return reading.page(self._get("/v1/documents", wanted))
+        return self._get(reading.page, "/v1/documents", wanted)
 
     def documents(
         self,
@@ -223,13 +236,12 @@ class Client:
     def _wait(self, id_: str, until: float | None) -> Document:
         seconds = 0.0
         while True:
-            answer = self._line.ask(
-                *("GET", _at("documents", id_)),
+            found = self._ask(
+                *(reading.document, "GET", _at("documents", id_)),
                 params={"wait": round(seconds, 3)},
                 seconds=seconds,
                 until=until,
             )
-            found = reading.document(answer.json())
             if not found.state.is_pending:
                 return found
             left = LONG_POLL if until is None else until - time.monotonic()
@@ -247,8 +259,9 @@ class Client:
 
     def facts(self, id_: str) -> dict[str, Any]:
         """What was found in a document that is done: kind, pages, title, language and so on."""
-        found: dict[str, Any] = self._text_json(id_)["facts"]
-        return found
+        headers = {"Accept": "application/json"}
+        path = _at("documents", id_, "text")
+        return self._ask(lambda found: dict(found["facts"]), "GET", path, headers=headers)
 
     def content(self, id_: str) -> bytes:
         """The document as it was submitted. `download` keeps large ones out of memory."""
@@ -289,15 +302,18 @@ class Client:
 
     def why(self, id_: str) -> Explanation:
         """Why the document has its priority, and what it waits for."""
-        return reading.explanation(self._get(_at("documents", id_, "why")))
+        return self._get(reading.explanation, _at("documents", id_, "why"))
 
     def cancel(self, id_: str) -> Document:
         """Cancel a pending document; its worker, if it has one, is stopped."""
-        return reading.document(self._post(_at("documents", id_, "cancel")))
+        return self._post(reading.document, _at("documents", id_, "cancel"))
 
     def retry(self, id_: str) -> Document:
-        """Queue a failed or cancelled document once more."""
-        return reading.document(self._post(_at("documents", id_, "retry")))
+        """Queue a failed or cancelled document once more.
+
+        When the answer is lost, it is not sent again: the document may have failed meanwhile.
+        """
+        return self._post(reading.document, _at("documents", id_, "retry"), is_safe=False)
 
     def delete(self, id_: str) -> None:
         """Remove a document with its files; a pending one is cancelled first."""
@@ -320,8 +336,8 @@ class Client:
                 trials.once(),
                 self._line.listen("/v1/events", params=params, headers=headers) as answer,
             ):
-                for told in blocks(answer.iter_lines()):
-                    trials.reached()
+                _line_module().check_type(answer, "text/event-stream")
+                for told in blocks(_heard(answer.iter_lines(), trials)):
                     last = told.id or last
                     if told.kind != "end" and told.data:
                         yield reading.event(json.loads(told.data))
@@ -339,18 +355,16 @@ class Client:
 
     def overview(self) -> tuple[list[CustomerView], Fairness]:
         """All customers by name, and how fair the queue is, at one moment."""
-        found = self._get("/v1/customers")
-        customers = [reading.customer(each) for each in found["customers"]]
-        return customers, reading.fairness(found["fairness"])
+        return self._get(reading.overview, "/v1/customers")
 
     def customer(self, name: str) -> CustomerView:
         """The customer of this name."""
-        return reading.customer(self._get(_at("customers", name)))
+        return self._get(reading.customer, _at("customers", name))
 
     def add_customer(self, name: str) -> CustomerView:
         """Make a customer known before it submits anything; one that is there stays as it is."""
         try:
-            return reading.customer(self._post("/v1/customers", {"name": name}))
+            return self._post(reading.customer, "/v1/customers", {"name": name})
         except CustomerExists:
             return self.customer(name)
 
@@ -361,20 +375,19 @@ class Client:
         """
         # Refuses what JSON cannot even say.
         CustomerSettings(**{key: value for key, value in changes.items() if value is not None})
-        answer = self._line.ask("PATCH", _at("customers", name), json=changes)
-        return reading.customer(answer.json())
+        return self._ask(reading.customer, "PATCH", _at("customers", name), json=changes)
 
     def pause(self, name: str) -> CustomerView:
         """Let the customer's documents wait; new ones are accepted all the same."""
-        return reading.customer(self._post(_at("customers", name, "pause")))
+        return self._post(reading.customer, _at("customers", name, "pause"))
 
     def resume(self, name: str) -> CustomerView:
         """Let the customer's documents run again."""
-        return reading.customer(self._post(_at("customers", name, "resume")))
+        return self._post(reading.customer, _at("customers", name, "resume"))
 
     def reset(self, name: str) -> CustomerView:
         """Forget the customer's count: its next document is checked as its first."""
-        return reading.customer(self._post(_at("customers", name, "reset")))
+        return self._post(reading.customer, _at("customers", name, "reset"))
 
     # --- keys, for operators ---
 
@@ -384,17 +397,21 @@ class Client:
         The key itself comes back this once.
         """
         wanted = {"operator": True} if customer is None else {"customer": customer}
-        found = self._line.ask("POST", "/v1/keys", json=wanted, is_safe=False).json()
-        return found["key"], reading.key(found)
+        return self._ask(
+            lambda found: (str(found["key"]), reading.key(found)),
+            *("POST", "/v1/keys"),
+            json=wanted,
+            is_safe=False,
+        )
 
     def keys(self, customer: str | None = None, *, operators: bool = False) -> list[Key]:
         """Keys, oldest first: of one customer, of operators, or all."""
         wanted = {"customer": customer, "operator": "true" if operators else None}
-        return [reading.key(each) for each in self._get("/v1/keys", wanted)["keys"]]
+        return self._get(reading.keys, "/v1/keys", wanted)
 
     def revoke_key(self, id_: str) -> Key:
         """Let a key open nothing any more."""
-        return reading.key(self._line.ask("DELETE", _at("keys", id_)).json())
+        return self._ask(reading.key, "DELETE", _at("keys", id_))
 
     # --- webhooks ---
 
@@ -407,16 +424,20 @@ class Client:
         """
         wanted = {"url": url, "kinds": kinds, "customer": customer}
         given = {name: value for name, value in wanted.items() if value is not None}
-        found = self._line.ask("POST", "/v1/webhooks", json=given, is_safe=False).json()
-        return reading.webhook(found), found["secret"]
+        return self._ask(
+            lambda found: (reading.webhook(found), str(found["secret"])),
+            *("POST", "/v1/webhooks"),
+            json=given,
+            is_safe=False,
+        )
 
     def webhook(self, id_: str) -> Webhook:
         """The webhook of this id."""
-        return reading.webhook(self._get(_at("webhooks", id_)))
+        return self._get(reading.webhook, _at("webhooks", id_))
 
     def webhooks(self) -> list[Webhook]:
         """All webhooks that the key may see, oldest first."""
-        return [reading.webhook(each) for each in self._get("/v1/webhooks")["webhooks"]]
+        return self._get(reading.webhooks, "/v1/webhooks")
 
     def set_webhook(
         self,
@@ -429,7 +450,7 @@ class Client:
         """Change a webhook; None: as it is."""
         wanted = {"url": url, "kinds": kinds, "enabled": enabled}
         given = {name: value for name, value in wanted.items() if value is not None}
-        return reading.webhook(self._line.ask("PATCH", _at("webhooks", id_), json=given).json())
+        return self._ask(reading.webhook, "PATCH", _at("webhooks", id_), json=given)
 
     def remove_webhook(self, id_: str) -> None:
         """Forget a webhook and its deliveries."""
@@ -437,22 +458,22 @@ class Client:
 
     def test_webhook(self, id_: str) -> Delivery:
         """Queue a delivery that tells of nothing; look at the deliveries to see what came of it."""
-        found = self._line.ask("POST", _at("webhooks", id_, "test"), is_safe=False)
-        return reading.delivery(found.json())
+        return self._post(reading.delivery, _at("webhooks", id_, "test"), is_safe=False)
 
     def deliveries(self, webhook: str) -> Iterator[Delivery]:
         """Deliveries of a webhook, newest first, fetched page by page."""
         cursor: str | None = None
         while True:
-            found = self._get(_at("webhooks", webhook, "deliveries"), {"cursor": cursor})
-            yield from (reading.delivery(each) for each in found["deliveries"])
-            cursor = found["next"]
+            path = _at("webhooks", webhook, "deliveries")
+            found, cursor = self._get(reading.deliveries, path, {"cursor": cursor})
+            yield from found
             if cursor is None:
                 return
 
     def resend(self, delivery: str) -> Delivery:
         """Send a delivery again under its old id."""
-        return reading.delivery(self._post(f"/v1/webhooks/deliveries/{_quoted(delivery)}/resend"))
+        path = f"/v1/webhooks/deliveries/{_quoted(delivery)}/resend"
+        return self._post(reading.delivery, path, is_safe=False)
 
     # --- requests ---
 
@@ -461,24 +482,25 @@ class Client:
         found: Trials = _line_module().Trials(self._line, is_safe=True)
         return found
 
-    def _get(self, path: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
-        found: dict[str, Any] = self._line.ask("GET", path, params=params).json()
-        return found
+    def _get(self, read: Callable[[Any], T], path: str, params: dict[str, Any] | None = None) -> T:
+        return self._ask(read, "GET", path, params=params)
 
-    def _post(self, path: str, content: Any = None) -> dict[str, Any]:
-        found: dict[str, Any] = self._line.ask("POST", path, json=content).json()
+    def _post(
+        self, read: Callable[[Any], T], path: str, content: Any = None, *, is_safe: bool = True
+    ) -> T:
+        return self._ask(read, "POST", path, json=content, is_safe=is_safe)
+
+    def _ask(self, read: Callable[[Any], T], method: str, path: str, **how: Any) -> T:
+        """What the JSON of the answer stands for."""
+        found: T = _line_module().read_as(read, self._line.ask(method, path, **how))
         return found
 
     def _text(self, id_: str, media_type: str) -> str:
         answer = self._line.ask(
             "GET", _at("documents", id_, "text"), headers={"Accept": media_type}
         )
+        _line_module().check_type(answer, media_type)
         return answer.content.decode()
-
-    def _text_json(self, id_: str) -> dict[str, Any]:
-        headers = {"Accept": "application/json"}
-        found = self._line.ask("GET", _at("documents", id_, "text"), headers=headers).json()
-        return dict(found)
 
 
 def _line_module() -> ModuleType:
@@ -489,6 +511,13 @@ def _line_module() -> ModuleType:
             f"the library {error.name} is missing; install it: pip install 'fairlead[client]'"
         ) from None
     return line
+
+
+def _heard(lines: Iterator[str], trials: Trials) -> Iterator[str]:
+    """The lines; each of them, and be it one that says nothing, shows that the server is there."""
+    for line in lines:
+        trials.reached()
+        yield line
 
 
 def _from_environment(name: str, what: str) -> str:
@@ -505,9 +534,3 @@ def _at(kind: str, *parts: str) -> str:
 def _quoted(part: str) -> str:
     is_dots = part in (".", "..")  # which would be a way through the address
     return part.replace(".", "%2E") if is_dots else quote(part, safe="")
-
-
-def _header(value: str) -> str:
-    if not (0 < len(value) <= 255 and value.isascii() and value.isprintable()):
-        raise UsageError("an idempotency key has 1 to 255 printable ASCII characters")
-    return value

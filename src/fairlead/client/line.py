@@ -7,7 +7,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 
@@ -32,7 +32,18 @@ _LONGEST_WAIT = 2.0
 _AWAY = frozenset([502, 503, 504])
 """Statuses of a server that is about to stop, to start, or behind a proxy that misses it."""
 
+_NEVER_ARRIVED = (
+    httpx.ConnectError,
+    httpx.ConnectTimeout,
+    httpx.PoolTimeout,
+    httpx.ProxyError,
+)
+_WRONG = (httpx.LocalProtocolError, httpx.UnsupportedProtocol)
+"""What is wrong with the request itself."""
+_HIGHEST_PORT = 65_535
+
 Params = Mapping[str, str | int | float | None]
+T = TypeVar("T")
 
 
 class Line:
@@ -61,7 +72,9 @@ class Line:
         if language is not None:
             self._headers["Accept-Language"] = language
         self._is_own = http is None
-        self._http = http or httpx.Client(trust_env=not is_loopback(self.url))
+        self._http = http or httpx.Client(
+            trust_env=not is_loopback(self.url), limits=httpx.Limits(max_keepalive_connections=20)
+        )
 
     def close(self) -> None:
         """Hang up."""
@@ -80,13 +93,14 @@ class Line:
         seconds: float = 0.0,
         until: float | None = None,
         is_safe: bool = True,
+        is_spent: Callable[[], bool] = lambda: False,
     ) -> httpx.Response:
         """The server's good answer. What would harm when done twice is not `is_safe` to repeat.
 
         `seconds` is how much longer than usual the answer may take, `until` when, by the monotonic
-        clock, nobody wants it any more.
+        clock, nobody wants it any more. Content that `is_spent` cannot be sent again.
         """
-        trials = Trials(self, is_safe=is_safe, until=until)
+        trials = Trials(self, is_safe=is_safe, is_spent=is_spent, until=until)
         while True:
             with trials.once():
                 response = self._http.request(
@@ -149,9 +163,17 @@ class Line:
 class Trials:
     """Decides whether a request that failed is sent again, and waits until then."""
 
-    def __init__(self, line: Line, *, is_safe: bool, until: float | None = None) -> None:
+    def __init__(
+        self,
+        line: Line,
+        *,
+        is_safe: bool,
+        is_spent: Callable[[], bool] = lambda: False,
+        until: float | None = None,
+    ) -> None:
         self._line = line
         self._is_safe = is_safe
+        self._is_spent = is_spent
         self._end = until
         self.reached()
 
@@ -167,11 +189,12 @@ class Trials:
             yield
         except httpx.TransportError as error:
             if not self._may_repeat(error) or not self._pause(AWAY, None):
-                raise NoConnection(_why_lost(self._line.url, error)) from error
+                lost = _why_lost(self._line.url, error, is_spent=self._is_spent())
+                raise NoConnection(lost) from error
         except _Passing as passing:
             is_full = isinstance(passing.error, TooManyRequests)  # then nothing was done
             words = TOO_FAST if is_full else AWAY
-            may_repeat = self._is_safe or is_full
+            may_repeat = (self._is_safe or is_full) and not self._is_spent()
             if not may_repeat or not self._pause(words, passing.error.retry_after):
                 raise passing.error from None
 
@@ -180,22 +203,24 @@ class Trials:
         time.sleep(_FIRST_WAIT)
 
     def _may_repeat(self, error: httpx.TransportError) -> bool:
-        if isinstance(error, httpx.LocalProtocolError | httpx.UnsupportedProtocol):
+        """Whoever took the request and then said nothing was reached, too."""
+        if isinstance(error, _WRONG):
             return False
-        never_arrived = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
-        return self._line.was_reached and (self._is_safe or never_arrived)
+        never_arrived = isinstance(error, _NEVER_ARRIVED)
+        self._line.was_reached = self._line.was_reached or not never_arrived
+        is_harmless = (self._is_safe or never_arrived) and not self._is_spent()
+        return self._line.was_reached and is_harmless
 
     def _pause(self, words: str, wanted: float | None) -> bool:
         """Wait for the next trial; False: patience is at its end."""
         now = time.monotonic()
-        wait = self._wait if wanted is None else wanted
         is_first, self._until = self._until is None, self._until or now + self._line.patience
-        end = self._until if self._end is None else min(self._until, self._end)
-        if now + wait > end:
+        left = (self._until if self._end is None else min(self._until, self._end)) - now
+        if left <= 0 or (wanted or 0) > left:
             return False
         if is_first:
             self._line.on_trouble(words)
-        time.sleep(wait)
+        time.sleep(min(self._wait, left) if wanted is None else wanted)
         self._wait = min(_LONGEST_WAIT, 2 * self._wait)
         return True
 
@@ -219,12 +244,41 @@ def _check(response: httpx.Response) -> None:
 
 
 def _error(response: httpx.Response) -> FairleadError:
-    if response.headers.get("content-type", "").startswith("application/problem+json"):
-        return error_of(response.json())
+    if _type_of(response) == "application/problem+json":
+        return read_as(error_of, response)
     led = response.headers.get("location")
     hint = f"it leads to {_shown(led)}" if led else "is a Fairlead server there?"
-    where = response.request.url.copy_with(query=None)
-    return ServerFailed(f"{where} answered {response.status_code}; {hint}")
+    return ServerFailed(f"{_address(response)} answered {response.status_code}; {hint}")
+
+
+def read_as(read: Callable[[Any], T], response: httpx.Response) -> T:
+    """What the JSON of an answer stands for; raises where no Fairlead says such a thing."""
+    try:
+        return read(response.json())
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise _foreign(response) from error
+
+
+def check_type(response: httpx.Response, *known: str) -> None:
+    """Refuse what no Fairlead answers with here."""
+    if _type_of(response) not in known:
+        raise _foreign(response)
+
+
+def _foreign(response: httpx.Response) -> ServerFailed:
+    return ServerFailed(
+        f"{_address(response)} answered with something that is not Fairlead's; is a Fairlead "
+        "server there?"
+    )
+
+
+def _type_of(response: httpx.Response) -> str:
+    found: str = response.headers.get("content-type", "")
+    return found.partition(";")[0].strip().lower()
+
+
+def _address(response: httpx.Response) -> httpx.URL:
+    return response.request.url.copy_with(query=None)
 
 
 def check_url(url: str) -> str:
@@ -233,7 +287,8 @@ def check_url(url: str) -> str:
         found = httpx.URL(url)
     except (httpx.InvalidURL, TypeError) as error:
         raise UsageError(f"the url is not one ({error}); give one such as {_EXAMPLE}") from None
-    if found.scheme not in ("http", "https") or not found.host or found.userinfo or found.query:
+    is_address = found.scheme in ("http", "https") and 0 <= (found.port or 0) <= _HIGHEST_PORT
+    if not is_address or not found.host or found.userinfo or found.query or "#" in url:
         raise UsageError(
             f"the url must be the address of a server such as {_EXAMPLE}; got {_shown(url)}"
         )
@@ -264,7 +319,12 @@ def _shown(url: str) -> str:
     return ascii(re.sub(r"//[^/@]*@", "//…@", url)[:200])
 
 
-def _why_lost(url: str, error: httpx.TransportError) -> str:
+def _why_lost(url: str, error: httpx.TransportError, *, is_spent: bool) -> str:
+    if is_spent:
+        return (
+            f"the connection to {url} was lost, and a source that can be read only once cannot be "
+            "sent again; open it anew and submit it with the idempotency key of this error"
+        )
     reason = re.sub(r"^\[Errno -?\d+\] ", "", str(error)) or type(error).__name__
     if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
         return f"{url} cannot be reached ({reason}); is the server running, and the url right?"

@@ -94,6 +94,16 @@ def fairness(found: Json) -> Fairness:
     )
 
 
+def overview(found: Json) -> tuple[list[CustomerView], Fairness]:
+    """All customers, and how fair the queue is."""
+    return [customer(each) for each in found["customers"]], fairness(found["fairness"])
+
+
+def keys(found: Json) -> list[Key]:
+    """Keys."""
+    return [key(each) for each in found["keys"]]
+
+
 def key(found: Json) -> Key:
     """A key; what the server keeps of its secret stays there."""
     made = _time(found["created_at"])
@@ -119,6 +129,11 @@ def event(found: Json) -> Event:
     )
 
 
+def webhooks(found: Json) -> list[Webhook]:
+    """Webhooks."""
+    return [webhook(each) for each in found["webhooks"]]
+
+
 def webhook(found: Json) -> Webhook:
     """A webhook, without its secret."""
     return Webhook(
@@ -131,6 +146,11 @@ def webhook(found: Json) -> Webhook:
         failing_since=seconds_of(found["failing_since"]),
         disabled_because=found["disabled_because"],
     )
+
+
+def deliveries(found: Json) -> tuple[list[Delivery], str | None]:
+    """A page of deliveries, and the cursor of the next one."""
+    return [delivery(each) for each in found["deliveries"]], found["next"]
 
 
 def delivery(found: Json) -> Delivery:

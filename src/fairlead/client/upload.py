@@ -5,23 +5,27 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from io import BytesIO, TextIOBase
+from io import BytesIO
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, cast
+from typing import BinaryIO, NamedTuple
+from urllib.parse import quote
 
-from fairlead.errors import EmptyDocument, NoConnection, UnreadableSource, UsageError
+from fairlead.errors import EmptyDocument, UnreadableSource
+from fairlead.given import Source, checked_file, read_piece
 
-Source = str | Path | bytes | BinaryIO
-"""A document to submit: a path, its bytes, or a file open for reading bytes."""
 PIECE = 1 << 16
 
 
 class Part(NamedTuple):
-    """One document: its name, how to read it from its beginning, and its size where it is known."""
+    """One document: its name, how to read it from its beginning, and its size where it is known.
+
+    What can be read one time only `is_spent` from then on.
+    """
 
     name: str
     open: Callable[[], AbstractContextManager[BinaryIO]]
     size: int | None
+    is_spent: Callable[[], bool] = lambda: False
 
 
 class Body:
@@ -43,6 +47,10 @@ class Body:
             found["Content-Length"] = str(self._length())
         return found
 
+    def is_spent(self) -> bool:
+        """Whether there is no way to read it again."""
+        return any(each.is_spent() for each in self._parts)
+
     def __iter__(self) -> Iterator[bytes]:
         sent = 0
         for piece in self._pieces():
@@ -63,7 +71,7 @@ class Body:
 
     def _file_head(self, part: Part) -> bytes:
         return self._head(
-            f'form-data; name="file"; filename="{_quoted(part.name)}"',
+            f'form-data; name="file"; {_named(part.name)}',
             "Content-Type: application/octet-stream\r\n",
         )
 
@@ -86,20 +94,10 @@ def part_of(source: Source, name: str | None) -> Part:
     elif isinstance(source, str | Path):
         found = _of_path(Path(source), name)
     else:
-        found = _of_file(_checked(source), name)
+        found = _of_file(checked_file(source), name)
     if found.size == 0:
         raise EmptyDocument(f"{found.name!r} is empty; submit a file that has content")
     return found
-
-
-def _checked(source: object) -> BinaryIO:
-    """The file; types are no help to those who do not check them."""
-    if isinstance(source, TextIOBase) or not hasattr(source, "read"):
-        raise UsageError(
-            "a document is a path, bytes, or a file open for reading bytes, as open(path, 'rb') "
-            f"gives; got {type(source).__name__}"
-        )
-    return cast("BinaryIO", source)
 
 
 def _of_path(path: Path, name: str | None) -> Part:
@@ -121,7 +119,8 @@ def _of_file(file: BinaryIO, name: str | None) -> Part:
     own = getattr(file, "name", None)
     shown = name or (Path(own).name if isinstance(own, str) else "document")
     if not _is_seekable(file):
-        return Part(shown, _Once(file).open, None)
+        once = _Once(file)
+        return Part(shown, once.open, None, lambda: once.is_spent)
     start = file.tell()
     size = file.seek(0, 2) - start
     file.seek(start)
@@ -141,23 +140,19 @@ class _Once:
     """A file that can be read one time only, such as a pipe."""
 
     def __init__(self, file: BinaryIO) -> None:
-        self._file: BinaryIO | None = file
+        self._file = file
+        self.is_spent = False
 
     def open(self) -> AbstractContextManager[BinaryIO]:
-        """The file, the first time."""
-        file, self._file = self._file, None
-        if file is None:
-            raise NoConnection(
-                "the connection was lost, and a source that can be read only once cannot be sent "
-                "again; open it anew and submit it with the same idempotency key"
-            )
-        return nullcontext(file)
+        """The file; from now on it is spent."""
+        self.is_spent = True
+        return nullcontext(self._file)
 
 
 def _pieces(part: Part) -> Iterator[bytes]:
     sent = 0
     with part.open() as file:
-        while piece := file.read(PIECE):
+        while piece := read_piece(file, PIECE):
             sent += len(piece)
             if part.size is not None and sent > part.size:
                 break
@@ -166,6 +161,8 @@ def _pieces(part: Part) -> Iterator[bytes]:
         raise UnreadableSource(f"{part.name!r} changed while it was sent; submit it again")
 
 
-def _quoted(name: str) -> str:
-    """A name as browsers write it into a header."""
-    return name.replace('"', "%22").replace("\r", "%0D").replace("\n", "%0A")
+def _named(name: str) -> str:
+    """A name in a header: as browsers write it, or encoded where they would lose what it was."""
+    if any(letter in name for letter in '"%\\\r\n'):
+        return f"filename*=UTF-8''{quote(name, safe='', errors='surrogateescape')}"
+    return f'filename="{name}"'

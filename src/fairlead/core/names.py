@@ -1,12 +1,13 @@
-"""What may be the name of a customer. Names are shown, never used as paths."""
+"""What may be the name of a customer, and what an idempotency key. Names are no paths."""
 
 from __future__ import annotations
 
 import unicodedata
 
-from fairlead.errors import InvalidCustomer, Words
+from fairlead.errors import InvalidCustomer, UsageError, Words
 
 LONGEST_CUSTOMER = 200
+LONGEST_KEY = 255
 
 
 def check_customer(name: str) -> str:
@@ -28,6 +29,20 @@ def check_customer(name: str) -> str:
             )
         )
     return name
+
+
+def check_idempotency_key(key: str) -> str:
+    """The key; refuses what could not travel in a header."""
+    is_visible = key.isascii() and key.isprintable() and key == key.strip()
+    if not is_visible or not 0 < len(key) <= LONGEST_KEY:
+        raise UsageError(
+            Words(
+                "an Idempotency-Key has 1 to {most} printable ASCII characters, and no space at "
+                "its ends",
+                most=LONGEST_KEY,
+            )
+        )
+    return key
 
 
 def is_printable(text: str) -> bool:

@@ -2,6 +2,6 @@
 
 from fairlead.intake.intake import Intake, Offer
 from fairlead.intake.names import check_customer, check_name
-from fairlead.intake.sources import Source, check_not_empty
+from fairlead.intake.sources import check_not_empty
 
-__all__ = ["Intake", "Offer", "Source", "check_customer", "check_name", "check_not_empty"]
+__all__ = ["Intake", "Offer", "check_customer", "check_name", "check_not_empty"]

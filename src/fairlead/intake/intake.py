@@ -10,10 +10,12 @@ from typing import NamedTuple
 
 from fairlead.core.documents import Document, NewDocument, Submission
 from fairlead.core.looks import look
+from fairlead.core.names import check_idempotency_key
 from fairlead.errors import DataError
+from fairlead.given import Source
 from fairlead.ids import new_id
 from fairlead.intake.names import check_customer, check_name
-from fairlead.intake.sources import Opener, Source, check_not_empty, chunks, opened
+from fairlead.intake.sources import Opener, check_not_empty, chunks, opened
 from fairlead.ports import SHORT_BYTES, SHORT_TOGETHER, Files, Incoming, Store, Stored
 
 
@@ -58,6 +60,8 @@ class Intake:
     ) -> list[Document]:
         """Accept all sources, each with the name it is to have (None: its own), or none."""
         check_customer(customer)
+        if key is not None:
+            check_idempotency_key(key)
         if not sources:
             return []
         limit = self._limit()

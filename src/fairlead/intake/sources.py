@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 from fairlead.errors import EmptyDocument, TooLarge, UnreadableSource, Words
+from fairlead.given import Source, checked_file, read_piece
 from fairlead.intake.names import check_name
 
-Source = str | Path | bytes | BinaryIO
-"""A document to submit: a path, its bytes, or a file open for reading bytes."""
 Opener = Callable[[], AbstractContextManager[BinaryIO]]
 """Opens a source; called when its turn comes, so that few files are open at once."""
 
@@ -28,9 +27,10 @@ def opened(source: Source, limit: int) -> tuple[Opener, str]:
         path = Path(source)
         check_file(path, limit)
         return lambda: path.open("rb"), path.name
-    name = getattr(source, "name", None)
+    file = checked_file(source)
+    name = getattr(file, "name", None)
     own_name = Path(name).name if isinstance(name, str) else "document"
-    return lambda: nullcontext(source), own_name
+    return lambda: nullcontext(file), own_name
 
 
 def chunks(opener: Opener, limit: int) -> Iterator[bytes]:
@@ -38,9 +38,7 @@ def chunks(opener: Opener, limit: int) -> Iterator[bytes]:
     size = 0
     try:
         with opener() as stream:
-            while chunk := stream.read(_CHUNK):
-                if isinstance(chunk, str):
-                    raise UnreadableSource('the document is open as text; open it with mode "rb"')
+            while chunk := read_piece(stream, _CHUNK):
                 size += len(chunk)
                 _check_size(size, limit)
                 yield chunk
