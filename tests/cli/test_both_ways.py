@@ -310,7 +310,12 @@ def test_who_waits_gets_texts(tmp_path: Path, letter: Path) -> None:
         assert (failed.exit_code, "failed" in failed.stdout) == (1, True)
 
 
-def test_ctrl_c_stops_waiting_and_the_ids_are_told(tmp_path: Path, letter: Path) -> None:
+@pytest.mark.parametrize(
+    ("number", "code", "said"), [(signal.SIGINT, 1, "Aborted"), (signal.SIGTERM, 143, "")]
+)
+def test_a_signal_stops_waiting_and_the_ids_are_told(
+    tmp_path: Path, letter: Path, number: int, code: int, said: str
+) -> None:
     waits = threading.Event()
 
     def sees(piece: bytes) -> None:
@@ -321,10 +326,10 @@ def test_ctrl_c_stops_waiting_and_the_ids_are_told(tmp_path: Path, letter: Path)
         surroundings = {"FAIRLEAD_URL": line.url, "FAIRLEAD_KEY": server.key("acme")}
         with fairlead("docs", "submit", letter, "--wait", **surroundings) as waiting:
             assert waits.wait(60)
-            waiting.send_signal(signal.SIGINT)
+            waiting.send_signal(number)
             out, err = waiting.communicate(timeout=60)
-        assert waiting.returncode == 1
-        assert "Aborted" in err
+        assert waiting.returncode == code
+        assert said in err
         assert "Traceback" not in err
         with Fairlead(server.data) as store:
             assert out.split()[0] == store.documents()[0].id
@@ -349,3 +354,30 @@ def test_a_server_that_dies_is_waited_for_a_while_and_the_ids_are_told(
         assert result.stderr.splitlines()[-1].startswith("fairlead: ")
         with Fairlead(server.data) as store:
             assert result.stdout.split()[0] == store.documents()[0].id
+
+
+@pytest.mark.parametrize("words", [("customers", "list"), ("customers", "list", "--json")])
+def test_a_full_disk_of_the_output_is_said_in_a_sentence(
+    tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    with Fairlead(tmp_path) as made:
+        made.add_customer("acme")
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(
+            [sys.executable, "-m", "fairlead", *words, "--data", tmp_path],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert (ended.returncode, len(ended.stderr.splitlines())) == (1, 1)
+    assert "cannot be written" in ended.stderr
+
+
+@pytest.mark.parametrize("words", [("docs", "show"), ("customers", "show"), ("keys", "revoke")])
+def test_what_is_not_utf_8_is_said_in_a_sentence(tmp_path: Path, words: tuple[str, ...]) -> None:
+    Fairlead(tmp_path).close()
+    with fairlead(*words, "\udcff", "--data", tmp_path) as ended:
+        _, err = ended.communicate(timeout=60)
+    assert (ended.returncode, len(err.splitlines())) == (2, 1)
+    assert "UTF-8" in err

@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import click
@@ -69,17 +69,22 @@ def submit_command(
             click.echo(safe(hint), err=True)
         try:
             if wait:
-                signal.signal(signal.SIGTERM, _end)
-                documents = _waited_for(installation, documents)
+                with _ended_tidily():
+                    documents = _waited_for(installation, documents)
         finally:  # whoever stops waiting still learns the ids
             _print(documents, as_json=as_json)
     if any(each.state is State.FAILED for each in documents):
         sys.exit(1)
 
 
-def _end(number: int, _frame: object) -> None:
-    """End as the signal wants, but tidily."""
-    sys.exit(128 + number)
+@contextmanager
+def _ended_tidily() -> Iterator[None]:
+    """Lets who is told to end say what there is to say first."""
+    before = signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _check_new_name(name: str | None, files: int) -> None:
