@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 from apikit import problem
+from prometheus_client import Gauge
+from starlette.types import Message, Receive, Scope, Send
 
 from fairlead import Fairlead
 from fairlead.api.accept import best_type
+from fairlead.api.guard import Guard
+from fairlead.api.held import hold_line
 from fairlead.api.hub import MOST_QUEUED, Stream, Told
 from fairlead.api.joined import MOST_HELD_BYTES, Joined
 from fairlead.api.limits import Limiter
@@ -19,6 +24,7 @@ from fairlead.api.make import create_app
 from fairlead.api.office import Office
 from fairlead.api.problems import Problem
 from fairlead.api.ranges import asked_ranges
+from fairlead.api.sse import SseStream
 from fairlead.core.documents import Event, EventKind
 from fairlead.ids import new_id, time_of
 from fairlead.intake import Offer
@@ -191,6 +197,14 @@ class Line(asyncio.Transport):
         super().__init__()
         self.sent: list[bytes] = []
         self.is_closed = False
+        self.is_aborted = asyncio.Event()
+        self.left = 0
+
+    def get_write_buffer_size(self) -> int:
+        return self.left
+
+    def abort(self) -> None:
+        self.is_aborted.set()
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         self.sent.append(bytes(data))
@@ -241,3 +255,92 @@ def test_what_was_written_leaves_before_the_end_and_nothing_after_it() -> None:
         joined.write(b"too late")
 
     assert in_a_turn(answer) == ([b"goodbye"], [b"goodbye"])
+
+
+def test_who_does_not_take_the_end_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fairlead.api.joined.CLOSE_SECONDS", 0.0)
+
+    async def ends(left: int) -> bool:
+        line = Line()
+        line.left = left
+        joined = Joined(line, asyncio.get_running_loop())
+        joined.close()
+        await asyncio.sleep(0.01)
+        return line.is_aborted.is_set()
+
+    assert asyncio.run(ends(1000))
+    assert not asyncio.run(ends(0))
+
+
+class Full(SseStream):
+    """A stream with something to say."""
+
+    was_closed = False
+
+    async def contents(self) -> AsyncIterator[bytes]:
+        yield b"data: 1\n\n"
+
+    def closed(self) -> None:
+        self.was_closed = True
+
+
+def test_a_stream_whose_line_stays_full_is_broken_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fairlead.api.sse.SLOW_SECONDS", 0.0)
+
+    async def stream() -> Full:
+        aborted = asyncio.Event()
+        scope: dict[str, Any] = {}
+        hold_line(scope, aborted.set)
+
+        async def receive() -> Message:
+            await aborted.wait()
+            return {"type": "http.disconnect"}
+
+        async def send(message: Message) -> None:
+            if message["type"] == "http.response.body":
+                await aborted.wait()
+
+        made = Full(Gauge("streams", "Open", registry=None))
+        await made(scope, receive, send)
+        assert aborted.is_set()
+        return made
+
+    assert asyncio.run(stream()).was_closed
+
+
+@pytest.mark.parametrize("has_begun", [False, True])
+def test_what_is_cut_off_when_the_server_stops_is_told_to_come_again(
+    tmp_path: Path, *, has_begun: bool
+) -> None:
+    start = {"type": "http.response.start", "status": 200, "headers": []}
+
+    async def app(_scope: Scope, _receive: Receive, send: Send) -> None:
+        if has_begun:
+            await send(start)
+        raise asyncio.CancelledError
+
+    async def ask() -> list[Message]:
+        sent: list[Message] = []
+
+        async def send(message: Message) -> None:
+            sent.append(message)
+
+        async def receive() -> Message:
+            return {"type": "http.request"}
+
+        scope = {"type": "http", "method": "GET", "path": "/v1/me", "raw_path": b"/v1/me"}
+        with Fairlead(tmp_path) as fairlead:
+            guard = Guard(app, Office(fairlead))
+            try:
+                await guard({**scope, "query_string": b"", "headers": []}, receive, send)
+            except asyncio.CancelledError:
+                assert has_begun
+        return sent
+
+    sent = asyncio.run(ask())
+    if has_begun:
+        assert [each["type"] for each in sent] == ["http.response.start"]
+        return
+    assert sent[0]["status"] == 503
+    assert {(b"retry-after", b"5"), (b"connection", b"close")} <= set(sent[0]["headers"])
+    assert b"urn:fairlead:problem:unavailable" in sent[1]["body"]

@@ -17,7 +17,11 @@ from fairlead.core.webhooks import LEASE, Answer, Sending, Status
 from fairlead.errors import InvalidWebhook, StoreBusy, UnknownDelivery, UnknownWebhook
 from fairlead.ports import Store
 from fairlead.webhooks import Deliverer
-from fairlead.webhooks.deliverer import AT_ONCE_OF_A_CUSTOMER, AT_ONCE_TO_A_WEBHOOK
+from fairlead.webhooks.deliverer import (
+    AT_ONCE_OF_A_CUSTOMER,
+    AT_ONCE_TO_A_WEBHOOK,
+    AT_ONCE_TO_FAILING,
+)
 
 
 class Post:
@@ -85,6 +89,90 @@ def test_slow_receivers_hold_up_themselves_alone(store: Store, clock: Clock) -> 
     post.wait_for(100, "slow")
     running.close()
     assert len({each.id for each in post.sent}) == len(post.sent) == 110
+
+
+class Dead(Post):
+    """As before; but dead receivers refuse two attempts, and never answer again."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.held = 0
+
+    def __call__(self, sending: Sending) -> Answer:
+        if "dead" not in sending.url:
+            return super().__call__(sending)
+        with self._changed:
+            self.sent.append(sending)
+            is_late = sum(each.webhook == sending.webhook for each in self.sent) > 2
+            self.held += is_late
+            self._changed.notify_all()
+        if is_late:
+            self.gate.wait()
+        return Answer(500)
+
+    def wait_for_held(self, number: int) -> None:
+        with self._changed:
+            assert self._changed.wait_for(lambda: self.held >= number, 30)
+
+
+def test_receivers_that_never_answer_hold_up_no_others(store: Store, clock: Clock) -> None:
+    post = Dead()
+    for number in range(8):
+        dead = added(store, f"dead {number}", number, "http://dead.test/")
+        for _ in range(10):
+            store.outbox.test(dead.id)
+    running = deliverer(store, post, clock)
+    post.wait_for_held(AT_ONCE_TO_FAILING)
+    good = added(store, "good", 9)
+    clock.advance(1)
+    for _ in range(10):
+        store.outbox.test(good.id)
+    wait_until_delivered(store, good.id)
+    assert post.held == AT_ONCE_TO_FAILING
+    post.gate.set()
+    running.close()
+
+
+def test_who_failed_rests_for_longer_than_it_kept_us_waiting(store: Store, clock: Clock) -> None:
+    post, watch = Post(), Clock()
+
+    def slow(sending: Sending) -> Answer:
+        if sending.customer == "good":
+            return post(sending)
+        watch.advance(15)
+        post(sending)
+        return Answer(500)
+
+    bad, good = added(store, "bad", 1), added(store, "good", 2)
+    for webhook in [bad] * 3 + [good] * 5:
+        store.outbox.test(webhook.id)
+    running = Deliverer(store.outbox, slow, clock=clock, lot=lambda: 0.5, stopwatch=watch)
+    post.wait_for(1, "bad")
+    wait_until_delivered(store, good.id)
+    before = sum(each.customer == "bad" for each in post.sent)
+    assert before <= AT_ONCE_TO_A_WEBHOOK
+    watch.advance(3 * 30)
+    post.wait_for(before + 1, "bad")
+    running.close()
+
+
+def test_no_receiver_decides_when_to_end(
+    store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fairlead.webhooks.deliverer.CLOSE_SECONDS", 0.0)
+    post = Post()
+    webhook = added(store, "slow", url="http://slow.test/")
+    store.outbox.test(webhook.id)
+    first = deliverer(store, post, clock)
+    post.wait_for(1, "slow")
+    first.close()
+    post.gate.set()
+    clock.advance(LEASE)
+    second = deliverer(store, post, clock)
+    wait_until_delivered(store, webhook.id)
+    second.close()
+    assert len({each.id for each in post.sent}) == 1
+    assert len(post.sent) == 2
 
 
 def test_a_crash_between_sending_and_saving_repeats_under_the_same_id(

@@ -11,6 +11,7 @@ from urllib.parse import unquote_to_bytes
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fairlead.api.held import hold
@@ -25,6 +26,8 @@ _log = logging.getLogger(__name__)
 
 UPLOADS = "/v1/documents"
 MOST_JSON_BYTES = 65_536
+SECONDS_UNTIL_BACK = 5
+"""After how long to look whether a server that stopped is there again."""
 DRAIN_SECONDS = 5.0
 DRAIN_BYTES = 1 << 26
 _KEY_IN_QUERY = re.compile(
@@ -64,6 +67,10 @@ class Guard:
             await self._app(scope, body.receive, answer.send)
         except ClientDisconnect:
             pass
+        except asyncio.CancelledError:  # the server has waited for this as long as it can
+            if answer.status:
+                raise
+            await answer.send_whole(_stopping().response(_language(scope)))
         except Exception as error:
             await self._refuse(scope, await self._worst(scope, error), body, answer)
         finally:
@@ -92,14 +99,8 @@ class Guard:
             await body.drain()  # then the connection can stay
         if not body.is_whole:
             response.headers["connection"] = "close"
-        start: Message = {
-            "type": "http.response.start",
-            "status": response.status_code,
-            "headers": response.raw_headers,
-        }
-        await answer.send(start)
         more = not body.is_whole
-        await answer.send({"type": "http.response.body", "body": response.body, "more_body": more})
+        await answer.send_whole(response, more_body=more)
         if more:
             # Closed at once, the rest of the body would make the network drop the answer.
             await body.drain()
@@ -124,6 +125,13 @@ class _Answer:
             self.began_at = time.perf_counter()
             message["headers"] = [*message["headers"], (b"x-content-type-options", b"nosniff")]
         await self._send(message)
+
+    async def send_whole(self, response: Response, *, more_body: bool = False) -> None:
+        """Send an answer that is there; with `more_body`, its end comes later."""
+        start = {"status": response.status_code, "headers": response.raw_headers}
+        await self.send({"type": "http.response.start", **start})
+        body = {"body": response.body, "more_body": more_body}
+        await self.send({"type": "http.response.body", **body})
 
 
 class _Body:
@@ -204,6 +212,16 @@ class _Body:
             "too-large",
             Words("such a request may have {bytes} bytes; send a smaller one", bytes=self._limit),
         )
+
+
+def _stopping() -> Problem:
+    problem = Problem(
+        "unavailable",
+        Words("the server is stopping, or its workers have ended"),
+        retry_after=SECONDS_UNTIL_BACK,
+    )
+    problem.headers = {**(problem.headers or {}), "Connection": "close"}
+    return problem
 
 
 def _language(scope: Scope) -> str:

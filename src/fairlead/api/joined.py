@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+CLOSE_SECONDS = 30.0
+"""For a reader to take what is left when the connection is to end."""
 MOST_HELD_BYTES = 65_536
 """More than this leaves at once, so that the transport can say when its reader is slow."""
 
@@ -40,8 +42,10 @@ class Joined:
         self._transport.write_eof()
 
     def close(self) -> None:
-        """Send what is left, and close."""
+        """Send what is left, and close; who does not take it is not waited for without end."""
         self._send()
+        if self._transport.get_write_buffer_size() and not self._transport.is_closing():
+            self._loop.call_later(CLOSE_SECONDS, self._transport.abort)
         self._transport.close()
 
     def _send(self) -> None:

@@ -7,12 +7,14 @@ from enum import Enum
 from typing import ClassVar, cast
 
 from starlette.responses import Response
+from starlette.types import Scope
 from uvicorn.protocols.http.httptools_impl import (
     STATUS_LINE,
     HttpToolsProtocol,
     RequestResponseCycle,
 )
 
+from fairlead.api.held import hold_line
 from fairlead.api.joined import Joined
 from fairlead.api.problems import Problem
 from fairlead.errors import Words
@@ -22,6 +24,9 @@ MOST_HEADER_BYTES = 32_768
 """Of the headers of a request, and just so of its trailers."""
 LINGER_SECONDS = 5.0
 """Closed at once, what still comes would make the network drop the answer."""
+
+STUCK_SECONDS = 2.0
+"""Of a server that stops, for a reader who takes nothing."""
 
 
 class _Part(Enum):
@@ -46,6 +51,7 @@ class Protocol(HttpToolsProtocol):
     _refusal: Response | None = None
     _is_over = False
     _is_half_closed = False
+    _is_lost = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for a request."""
@@ -54,6 +60,7 @@ class Protocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait no longer."""
+        self._is_lost = True
         self._wait_no_longer()
         super().connection_lost(exc)
 
@@ -79,6 +86,7 @@ class Protocol(HttpToolsProtocol):
         if self._refusal is not None:
             return
         super().on_message_begin()
+        hold_line(cast("Scope", self.scope), self.transport.abort)
         self._wait_no_longer()
         self._part = _Part.HEADERS
         self._header_bytes = self._trailer_bytes = 0
@@ -131,6 +139,18 @@ class Protocol(HttpToolsProtocol):
                 self._end(self._refusal)
             elif self._has_cycle():
                 self._wait()  # nobody else waits for the rest of the request
+
+    def shutdown(self) -> None:
+        """The server stops: finish, unless the other side takes nothing of what is on its way."""
+        super().shutdown()
+        self._look_at_reader(0)
+
+    def _look_at_reader(self, before: int) -> None:
+        left = self.transport.get_write_buffer_size()
+        if left and left == before:
+            self.transport.abort()
+        elif not self._is_lost:
+            self.loop.call_later(STUCK_SECONDS, self._look_at_reader, left)
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 (its words are not ours)
         """Refuse what is not HTTP."""

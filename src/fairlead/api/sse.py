@@ -9,6 +9,8 @@ from prometheus_client import Gauge
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from fairlead.api.held import break_off
+
 PING_SECONDS = 15.0
 SLOW_SECONDS = 30.0
 """How long a reader may let its line be full before the connection is closed."""
@@ -32,7 +34,7 @@ class SseStream(Response):
         """Let go of what the stream held."""
         raise NotImplementedError
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the stream."""
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         watch = asyncio.ensure_future(_gone(receive))
@@ -44,8 +46,9 @@ class SseStream(Response):
                 async with asyncio.timeout(SLOW_SECONDS):
                     await send({"type": "http.response.body", "body": content, "more_body": True})
             await send({"type": "http.response.body", "body": b""})
-        except TimeoutError:
-            return  # its line was full for too long; the server closes the connection
+        except TimeoutError:  # its line was full for too long; nothing more would get through
+            break_off(scope)
+            await watch
         finally:
             watch.cancel()
             self._open_streams.dec()

@@ -1,11 +1,14 @@
 """The deliverer: makes the attempts that are due, several at once, in threads of its own.
 
 A receiver that answers slowly holds up itself: at most two attempts at a webhook and four of a
-customer are under way at once, of sixteen in all.
+customer are under way at once, of sixteen in all. One that failed rests for three times as long as
+it kept us waiting, and all that failed last time get four of the sixteen places: however much lies
+ready for receivers that never answer, the others do not wait for it.
 """
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable
 from threading import Condition, Thread
@@ -18,6 +21,11 @@ from fairlead.webhooks.sender import Send
 AT_ONCE = 16
 AT_ONCE_TO_A_WEBHOOK = 2
 AT_ONCE_OF_A_CUSTOMER = 4
+AT_ONCE_TO_FAILING = 4
+REST = 3.0
+"""So many times as long as its attempt took does a webhook rest that failed."""
+CLOSE_SECONDS = 2.0
+"""How long attempts may still take at the end; those that are left come again after their lease."""
 LOOK_EVERY = 0.25
 """Seconds between two looks at whether anything is due; a look is one small read."""
 KEPT_SECONDS = 30 * 86_400.0
@@ -27,7 +35,8 @@ FORGET_EVERY = 3600.0
 class Deliverer:
     """Delivers until it is closed.
 
-    `clock` gives the store's time and `lot` a number from 0 to 1, by which attempts are spread.
+    `clock` gives the store's time and `lot` a number from 0 to 1, by which attempts are spread;
+    `stopwatch` tells how long receivers take.
     """
 
     def __init__(
@@ -37,26 +46,34 @@ class Deliverer:
         *,
         clock: Callable[[], float],
         lot: Callable[[], float],
+        stopwatch: Callable[[], float] = time.monotonic,
     ) -> None:
         self._outbox = outbox
         self._send = send
         self._clock = clock
         self._lot = lot
+        self._stopwatch = stopwatch
         self._forgot_at: float | None = None
         self._under_way: list[Sending] = []
+        self._failing: dict[str, float] = {}
+        """Webhooks that failed last time, and until when they rest."""
+        self._settling = 0
         self._is_closing = False
+        self._is_closed = False
         self._changed = Condition()
         self._thread = Thread(target=self._work, name="fairlead-deliverer", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
-        """End when the attempts under way are over, each of which has its time limit."""
+        """End when the attempts under way are over, or take too long: no receiver decides that."""
         with self._changed:
             self._is_closing = True
             self._changed.notify_all()
         self._thread.join()
         with self._changed:
-            self._changed.wait_for(lambda: not self._under_way)
+            self._changed.wait_for(lambda: not self._under_way, CLOSE_SECONDS)
+            self._is_closed = True
+            self._changed.wait_for(lambda: not self._settling)
 
     def _work(self) -> None:
         while not self._is_closing:
@@ -91,24 +108,51 @@ class Deliverer:
                 return None, []
             webhooks = Counter(each.webhook for each in self._under_way)
             customers = Counter(each.customer for each in self._under_way)
+            put_off = self._put_off()
+        busy = [id_ for id_, number in webhooks.items() if number >= AT_ONCE_TO_A_WEBHOOK]
         return (
-            [id_ for id_, number in webhooks.items() if number >= AT_ONCE_TO_A_WEBHOOK],
+            [*busy, *put_off],
             [name for name, number in customers.items() if number >= AT_ONCE_OF_A_CUSTOMER],
         )
 
+    def _put_off(self) -> list[str]:
+        """Failing webhooks that are not tried now: they rest, or others like them are tried."""
+        if sum(each.webhook in self._failing for each in self._under_way) >= AT_ONCE_TO_FAILING:
+            return list(self._failing)
+        now = self._stopwatch()
+        return [id_ for id_, until in self._failing.items() if until > now]
+
     def _deliver(self, sending: Sending) -> None:
         try:
-            self._settle(sending, self._send(sending))
+            began = self._stopwatch()
+            answer = self._send(sending)
+            if self._may_settle(sending, answer, began):
+                self._settle(sending, answer)
         finally:
             with self._changed:
                 self._under_way.remove(sending)
                 self._changed.notify_all()
 
+    def _may_settle(self, sending: Sending, answer: Answer, began: float) -> bool:
+        """Note how the receiver does; False: it comes too late, the store may be closed."""
+        now = self._stopwatch()
+        with self._changed:
+            if answer.is_good:
+                self._failing.pop(sending.webhook, None)
+            else:
+                self._failing[sending.webhook] = now + REST * (now - began)
+            self._settling += not self._is_closed
+            return not self._is_closed
+
     def _settle(self, sending: Sending, answer: Answer) -> None:
         try:
             self._outbox.settle(sending, answer, jitter=self._lot())
         except DataError:  # not saved: another attempt comes when the claim ends
-            return
+            pass
+        finally:
+            with self._changed:
+                self._settling -= 1
+                self._changed.notify_all()
 
     def _forget_old(self) -> None:
         now = self._clock()
