@@ -210,6 +210,7 @@ def _ahead(
         own_seconds=place.own_seconds,
         cap=customer.settings.processing_cap,
         latest=latest,
+        customer=customer.name,
     )
 
 

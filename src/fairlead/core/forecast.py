@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import heapreplace
 from typing import NamedTuple
 
@@ -29,10 +29,11 @@ _UNKNOWN = 0.15
 
 
 class Running(NamedTuple):
-    """A document at work: since how many seconds, and how many were estimated."""
+    """A document at work: since how many seconds, how many were estimated, and whose it is."""
 
     elapsed: float
     estimate: float
+    customer: str = ""
 
 
 class Arrived(NamedTuple):
@@ -69,7 +70,7 @@ class Ahead:
 
     `behind` is its own place, as in `Arrived`. Under fair the clock comes nearer, so ever fewer
     new documents go before it: `is_closing`. `latest` is when the overdue lane starts it, if it
-    does; `cap` is how many of its customer may run at once.
+    does; `cap` is how many of its `customer` may run at once.
     """
 
     documents: int
@@ -80,6 +81,7 @@ class Ahead:
     own_seconds: float = 0.0
     cap: int | None = None
     latest: float | None = None
+    customer: str = ""
 
 
 class Forecast(NamedTuple):
@@ -126,15 +128,32 @@ def forecast(ahead: Ahead, flow: Flow) -> Forecast | None:
     """Seconds until the start; None: nobody works."""
     if flow.workers < 1:
         return None
-    free = flow.workers - len(flow.running)
-    if ahead.documents < free and ahead.cap is None:
+    found = _in_line(ahead, flow)
+    if ahead.cap is not None:  # it also stands in the line of its customer, and starts in the later
+        own = _in_line(*_own_line(ahead, flow, min(ahead.cap, flow.workers)))
+        found = Forecast(*map(max, found, own))
+    if ahead.latest is not None:
+        found = Forecast(*(min(each, ahead.latest) for each in found))
+    return found
+
+
+def _own_line(ahead: Ahead, flow: Flow, cap: int) -> tuple[Ahead, Flow]:
+    """The line of the customer alone, with as many workers as may work for it."""
+    own = replace(ahead, documents=ahead.own_documents, seconds=ahead.own_seconds)
+    running = [each for each in flow.running if each.customer == ahead.customer]
+    return own, replace(flow, workers=cap, running=tuple(running[:cap]), arrived=())
+
+
+def _in_line(ahead: Ahead, flow: Flow) -> Forecast:
+    """Seconds until the start by this line alone."""
+    if ahead.documents < flow.workers - len(flow.running):
         return Forecast(0.0, 0.0, 0.0)
     learnt = _learnt(ahead, flow.pairs)
     rate = _rate(ahead, flow.arrived, learnt)
     pace = flow.workers - min(rate.work, _BUSIEST * flow.workers)
     expected = _drained(ahead, flow, learnt) * flow.workers / pace
     variance = _variance(ahead, flow, learnt, rate, expected)
-    return _bounded(ahead, learnt, _range(expected, math.sqrt(variance) / pace))
+    return _range(expected, math.sqrt(variance) / pace)
 
 
 def _learnt(ahead: Ahead, pairs: Sequence[Pair]) -> _Learnt:
@@ -247,14 +266,3 @@ def _range(expected: float, deviation: float) -> Forecast:
     middle = math.log(expected) - width**2 / 2
     low, high = (math.exp(middle + side * _TENTH * width) for side in (-1, 1))
     return Forecast(expected, min(low, expected), max(high, expected))
-
-
-def _bounded(ahead: Ahead, learnt: _Learnt, found: Forecast) -> Forecast:
-    """Not before its customer's cap lets it, and not after the overdue lane takes it."""
-    if ahead.cap is not None:
-        least = learnt.seconds_of(ahead.own_documents, ahead.own_seconds) / ahead.cap
-        found = Forecast(*(max(each, least) for each in found))
-    if ahead.latest is not None:
-        latest = ahead.latest
-        found = Forecast(*(min(each, latest) for each in found))
-    return found

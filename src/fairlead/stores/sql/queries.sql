@@ -469,7 +469,8 @@ SELECT slot_rank, slot_seq FROM documents
 WHERE customer = ? AND queued = 1 ORDER BY slot_rank, slot_seq LIMIT 1 OFFSET ?;
 
 -- name: running
-SELECT started_at, estimate FROM documents WHERE lease_until IS NOT NULL;
+SELECT d.started_at, d.estimate, c.name
+FROM documents d JOIN customers c ON c.id = d.customer WHERE d.lease_until IS NOT NULL;
 
 -- name: latest_arrivals
 SELECT submitted_at, priority, count, estimate FROM documents ORDER BY seq DESC LIMIT 1000;

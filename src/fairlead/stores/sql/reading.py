@@ -199,7 +199,10 @@ def flow(moment: Moment) -> Flow:
     unit = moment.rules.unit
     return Flow(
         workers=moment.workers,
-        running=tuple(Running(max(0.0, now - since), cost) for since, cost in run(sql("running"))),
+        running=tuple(
+            Running(max(0.0, now - since), cost, customer)
+            for since, cost, customer in run(sql("running"))
+        ),
         arrived=tuple(
             Arrived(max(0.0, now - at), -count * unit if moment.is_fair else level, cost)
             for at, level, count, cost in run(sql("latest_arrivals"))
