@@ -89,6 +89,8 @@ class FairleadError(Exception):
     title = "Something went wrong"
     retry_after: float | None = None
     """Seconds after which a server says that it is worth trying again."""
+    idempotency_key: str | None = None
+    """Of documents that were on their way to a server: sent again with it, none is there twice."""
 
 
 class UsageError(FairleadError):
@@ -283,15 +285,10 @@ class ServerFailed(FairleadError):
 
 
 class NoConnection(FairleadError):
-    """The server cannot be reached, or went away before it answered.
-
-    Documents that were under way are submitted again with its `idempotency_key`: if they had
-    arrived, they come back, and nothing is there twice.
-    """
+    """The server cannot be reached, or went away before it answered."""
 
     code = "no-connection"
     title = "The server cannot be reached"
-    idempotency_key: str | None = None
 
 
 class NoSandbox(FairleadError):

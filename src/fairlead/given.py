@@ -25,8 +25,8 @@ def checked_file(source: object) -> BinaryIO:
 def read_piece(file: BinaryIO, most: int) -> bytes:
     """The next bytes; none at the end. A file that does not wait for them has no end to tell."""
     found: object = file.read(most)
-    if isinstance(found, bytes):
-        return found
+    if isinstance(found, bytes | bytearray | memoryview):
+        return bytes(found)
     if isinstance(found, str):
         raise UnreadableSource('the document is open as text; open it with mode "rb"')
     raise UnreadableSource(

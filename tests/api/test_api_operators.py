@@ -63,6 +63,7 @@ def test_a_name_is_never_taken_for_an_address(server: Served, name: str) -> None
     assert [each["id"] for each in operator.get(path + "/keys").json()["keys"]] == [key["id"]]
     assert operator.delete(f"{path}/keys/{key['id']}").status_code == 204
     problem(operator.get("/v1/customers/a"), "unknown-customer", 404)
+    assert operator.get(path.replace("/v1/", "/%761/")).json()["name"] == name
 
 
 def test_every_decision_is_in_the_audit_with_who_and_when(server: Served) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import pytest
@@ -25,6 +26,7 @@ from fairlead.api.office import Office
 from fairlead.api.problems import Problem
 from fairlead.api.ranges import asked_ranges
 from fairlead.api.sse import SseStream
+from fairlead.api.upload import _flushed
 from fairlead.core.documents import Event, EventKind
 from fairlead.ids import new_id, time_of
 from fairlead.intake import Offer
@@ -270,6 +272,52 @@ def test_who_does_not_take_the_end_is_not_waited_for(monkeypatch: pytest.MonkeyP
 
     assert asyncio.run(ends(1000))
     assert not asyncio.run(ends(0))
+
+
+def test_who_takes_the_end_slowly_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fairlead.api.joined.CLOSE_SECONDS", 0.0)
+
+    class Slow(Line):
+        def get_write_buffer_size(self) -> int:
+            self.left = max(0, self.left - 1)
+            return self.left
+
+    async def ends() -> Line:
+        line = Slow()
+        line.left = 100
+        Joined(line, asyncio.get_running_loop()).close()
+        while line.left:
+            await asyncio.sleep(0)
+        return line
+
+    assert not asyncio.run(ends()).is_aborted.is_set()
+
+
+def test_an_upload_that_is_cut_off_is_not_closed_while_it_is_written(tmp_path: Path) -> None:
+    """Its descriptor might be another file's by then."""
+    steps: list[str] = []
+    begun, may_end = threading.Event(), threading.Event()
+
+    class Slow:
+        def flush(self) -> None:
+            begun.set()
+            may_end.wait()
+            steps.append("flushed")
+
+    async def cut_off() -> None:
+        with Fairlead(tmp_path) as fairlead:
+            office = Office(fairlead)
+            task = asyncio.ensure_future(_flushed(office, cast("Any", Slow())))
+            await asyncio.to_thread(begun.wait)
+            task.cancel()
+            await asyncio.sleep(0)
+            may_end.set()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            steps.append("cut off")
+
+    asyncio.run(cut_off())
+    assert steps == ["flushed", "cut off"]
 
 
 class Full(SseStream):

@@ -381,3 +381,10 @@ def test_what_is_not_utf_8_is_said_in_a_sentence(tmp_path: Path, words: tuple[st
         _, err = ended.communicate(timeout=60)
     assert (ended.returncode, len(err.splitlines())) == (2, 1)
     assert "UTF-8" in err
+
+
+def test_a_password_is_never_shown(tmp_path: Path, letter: Path) -> None:
+    words = ("docs", "submit", letter, "--customer", "acme", "--password", "geheim\udcff")
+    with fairlead(*words, "--data", tmp_path) as ended:
+        _, err = ended.communicate(timeout=60)
+    assert (ended.returncode, "UTF-8" in err, "geheim" in err) == (2, True, False)

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -539,6 +539,27 @@ def test_what_cannot_be_a_key_is_refused_without_being_shown() -> None:
     assert "geheim" not in str(caught.value)
 
 
+@contextmanager
+def saying(answer: bytes) -> Iterator[str]:
+    """The address of something that says this to everybody."""
+
+    def serve(listener: socket.socket) -> None:
+        with suppress(OSError):
+            while True:
+                with listener.accept()[0] as line:
+                    line.sendall(answer)
+                    line.shutdown(socket.SHUT_WR)
+                    while line.recv(65_536):  # else what still comes would break the line
+                        pass
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve, args=[listener], daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join(30)
+
+
 FOREIGN = [
     b"200 OK\r\nContent-Type: text/html\r\n\r\n<!doctype html>",
     b"200 OK\r\nContent-Type: application/json\r\n\r\nnull",
@@ -551,40 +572,48 @@ FOREIGN = [
 
 @pytest.mark.parametrize("answer", FOREIGN)
 def test_what_no_fairlead_says_is_no_answer(answer: bytes) -> None:
-    def serve(listener: socket.socket) -> None:
-        with suppress(OSError):
-            while True:
-                with listener.accept()[0] as line:
-                    line.sendall(b"HTTP/1.1 " + answer)
-                    line.shutdown(socket.SHUT_WR)
-                    while line.recv(65_536):  # else what still comes would break the line
-                        pass
+    with saying(b"HTTP/1.1 " + answer) as url, Client(url, "fl_key") as client:
+        for call in (
+            client.me,
+            lambda: client.document("x"),
+            lambda: client.text("x"),
+            lambda: client.why("x"),
+            lambda: client.submit(b"x"),
+            lambda: client.facts("x"),
+            lambda: client.content("x"),
+            lambda: client.wait("x"),
+            lambda: next(client.documents()),
+            lambda: next(client.events()),
+            client.overview,
+            client.keys,
+            client.webhooks,
+            lambda: client.add_key(None),
+            lambda: next(client.deliveries("x")),
+        ):
+            with pytest.raises(errors.ServerFailed, match="is a Fairlead server there"):
+                call()
 
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        thread = threading.Thread(target=serve, args=[listener], daemon=True)
-        thread.start()
-        with Client(f"http://127.0.0.1:{listener.getsockname()[1]}", "fl_key") as client:
-            for call in (
-                client.me,
-                lambda: client.document("x"),
-                lambda: client.text("x"),
-                lambda: client.why("x"),
-                lambda: client.submit(b"x"),
-                lambda: client.facts("x"),
-                lambda: client.content("x"),
-                lambda: client.wait("x"),
-                lambda: next(client.documents()),
-                lambda: next(client.events()),
-                client.overview,
-                client.keys,
-                client.webhooks,
-                lambda: client.add_key(None),
-                lambda: next(client.deliveries("x")),
-            ):
-                with pytest.raises(errors.ServerFailed, match="is a Fairlead server there"):
-                    call()
-        listener.shutdown(socket.SHUT_RDWR)
-        thread.join(30)
+
+def test_what_speaks_no_http_is_not_waited_for() -> None:
+    told: list[str] = []
+    with (
+        saying(b"SSH-2.0-OpenSSH_9.2\r\n\r\n") as url,
+        Client(url, "fl_key", patience=3600, on_trouble=told.append) as client,
+        pytest.raises(errors.NoConnection),
+    ):
+        client.me()
+    assert told == []
+
+
+def test_every_error_of_a_submission_has_its_key() -> None:
+    answer = b"HTTP/1.1 504 Gateway Timeout\r\nContent-Length: 0\r\n\r\n"
+    with (
+        saying(answer) as url,
+        Client(url, "fl_key", patience=0.0) as client,
+        pytest.raises(errors.ServerFailed) as caught,
+    ):
+        client.submit(b"x")
+    assert caught.value.idempotency_key
 
 
 def test_what_is_no_fairlead_server_is_named(tmp_path: Path) -> None:

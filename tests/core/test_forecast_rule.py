@@ -63,6 +63,18 @@ def test_the_cap_and_the_lane_bound_it() -> None:
     assert lane.high == 20.0
 
 
+def test_a_cap_that_was_lowered_waits_for_those_that_run() -> None:
+    elapsed = (9.0, 1.0, 1.0, 1.0, 1.0)
+    flow = Flow(
+        workers=8,
+        running=tuple(Running(each, 10.0, "acme") for each in elapsed),
+        pairs=tuple(Pair(10.0, 10.0) for _ in range(200)),
+    )
+    found = forecast(Ahead(0, 0.0, 1.0, False, cap=1, customer="acme"), flow)
+    assert found is not None
+    assert 8 < found.expected < 10
+
+
 @pytest.mark.parametrize("cap", [1, 2, 3])
 @pytest.mark.parametrize("noise", [0.3, 0.8])
 def test_three_of_four_starts_of_a_capped_customer_lie_in_the_range(cap: int, noise: float) -> None:

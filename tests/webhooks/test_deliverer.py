@@ -20,7 +20,7 @@ from fairlead.webhooks import Deliverer
 from fairlead.webhooks.deliverer import (
     AT_ONCE_OF_A_CUSTOMER,
     AT_ONCE_TO_A_WEBHOOK,
-    AT_ONCE_TO_FAILING,
+    AT_ONCE_TO_SLEEPERS,
 )
 
 
@@ -92,44 +92,87 @@ def test_slow_receivers_hold_up_themselves_alone(store: Store, clock: Clock) -> 
 
 
 class Dead(Post):
-    """As before; but dead receivers refuse two attempts, and never answer again."""
+    """As before; but dead receivers fail after 15 s by the watch, and later never answer."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.held = 0
+        self.watch = Clock()
+        self.held: list[str] = []
+        self.holds = False
 
     def __call__(self, sending: Sending) -> Answer:
         if "dead" not in sending.url:
             return super().__call__(sending)
         with self._changed:
             self.sent.append(sending)
-            is_late = sum(each.webhook == sending.webhook for each in self.sent) > 2
-            self.held += is_late
+            if self.holds:
+                self.held.append(sending.customer)
             self._changed.notify_all()
-        if is_late:
+        if self.holds:
             self.gate.wait()
+        self.watch.advance(15)
         return Answer(500)
 
     def wait_for_held(self, number: int) -> None:
         with self._changed:
-            assert self._changed.wait_for(lambda: self.held >= number, 30)
+            assert self._changed.wait_for(lambda: len(self.held) >= number, 30)
 
 
-def test_receivers_that_never_answer_hold_up_no_others(store: Store, clock: Clock) -> None:
+def wait_until_failed(store: Store, webhooks: list[str], post: Post) -> None:
+    """All of them have failed, and no attempt is under way."""
+    patience = Event()
+    while True:
+        tried = [
+            [each for each in store.outbox.deliveries(id_) if each.code == 500] for id_ in webhooks
+        ]
+        if all(tried) and sum(map(len, tried)) == len(post.sent):
+            return
+        patience.wait(0.01)
+
+
+@pytest.mark.parametrize(("customers", "held"), [(8, AT_ONCE_TO_SLEEPERS), (1, 1)])
+def test_receivers_that_never_answer_hold_up_no_others(
+    store: Store, clock: Clock, customers: int, held: int
+) -> None:
+    """Of many customers, or of one with many of them."""
     post = Dead()
-    for number in range(8):
-        dead = added(store, f"dead {number}", number, "http://dead.test/")
-        for _ in range(10):
-            store.outbox.test(dead.id)
-    running = deliverer(store, post, clock)
-    post.wait_for_held(AT_ONCE_TO_FAILING)
+    dead = [
+        added(store, f"dead {number % customers}", number, "http://dead.test/")
+        for number in range(8)
+    ]
+    for webhook in dead * 10:
+        store.outbox.test(webhook.id)
+    running = Deliverer(store.outbox, post, clock=clock, lot=lambda: 0.5, stopwatch=post.watch)
+    while len({each.webhook for each in post.sent}) < len(dead):  # one after the other has a turn
+        post.watch.advance(100)
+        Event().wait(0.01)
+    wait_until_failed(store, [each.id for each in dead], post)
+    post.holds = True
+    post.watch.advance(100)
+    post.wait_for_held(held)
     good = added(store, "good", 9)
     clock.advance(1)
     for _ in range(10):
         store.outbox.test(good.id)
     wait_until_delivered(store, good.id)
-    assert post.held == AT_ONCE_TO_FAILING
+    assert len(post.held) == len(set(post.held)) == held
     post.gate.set()
+    running.close()
+
+
+def test_who_fails_quickly_is_treated_as_all(store: Store, clock: Clock) -> None:
+    """As whoever stumbled once: it costs nobody a place."""
+    post, watch = Post(), Clock()
+
+    def refuse(sending: Sending) -> Answer:
+        post(sending)
+        return Answer(500)
+
+    bad = added(store, "bad")
+    for _ in range(20):
+        store.outbox.test(bad.id)
+    running = Deliverer(store.outbox, refuse, clock=clock, lot=lambda: 0.5, stopwatch=watch)
+    post.wait_for(20, "bad")
     running.close()
 
 

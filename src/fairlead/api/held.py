@@ -29,6 +29,9 @@ def hold_line(scope: Scope, abort: Callable[[], None]) -> None:
     scope[_ABORT] = abort
 
 
-def break_off(scope: Scope) -> None:
-    """End the connection of this request at once, where there is one."""
-    scope.get(_ABORT, lambda: None)()
+def break_off(scope: Scope) -> bool:
+    """End the connection of this request at once; False: there is none that could be."""
+    abort = scope.get(_ABORT)
+    if abort is not None:
+        abort()
+    return abort is not None

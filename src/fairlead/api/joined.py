@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
+import struct
+import termios
 from typing import Any
 
 CLOSE_SECONDS = 30.0
-"""For a reader to take what is left when the connection is to end."""
+"""For a reader to take some more of what is left when the connection is to end."""
 MOST_HELD_BYTES = 65_536
 """More than this leaves at once, so that the transport can say when its reader is slow."""
 
@@ -22,6 +25,7 @@ class Joined:
         self._loop = loop
         self._held: list[bytes] = []
         self._size = 0
+        self._written = 0
 
     def __getattr__(self, name: str) -> Any:
         """Everything else is as it was."""
@@ -42,13 +46,34 @@ class Joined:
         self._transport.write_eof()
 
     def close(self) -> None:
-        """Send what is left, and close; who does not take it is not waited for without end."""
+        """Send what is left, and close; who takes nothing of it is not waited for."""
         self._send()
-        if self._transport.get_write_buffer_size() and not self._transport.is_closing():
-            self._loop.call_later(CLOSE_SECONDS, self._transport.abort)
+        is_first = not self._transport.is_closing()
         self._transport.close()
+        if is_first and self._transport.get_write_buffer_size():
+            self.watch_reader(CLOSE_SECONDS)
+
+    def watch_reader(self, seconds: float, before: int = -1) -> None:
+        """Break off when the other side takes nothing for so long of what is on its way."""
+        left = self._transport.get_write_buffer_size() + _unacknowledged(self._transport)
+        taken = self._written - left
+        if left and taken == before:
+            self._transport.abort()
+        elif left or not self._transport.is_closing():
+            self._loop.call_later(seconds, self.watch_reader, seconds, taken)
 
     def _send(self) -> None:
         if self._held and not self._transport.is_closing():
             self._transport.write(b"".join(self._held))
+            self._written += self._size
         self._held, self._size = [], 0
+
+
+def _unacknowledged(transport: asyncio.Transport) -> int:
+    """Bytes that the network has not brought to the other side, as far as it tells."""
+    line = transport.get_extra_info("socket")
+    try:
+        found: tuple[int] = struct.unpack("i", fcntl.ioctl(line, termios.TIOCOUTQ, bytes(4)))
+    except (OSError, TypeError, ValueError):  # it is closed, or no socket
+        return 0
+    return found[0]

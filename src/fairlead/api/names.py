@@ -8,7 +8,7 @@ from urllib.parse import quote, unquote
 from starlette.convertors import Convertor, register_url_convertor
 from starlette.types import Scope
 
-OURS = b"/v1/"
+OURS = "/v1/"
 _KEPT = re.compile(r"(%2f|%25)", re.IGNORECASE)
 
 
@@ -34,7 +34,7 @@ NAME = "{name:name}"
 def keep_slashes(scope: Scope) -> None:
     """Leave slashes of names as they came, for `{…:name}` to decode; servers decode everything."""
     raw: bytes = scope["raw_path"]
-    if raw.startswith(OURS) and b"%2" in raw:
+    if b"%2" in raw and scope["path"].startswith(OURS):
         parts = _KEPT.split(raw.decode("ascii"))
         decoded = [part if number % 2 else unquote(part) for number, part in enumerate(parts)]
         scope["path"] = "".join(decoded)

@@ -25,7 +25,7 @@ MOST_HEADER_BYTES = 32_768
 LINGER_SECONDS = 5.0
 """Closed at once, what still comes would make the network drop the answer."""
 
-STUCK_SECONDS = 2.0
+STUCK_SECONDS = 3.0
 """Of a server that stops, for a reader who takes nothing."""
 
 
@@ -51,7 +51,6 @@ class Protocol(HttpToolsProtocol):
     _refusal: Response | None = None
     _is_over = False
     _is_half_closed = False
-    _is_lost = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for a request."""
@@ -60,7 +59,6 @@ class Protocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait no longer."""
-        self._is_lost = True
         self._wait_no_longer()
         super().connection_lost(exc)
 
@@ -143,14 +141,7 @@ class Protocol(HttpToolsProtocol):
     def shutdown(self) -> None:
         """The server stops: finish, unless the other side takes nothing of what is on its way."""
         super().shutdown()
-        self._look_at_reader(0)
-
-    def _look_at_reader(self, before: int) -> None:
-        left = self.transport.get_write_buffer_size()
-        if left and left == before:
-            self.transport.abort()
-        elif not self._is_lost:
-            self.loop.call_later(STUCK_SECONDS, self._look_at_reader, left)
+        cast("Joined", self.transport).watch_reader(STUCK_SECONDS)
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 (its words are not ours)
         """Refuse what is not HTTP."""

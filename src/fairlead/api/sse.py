@@ -47,8 +47,8 @@ class SseStream(Response):
                     await send({"type": "http.response.body", "body": content, "more_body": True})
             await send({"type": "http.response.body", "body": b""})
         except TimeoutError:  # its line was full for too long; nothing more would get through
-            break_off(scope)
-            await watch
+            if break_off(scope):
+                await watch
         finally:
             watch.cancel()
             self._open_streams.dec()

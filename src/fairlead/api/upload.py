@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from dataclasses import dataclass, field
 from urllib.parse import unquote
@@ -118,8 +119,18 @@ async def _read(
             elif part is None:
                 upload.current = None
             elif _add(bytes(part), upload) and not isinstance(upload.current, str | None):
-                await office.ask(upload.current.flush)
+                await _flushed(office, upload.current)
     parser.close()
+
+
+async def _flushed(office: Office, file: Incoming) -> None:
+    """Flush the file; who is cut off meanwhile waits for it, so that nobody closes it under it."""
+    flushing = asyncio.ensure_future(office.ask(file.flush))
+    try:
+        await asyncio.shield(flushing)
+    except asyncio.CancelledError:
+        await asyncio.wait([flushing])
+        raise
 
 
 def _begin(part: MultipartSegment, office: Office, upload: Upload) -> None:

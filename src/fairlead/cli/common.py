@@ -21,6 +21,7 @@ from fairlead.errors import DataError, FairleadError, UsageError
 from fairlead.keys import without_secrets
 from fairlead.settings import DEFAULT_DATA
 
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 NARROWEST = 72
 """Columns of a table that a terminal has at least; a narrower one breaks the lines itself."""
 
@@ -53,18 +54,21 @@ class FriendlyGroup(click.Group):
         except FairleadError as error:
             raise Sentence(error) from error
         except UnicodeEncodeError as error:
-            sentence = f"{error.object!a} is not UTF-8; give it in that encoding"
-            raise Sentence(UsageError(sentence)) from error
+            sentence = "a word of the command is not UTF-8; give it in that encoding"
+            raise Sentence(UsageError(sentence)) from error  # not shown: it may be a password
         except OSError as error:
             if error.errno == errno.EPIPE:  # its reader is gone: Click knows
                 raise
-            if error.filename is None:
-                _write_no_more()
-                raise Sentence(
-                    DataError(f"the output cannot be written: {error.strerror}")
-                ) from error
-            sentence = f"{error.filename}: {error.strerror}; check the path and its permissions"
-            raise Sentence(DataError(sentence)) from error
+            raise Sentence(DataError(_what_failed(error))) from error
+
+
+def _what_failed(error: OSError) -> str:
+    if error.filename is not None:
+        return f"{error.filename}: {error.strerror}; check the path and its permissions"
+    if error.errno in _NO_ROOM:
+        _write_no_more()
+        return f"the output cannot be written: {error.strerror}"
+    return f"something could not be read or written: {error.strerror or error}"
 
 
 def _write_no_more() -> None:

@@ -28,8 +28,8 @@ from fairlead.core.webhooks import Delivery, Webhook
 from fairlead.errors import (
     CustomerExists,
     DamagedData,
+    FairleadError,
     MissingExtra,
-    NoConnection,
     NotReady,
     UsageError,
 )
@@ -121,7 +121,7 @@ class Client:
 
         When this returns, the document is safe. A file is read while it is sent. Without an
         idempotency key one is made, so that a request whose answer was lost is sent again safely;
-        NoConnection has it as `idempotency_key`, for a later try of your own.
+        an error has it as `idempotency_key`, for a later try of your own.
         """
         return self.submit_many(
             [(source, name)], urgent=urgent, idempotency_key=idempotency_key, password=password
@@ -156,7 +156,7 @@ class Client:
                 headers=headers,
                 is_spent=body.is_spent,
             )
-        except NoConnection as error:
+        except FairleadError as error:
             error.idempotency_key = key
             raise
 

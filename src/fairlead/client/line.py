@@ -38,8 +38,6 @@ _NEVER_ARRIVED = (
     httpx.PoolTimeout,
     httpx.ProxyError,
 )
-_WRONG = (httpx.LocalProtocolError, httpx.UnsupportedProtocol)
-"""What is wrong with the request itself."""
 _HIGHEST_PORT = 65_535
 
 Params = Mapping[str, str | int | float | None]
@@ -204,10 +202,11 @@ class Trials:
 
     def _may_repeat(self, error: httpx.TransportError) -> bool:
         """Whoever took the request and then said nothing was reached, too."""
-        if isinstance(error, _WRONG):
-            return False
+        if isinstance(error, httpx.LocalProtocolError | httpx.UnsupportedProtocol):
+            return False  # something is wrong with the request itself
         never_arrived = isinstance(error, _NEVER_ARRIVED)
-        self._line.was_reached = self._line.was_reached or not never_arrived
+        is_lost = not never_arrived and not _is_no_http(error)
+        self._line.was_reached = self._line.was_reached or is_lost
         is_harmless = (self._is_safe or never_arrived) and not self._is_spent()
         return self._line.was_reached and is_harmless
 
@@ -331,6 +330,12 @@ def _why_lost(url: str, error: httpx.TransportError, *, is_spent: bool) -> str:
     if isinstance(error, httpx.TimeoutException):
         return f"{url} did not answer in time; try again, or allow a longer timeout"
     return f"the connection to {url} was lost ({reason}); try again when the server runs"
+
+
+def _is_no_http(error: httpx.TransportError) -> bool:
+    """Whether something spoke that is no server of HTTP, rather than ended without an answer."""
+    is_end = re.search("disconnected|closed connection", str(error))
+    return isinstance(error, httpx.RemoteProtocolError) and is_end is None
 
 
 def _given(params: Params | None) -> dict[str, str | int | float]:

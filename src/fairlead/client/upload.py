@@ -151,14 +151,22 @@ class _Once:
 
 def _pieces(part: Part) -> Iterator[bytes]:
     sent = 0
-    with part.open() as file:
-        while piece := read_piece(file, PIECE):
-            sent += len(piece)
-            if part.size is not None and sent > part.size:
-                break
-            yield piece
+    for piece in _read(part):
+        sent += len(piece)
+        if part.size is not None and sent > part.size:
+            break
+        yield piece
     if part.size is not None and sent != part.size:
         raise UnreadableSource(f"{part.name!r} changed while it was sent; submit it again")
+
+
+def _read(part: Part) -> Iterator[bytes]:
+    try:
+        with part.open() as file:
+            while piece := read_piece(file, PIECE):
+                yield piece
+    except OSError as error:
+        raise UnreadableSource(f"{part.name!r} cannot be read: {error}") from error
 
 
 def _named(name: str) -> str:

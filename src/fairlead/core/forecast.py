@@ -141,7 +141,8 @@ def _own_line(ahead: Ahead, flow: Flow, cap: int) -> tuple[Ahead, Flow]:
     """The line of the customer alone, with as many workers as may work for it."""
     own = replace(ahead, documents=ahead.own_documents, seconds=ahead.own_seconds)
     running = [each for each in flow.running if each.customer == ahead.customer]
-    return own, replace(flow, workers=cap, running=tuple(running[:cap]), arrived=())
+    running.sort(key=lambda each: each.estimate - each.elapsed)
+    return own, replace(flow, workers=cap, running=tuple(running[-cap:]), arrived=())
 
 
 def _in_line(ahead: Ahead, flow: Flow) -> Forecast:

@@ -1,9 +1,10 @@
 """The deliverer: makes the attempts that are due, several at once, in threads of its own.
 
 A receiver that answers slowly holds up itself: at most two attempts at a webhook and four of a
-customer are under way at once, of sixteen in all. One that failed rests for three times as long as
-it kept us waiting, and all that failed last time get four of the sixteen places: however much lies
-ready for receivers that never answer, the others do not wait for it.
+customer are under way at once, of sixteen in all. One that kept us waiting and then failed rests
+for three times as long, up to a minute; all of its kind get four of the sixteen places, those of
+one customer one. So however much lies ready for receivers that never answer, others do not wait
+for it. Who fails quickly costs nobody a place, and is treated as all.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from threading import Condition, Thread
+from typing import NamedTuple
 
 from fairlead.core.webhooks import Answer, Sending
 from fairlead.errors import DataError
@@ -21,15 +23,27 @@ from fairlead.webhooks.sender import Send
 AT_ONCE = 16
 AT_ONCE_TO_A_WEBHOOK = 2
 AT_ONCE_OF_A_CUSTOMER = 4
-AT_ONCE_TO_FAILING = 4
+AT_ONCE_TO_SLEEPERS = 4
+SLEEPS_AFTER = 1.0
+"""Seconds of an attempt that failed, from which on its receiver is one that sleeps."""
 REST = 3.0
-"""So many times as long as its attempt took does a webhook rest that failed."""
+"""So many times as long as its attempt took does such a one rest."""
+LONGEST_REST = 60.0
+_REMEMBERED = 600.0
+"""Seconds after its rest for which a sleeper is known; by then it was tried, or is gone."""
 CLOSE_SECONDS = 2.0
 """How long attempts may still take at the end; those that are left come again after their lease."""
 LOOK_EVERY = 0.25
 """Seconds between two looks at whether anything is due; a look is one small read."""
 KEPT_SECONDS = 30 * 86_400.0
 FORGET_EVERY = 3600.0
+
+
+class _Sleeper(NamedTuple):
+    """A receiver that kept us waiting and failed: whose it is, and until when it rests."""
+
+    customer: str
+    until: float
 
 
 class Deliverer:
@@ -55,8 +69,7 @@ class Deliverer:
         self._stopwatch = stopwatch
         self._forgot_at: float | None = None
         self._under_way: list[Sending] = []
-        self._failing: dict[str, float] = {}
-        """Webhooks that failed last time, and until when they rest."""
+        self._sleepers: dict[str, _Sleeper] = {}
         self._settling = 0
         self._is_closing = False
         self._is_closed = False
@@ -108,19 +121,24 @@ class Deliverer:
                 return None, []
             webhooks = Counter(each.webhook for each in self._under_way)
             customers = Counter(each.customer for each in self._under_way)
-            put_off = self._put_off()
+            put_off = self._put_off(self._stopwatch())
         busy = [id_ for id_, number in webhooks.items() if number >= AT_ONCE_TO_A_WEBHOOK]
         return (
             [*busy, *put_off],
             [name for name, number in customers.items() if number >= AT_ONCE_OF_A_CUSTOMER],
         )
 
-    def _put_off(self) -> list[str]:
-        """Failing webhooks that are not tried now: they rest, or others like them are tried."""
-        if sum(each.webhook in self._failing for each in self._under_way) >= AT_ONCE_TO_FAILING:
-            return list(self._failing)
-        now = self._stopwatch()
-        return [id_ for id_, until in self._failing.items() if until > now]
+    def _put_off(self, now: float) -> list[str]:
+        """Webhooks of sleepers that are not tried now: they rest, or others of them are tried."""
+        self._sleepers = {
+            id_: each for id_, each in self._sleepers.items() if each.until + _REMEMBERED > now
+        }
+        tried = [each.customer for each in self._under_way if each.webhook in self._sleepers]
+        return [
+            id_
+            for id_, each in self._sleepers.items()
+            if each.until > now or each.customer in tried or len(tried) >= AT_ONCE_TO_SLEEPERS
+        ]
 
     def _deliver(self, sending: Sending) -> None:
         try:
@@ -137,10 +155,12 @@ class Deliverer:
         """Note how the receiver does; False: it comes too late, the store may be closed."""
         now = self._stopwatch()
         with self._changed:
-            if answer.is_good:
-                self._failing.pop(sending.webhook, None)
+            took = now - began
+            if answer.is_good or answer.is_gone or took < SLEEPS_AFTER:
+                self._sleepers.pop(sending.webhook, None)
             else:
-                self._failing[sending.webhook] = now + REST * (now - began)
+                rest = min(LONGEST_REST, REST * took)
+                self._sleepers[sending.webhook] = _Sleeper(sending.customer, now + rest)
             self._settling += not self._is_closed
             return not self._is_closed
 
