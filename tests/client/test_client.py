@@ -348,13 +348,14 @@ def test_a_retry_whose_answer_was_lost_is_done_once(server: Served) -> None:
     assert kinds.count("again") == 1
 
 
-@pytest.mark.parametrize("name", ["100%0Aoff.txt", 'size 5%22".txt', "100%.txt", "a\\%5C"])
+@pytest.mark.parametrize("name", ["100%0Aoff.txt", 'size 5%22".txt', "100%.txt"])
 def test_names_arrive_as_they_are(acme: Client, name: str) -> None:
-    if "\\" in name:
-        with pytest.raises(errors.InvalidName, match="path"):
-            acme.submit(b"x", name=name)
-        return
     assert acme.submit(b"x", name=name).name == name
+
+
+def test_a_name_that_is_a_path_arrives_as_one(acme: Client) -> None:
+    with pytest.raises(errors.InvalidName, match="path"):
+        acme.submit(b"x", name="a\\b%5C")
 
 
 def test_keys_are_not_made_twice(server: Served, operator: Client) -> None:

@@ -24,7 +24,6 @@ MOST_HEADER_BYTES = 32_768
 """Of the headers of a request, and just so of its trailers."""
 LINGER_SECONDS = 5.0
 """Closed at once, what still comes would make the network drop the answer."""
-
 STUCK_SECONDS = 3.0
 """Of a server that stops, for a reader who takes nothing."""
 

@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from fairlead.errors import (
     DailyBytesReached,
     DeletedDocument,
     IdempotencyConflict,
     PendingCapReached,
+    Refused,
     Words,
 )
+
+R = TypeVar("R", bound=Refused)
 
 
 def pending_cap(name: str, cap: int, pending: int, sent: int) -> PendingCapReached:
     """More than so many may not wait or run."""
     if sent > cap:
-        refusal = PendingCapReached(
-            Words(
-                "customer {name} may have {cap} documents pending, and {sent} came together; "
-                "send fewer at once",
-                name=repr(name),
-                cap=cap,
-                sent=sent,
-            )
+        words = Words(
+            "customer {name} may have {cap} documents pending, and {sent} came together; "
+            "send fewer at once",
+            name=repr(name),
+            cap=cap,
+            sent=sent,
         )
-        refusal.never_fits = True
-        return refusal
+        return _for_good(PendingCapReached(words))
     return PendingCapReached(
         Words(
             "customer {name} has a cap of {cap} pending documents (pending: {pending}, sent: "
@@ -40,17 +42,14 @@ def pending_cap(name: str, cap: int, pending: int, sent: int) -> PendingCapReach
 def daily_bytes(name: str, limit: int, sent: int) -> DailyBytesReached:
     """More than so much may not come on one day."""
     if sent > limit:
-        refusal = DailyBytesReached(
-            Words(
-                "customer {name} may send {bytes} bytes a day, and {sent} came together; "
-                "send less at once",
-                name=repr(name),
-                bytes=limit,
-                sent=sent,
-            )
+        words = Words(
+            "customer {name} may send {bytes} bytes a day, and {sent} came together; "
+            "send less at once",
+            name=repr(name),
+            bytes=limit,
+            sent=sent,
         )
-        refusal.never_fits = True
-        return refusal
+        return _for_good(DailyBytesReached(words))
     return DailyBytesReached(
         Words(
             "customer {name} may send {bytes} bytes a day and would exceed that; submit the "
@@ -81,3 +80,9 @@ def deleted_documents(key: str | None) -> DeletedDocument:
             key=repr(key),
         )
     )
+
+
+def _for_good(refusal: R) -> R:
+    """The refusal of what will not fit later either."""
+    refusal.never_fits = True
+    return refusal
