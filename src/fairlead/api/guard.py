@@ -17,6 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from fairlead.api.held import hold
 from fairlead.api.names import keep_slashes
 from fairlead.api.office import Office
+from fairlead.api.patience import Patience
 from fairlead.api.problems import Problem, of_ours
 from fairlead.errors import FairleadError, Words
 from fairlead.locale import negotiate
@@ -49,16 +50,17 @@ class Guard:
     def __init__(self, app: ASGIApp, office: Office) -> None:
         self._app = app
         self._office = office
+        self._patience = Patience()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        settings = self._office.fairlead.settings
+        settings = self._office.settings()
         hold(scope, settings)
         keep_slashes(scope)
-        body = _Body(scope, receive, settings)
+        body = _Body(scope, receive, settings, self._patience)
         answer = _Answer(send)
         began = time.perf_counter()
         try:
@@ -137,13 +139,16 @@ class _Answer:
 class _Body:
     """The body as it comes, with its limits."""
 
-    def __init__(self, scope: Scope, receive: Receive, settings: Settings) -> None:
+    def __init__(
+        self, scope: Scope, receive: Receive, settings: Settings, patience: Patience
+    ) -> None:
         headers: dict[bytes, bytes] = dict(scope["headers"])
         is_multipart = headers.get(b"content-type", b"").lower().startswith(b"multipart/")
         self._receive = receive
         is_upload = is_multipart and scope["path"] == UPLOADS  # elsewhere it would go to memory
         self._limit = settings.max_upload_bytes if is_upload else MOST_JSON_BYTES
-        self._patience = settings.request_timeout
+        self._patience = patience
+        self._seconds = settings.request_timeout
         self._slowest = settings.slowest_upload
         self._declared = headers.get(b"content-length")
         self._began = time.monotonic()
@@ -165,8 +170,7 @@ class _Body:
         if self.is_whole:
             return await self._receive()
         try:
-            async with asyncio.timeout(self._patience):
-                message = await self._receive()
+            message = await self._patience.within(self._seconds, self._receive())
         except TimeoutError:
             raise self._too_slow() from None
         self._size += len(message.get("body", b""))
@@ -193,7 +197,7 @@ class _Body:
 
     def _check_pace(self) -> None:
         seconds = time.monotonic() - self._began
-        if seconds > self._patience and self._size < self._slowest * seconds:
+        if seconds > self._seconds and self._size < self._slowest * seconds:
             raise self._too_slow()
 
     def _too_slow(self) -> Problem:
@@ -202,7 +206,7 @@ class _Body:
             Words(
                 "the body must go on coming within {seconds} s and at {bytes} bytes a second; "
                 "send it again over a better line",
-                seconds=float(self._patience),
+                seconds=float(self._seconds),
                 bytes=self._slowest,
             ),
         )
@@ -231,7 +235,8 @@ def _language(scope: Scope) -> str:
 
 
 def _check_query(scope: Scope) -> None:
-    if _KEY_IN_QUERY.search(unquote_to_bytes(scope["query_string"])):
+    query = scope["query_string"]
+    if query and _KEY_IN_QUERY.search(unquote_to_bytes(query)):
         raise Problem(
             "key-in-query",
             Words(

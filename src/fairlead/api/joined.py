@@ -23,6 +23,8 @@ class Joined:
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         self._transport = transport
         self._loop = loop
+        self.is_closing = transport.is_closing  # asked with every request, as is what follows
+        self.abort = transport.abort
         self._held: list[bytes] = []
         self._size = 0
         self._written = 0

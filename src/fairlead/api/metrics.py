@@ -24,6 +24,7 @@ class Metrics:
         self._events = Counter(
             "fairlead_events", "Things that happened", ["kind"], registry=self._registry
         )
+        self._kinds: dict[EventKind, Counter] = {}
         self._waits = Histogram(
             "fairlead_wait_seconds",
             "From submission to the first start",
@@ -44,7 +45,9 @@ class Metrics:
 
     def hear(self, event: Event) -> None:
         """Count an event."""
-        self._events.labels(event.kind.value).inc()
+        if event.kind not in self._kinds:
+            self._kinds[event.kind] = self._events.labels(event.kind.value)
+        self._kinds[event.kind].inc()
         if event.kind is EventKind.CLAIMED and event.document and event.data.get("fence") == 1:
             self._waits.observe(max(0.0, event.at - time_of(event.document)))
 

@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from time import monotonic
 from typing import ParamSpec, TypeVar
 
 from starlette.requests import HTTPConnection
@@ -18,12 +19,15 @@ from fairlead.api.hub import Hub
 from fairlead.api.limits import Limiter
 from fairlead.api.metrics import Metrics
 from fairlead.app import Fairlead
+from fairlead.settings import Settings
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 THREADS = 8
 """How many questions to the store run at once; more would only wait for one another."""
+LOOK_SECONDS = 0.02
+"""Between looks whether the settings have changed."""
 
 
 @dataclass
@@ -42,6 +46,15 @@ class Office:
         self.acceptor = Acceptor(self.fairlead)
         self.door = Door(self)
         self.board = Board(self.fairlead)
+        self._settings = self.fairlead.settings
+        self._looked_at = monotonic()
+
+    def settings(self) -> Settings:
+        """The settings in force; a change is known some hundredths of a second later."""
+        now = monotonic()
+        if now >= self._looked_at + LOOK_SECONDS:
+            self._settings, self._looked_at = self.fairlead.settings, now
+        return self._settings
 
     async def ask(self, call: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
         """Run what may wait in a thread; for a customer, without a sight of others' things."""

@@ -37,12 +37,15 @@ class _Part(Enum):
     TRAILERS = 3  # or the content of a chunk, as long as none of it is there
 
 
+_NONE, _HEADERS, _BODY, _TRAILERS = _Part
+
+
 class Protocol(HttpToolsProtocol):
     """As uvicorn's, with problems for answers and patience with an end."""
 
     patience: ClassVar[float] = 20.0
     _timer: asyncio.TimerHandle | None = None
-    _part = _Part.NONE
+    _part = _NONE
     _has_moved = False
     """Whether the bytes at hand belong to more than one part."""
     _header_bytes = 0
@@ -74,7 +77,7 @@ class Protocol(HttpToolsProtocol):
     def eof_received(self) -> bool:  # type: ignore[override]
         """Nothing more will come; what broke off is refused, as the other side may still read."""
         self._is_half_closed = True
-        if self._part is not _Part.NONE:
+        if self._part is not _NONE:
             self._refuse("invalid-request", Words("the connection ended before the request did"))
         return self._refusal is not None and not self._is_over
 
@@ -85,12 +88,12 @@ class Protocol(HttpToolsProtocol):
         super().on_message_begin()
         hold_line(cast("Scope", self.scope), self.transport.abort)
         self._wait_no_longer()
-        self._part = _Part.HEADERS
+        self._part = _HEADERS
         self._header_bytes = self._trailer_bytes = 0
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Keep a header; of a trailer, only how long it is."""
-        if self._part is _Part.HEADERS:
+        if self._part is _HEADERS:
             super().on_header(name, value)
             return
         self._trailer_bytes += len(name) + len(value)
@@ -107,16 +110,16 @@ class Protocol(HttpToolsProtocol):
             self._refuse_headers()
             return
         super().on_headers_complete()
-        self._move_to(_Part.BODY)
+        self._move_to(_BODY)
 
     def on_chunk_header(self) -> None:
         """After the length of a chunk comes its content, or trailers if it has none."""
-        self._move_to(_Part.TRAILERS)
+        self._move_to(_TRAILERS)
         self._header_bytes = 0
 
     def on_body(self, body: bytes) -> None:
         """Take a piece of a body."""
-        self._move_to(_Part.BODY)
+        self._move_to(_BODY)
         if self._refusal is None:
             super().on_body(body)
 
@@ -124,7 +127,7 @@ class Protocol(HttpToolsProtocol):
         """The request is there."""
         if self._refusal is None:
             self._wait_no_longer()
-            self._move_to(_Part.NONE)
+            self._move_to(_NONE)
             super().on_message_complete()
 
     def on_response_complete(self) -> None:
@@ -162,7 +165,7 @@ class Protocol(HttpToolsProtocol):
 
     def _has_cycle(self) -> bool:
         """Whether the request that is coming has been handed on."""
-        return self._part in (_Part.BODY, _Part.TRAILERS)
+        return self._part in (_BODY, _TRAILERS)
 
     def _is_free(self) -> bool:
         """Whether all that was handed on is answered."""
@@ -171,7 +174,7 @@ class Protocol(HttpToolsProtocol):
 
     def _count(self, size: int) -> None:
         """Bytes of several parts are not counted: where each of them began is not known."""
-        if self._part in (_Part.HEADERS, _Part.TRAILERS) and not self._has_moved:
+        if self._part in (_HEADERS, _TRAILERS) and not self._has_moved:
             self._header_bytes += size
             if self._header_bytes > MOST_HEADER_BYTES:
                 self._refuse_headers()
@@ -180,9 +183,9 @@ class Protocol(HttpToolsProtocol):
         """See to it that there is an end, now that bytes have come."""
         if self._refusal is not None:
             return
-        if self._part is _Part.HEADERS and self._timer is None:
+        if self._part is _HEADERS and self._timer is None:
             self._wait()
-        elif self._part is _Part.NONE and self._timer is None and self._is_free():
+        elif self._part is _NONE and self._timer is None and self._is_free():
             self.timeout_keep_alive_task = self.loop.call_later(
                 self.timeout_keep_alive, self.timeout_keep_alive_handler
             )
@@ -198,7 +201,7 @@ class Protocol(HttpToolsProtocol):
 
     def _give_up(self) -> None:
         self._timer = None
-        if self._part is _Part.HEADERS:
+        if self._part is _HEADERS:
             seconds = float(self.patience)
             self._refuse(
                 "too-slow", Words("the headers must come within {seconds} s", seconds=seconds)
