@@ -3,7 +3,7 @@
 What stores nothing is measured twice: behind our own doors, with key, limits and checks, and as a
 plain endpoint of FastAPI has it, which reads the upload and asks for nothing.
 
-python -m bench.http [--seconds S] [--clients N] [--customers N] [--size BYTES] [--flush-ms MS]
+python -m bench.http [--seconds S] [--rounds N] [--clients N] [--size BYTES] [--flush-ms MS]
 
 How much it pays to share commits depends on the disk: the slower it flushes, the more. `--flush-ms`
 shows a slower one than this machine has.
@@ -21,6 +21,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from statistics import median
 from typing import Any, NamedTuple
 
 import click
@@ -42,7 +43,6 @@ from fairlead.stores.sqlite import embedded
 from fairlead.stores.sqlite.transactions import SqliteWriter
 
 ADDRESS = "/v1/documents"
-ROUNDS = 3
 
 _one_at_a_time = ThreadPoolExecutor(1)
 
@@ -242,7 +242,8 @@ def measure_neighbours(data: Path, seconds: float) -> None:
 
 
 @click.command()
-@click.option("--seconds", default=3.0, show_default=True, help="Of each measurement.")
+@click.option("--seconds", default=1.0, show_default=True, help="Of each measurement.")
+@click.option("--rounds", default=9, show_default=True, help="Of measurements in turns.")
 @click.option("--clients", default=32, show_default=True)
 @click.option("--customers", default=1, show_default=True, help="Whose keys the clients share.")
 @click.option(
@@ -254,14 +255,20 @@ def measure_neighbours(data: Path, seconds: float) -> None:
 @click.option("--size", default=4000, show_default=True, help="Bytes of each document.")
 @click.option("--flush-ms", default=0.0, help="Let each flush take so much longer.")
 def main(
-    seconds: float, clients: int, customers: int, folder: str, size: int, flush_ms: float
+    seconds: float,
+    rounds: int,
+    clients: int,
+    customers: int,
+    folder: str,
+    size: int,
+    flush_ms: float,
 ) -> None:
     """Print the rates, and how they compare."""
     if flush_ms:
         SlowDisk.seconds = flush_ms / 1000
         embedded.SqliteWriter = SlowDisk  # type: ignore[attr-defined]
     with tempfile.TemporaryDirectory(dir=folder) as made:
-        rounds: dict[str, list[Round]] = {way: [] for way in WAYS}
+        found: dict[str, list[Round]] = {way: [] for way in WAYS}
         servers: dict[str, tuple[Any, int]] = {}
         requests: dict[str, list[bytes]] = {}
         try:
@@ -271,27 +278,34 @@ def main(
                     keys = [fairlead.add_key(f"bench-{number}")[0] for number in range(customers)]
                 requests[way] = [request_bytes(key, b"x" * size) for key in keys]
                 servers[way] = start_server(data, way)
-            for _ in range(ROUNDS):  # in turns: what else the machine does hits all of them
+            for _ in range(rounds):  # in turns: what else the machine does hits all of them
                 for way in WAYS:
-                    rounds[way].append(measured(*servers[way], requests[way], clients, seconds))
+                    found[way].append(measured(*servers[way], requests[way], clients, seconds))
         finally:
             for server, _ in servers.values():
                 server.terminate()
                 server.join()
         measure_neighbours(Path(made) / "neighbours", seconds)
-    for name, found in rounds.items():
-        best, shown = max(found), ", ".join(f"{each.rate:,.0f}" for each in found)
+    for way, each in found.items():
+        rates = sorted(one.rate for one in each)
         print(
-            f"{name}: {best.rate:,.0f} uploads/s (rounds: {shown}), 95 % within "
-            f"{1000 * best.p95:.0f} ms, {1000 * best.cpu:.2f} ms of CPU each"
+            f"{way}: {median(rates):,.0f} uploads/s ({rates[0]:,.0f} to {rates[-1]:,.0f}), 95 % "
+            f"within {1000 * median(one.p95 for one in each):.0f} ms, "
+            f"{1000 * median(one.cpu for one in each):.2f} ms of CPU each"
         )
-    middle = {name: sorted(found)[1].rate for name, found in rounds.items()}
-    of_plain, of_ours, times = (middle[DURABLE] / middle[name] for name in (PLAIN, NOWHERE, ALONE))
-    print(
-        f"durable, of medians: {of_plain:.0%} of plain FastAPI that stores nothing, {of_ours:.0%} "
-        f"of our own way without storing, {times:.1f} times one commit a request; "
-        f"{clients} clients of {customers} customers, {size:,} bytes each"
+    of_plain, of_ours, times = (
+        share(found[DURABLE], found[way]) for way in (PLAIN, NOWHERE, ALONE)
     )
+    print(
+        f"durable, in the middle of {rounds} rounds: {of_plain:.0%} of plain FastAPI that stores "
+        f"nothing, {of_ours:.0%} of our own way without storing, {times:.1f} times one commit a "
+        f"request; {clients} clients of {customers} customers, {size:,} bytes each"
+    )
+
+
+def share(ours: list[Round], theirs: list[Round]) -> float:
+    """How our rate compares with theirs of the same round, in the middle of all rounds."""
+    return median(mine.rate / other.rate for mine, other in zip(ours, theirs, strict=True))
 
 
 if __name__ == "__main__":

@@ -86,6 +86,24 @@ def test_those_who_do_not_come_are_not_waited_for(acceptor: Acceptor, noting: No
     assert noting.batches == [1, 3, 3, 1]
 
 
+def test_who_was_just_answered_gets_the_time_to_come_back(
+    acceptor: Acceptor, noting: Noting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def over_a_line() -> None:
+        """As many turns of the loop as an answer and the next request take."""
+        for _ in range(3):
+            await acceptor.accept(Offer("acme", []))
+            await asyncio.sleep(0)
+
+    async def three() -> None:
+        await asyncio.gather(over_a_line(), over_a_line(), over_a_line())
+
+    monkeypatch.setattr(module, "QUIET_SECONDS", 0)
+    monkeypatch.setattr(module, "monotonic", lambda: 0.0)  # the loop is never late
+    asyncio.run(three())
+    assert noting.batches == [1, 3, 3, 2]
+
+
 def test_a_busy_loop_may_still_bring_them(
     acceptor: Acceptor, noting: Noting, monkeypatch: pytest.MonkeyPatch
 ) -> None:

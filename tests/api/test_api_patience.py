@@ -79,7 +79,7 @@ def test_an_end_for_both_reasons_is_no_timeout() -> None:
         patience = Patience()
         task = asyncio.create_task(patience.within(0.0, never()))
         await asyncio.sleep(0)  # it waits
-        patience._look()  # noqa: SLF001 (both in one turn of the loop)
+        patience._look()  # both in one turn of the loop
         task.cancel()
         await asyncio.wait([task])
         return task.cancelled()

@@ -13,7 +13,7 @@ from fairlead.intake import Offer
 
 MOST_TOGETHER = 64
 QUIET_SECONDS = 0.001
-"""How long nobody comes, and the loop has nothing to do, before a batch begins."""
+"""How long nobody comes or is answered, and the loop is idle, before a batch begins."""
 LONGEST_WAIT = 0.02
 """Then it begins in any case."""
 
@@ -35,14 +35,20 @@ class Acceptor:
         self._is_busy = False
         self._is_closed = False
         self._expected = 1
+        self._moves = 0
+        """How often somebody came or was answered."""
         self._timer: asyncio.TimerHandle | None = None
 
     async def accept(self, offer: Offer) -> list[Document]:
         """Return when the documents are safe; raise when they were refused."""
         answer: asyncio.Future[list[Document]] = asyncio.get_running_loop().create_future()
         self._waiting.append((offer, answer))
+        self._moves += 1
         self._start()
-        return await answer
+        try:
+            return await answer
+        finally:
+            self._moves += 1
 
     def close(self) -> None:
         """Finish what was begun, and begin nothing more."""
@@ -65,13 +71,13 @@ class Acceptor:
             self._wait(until=monotonic() + LONGEST_WAIT)
 
     def _wait(self, until: float) -> None:
-        loop, before = asyncio.get_running_loop(), len(self._waiting)
-        self._timer = loop.call_later(QUIET_SECONDS, self._look, before, monotonic(), until)
+        loop, now = asyncio.get_running_loop(), monotonic()
+        self._timer = loop.call_later(QUIET_SECONDS, self._look, self._moves, now, until)
 
     def _look(self, before: int, since: float, until: float) -> None:
-        """Begin, unless more came, or the loop had so much to do that this look comes late."""
+        """Begin, unless more came or may come: who was answered, or whom a busy loop has not heard."""
         now = monotonic()
-        is_quiet = len(self._waiting) == before and now <= since + 2 * QUIET_SECONDS
+        is_quiet = self._moves == before and now <= since + 2 * QUIET_SECONDS
         if is_quiet or now >= until:
             self._begin()
         else:
