@@ -75,7 +75,7 @@ class Acceptor:
         self._timer = loop.call_later(QUIET_SECONDS, self._look, self._moves, now, until)
 
     def _look(self, before: int, since: float, until: float) -> None:
-        """Begin, unless more came or may come: who was answered, or whom a busy loop has not heard."""
+        """Begin, unless more came or may come: who was answered, or is not heard by a busy loop."""
         now = monotonic()
         is_quiet = self._moves == before and now <= since + 2 * QUIET_SECONDS
         if is_quiet or now >= until:
