@@ -432,13 +432,12 @@ def test_events_go_on_through_any_number_of_breaks(server: Served) -> None:
     """Also when nothing happens for longer than patience lasts."""
     begun = threading.Semaphore(0)
 
-    def cuts(piece: bytes) -> bool:
+    def passed(piece: bytes) -> None:
         if b"retry:" in piece:
             begun.release()
-        return False
 
     with (
-        cut(server.port, cuts) as line,
+        cut(server.port, passed=passed) as line,
         Client(line.url, server.key("long quiet"), patience=0.25) as client,
     ):
         seen: list[str] = []

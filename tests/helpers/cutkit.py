@@ -11,14 +11,19 @@ from contextlib import closing, contextmanager, suppress
 class Cut:
     """Passes everything on; `cuts` says which answers the client does not hear.
 
-    `sees` hears of what has gone to the server.
+    `sees` hears of what has gone to the server, `passed` of what has gone to the client.
     """
 
     def __init__(
-        self, port: int, cuts: Callable[[bytes], bool], sees: Callable[[bytes], None]
+        self,
+        port: int,
+        cuts: Callable[[bytes], bool],
+        sees: Callable[[bytes], None],
+        passed: Callable[[bytes], None],
     ) -> None:
         self._port = port
         self._sees = sees
+        self._passed = passed
         self._cuts = cuts
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._threads: list[threading.Thread] = []
@@ -61,6 +66,7 @@ class Cut:
                         self.lost += 1
                         break
                     near.sendall(piece)
+                    self._passed(piece)
             with suppress(OSError):  # also wakes the thread that reads from it
                 near.shutdown(socket.SHUT_RDWR)
 
@@ -84,8 +90,9 @@ def cut(
     port: int,
     cuts: Callable[[bytes], bool] = lambda _answer: False,
     sees: Callable[[bytes], None] = lambda _request: None,
+    passed: Callable[[bytes], None] = lambda _answer: None,
 ) -> Iterator[Cut]:
-    made = Cut(port, cuts, sees)
+    made = Cut(port, cuts, sees, passed)
     try:
         yield made
     finally:
