@@ -151,7 +151,7 @@ def test_a_swept_folder_keeps_the_parts_and_their_texts(
 ) -> None:
     top = fairlead.submit("acme", archive({"a.html": b"<h1>Alpha</h1>"}), name="one.zip")
     fairlead.run_until_idle(workers=1)
-    monkeypatch.setattr("fairlead.app.time.time", lambda: 4e9)
+    monkeypatch.setattr("fairlead.app.fairlead.time.time", lambda: 4e9)
     assert fairlead.sweep() == 0
     part = family(fairlead, top)["a.html"]
     assert "Alpha" in fairlead.markdown(part.id)

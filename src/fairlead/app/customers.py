@@ -1,0 +1,135 @@
+"""Customers: their settings, and what their next document would get."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from fairlead.app.wiring import Wiring
+from fairlead.core.classic import Check, ClassicPolicy
+from fairlead.core.documents import Customer, CustomerSettings
+from fairlead.core.explain import why_reset
+from fairlead.core.fair import Clock, FairRule, Placed
+from fairlead.core.rules import PolicyName
+from fairlead.core.shown import CustomerView
+from fairlead.intake.names import check_customer
+
+
+class Customers(Wiring):
+    """What is known and decided of customers."""
+
+    def customer(self, name: str) -> Customer:
+        """The customer of this name."""
+        return self.store.customer(name)
+
+    def customers(self) -> list[Customer]:
+        """All customers, by name."""
+        return self.store.customers()
+
+    def add_customer(self, name: str, *, by: str | None = None, **settings: Any) -> Customer:
+        """Make a customer known before it submits anything, with settings as of `set_customer`."""
+        self._changed(CustomerSettings(), settings)  # refuses what is wrong before it is there
+        self.store.add_customer(check_customer(name), by=by)
+        return self.set_customer(name, by=by, **settings) if settings else self.customer(name)
+
+    def set_customer(self, name: str, *, by: str | None = None, **changes: Any) -> Customer:
+        """Change settings of a customer: weight, account, caps, interval, thresholds.
+
+        None: as for everybody.
+        """
+        settings = self._changed(self.customer(name).settings, changes)
+        self.store.set_customer(name, settings, by=by)
+        return self.customer(name)
+
+    def _changed(self, settings: CustomerSettings, changes: Mapping[str, Any]) -> CustomerSettings:
+        if changes.get("account") is not None:
+            check_customer(changes["account"])
+        return replace(settings, **changes)
+
+    def pause(self, name: str, *, by: str | None = None) -> Customer:
+        """Let the customer's documents wait; new ones are accepted all the same."""
+        self.store.pause(name, by=by)
+        return self.customer(name)
+
+    def resume(self, name: str, *, by: str | None = None) -> Customer:
+        """Let the customer's documents run again."""
+        self.store.resume(name, by=by)
+        return self.customer(name)
+
+    def reset(self, name: str, *, by: str | None = None) -> Customer:
+        """Forget the customer's count: its next document is checked as its first."""
+        self.store.reset(name, by=by)
+        return self.customer(name)
+
+    def policy_of(
+        self, customer: Customer, policy: PolicyName | None = None
+    ) -> ClassicPolicy | FairRule:
+        """The rule in force, as it holds for this customer; `policy` where it is known already."""
+        rules, own = self._sources.rules(), customer.settings
+        make = rules.fair if (policy or self.policy) == "fair" else rules.classic
+        return make(own.reset_interval, own.thresholds)
+
+    def next_place(
+        self, customer: Customer, policy: PolicyName | None = None, clock: Clock | None = None
+    ) -> Check | Placed:
+        """What the customer's next document would get now: `.count` and `.priority`.
+
+        For many customers, read `policy` and `clock` once and pass them in.
+        """
+        rule = self.policy_of(customer, policy)
+        if isinstance(rule, ClassicPolicy):
+            return rule.check(customer.counter, now=self.now())
+        return rule.submit(
+            customer.tags,
+            clock or self.store.clock(),
+            cost=0,
+            weight=customer.settings.weight,
+            now=self.now(),
+            has_pending=customer.pending > 0,
+        )
+
+    def next_priority(self, customer: Customer) -> int:
+        """The priority that the customer's next document would get now."""
+        return self.next_place(customer).priority
+
+    def view(self, customer: Customer) -> CustomerView:
+        """The customer with what follows from its records at this moment, as it is shown."""
+        own, waits_since = customer.settings, customer.oldest_waiting_at
+        return CustomerView(
+            name=customer.name,
+            pending=customer.pending,
+            waiting=customer.waiting,
+            processing=customer.processing,
+            count=self._shown_count(customer),
+            next_priority=self.next_priority(customer),
+            resets_in=self._resets_in(customer),
+            oldest_wait=None if waits_since is None else max(0.0, self.now() - waits_since),
+            paused=customer.paused,
+            account=own.account,
+            weight=own.weight,
+            processing_cap=own.processing_cap,
+            pending_cap=own.pending_cap,
+            requests_a_second=own.requests_a_second,
+            requests_burst=own.requests_burst,
+            bytes_a_day=own.bytes_a_day,
+            reset_interval=own.reset_interval,
+            thresholds=own.thresholds,
+            created_at=customer.created_at,
+        )
+
+    def _shown_count(self, customer: Customer) -> int | None:
+        """The classic rule's count; under fair the one that the next document would be shown."""
+        if isinstance(self.policy_of(customer), ClassicPolicy):
+            return customer.counter.count if customer.counter else None
+        return self.next_place(customer).count
+
+    def _resets_in(self, customer: Customer) -> int | None:
+        """After how many seconds without a document the customer starts over, if it must wait."""
+        policy = self.policy_of(customer)
+        if isinstance(policy, ClassicPolicy):
+            left: int | None = why_reset(policy, customer, self.now()).params.get("seconds")
+            return left
+        if customer.tags is None or customer.pending:
+            return None
+        return max(0, round(customer.tags.submitted_at + policy.reset_interval - self.now()))

@@ -1,0 +1,210 @@
+"""Documents: in, out, and why they wait."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Literal
+
+from fairlead.app.customers import Customers
+from fairlead.core.documents import Document
+from fairlead.core.explain import Explanation, explain
+from fairlead.core.states import State
+from fairlead.errors import DamagedData, NotReady, Words
+from fairlead.given import Source
+from fairlead.intake import Offer
+from fairlead.ports import Incoming
+
+
+class Documents(Customers):
+    """What is submitted, read and decided of documents."""
+
+    def submit(
+        self,
+        customer: str,
+        source: Source,
+        *,
+        name: str | None = None,
+        urgent: bool = False,
+        idempotency_key: str | None = None,
+        strict: bool | None = None,
+        password: str | None = None,
+    ) -> Document:
+        """Accept one document: a path, bytes, or a file open for reading bytes.
+
+        When this returns, the document is safe. With `strict`, the customer must be known. The
+        password opens an encrypted document; it is kept until the document has ended.
+        """
+        return self.submit_many(
+            customer,
+            [(source, name)],
+            urgent=urgent,
+            idempotency_key=idempotency_key,
+            strict=strict,
+            password=password,
+        )[0]
+
+    def submit_many(
+        self,
+        customer: str,
+        sources: Iterable[Source | tuple[Source, str | None]],
+        *,
+        urgent: bool = False,
+        idempotency_key: str | None = None,
+        strict: bool | None = None,
+        password: str | None = None,
+    ) -> list[Document]:
+        """Accept documents of one customer together, or none. A pair is a source and its name."""
+        pairs = [each if isinstance(each, tuple) else (each, None) for each in sources]
+        if not pairs:
+            return []
+        return self._intake.submit(
+            customer,
+            pairs,
+            urgent=urgent,
+            strict=self.settings.strict_customers if strict is None else strict,
+            key=idempotency_key,
+            password=password,
+        )
+
+    def begin(self) -> Incoming:
+        """A new document that comes in pieces; it is nothing until `accept_each` takes it."""
+        return self._intake.begin()
+
+    def accept_each(self, offers: Sequence[Offer]) -> list[list[Document] | Exception]:
+        """Accept what came in pieces; each offer is accepted or refused as a whole."""
+        return self._intake.accept_each(offers)
+
+    def document(self, id_: str) -> Document:
+        """The document of this id."""
+        return self.store.document(id_)
+
+    def documents(
+        self,
+        *,
+        customer: str | None = None,
+        state: State | str | None = None,
+        priority: int | None = None,
+        parent: str | None = None,
+        containing: str | None = None,
+        before: str | None = None,
+        limit: int = 100,
+    ) -> list[Document]:
+        """Documents, newest first; `before` is the id of the last one of the page before.
+
+        `parent` asks for the parts of one: its attachments, or the members of an archive;
+        `containing` for those with this in their name.
+        """
+        if customer is not None:
+            self.customer(customer)  # an unknown one is an error, not an empty list
+        for named in (parent, before):
+            if named is not None:
+                self.document(named)
+        return self.store.documents(
+            customer=customer,
+            state=None if state is None else State(state),
+            priority=priority,
+            parent=parent,
+            name=containing,
+            before=before,
+            limit=limit,
+        )
+
+    def text(self, id_: str) -> str:
+        """The text of a document that is done."""
+        document = self.document(id_)
+        if document.text_sha256 is None:
+            raise NotReady(_why_no_text(document))
+        if document.text_key is not None:
+            return self._texts.read(document.text_key, document.text_sha256).decode()
+        return self._short_text(id_, "text", document.text_sha256)
+
+    def markdown(self, id_: str) -> str:
+        """The document as Markdown, once it is done; where it has no layout, its text."""
+        document = self.document(id_)
+        if document.markdown_sha256 is None:
+            return self.text(id_)
+        if document.markdown_key is not None:
+            return self._texts.read(document.markdown_key, document.markdown_sha256).decode()
+        return self._short_text(id_, "markdown", document.markdown_sha256)
+
+    def _short_text(self, id_: str, which: Literal["text", "markdown"], sha256: str) -> str:
+        """A text that the store keeps itself, after a check of its SHA-256."""
+        found = self.store.short_texts(id_)
+        content: bytes | None = None if found is None else getattr(found, which)
+        return _checked(content, sha256, f"the {which} of document {id_}").decode()
+
+    def content(self, id_: str) -> bytes:
+        """The document as it was submitted."""
+        document = self.document(id_)
+        kept = self.short_content(document)
+        return self._files.read(id_, document.sha256) if kept is None else kept
+
+    def short_content(self, document: Document) -> bytes | None:
+        """The document as it was submitted, where it is short; None: it is a file."""
+        kept = self.store.original(document.id)
+        return None if kept is None else _checked(kept, document.sha256, f"document {document.id}")
+
+    def content_path(self, document: Document) -> Path:
+        """Where the file of a document lies that is not short."""
+        return self._files.path(document.id)
+
+    def delete(self, id_: str, *, by: str | None = None) -> None:
+        """Remove a document with its files; a pending one is cancelled first.
+
+        Its events stay, without its content. One that was deleted before stays so.
+        """
+        texts = self.store.delete(id_, by=by)
+        self._files.delete([id_])
+        self._texts.delete(texts)
+
+    def why(self, id_: str) -> Explanation:
+        """Why the document has its priority, and what it waits for."""
+        document = self.document(id_)
+        customer = self.customer(document.customer)
+        return explain(
+            document,
+            customer,
+            self.store.place(id_),
+            policy=self.policy_of(customer),
+            clock=self.store.clock(),
+            lane=self._sources.rules().lane,
+            now=self.now(),
+            flow=self.store.flow() if document.state is State.WAITING else None,
+        )
+
+    def cancel(self, id_: str, *, by: str | None = None) -> Document:
+        """Cancel a pending document; its worker, if it has one, is stopped."""
+        return self.store.cancel(id_, by=by)
+
+    def retry(self, id_: str, *, by: str | None = None) -> Document:
+        """Queue a failed or cancelled document once more, at its own place."""
+        return self.store.again(id_, by=by)
+
+
+def _checked(content: bytes | None, sha256: str, what: str) -> bytes:
+    """What the store keeps itself, if it is what was stored."""
+    if content is None or hashlib.sha256(content).hexdigest() != sha256:
+        raise DamagedData(f"{what} is not what was stored; restore it from a backup")
+    return content
+
+
+def _why_no_text(document: Document) -> str:
+    if document.state.is_pending:
+        return Words(
+            "document {id} is {state}; its text comes when it is done",
+            id=document.id,
+            state=document.state.value,
+        )
+    if document.error is None:
+        return Words(
+            "document {id} is {state}; it has no text", id=document.id, state=document.state.value
+        )
+    return Words(
+        "document {id} is {state} ({error}): {detail}; it has no text",
+        id=document.id,
+        state=document.state.value,
+        error=document.error,
+        detail=(document.detail or "").rstrip("."),
+    )

@@ -1,0 +1,146 @@
+"""The installation as one object: its documents, webhooks and keys, and their work."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+
+from fairlead.app.documents import Documents
+from fairlead.app.keys import Keys
+from fairlead.app.webhooks import Webhooks
+from fairlead.core.documents import Event, Switched, Totals
+from fairlead.core.fairness import Fairness
+from fairlead.core.rules import check_policy
+from fairlead.engines.local import LocalEngine
+from fairlead.engines.ringer import Ringer, Rings
+from fairlead.errors import MissingExtra
+from fairlead.work.extract import ReadLimits
+from fairlead.work.limits import Limits
+from fairlead.work.sweep import Sweeper, portions
+
+TELL_SECONDS = 0.5
+"""How often those who wait are told how much is left."""
+
+
+class Fairlead(Documents, Webhooks, Keys):
+    """An embedded installation in a data folder, which several processes may hold open.
+
+    All methods may be called from any thread. `settings` overrides single settings by name;
+    `clock` gives the time in seconds since 1970. With `patient`, a database server that cannot be
+    reached is waited for.
+    """
+
+    def use_policy(self, name: str) -> Switched | None:
+        """Switch a live queue to another policy, and say what that did; None: it was in force.
+
+        Where the settings name a policy, they win again when they change or a process starts.
+        """
+        return self.store.use_policy(check_policy(name))
+
+    def fairness(self) -> Fairness:
+        """How fair the queue is at this moment, as numbers."""
+        return self.store.fairness()
+
+    def totals(self) -> Totals:
+        """How many documents wait and are processed, of how many customers."""
+        return self.store.totals()
+
+    def events(
+        self, after: int = 0, limit: int = 1000, *, customer: str | None = None
+    ) -> list[Event]:
+        """What happened after the event of this number, oldest first; to one customer, if asked."""
+        return self.store.events(after, limit, customer=customer)
+
+    def sweep(self) -> int:
+        """Remove files that belong to no document and are old; return how many."""
+        return sum(self._sweep_portions())
+
+    def _sweep_portions(self) -> Iterator[int]:
+        before = time.time() - self.settings.sweep_after  # files have the machine's times
+        return portions(self.store, self._files, self._texts, before=before)
+
+    # --- work ---
+
+    def engine(
+        self, workers: int | None = None, *, on_tick: Callable[[], None] = lambda: None
+    ) -> LocalEngine:
+        """A local engine for this installation, to be run once."""
+        return LocalEngine(
+            self.store,
+            self._files,
+            self._texts,
+            workers=self.settings.workers if workers is None else workers,
+            limits=self._limits,
+            lease=lambda: self.settings.lease,
+            desks=self.folder.desks,
+            on_tick=on_tick,
+        )
+
+    def sweeper(self) -> Sweeper:
+        """A thread that sweeps now and every hour, until it is closed."""
+        return Sweeper(self._sweep_portions, lambda: self.store.only_one("sweep"))
+
+    def ringer(self) -> Ringer:
+        """A thread that wakes Celery's workers when documents wait, until it is closed."""
+        return Ringer(self.store, self.bell())
+
+    def bell(self) -> Rings:
+        """What reaches the broker that the settings name."""
+        return _celery_bell(self.settings.needed_broker())
+
+    def run_until_idle(
+        self, workers: int | None = None, *, on_tick: Callable[[], None] = lambda: None
+    ) -> None:
+        """Process documents until none is left that could run.
+
+        Documents of paused customers stay; those that other processes hold are waited for.
+        """
+        self.engine(workers, on_tick=on_tick).run(until_idle=True)
+
+    def wait(
+        self, ids: Iterable[str], *, on_progress: Callable[[int], None] = lambda _left: None
+    ) -> None:
+        """Return when none of the documents is pending any more; somebody else does the work.
+
+        `on_progress` is told how many are left.
+        """
+        pending = list(ids)
+        version, bell = None, threading.Event()
+        patience = self.store.watch(bell.set)
+        try:
+            while pending:
+                if (newest := self.store.version()) != version:
+                    version = newest
+                    pending = [each for each in pending if self.document(each).state.is_pending]
+                on_progress(len(pending))
+                if pending:
+                    bell.wait(min(patience, TELL_SECONDS))
+                    bell.clear()
+        finally:
+            self.store.unwatch(bell.set)
+
+    def _limits(self) -> Limits:
+        settings = self.settings
+        read = ReadLimits(
+            characters=settings.max_characters,
+            pages=settings.max_pages,
+            pixels=settings.max_pixels,
+            unpacked_bytes=settings.max_unpacked_bytes,
+            ratio=settings.max_ratio,
+            members=settings.max_members,
+            languages=settings.ocr_languages,
+        )
+        is_strict = settings.sandbox == "strict"
+        return Limits(settings.time_limit, settings.memory_limit, read, is_strict)
+
+
+def _celery_bell(broker: str) -> Rings:
+    """What rings for Celery's workers by this broker; its libraries are an extra."""
+    try:
+        from fairlead.engines.celery.bell import Bell, make_app  # noqa: PLC0415 (an extra)
+    except ImportError as error:
+        raise MissingExtra(
+            f"the library {error.name} is missing; install it: pip install 'fairlead[celery]'"
+        ) from None
+    return Bell(make_app(broker))
