@@ -218,3 +218,55 @@ def test_what_breaks_off_after_its_answer_gets_no_second_one(line: socket.socket
     assert answer_on(line).startswith(b"HTTP/1.1 200 ")
     line.shutdown(socket.SHUT_WR)
     assert everything_on(line) == b""
+
+
+@pytest.mark.parametrize(
+    "wish",
+    [
+        b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n",
+        b"Connection: upgrade\r\nUpgrade: websocket\r\n",
+        b"upgrade: foo\r\nConnection: Upgrade\r\n",
+    ],
+)
+@pytest.mark.parametrize("in_pieces", [False, True])
+def test_who_wishes_for_another_protocol_is_served_in_this_one(
+    line: socket.socket, head: bytes, wish: bytes, in_pieces: bool
+) -> None:
+    """The body stays a body: no request is found in it."""
+    inner = BODY.replace(b"content", LIVE + b"\r\n")
+    request = upload_of(head + wish, inner)
+    for piece in (request[:-250], request[-250:], LAST) if in_pieces else (request + LAST,):
+        line.sendall(piece)
+    (first, document), (second, live) = answers_on(line)
+    assert (first, second) == (202, 200)
+    assert document["size"] == len(LIVE) + 2
+    assert live == {"status": "ok"}
+
+
+def test_a_wish_for_another_protocol_behind_another_request(
+    line: socket.socket, head: bytes
+) -> None:
+    line.sendall(LIVE + b"\r\n" + upload_of(head + b"Connection: upgrade\r\nUpgrade: foo\r\n"))
+    line.sendall(LAST)
+    assert [status for status, _ in answers_on(line)] == [200, 202, 200]
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        b"CONNECT x:443 HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET /livez HTTP/1.1\r\n\r\n",
+        b"GET /livez HTTP/1.1\r\nHost: x\r\nHost: x\r\n\r\n",
+        b"GET /livez HTTP/1.0\r\nHost: x\r\nHost: y\r\n\r\n",
+        b"POST /v1/documents HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
+    ],
+)
+def test_requests_on_whose_meaning_not_all_agree(line: socket.socket, request_: bytes) -> None:
+    line.sendall(request_ + LAST)
+    ((status, problem),) = answers_on(line)
+    assert (status, problem["type"]) == (400, "urn:fairlead:problem:invalid-request")
+
+
+def test_the_first_http_names_no_host(line: socket.socket) -> None:
+    line.sendall(b"GET /livez HTTP/1.0\r\n\r\n")
+    assert [status for status, _ in answers_on(line)] == [200]

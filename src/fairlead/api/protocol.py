@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from enum import Enum
 from typing import ClassVar, cast
 
+import httptools
 from starlette.responses import Response
 from starlette.types import Scope
 from uvicorn.protocols.http.httptools_impl import (
@@ -69,10 +71,37 @@ class Protocol(HttpToolsProtocol):
         if self._refusal is not None:
             return
         self._has_moved = False
-        super().data_received(data)
+        self._unset_keepalive_if_required()
+        self._read(data)
         if self._refusal is None:
             self._count(len(data))
             self._keep_waiting()
+
+    def _read(self, data: bytes) -> None:
+        """Nothing but HTTP/1 is spoken here: who wishes for another protocol is served in this one.
+
+        The parser would take the body of such a request for something foreign, and what comes later
+        for the next request. So the request is read once more, without its wish.
+        """
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as wish:
+            if self.parser.get_method() == b"CONNECT":
+                self._refuse_request()
+            else:
+                self._read(self._head_without_wish() + data[wish.args[0] :])
+        except httptools.HttpParserError:
+            self._refuse_request()
+
+    def _head_without_wish(self) -> bytes:
+        """The headers at hand as they came, but for `Upgrade`, for a parser that knows of none."""
+        before = self.parser
+        self.parser = httptools.HttpRequestParser(self)
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn has it
+        version = b"HTTP/" + before.get_http_version().encode()
+        lines = [b" ".join((before.get_method(), self.url, version))]
+        lines += [name + b": " + value for name, value in self.headers if name != b"upgrade"]
+        return b"\r\n".join([*lines, b"", b""])
 
     def eof_received(self) -> bool:  # type: ignore[override]
         """Nothing more will come; what broke off is refused, as the other side may still read."""
@@ -108,9 +137,11 @@ class Protocol(HttpToolsProtocol):
         size = len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
         if size > MOST_HEADER_BYTES:
             self._refuse_headers()
-            return
-        super().on_headers_complete()
-        self._move_to(_BODY)
+        elif not _is_clear(self.headers, self.parser.get_http_version()):
+            self._refuse_request()
+        elif not self.parser.should_upgrade():  # else it is read once more
+            super().on_headers_complete()
+            self._move_to(_BODY)
 
     def on_chunk_header(self) -> None:
         """After the length of a chunk comes its content, or trailers if it has none."""
@@ -125,7 +156,7 @@ class Protocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """The request is there."""
-        if self._refusal is None:
+        if self._refusal is None and not self.parser.should_upgrade():
             self._wait_no_longer()
             self._move_to(_NONE)
             super().on_message_complete()
@@ -145,8 +176,7 @@ class Protocol(HttpToolsProtocol):
         super().shutdown()
         cast("Joined", self.transport).watch_reader(STUCK_SECONDS)
 
-    def send_400_response(self, msg: str) -> None:  # noqa: ARG002 (its words are not ours)
-        """Refuse what is not HTTP."""
+    def _refuse_request(self) -> None:
         self._refuse("invalid-request", Words("this is not a valid HTTP request"))
 
     def _refuse_headers(self) -> None:
@@ -244,3 +274,17 @@ class Protocol(HttpToolsProtocol):
         self.transport.write_eof()
         self.flow.resume_reading()
         self._timer = self.loop.call_later(LINGER_SECONDS, self.transport.close)
+
+
+def _is_clear(headers: Iterable[tuple[bytes, bytes]], version: str) -> bool:
+    """Whether all who pass the request on agree to whom it goes and where it ends.
+
+    So it must name one host, though HTTP/1.0 knew of none, and no coding of its body but chunks.
+    """
+    hosts = 0
+    for name, value in headers:
+        if name == b"host":
+            hosts += 1
+        elif name == b"transfer-encoding" and value.strip().lower() != b"chunked":
+            return False
+    return hosts == 1 or (hosts == 0 and version == "1.0")
