@@ -73,7 +73,10 @@ class Incoming(Protocol):
         ...
 
     def short(self) -> Stored | None:
-        """All that has come, for the store to keep; None: it is long, or was written already."""
+        """All that has come, for the store to keep, handed over once.
+
+        None: it is long, or was written already.
+        """
         ...
 
     def discard(self) -> None:

@@ -16,7 +16,7 @@ from fairlead.core.documents import Done, Submission
 from fairlead.errors import DamagedData, DiskFull, ReadOnlyData
 from fairlead.files import LocalFiles
 from fairlead.files.flush import Flusher, _tells_of_errors
-from fairlead.files.incoming import ROOMS
+from fairlead.files.incoming import MEMORY_BYTES
 from fairlead.ids import new_id
 from fairlead.ports import HEAD_BYTES, SHORT_BYTES, Stored
 from fairlead.work.sweep import portions
@@ -25,7 +25,7 @@ CONTENT = b"a letter\n" * 300_000  # more than one portion
 
 
 def key(number: int = 0, now: float = 1_000_000.0) -> str:
-    return new_id(now, bytes([number] * 9 + [1]))
+    return new_id(now, number.to_bytes(9) + b"\1")
 
 
 def sha256(content: bytes = CONTENT) -> str:
@@ -86,26 +86,35 @@ def test_what_is_long_goes_to_disk_as_it_comes(files: LocalFiles) -> None:
     assert files.read(key(), sha256()) == CONTENT
 
 
-def test_so_many_files_at_a_time_may_wait_in_memory(files: LocalFiles) -> None:
-    long = bytes(SHORT_BYTES + 1)
-    held = [files.begin(key(number)) for number in range(ROOMS)]
-    assert not any(each.add(long) for each in held)
-    late, later = files.begin(key(ROOMS)), files.begin(key(ROOMS + 1))
-    assert not late.add(long[:SHORT_BYTES])
-    assert late.add(b"more")
+def test_so_much_of_all_files_may_wait_in_memory(files: LocalFiles) -> None:
+    """Of short ones and of long ones; what is more is written as it comes."""
+    short = bytes(SHORT_BYTES)
+    held = [files.begin(key(number)) for number in range(MEMORY_BYTES // SHORT_BYTES)]
+    assert not any(each.add(short) for each in held)
+    late = files.begin(key(len(held)))
+    assert late.add(b"x")
+    late.flush()
+    assert late.add(b"y")
     held[0].flush()
-    assert not late.add(b"and more")
-    assert later.add(long)
-    held[1].discard()
-    assert not later.add(b"more")
-    assert held[0].add(long)
-    kept = files.keep_each([[each] for each in (held[0], late, later, *held[2:])])
-    assert [each[0].size for each in kept if isinstance(each, list)] == [
-        2 * len(long),
-        *(SHORT_BYTES + 12, SHORT_BYTES + 5),
-        *[len(long)] * (ROOMS - 2),
-    ]
-    assert not any(files.begin(key(number)).add(long) for number in range(ROOMS))
+    assert not late.add(b"z")
+    assert held[0].short() is None  # it is a file now
+    handed = held[1].short()
+    assert handed is not None
+    assert handed.content == short
+    for each in held[2:]:
+        each.discard()
+    kept = files.keep_each([[held[0]], [late]])
+    assert [each[0].size for each in kept if isinstance(each, list)] == [SHORT_BYTES, 3]
+    assert is_all_free(files)
+
+
+def is_all_free(files: LocalFiles) -> bool:
+    """Whether nothing waits in memory."""
+    held = [files.begin(key(number)) for number in range(MEMORY_BYTES // SHORT_BYTES + 1)]
+    wants = [each.add(bytes(SHORT_BYTES)) for each in held]
+    for each in held:
+        each.discard()
+    return wants == [False] * (len(held) - 1) + [True]
 
 
 def test_what_is_short_can_be_a_file(files: LocalFiles) -> None:
@@ -146,8 +155,7 @@ def test_a_full_disk_is_told_in_our_words_as_it_comes(
         with pytest.raises(DiskFull):
             file.flush()
     file.discard()
-    long = bytes(SHORT_BYTES + 1)
-    assert not any(files.begin(key(number)).add(long) for number in range(ROOMS))
+    assert is_all_free(files)
 
 
 # --- all or nothing ---

@@ -6,15 +6,15 @@ import hashlib
 import os
 from contextlib import suppress
 from pathlib import Path
-from threading import BoundedSemaphore
+from threading import Lock
 
 from fairlead.files.words import our_words
 from fairlead.ports import HEAD_BYTES, SHORT_BYTES, Stored
 
 PIECE_BYTES = 1 << 20
 """How much of a long file waits in memory to be written, if there is room."""
-ROOMS = 32
-"""How many files may have that much in memory; others are written in pieces of a short one."""
+MEMORY_BYTES = 1 << 25
+"""How much of all files may wait in memory; what is more is written as it comes."""
 SYNC_BYTES = 1 << 23
 """How much of a large file may wait in memory for the disk, so that it keeps nobody waiting."""
 
@@ -24,20 +24,33 @@ def opened_private(path: Path) -> int:
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
 
 
-def new_rooms() -> BoundedSemaphore:
-    """Memory for files that come in at the same time."""
-    return BoundedSemaphore(ROOMS)
+class Memory:
+    """What files that come in at the same time may hold, short ones too."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._left = MEMORY_BYTES
+
+    def take(self, size: int) -> bool:
+        """Hold so many bytes more; False: there is no room for them."""
+        with self._lock:
+            self._left -= size
+            return self._left >= 0
+
+    def give_back(self, size: int) -> None:
+        """Hold them no longer."""
+        with self._lock:
+            self._left += size
 
 
 class LocalIncoming:
     """A file on its way in. One thread at a time may use it."""
 
-    def __init__(self, key: str, folder: Path, rooms: BoundedSemaphore) -> None:
+    def __init__(self, key: str, folder: Path, memory: Memory) -> None:
         self.key = key
         self.size = 0
         self._folder = folder
-        self._rooms = rooms
-        self._has_room = False
+        self._memory = memory
         self._pieces: list[bytes] = []
         self._held = 0
         self._unsynced = 0
@@ -51,15 +64,11 @@ class LocalIncoming:
         self._pieces.append(chunk)
         self._held += len(chunk)
         self.size += len(chunk)
-        if self._held <= SHORT_BYTES:
-            return False
-        self._has_room = self._has_room or self._rooms.acquire(blocking=False)
-        return self._held >= PIECE_BYTES or not self._has_room
+        return not self._memory.take(len(chunk)) or self._held >= PIECE_BYTES
 
     def flush(self) -> None:
         """Write what has come; may wait for the disk. From then on it is a file, short or not."""
         content = b"".join(self._pieces)
-        self._pieces, self._held = [], 0
         if len(self._head) < HEAD_BYTES:
             self._head += content[: HEAD_BYTES - len(self._head)]
         self._digest.update(content)
@@ -67,13 +76,14 @@ class LocalIncoming:
             with our_words(self._folder.parent):
                 self._write(content)
         finally:
-            self._leave_room()
+            self._let_go()
 
     def short(self) -> Stored | None:
-        """All that has come, for the store to keep; None: it is long, or was written already."""
+        """All that has come, handed over once; None: it is long, or was written already."""
         if self._is_file or self.size > SHORT_BYTES:
             return None
         content = b"".join(self._pieces)
+        self._let_go()
         sha256 = hashlib.sha256(content).hexdigest()
         return Stored(self.key, self.size, sha256, content[:HEAD_BYTES], content)
 
@@ -108,17 +118,16 @@ class LocalIncoming:
 
     def discard(self) -> None:
         """Leave nothing behind; may be called at any time and again."""
-        self._pieces, self._held = [], 0
-        self._leave_room()
+        self._let_go()
         self._close()
         if self._is_file:
             with suppress(OSError):
                 self._place.unlink(missing_ok=True)
 
-    def _leave_room(self) -> None:
-        if self._has_room:
-            self._has_room = False
-            self._rooms.release()
+    def _let_go(self) -> None:
+        """Hold nothing in memory any more."""
+        self._memory.give_back(self._held)
+        self._pieces, self._held = [], 0
 
     def _close(self) -> None:
         if self._descriptor is not None:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from fairlead.errors import DamagedData
 from fairlead.files.flush import Flusher, fsync_path
-from fairlead.files.incoming import LocalIncoming, new_rooms, opened_private
+from fairlead.files.incoming import LocalIncoming, Memory, opened_private
 from fairlead.files.words import our_words
 from fairlead.ports import Incoming, Stored
 
@@ -42,7 +42,7 @@ class LocalFiles:
     def __init__(self, root: Path) -> None:
         self._root = root
         self._incoming = root / "incoming"
-        self._rooms = new_rooms()
+        self._memory = Memory()
         self._synced: set[Path] = set()
         self._flusher = Flusher()
 
@@ -60,7 +60,7 @@ class LocalFiles:
 
     def begin(self, key: str) -> LocalIncoming:
         """A new file, of which nothing has come yet."""
-        return LocalIncoming(checked(key), self._incoming, self._rooms)
+        return LocalIncoming(checked(key), self._incoming, self._memory)
 
     def keep_each(self, groups: Sequence[Sequence[Incoming]]) -> list[list[Stored] | Exception]:
         """Make files safe with few waits for the disk; each group is kept or refused as a whole."""

@@ -24,7 +24,7 @@ from obstore.exceptions import BaseError
 from obstore.store import S3Store
 
 from fairlead.errors import DamagedData, DataError, FilesUnreachable, InvalidSetting
-from fairlead.files.incoming import LocalIncoming, new_rooms, opened_private
+from fairlead.files.incoming import LocalIncoming, Memory, opened_private
 from fairlead.files.local import KEY, LocalFiles, checked
 from fairlead.ports import Incoming, Stored
 
@@ -65,13 +65,13 @@ class ObjectFiles:
     def __init__(self, objects: S3Store, scratch: Path) -> None:
         self._objects = objects
         self._incoming = scratch / "incoming"
-        self._rooms = new_rooms()
+        self._memory = Memory()
         self._fetched = scratch / "fetched"
         self._fetching = Lock()
 
     def begin(self, key: str) -> LocalIncoming:
         """A new file, of which nothing has come yet."""
-        return LocalIncoming(checked(key), self._incoming, self._rooms)
+        return LocalIncoming(checked(key), self._incoming, self._memory)
 
     def keep_each(self, groups: Sequence[Sequence[Incoming]]) -> list[list[Stored] | Exception]:
         """Send files; each group is kept or refused as a whole."""
