@@ -17,6 +17,7 @@ from fairlead.errors import (
     DataError,
     DiskFull,
     EmptyDocument,
+    FilesUnreachable,
     IdempotencyConflict,
     InvalidCustomer,
     InvalidName,
@@ -431,3 +432,24 @@ def test_names_and_contents_cannot_be_mixed_up(desk: Desk) -> None:
         with pytest.raises(IdempotencyConflict):
             desk.intake.submit("acme", other, key="k")
     assert len(desk.store.documents()) == 2
+
+
+def test_a_spare_file_that_cannot_be_removed_is_no_reason_to_refuse(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither the repeat nor what came beside it."""
+    (first,) = accepted(desk.intake.accept_each([offer(desk, LONG, key="k")])[0])
+
+    def refuse(_keys: object) -> None:
+        raise FilesUnreachable("nothing may be deleted there")
+
+    monkeypatch.setattr(desk.files, "delete", refuse)
+    again, beside = desk.intake.accept_each([offer(desk, LONG, key="k"), offer(desk, SHORT)])
+    assert accepted(again) == [first]
+    assert desk.read(*accepted(beside)) == SHORT
+    assert desk.take(LONG, name="0.txt", key="k") == first
+
+
+def accepted(outcome: list[Document] | Exception) -> list[Document]:
+    assert isinstance(outcome, list), outcome
+    return outcome

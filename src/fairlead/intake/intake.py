@@ -106,7 +106,7 @@ class Intake:
         if isinstance(answer, Exception):
             self._remove_refused(stored)
         elif answer[0].id != stored[0].key:
-            self._files.delete(_keys_of_files(stored))
+            self._remove_spare(_keys_of_files(stored))
 
     def _read(self, offered: Sequence[_Offered], limit: int) -> list[Stored]:
         """Read all sources, and make safe what is not short: all of it, or nothing stays."""
@@ -157,8 +157,13 @@ class Intake:
             check_not_empty(document.size, document.name)
         accepted = self._store.submit(_keyed(Submission(customer, documents, strict, key)))
         if accepted[0].id != documents[0].id:  # the key was known: these came before
-            self._files.delete(each.id for each in documents if each.content is None)
+            self._remove_spare({each.id for each in documents if each.content is None})
         return accepted
+
+    def _remove_spare(self, keys: set[str]) -> None:
+        """Remove what was there already; if that fails, the sweep does it later."""
+        with suppress(DataError):
+            self._files.delete(keys)
 
     def _remove_refused(self, stored: Sequence[Stored]) -> None:
         """Remove the files of what was not accepted.
