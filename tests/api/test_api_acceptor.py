@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any, cast
 
@@ -155,3 +156,49 @@ def test_who_comes_after_it_closed_is_not_left_waiting(acceptor: Acceptor) -> No
     acceptor.close()
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(beside_each_other(acceptor, 1))
+
+
+class Gate(Noting):
+    """Begins a batch, and goes on when it may."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun, self.may_end = threading.Event(), threading.Event()
+
+    def accept_each(self, offers: list[Offer]) -> list[list[Any]]:
+        self.begun.set()
+        self.may_end.wait()
+        return [[offer.customer] for offer in offers]
+
+
+class File:
+    """Of which only matters whether it is gone."""
+
+    is_discarded = False
+
+    def discard(self) -> None:
+        self.is_discarded = True
+
+
+def test_who_is_cut_off_is_accepted_or_takes_its_documents_back() -> None:
+    """It is never told that its documents were refused when they are stored."""
+    gate = Gate()
+    acceptor = Acceptor(cast("Fairlead", gate))
+    first, second = File(), File()
+
+    async def cut_off() -> list[Any]:
+        offers = [Offer(name, [(cast("Any", each), "a")]) for name, each in named.items()]
+        tasks = [asyncio.ensure_future(acceptor.accept(each)) for each in offers]
+        await asyncio.to_thread(gate.begun.wait)
+        for each in tasks:
+            each.cancel()
+        await asyncio.sleep(0)
+        gate.may_end.set()
+        return await asyncio.gather(*tasks, return_exceptions=True)
+
+    named = {"first": first, "second": second}
+    told, other = asyncio.run(cut_off())
+    acceptor.close()
+    assert told == ["first"]
+    assert isinstance(other, asyncio.CancelledError)
+    assert (first.is_discarded, second.is_discarded) == (False, True)

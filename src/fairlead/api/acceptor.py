@@ -17,7 +17,17 @@ QUIET_SECONDS = 0.001
 LONGEST_WAIT = 0.02
 """Then it begins in any case."""
 
-Waiting = tuple[Offer, "asyncio.Future[list[Document]]"]
+Answer = asyncio.Future[list[Document]]
+
+
+class _Waiting:
+    """Somebody with an offer, and where its answer goes."""
+
+    __slots__ = ("answer", "offer")
+
+    def __init__(self, offer: Offer, answer: Answer) -> None:
+        self.offer = offer
+        self.answer = answer
 
 
 class Acceptor:
@@ -31,7 +41,7 @@ class Acceptor:
     def __init__(self, fairlead: Fairlead) -> None:
         self._fairlead = fairlead
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="accept")
-        self._waiting: deque[Waiting] = deque()
+        self._waiting: deque[_Waiting] = deque()
         self._is_busy = False
         self._is_closed = False
         self._expected = 1
@@ -41,14 +51,27 @@ class Acceptor:
 
     async def accept(self, offer: Offer) -> list[Document]:
         """Return when the documents are safe; raise when they were refused."""
-        answer: asyncio.Future[list[Document]] = asyncio.get_running_loop().create_future()
-        self._waiting.append((offer, answer))
+        waiting = _Waiting(offer, asyncio.get_running_loop().create_future())
+        self._waiting.append(waiting)
         self._moves += 1
         self._start()
         try:
-            return await answer
+            return await waiting.answer
+        except asyncio.CancelledError:
+            return await self._cut_off(waiting)
         finally:
             self._moves += 1
+
+    async def _cut_off(self, waiting: _Waiting) -> list[Document]:
+        """Who is in a batch is told what became of it; who is not takes its documents back."""
+        if waiting in self._waiting:
+            self._waiting.remove(waiting)
+            for file, _ in waiting.offer.files:
+                file.discard()
+            raise asyncio.CancelledError
+        if waiting.answer.cancelled():
+            waiting.answer = asyncio.get_running_loop().create_future()
+        return await waiting.answer
 
     def close(self) -> None:
         """Finish what was begun, and begin nothing more."""
@@ -60,8 +83,8 @@ class Acceptor:
     def _start(self) -> None:
         """Begin with those who wait, unless more are to be expected in a moment."""
         if self._is_closed:
-            for _, answer in self._waiting:
-                answer.cancel()
+            for each in self._waiting:
+                each.answer.cancel()
             return
         if self._is_busy or not self._waiting:
             return
@@ -94,7 +117,7 @@ class Acceptor:
         batch = [self._waiting.popleft() for _ in range(number)]
         self._is_busy = True
         loop = asyncio.get_running_loop()
-        done = loop.run_in_executor(self._pool, self._accept, [offer for offer, _ in batch])
+        done = loop.run_in_executor(self._pool, self._accept, [each.offer for each in batch])
         done.add_done_callback(lambda found, batch=batch: self._settle(batch, found))  # type: ignore[misc]
 
     def _accept(self, offers: list[Offer]) -> list[list[Document] | Exception]:
@@ -104,15 +127,15 @@ class Acceptor:
             return [error] * len(offers)
 
     def _settle(
-        self, batch: list[Waiting], found: asyncio.Future[list[list[Document] | Exception]]
+        self, batch: list[_Waiting], found: asyncio.Future[list[list[Document] | Exception]]
     ) -> None:
         self._is_busy = False
         self._expected = len(batch) + len(self._waiting)
-        for (_, answer), outcome in zip(batch, found.result(), strict=True):
-            if answer.done():
+        for each, outcome in zip(batch, found.result(), strict=True):
+            if each.answer.done():
                 continue  # nobody waits for it any more; what was accepted stays
             if isinstance(outcome, Exception):
-                answer.set_exception(outcome)
+                each.answer.set_exception(outcome)
             else:
-                answer.set_result(outcome)
+                each.answer.set_result(outcome)
         self._start()
