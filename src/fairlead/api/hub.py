@@ -190,14 +190,15 @@ class Hub:
                 found_before, found_at = found_at, monotonic()
                 if found_at - found_before < 2 * BUSY_SECONDS:
                     self._stop.wait(BUSY_SECONDS)
-            except FairleadError as error:
+            except Exception as error:  # whatever it is: without a watcher nobody hears of anything
+                if loop.is_closed():  # it has ended before us
+                    break
                 version = -1
                 if not is_told:
-                    _log.warning("fairlead: events cannot be read: %s", error)
+                    unknown = None if isinstance(error, FairleadError) else error
+                    _log.warning("fairlead: events cannot be read: %s", error, exc_info=unknown)
                 is_told = True
                 self._stop.wait(PAUSE_SECONDS)
-            except RuntimeError:  # the loop has ended before us
-                break
         store.unwatch(self._bell.set)
 
     def _tell(self, events: list[Event]) -> None:
