@@ -150,9 +150,39 @@ def test_json_that_is_too_long(strict: Served) -> None:
 
 def test_only_uploads_may_be_long(strict: Served) -> None:
     headers = {"Content-Type": "multipart/form-data; boundary=x"}
-    for path in ("/v1/customers", "/v1/documents/x/cancel", "/login"):
+    for path in ("/v1/customers", "/login"):
         answer = strict.operator.post(path, content=b"x" * 70_000, headers=headers)
         problem(answer, "too-large", 413)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "media_type", "kind", "status"),
+    [
+        ("POST", "/v1/documents", "application/pdf", "unsupported-media-type", 415),
+        ("POST", "/v1/documents/", "multipart/form-data; boundary=x", "not-found", 404),
+        ("POST", "/nowhere", "application/json", "not-found", 404),
+        ("PUT", "/v1/documents", "application/pdf", "method-not-allowed", 405),
+        ("POST", "/v1/documents/x/cancel", "application/json", "unknown-document", 404),
+    ],
+)
+def test_that_a_body_is_long_hides_no_other_mistake(
+    strict: Served, method: str, path: str, media_type: str, kind: str, status: int
+) -> None:
+    headers = {"Content-Type": media_type}
+    client = strict.customer("acme")
+    answer = client.request(method, path, content=b"x" * 200_000, headers=headers)
+    problem(answer, kind, status)
+
+
+@pytest.mark.parametrize("path", ["/v1/documents", "/v1/customers", "/v1/webhooks"])
+def test_who_may_not_come_in_is_not_told_what_is_too_long(strict: Served, path: str) -> None:
+    answer = strict.client(None).post(path, json={"name": "x" * 1_000_000})
+    problem(answer, "unauthorised", 401)
+
+
+def test_what_waits_to_be_asked_for_is_not_asked_for_to_be_refused(strict: Served) -> None:
+    line = b"POST /v1/documents HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n"
+    raw_problem(strict.raw(line + b"Content-Length: 100\r\n\r\n"), "unauthorised", 401)
 
 
 @pytest.mark.parametrize(
@@ -228,6 +258,12 @@ def test_what_is_allowed_is_named_everywhere(strict: Served, path: str) -> None:
     problem(answer, "method-not-allowed", 405)
     allowed = "GET, HEAD, POST" if path == "/login" else "GET, HEAD"
     assert answer.headers["allow"] == allowed
+
+
+def test_two_idempotency_keys(strict: Served, head: bytes) -> None:
+    keys = b"Idempotency-Key: a\r\nIdempotency-Key: b\r\n"
+    length = f"Content-Length: {len(BODY)}\r\n\r\n".encode()
+    raw_problem(strict.raw(head + keys + length + BODY), "invalid-request", 400)
 
 
 def test_an_idempotency_key_that_is_none(strict: Served) -> None:

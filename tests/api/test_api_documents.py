@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import socket
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
 import pytest
-from apikit import Served, files_in, problem, upload
+from apikit import PATIENT, Served, files_in, problem, raw_problem, upload
 
 from fairlead import Fairlead
 from fairlead.api.guard import MOST_JSON_BYTES
+from fairlead.keys import id_of
 from fairlead.ports import SHORT_BYTES
 
 ARTICLE = b"An article about fairness."
@@ -87,8 +90,9 @@ def test_the_media_type_of_an_upload_may_have_capitals(server: Served) -> None:
     [
         ("; filename*=UTF-8''B%C3%BCro%20%e2%82%ac.txt", "Büro €.txt"),
         ("; FileName* = utf-8'de'a.txt; x=y", "a.txt"),
-        ("; filename*=UTF-8''a.txt; filename=b.txt", "b.txt"),
-        ("; filename=\"b.txt\"; filename*=UTF-8''a.txt", "b.txt"),
+        ("; filename*=UTF-8''a.txt; filename=b.txt", "a.txt"),
+        ("; filename=\"=?utf-8?B?/w==?=\"; filename*=utf-8''%C3%BF.txt", "ÿ.txt"),
+        ('; filename="b*.txt"', "b*.txt"),
         ("; filename*=UTF-16''a.txt", "document"),
         ("", "document"),
     ],
@@ -249,6 +253,47 @@ def test_why_tells_a_customer_no_other_name(server: Served) -> None:
     assert all(each["words"] for each in found["reasons"])
     assert "most" in server.operator.get(f"/v1/documents/{id_}/why").json()["ahead"]
     problem(second.get(f"/v1/documents/{id_}/text"), "not-ready", 409)
+
+
+def test_deletions_at_the_same_time_are_all_answered_alike(server: Served) -> None:
+    client = server.customer("gone-at-once")
+    ids = [each["id"] for each in upload(client, *[b"x"] * 20).json()["documents"]]
+    with ThreadPoolExecutor(4) as pool:
+        answers = pool.map(lambda id_: client.delete(f"/v1/documents/{id_}"), sorted(ids * 4))
+    assert {each.status_code for each in answers} == {204}
+
+
+def test_an_upload_whose_key_is_revoked_while_it_comes_is_refused(server: Served) -> None:
+    key = server.key("revoked-in-the-middle")
+    before = len(files_in(server.data))
+    body = form("", LONG)["content"]
+    head = (
+        f"POST /v1/documents HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\n"
+        "Content-Type: multipart/form-data; boundary=X\r\nExpect: 100-continue\r\n"
+        f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    )
+    with socket.create_connection(("127.0.0.1", server.port), PATIENT) as line:
+        line.sendall(head.encode())
+        assert line.recv(1000).startswith(b"HTTP/1.1 100")  # the key was looked at
+        server.operator.delete(f"/v1/keys/{id_of(key)}").raise_for_status()
+        line.sendall(body)
+        raw_problem(b"".join(iter(lambda: line.recv(65_536), b"")), "unauthorised", 401)
+    assert len(files_in(server.data)) == before
+    found = server.operator.get("/v1/documents", params={"customer": "revoked-in-the-middle"})
+    assert found.json()["documents"] == []
+
+
+def test_a_list_may_come_in_several_lines(server: Served) -> None:
+    client = server.customer("in-lines")
+    path = f"/v1/documents/{done(client)}"
+    tag = client.get(path).headers["etag"]
+    lines = [("If-None-Match", '"another"'), ("If-None-Match", tag)]
+    assert client.get(path, headers=lines).status_code == 304
+    lines = [("Accept", "image/png"), ("Accept", "text/markdown")]
+    assert client.get(path + "/text", headers=lines).headers["content-type"].startswith("text/mark")
+    lines = [("Accept-Language", "xx"), ("Accept-Language", "de")]
+    assert client.get(path + "/why", headers=lines).headers["content-language"] == "de"
+    assert "Dokument" in client.get("/v1/documents/never", headers=lines).json()["detail"]
 
 
 def test_cancel_retry_and_delete_may_be_repeated(server: Served) -> None:

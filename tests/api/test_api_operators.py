@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import stat
 import zipfile
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -138,6 +139,22 @@ def test_the_login_link_opens_a_session_that_scripts_cannot_read(server: Served)
         answer = browser.post("/v1/customers", json={"name": "forged"}, headers=headers)
         problem(answer, "forbidden", 403)
         problem(browser.get("/login?token=wrong"), "unauthorised", 401)
+
+
+def test_the_login_link_ends_with_the_key_that_it_stands_for(tmp_path: Path) -> None:
+    with served(tmp_path / "data", "--workers", "0") as server:
+        other = server.operator.post("/v1/keys", json={"operator": True}).json()
+        keys = server.operator.get("/v1/keys").json()["keys"]
+        (own,) = [each["id"] for each in keys if each["id"] != other["id"]]
+        guest, operator = server.client(None), server.client(other["key"])
+        assert guest.get(server.login).status_code == 303
+        spare = operator.post("/v1/keys", json={"operator": True}).json()
+        assert operator.delete(f"/v1/keys/{spare['id']}").status_code == 200
+        assert guest.get(server.login).status_code == 303
+        assert operator.delete(f"/v1/keys/{own}").status_code == 200
+        problem(guest.get("/v1/customers"), "unauthorised", 401)
+        problem(guest.get(server.login), "unauthorised", 401)
+        assert len(operator.get("/v1/keys").json()["keys"]) == 3
 
 
 def test_the_operator_key_is_for_its_owner_only(server: Served) -> None:

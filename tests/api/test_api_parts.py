@@ -8,9 +8,10 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any, cast
 
+import apsw
 import httpx
 import pytest
-from apikit import problem
+from apikit import PATIENT, problem
 from prometheus_client import Gauge
 from starlette.types import Message, Receive, Scope, Send
 
@@ -18,7 +19,7 @@ from fairlead import Fairlead
 from fairlead.api.accept import best_type
 from fairlead.api.guard import Guard
 from fairlead.api.held import hold_line
-from fairlead.api.hub import MOST_QUEUED, Stream, Told
+from fairlead.api.hub import MOST_QUEUED, Hub, Stream, Told
 from fairlead.api.joined import MOST_HELD_BYTES, Joined
 from fairlead.api.limits import Limiter
 from fairlead.api.make import create_app
@@ -182,6 +183,59 @@ def test_who_waits_with_a_key_that_is_revoked_meanwhile_is_not_answered(tmp_path
         problem(asyncio.run(wait(fairlead)), "unauthorised", 401)
 
 
+def test_the_watcher_outlives_whatever_goes_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else nobody would hear of anything, and no revocation would be known."""
+    monkeypatch.setattr("fairlead.api.hub.PAUSE_SECONDS", 0.0)
+
+    async def heard(fairlead: Fairlead) -> Any:
+        found: asyncio.Future[Event] = asyncio.get_running_loop().create_future()
+        hub = Hub(fairlead)
+        hub.listen(lambda event: None if found.done() else found.set_result(event))
+        wrong = iter([apsw.IOError("disk I/O error"), MemoryError(), RuntimeError("no thread")])
+        real = fairlead.store.version
+
+        def version() -> int:
+            for each in wrong:
+                raise each
+            return real()
+
+        monkeypatch.setattr(fairlead.store, "version", version)
+        hub.open()
+        fairlead.add_customer("acme")
+        try:
+            return await asyncio.wait_for(found, PATIENT)
+        finally:
+            hub.close()
+
+    with Fairlead(tmp_path) as fairlead:
+        assert asyncio.run(heard(fairlead)).customer == "acme"
+
+
+def test_a_session_of_a_key_that_is_revoked_meanwhile_never_begins(tmp_path: Path) -> None:
+    async def log_in(fairlead: Fairlead) -> str | None:
+        office = Office(fairlead)
+        key, made = fairlead.add_key("acme")
+        find = office.door._find
+
+        async def found(id_: str) -> Any:
+            known = await find(id_)
+            if not fairlead.store.key(id_).is_revoked:
+                fairlead.revoke_key(made.id)
+                office.door.revoked(made.id)
+            return known
+
+        office.door._find = found  # type: ignore[method-assign]
+        try:
+            return await office.door.login_with_key(key)
+        finally:
+            office.close()
+
+    with Fairlead(tmp_path) as fairlead:
+        assert asyncio.run(log_in(fairlead)) is None
+
+
 def test_what_is_discarded_leaves_nothing(tmp_path: Path) -> None:
     with Fairlead(tmp_path) as fairlead:
         file = fairlead.begin()
@@ -259,14 +313,20 @@ def test_what_was_written_leaves_before_the_end_and_nothing_after_it() -> None:
     assert in_a_turn(answer) == ([b"goodbye"], [b"goodbye"])
 
 
-def test_who_does_not_take_the_end_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fairlead.api.joined.CLOSE_SECONDS", 0.0)
+@pytest.mark.parametrize("is_last", [True, False])
+def test_who_takes_nothing_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch, is_last: bool
+) -> None:
+    """Neither at the end nor before: what is not taken stays in memory."""
+    monkeypatch.setattr("fairlead.api.joined.STALL_SECONDS", 0.0)
 
     async def ends(left: int) -> bool:
         line = Line()
         line.left = left
         joined = Joined(line, asyncio.get_running_loop())
-        joined.close()
+        joined.write(b"answer")
+        if is_last:
+            joined.close()
         await asyncio.sleep(0.01)
         return line.is_aborted.is_set()
 
@@ -275,7 +335,7 @@ def test_who_does_not_take_the_end_is_not_waited_for(monkeypatch: pytest.MonkeyP
 
 
 def test_who_takes_the_end_slowly_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fairlead.api.joined.CLOSE_SECONDS", 0.0)
+    monkeypatch.setattr("fairlead.api.joined.STALL_SECONDS", 0.0)
 
     class Slow(Line):
         def get_write_buffer_size(self) -> int:
@@ -285,7 +345,9 @@ def test_who_takes_the_end_slowly_is_waited_for(monkeypatch: pytest.MonkeyPatch)
     async def ends() -> Line:
         line = Slow()
         line.left = 100
-        Joined(line, asyncio.get_running_loop()).close()
+        joined = Joined(line, asyncio.get_running_loop())
+        joined.write(b"answer")
+        joined.close()
         while line.left:
             await asyncio.sleep(0)
         return line

@@ -21,6 +21,7 @@ from fairlead.api import schemas
 from fairlead.api.accept import best_type
 from fairlead.api.answers import JSONResponse
 from fairlead.api.door import Caller, no_valid_key
+from fairlead.api.headers import language_of, listed
 from fairlead.api.office import Office, office_of
 from fairlead.api.problems import Problem, said, unknown_document
 from fairlead.api.ranges import asked_ranges
@@ -31,7 +32,7 @@ from fairlead.core.shown import document_json
 from fairlead.core.states import State
 from fairlead.errors import NotReady, UnknownDocument, Words
 from fairlead.intake import Offer
-from fairlead.locale import negotiate, translator
+from fairlead.locale import translator
 from fairlead.shapes import why_json
 
 LONGEST_WAIT = 60
@@ -145,10 +146,12 @@ router = APIRouter(prefix="/v1/documents", tags=["documents"])
 async def submit(request: Request) -> Response:
     """Submit one or more documents. When the answer comes, they are safe."""
     office = office_of(request)
-    _, customer = await office.door.customer(request)
+    caller, customer = await office.door.customer(request)
     key = _idempotency_key(request)
     upload = await read_upload(request, office)
     try:
+        if await office.door.is_revoked(caller):  # while the documents came
+            raise no_valid_key()
         offer = Offer(customer, upload.files, upload.urgent, key, upload.password)
     except Problem:
         upload.discard()
@@ -162,8 +165,10 @@ async def submit(request: Request) -> Response:
 
 
 def _idempotency_key(request: Request) -> str | None:
-    key = request.headers.get("idempotency-key")
-    return None if key is None else check_idempotency_key(key)
+    keys = request.headers.getlist("idempotency-key")
+    if len(keys) > 1:
+        raise Problem("invalid-request", Words("a request has one Idempotency-Key; this has more"))
+    return check_idempotency_key(keys[0]) if keys else None
 
 
 @router.get(
@@ -231,12 +236,20 @@ def _page(office: Office, caller: Caller, asked: _Asked) -> list[Document]:
 
 def _is_cursor(office: Office, caller: Caller, cursor: str) -> bool:
     """Whether it is a document that the caller may see, or might have seen until its deletion."""
+    owner = _owner(office, cursor)
+    return owner is not None and caller.may_see(owner)
+
+
+def _owner(office: Office, id_: str) -> str | None:
+    """Whose document this is, or was until its deletion; None: there never was such a one.
+
+    Asked in this order: it may be deleted between the two questions, but never come back.
+    """
     store = office.fairlead.store
     try:
-        owner: str | None = store.document(cursor).customer
+        return store.document(id_).customer
     except UnknownDocument:
-        owner = store.deleted_customer(cursor)
-    return owner is not None and caller.may_see(owner)
+        return store.deleted_customer(id_)
 
 
 async def visible(request: Request, id_: str) -> tuple[Office, Caller, Document]:
@@ -270,7 +283,7 @@ async def show(
     With `wait` and `If-None-Match`, it comes as soon as anything about the document changes.
     """
     office, caller, document = await visible(request, id_)
-    known = request.headers.get("if-none-match")
+    known = listed(request.scope["headers"], b"if-none-match")
     if wait and request.method != "HEAD":
         document = await _wait(office, caller, document, wait, known)
     content = _encoded(document_json(document))
@@ -321,15 +334,14 @@ def _is_news(document: Document, known: str | None) -> bool:
 async def text(request: Request, id_: str) -> Response:
     """The text of a document that is done, as `text/plain`, `text/markdown` or JSON."""
     office, _, document = await visible(request, id_)
-    wanted = best_type(request.headers.get("accept"), _TEXTS)
+    wanted = best_type(listed(request.scope["headers"], b"accept"), _TEXTS)
     if wanted is None:
         raise Problem(
             "not-acceptable", Words("the text is there as {types}", types=", ".join(_TEXTS))
         )
     etag = _text_etag(wanted, document)
     headers = {"Vary": "Accept", "ETag": etag}
-    known = request.headers.get("if-none-match", "")
-    if document.text_sha256 is not None and _is_among(etag, known):
+    if document.text_sha256 is not None and _is_known(etag, request):
         return Response(status_code=304, headers=headers)
     try:
         read = office.fairlead.markdown if wanted == "text/markdown" else office.fairlead.text
@@ -376,7 +388,7 @@ async def content(request: Request, id_: str) -> Response:
     """The document as it was submitted, always as an attachment; takes ranges."""
     office, _, document = await visible(request, id_)
     etag = f'"{document.sha256}"'
-    if _is_among(etag, request.headers.get("if-none-match", "")):
+    if _is_known(etag, request):
         return Response(status_code=304, headers={"ETag": etag})
     how: dict[str, Any] = {
         "media_type": "application/octet-stream",
@@ -404,7 +416,7 @@ async def why(request: Request, id_: str) -> Response:
     """
     office, caller, _ = await visible(request, id_)
     found = await office.ask(office.fairlead.why, id_)
-    speaker = translator(negotiate(request.headers.get("accept-language")))
+    speaker = translator(language_of(request.scope["headers"]))
     shown = why_json(found, speaker.reason, with_others=caller.is_operator)
     headers = {"Content-Language": speaker.language, "Vary": "Accept-Language"}
     return JSONResponse(shown, headers=headers)
@@ -453,11 +465,10 @@ async def delete(request: Request, id_: str) -> Response:
 
 
 def _delete(office: Office, caller: Caller, id_: str) -> None:
-    fairlead = office.fairlead
-    owner = fairlead.store.deleted_customer(id_) or fairlead.document(id_).customer
-    if not caller.may_see(owner):
+    owner = _owner(office, id_)
+    if owner is None or not caller.may_see(owner):
         raise unknown_document(id_)
-    fairlead.delete(id_, by=caller.key_id)
+    office.fairlead.delete(id_, by=caller.key_id)
 
 
 def _encoded(shown: dict[str, Any]) -> bytes:
@@ -466,6 +477,11 @@ def _encoded(shown: dict[str, Any]) -> bytes:
 
 def _etag(content: bytes) -> str:
     return f'"{hashlib.sha256(content).hexdigest()[:32]}"'
+
+
+def _is_known(etag: str, request: Request) -> bool:
+    """Whether the sender has what the mark stands for."""
+    return _is_among(etag, listed(request.scope["headers"], b"if-none-match") or "")
 
 
 def _is_among(etag: str, known: str) -> bool:

@@ -9,6 +9,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, NamedTuple
 
 from starlette.requests import Request
+from starlette.types import Scope
 
 from fairlead.api.held import settings_of
 from fairlead.api.problems import Problem
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 ASKED_BY: ContextVar[str | None] = ContextVar("asked_by", default=None)
 """The customer whose key came with the request at hand; None: an operator's, or none yet."""
 
+_CALLER = "fairlead.caller"
 COOKIE = "fairlead_session"
 SESSION_SECONDS = 12 * 3600
 _MOST_KNOWN = 10_000
@@ -66,7 +68,7 @@ class Door:
         if found.customer is not None:
             rate, burst = await self._rate_of(found.customer, settings_of(request))
             self._office.limiter.check(found.customer, rate, burst)
-        request.state.caller = found
+        request.scope[_CALLER] = found
         ASKED_BY.set(found.customer)
         return found
 
@@ -142,8 +144,10 @@ class Door:
             self.revoked(str(event.data.get("key")))
 
     def revoked(self, key_id: str) -> None:
-        """Look at all keys again, and end the sessions and streams of this one."""
+        """Look at all keys again, and end the sessions, the streams and the link of this one."""
         self.forget()
+        if key_id == id_of(self._office.fairlead.folder.read_operator_key() or ""):
+            self._office.token = new_token()  # the link would make a new key, and a session of it
         kept = {name: each for name, each in self._sessions.items() if each[0].key_id != key_id}
         self._sessions = kept
         self._office.hub.revoked(key_id)
@@ -172,21 +176,28 @@ class Door:
                 ),
             )
         _, key = await self._office.ask(self._office.fairlead.operator_key)
-        return self._begin(Caller(key.id, None))
+        session = await self._begin(Caller(key.id, None))
+        if session is None:
+            raise no_valid_key()
+        return session
 
     async def login_with_key(self, key: str) -> str | None:
         """The cookie of a new session for who holds this key; None: it opens nothing."""
         known = await self._valid(key.strip())
-        return None if known is None else self._begin(Caller(known.id, known.customer))
+        return None if known is None else await self._begin(Caller(known.id, known.customer))
 
     def logout(self, session: str) -> None:
         """End a session; one that is not there stays so."""
         self._sessions.pop(session, None)
 
-    def _begin(self, caller: Caller) -> str:
+    async def _begin(self, caller: Caller) -> str | None:
+        """The cookie of a new session; None: the key was revoked meanwhile."""
         session = secrets.token_urlsafe(32)
         self._sessions = {k: v for k, v in self._sessions.items() if v[1] > time.time()}
         self._sessions[session] = (caller, time.time() + SESSION_SECONDS)
+        if await self.is_revoked(caller):  # then nobody ended a session that was not there yet
+            self.logout(session)
+            return None
         return session
 
     def _session(self, request: Request) -> Caller | None:
@@ -200,6 +211,16 @@ class Door:
                 "forbidden", Words("another site may not decide in the name of a session")
             )
         return caller
+
+
+def new_token() -> str:
+    """What opens the login link."""
+    return secrets.token_urlsafe(24)
+
+
+def is_known(scope: Scope) -> bool:
+    """Whether it was looked who sends this request."""
+    return _CALLER in scope
 
 
 def no_valid_key() -> Problem:

@@ -14,13 +14,14 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from fairlead.api.door import is_known
+from fairlead.api.headers import language_of
 from fairlead.api.held import hold
 from fairlead.api.names import keep_slashes
 from fairlead.api.office import Office
 from fairlead.api.patience import Patience
 from fairlead.api.problems import Problem, of_ours
 from fairlead.errors import FairleadError, Words
-from fairlead.locale import negotiate
 from fairlead.settings import Settings
 
 _log = logging.getLogger(__name__)
@@ -64,7 +65,6 @@ class Guard:
         answer = _Answer(send)
         began = time.perf_counter()
         try:
-            body.check_declared()
             _check_query(scope)
             await self._app(scope, body.receive, answer.send)
         except ClientDisconnect:
@@ -72,7 +72,7 @@ class Guard:
         except asyncio.CancelledError:  # the server has waited for this as long as it can
             if answer.status:
                 raise
-            await answer.send_whole(_stopping().response(_language(scope)))
+            await answer.send_whole(_stopping().response(language_of(scope["headers"])))
         except Exception as error:
             await self._refuse(scope, await self._worst(scope, error), body, answer)
         finally:
@@ -80,12 +80,12 @@ class Guard:
 
     async def _worst(self, scope: Scope, error: Exception) -> Exception:
         """Who may not come in is told that and nothing else, though the framework looks later."""
-        is_unread = isinstance(error, RequestValidationError) or (
-            isinstance(error, HTTPException)
-            and not isinstance(error, Problem)
-            and error.status_code == 400
-        )
-        if is_unread and scope["path"].startswith("/v1/"):
+        if isinstance(error, Problem):
+            is_unread = error.kind == "too-large"
+        else:
+            is_http = isinstance(error, HTTPException) and error.status_code == 400
+            is_unread = is_http or isinstance(error, RequestValidationError)
+        if is_unread and scope["path"].startswith("/v1/") and not is_known(scope):
             try:
                 await self._office.door.caller(Request(scope))
             except (Problem, FairleadError) as worse:
@@ -96,7 +96,7 @@ class Guard:
         problem = as_problem(error, scope)
         if answer.status:  # too late for words
             raise error
-        response = problem.response(_language(scope))
+        response = problem.response(language_of(scope["headers"]))
         if body.is_short and problem.kind != "too-slow":
             await body.drain()  # then the connection can stay
         if not body.is_whole:
@@ -153,22 +153,23 @@ class _Body:
         self._declared = headers.get(b"content-length")
         self._began = time.monotonic()
         self._size = 0
+        self._is_held_back = b"expect" in headers
+        """Whether nothing may come before it is asked for."""
         self.is_whole = self._declared in (None, b"0") and b"transfer-encoding" not in headers
-
-    def check_declared(self) -> None:
-        """Refuse at once what says itself that it is too large."""
-        if self._declared is not None and int(self._declared) > self._limit:
-            raise self._too_large()
 
     @property
     def is_short(self) -> bool:
-        """Whether little is left to come."""
-        return not self.is_whole and int(self._declared or self._limit) <= MOST_JSON_BYTES
+        """Whether little is left to come, and is on its way."""
+        is_coming = not self.is_whole and not self._is_held_back
+        return is_coming and int(self._declared or self._limit) <= MOST_JSON_BYTES
 
     async def receive(self) -> Message:
         """The next piece; refuses what is too large or too slow."""
         if self.is_whole:
             return await self._receive()
+        if int(self._declared or 0) > self._limit:  # it says so itself
+            raise self._too_large()
+        self._is_held_back = False
         try:
             message = await self._patience.within(self._seconds, self._receive())
         except TimeoutError:
@@ -226,12 +227,6 @@ def _stopping() -> Problem:
     )
     problem.headers = {**(problem.headers or {}), "Connection": "close"}
     return problem
-
-
-def _language(scope: Scope) -> str:
-    """The language in which the sender wants to read."""
-    accepted = dict(scope["headers"]).get(b"accept-language", b"")
-    return negotiate(accepted.decode("latin-1"))
 
 
 def _check_query(scope: Scope) -> None:

@@ -8,8 +8,8 @@ import struct
 import termios
 from typing import Any
 
-CLOSE_SECONDS = 30.0
-"""For a reader to take some more of what is left when the connection is to end."""
+STALL_SECONDS = 30.0
+"""For a reader to take some more of what is on its way."""
 MOST_HELD_BYTES = 65_536
 """More than this leaves at once, so that the transport can say when its reader is slow."""
 
@@ -28,6 +28,7 @@ class Joined:
         self._held: list[bytes] = []
         self._size = 0
         self._written = 0
+        self._watch: asyncio.TimerHandle | None = None
 
     def __getattr__(self, name: str) -> Any:
         """Everything else is as it was."""
@@ -50,24 +51,28 @@ class Joined:
     def close(self) -> None:
         """Send what is left, and close; who takes nothing of it is not waited for."""
         self._send()
-        is_first = not self._transport.is_closing()
         self._transport.close()
-        if is_first and self._transport.get_write_buffer_size():
-            self.watch_reader(CLOSE_SECONDS)
 
-    def watch_reader(self, seconds: float, before: int = -1) -> None:
+    def watch_reader(self, seconds: float) -> None:
         """Break off when the other side takes nothing for so long of what is on its way."""
+        if self._watch is not None:
+            self._watch.cancel()
+        self._look(seconds, before=-1)
+
+    def _look(self, seconds: float, before: int) -> None:
         left = self._transport.get_write_buffer_size() + _unacknowledged(self._transport)
         taken = self._written - left
         if left and taken == before:
             self._transport.abort()
         elif left or not self._transport.is_closing():
-            self._loop.call_later(seconds, self.watch_reader, seconds, taken)
+            self._watch = self._loop.call_later(seconds, self._look, seconds, taken)
 
     def _send(self) -> None:
         if self._held and not self._transport.is_closing():
             self._transport.write(b"".join(self._held))
             self._written += self._size
+            if self._watch is None and self._transport.get_write_buffer_size():
+                self.watch_reader(STALL_SECONDS)  # what is not taken stays in memory
         self._held, self._size = [], 0
 
 

@@ -74,5 +74,5 @@ async def revoke(request: Request, key_id: str) -> Response:
     office = office_of(request)
     caller = await office.door.operator(request)
     found = await office.ask(office.fairlead.revoke_key, key_id, by=caller.key_id)
-    office.door.revoked(key_id)
+    office.door.revoked(found.id)
     return JSONResponse(key_json(found))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -14,7 +13,7 @@ from starlette.requests import HTTPConnection
 
 from fairlead.api.acceptor import Acceptor
 from fairlead.api.dashboard.board import Board
-from fairlead.api.door import ASKED_BY, Door
+from fairlead.api.door import ASKED_BY, Door, new_token
 from fairlead.api.hub import Hub
 from fairlead.api.limits import Limiter
 from fairlead.api.metrics import Metrics
@@ -35,7 +34,7 @@ class Office:
     """The installation, its threads, and what is kept in memory while it is served."""
 
     fairlead: Fairlead
-    token: str = field(default_factory=lambda: secrets.token_urlsafe(24))
+    token: str = field(default_factory=new_token)
     is_ready: Callable[[], bool] = lambda: True
 
     def __post_init__(self) -> None:

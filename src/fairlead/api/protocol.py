@@ -16,11 +16,11 @@ from uvicorn.protocols.http.httptools_impl import (
     RequestResponseCycle,
 )
 
+from fairlead.api.headers import language_of
 from fairlead.api.held import hold_line
 from fairlead.api.joined import Joined
 from fairlead.api.problems import Problem
 from fairlead.errors import Words
-from fairlead.locale import negotiate
 
 MOST_HEADER_BYTES = 32_768
 """Of the headers of a request, and just so of its trailers."""
@@ -244,7 +244,7 @@ class Protocol(HttpToolsProtocol):
         if self._refusal is not None or self.transport.is_closing():
             return
         self._wait_no_longer()
-        self._refusal = Problem(kind, detail).response(self._language())
+        self._refusal = Problem(kind, detail).response(language_of(self.headers or ()))
         if not self._has_cycle():
             if self._is_free():
                 self._end(self._refusal)
@@ -254,10 +254,6 @@ class Protocol(HttpToolsProtocol):
             self.cycle.disconnected = True
             self.cycle.message_event.set()
             self._end(None if self.cycle.response_started else self._refusal)
-
-    def _language(self) -> str:
-        accepted = dict(self.headers or ()).get(b"accept-language", b"")
-        return negotiate(accepted.decode("latin-1"))
 
     def _end(self, answer: Response | None) -> None:
         """Answer, say no more, and close when the other side has or when it takes too long."""

@@ -143,7 +143,7 @@ def _begin(part: MultipartSegment, office: Office, upload: Upload) -> None:
                     most=upload.settings.max_upload_files,
                 ),
             )
-        name = check_name(part.filename or _encoded_name(part) or "document")
+        name = check_name(_encoded_name(part) or part.filename or "document")
         upload.current = office.fairlead.begin()
         upload.files.append((upload.current, name))
     elif part.name in ("urgent", "password"):
@@ -160,8 +160,12 @@ def _begin(part: MultipartSegment, office: Office, upload: Upload) -> None:
 
 
 def _encoded_name(part: MultipartSegment) -> str | None:
-    """The name in `filename*`, which no sender should use in a form and some do."""
-    found = [_ENCODED_NAME.search(value) for key, value in part.headerlist if key == _DISPOSITION]
+    """The name in `filename*`, which no sender should use in a form and some do.
+
+    Where both are there, `filename` is then an approximation of it.
+    """
+    given = [value for key, value in part.headerlist if key == _DISPOSITION and "*" in value]
+    found = [_ENCODED_NAME.search(value) for value in given]
     if not found or found[-1] is None:
         return None
     try:

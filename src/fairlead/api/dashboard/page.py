@@ -22,12 +22,13 @@ from fairlead.api.dashboard import words
 from fairlead.api.dashboard.assets import address
 from fairlead.api.door import COOKIE, Caller
 from fairlead.api.guard import as_problem
+from fairlead.api.headers import language_of
 from fairlead.api.office import Office, office_of
 from fairlead.api.problems import Problem
 from fairlead.core.explain import Plural
 from fairlead.core.problems import KINDS
 from fairlead.errors import Words
-from fairlead.locale import LANGUAGES, Translator, negotiate, translator
+from fairlead.locale import LANGUAGES, Translator, translator
 
 LEAST_PACKED = 2000
 """Bytes from which a page is compressed."""
@@ -120,7 +121,7 @@ def said_to(request: Request) -> Translator:
     chosen = request.cookies.get(LANGUAGE_COOKIE)
     if chosen in LANGUAGES:
         return translator(chosen)
-    return translator(negotiate(request.headers.get("accept-language")))
+    return translator(language_of(request.scope["headers"]))
 
 
 async def form_of(request: Request) -> dict[str, list[str]]:
