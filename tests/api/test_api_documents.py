@@ -283,6 +283,19 @@ def test_an_upload_whose_key_is_revoked_while_it_comes_is_refused(server: Served
     assert found.json()["documents"] == []
 
 
+@pytest.mark.parametrize("accept", ["text/plain", "text/markdown", "application/json"])
+def test_a_long_text_comes_whole(server: Served, accept: str) -> None:
+    client = server.customer("long-winded")
+    text = "\n".join(f"Line {number} of a long text, with ümläuts." for number in range(20_000))
+    path = f"/v1/documents/{done(client, text.encode())}/text"
+    answer = client.get(path, headers={"Accept": accept})
+    found = answer.json()["text"] if accept == "application/json" else answer.text
+    assert found.split() == text.split()
+    assert int(answer.headers["content-length"]) == len(answer.content)
+    head = client.head(path, headers={"Accept": accept})
+    assert (head.content, head.headers["content-length"]) == (b"", str(len(answer.content)))
+
+
 def test_a_list_may_come_in_several_lines(server: Served) -> None:
     client = server.customer("in-lines")
     path = f"/v1/documents/{done(client)}"

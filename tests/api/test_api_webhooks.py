@@ -12,7 +12,7 @@ from queue import Queue
 from typing import Any
 
 import pytest
-from apikit import Served, served, upload
+from apikit import Served, problem, served, upload
 from standardwebhooks import Webhook
 
 NOBODY = "http://127.0.0.1:9/hook"
@@ -92,6 +92,20 @@ def test_a_customer_never_sees_anothers_webhooks(hooked: Served) -> None:
         assert answer.status_code == 404, path
         assert answer.json()["type"].endswith("unknown-webhook")
     assert hooked.operator.get(f"/v1/webhooks/{id_}").json()["enabled"] is True
+
+
+def test_a_cursor_belongs_to_the_webhook_whose_page_gave_it(hooked: Served) -> None:
+    acme = hooked.customer("acme")
+    first, other = (acme.post("/v1/webhooks", json={"url": NOBODY}).json()["id"] for _ in "ab")
+    made = [acme.post(f"/v1/webhooks/{first}/test").json()["id"] for _ in range(3)]
+    path = f"/v1/webhooks/{first}/deliveries"
+    page = acme.get(path, params={"limit": 2}).json()
+    assert page["next"] == made[1]
+    rest = acme.get(path, params={"cursor": page["next"]}).json()
+    assert [each["id"] for each in rest["deliveries"]] == made[:1]
+    for id_, cursor in ((first, "tampered"), (other, made[1])):
+        answer = acme.get(f"/v1/webhooks/{id_}/deliveries", params={"cursor": cursor})
+        problem(answer, "invalid-cursor", 400)
 
 
 def test_an_operator_makes_one_for_a_customer(hooked: Served) -> None:

@@ -19,11 +19,11 @@ from starlette.types import Receive, Scope, Send
 
 from fairlead.api import schemas
 from fairlead.api.accept import best_type
-from fairlead.api.answers import JSONResponse
+from fairlead.api.answers import JSONResponse, LongResponse, as_json
 from fairlead.api.door import Caller, no_valid_key
 from fairlead.api.headers import language_of, listed
 from fairlead.api.office import Office, office_of
-from fairlead.api.problems import Problem, said, unknown_document
+from fairlead.api.problems import Problem, invalid_cursor, said, unknown_document
 from fairlead.api.ranges import asked_ranges
 from fairlead.api.upload import read_upload
 from fairlead.core.documents import Document
@@ -220,10 +220,7 @@ def _page(office: Office, caller: Caller, asked: _Asked) -> list[Document]:
     if caller.is_operator and asked.customer is not None:
         office.fairlead.customer(asked.customer)  # an unknown one is an error, not an empty list
     if asked.cursor is not None and not _is_cursor(office, caller, asked.cursor):
-        raise Problem(
-            "invalid-cursor",
-            Words("this cursor came from no page of yours; begin again without one"),
-        )
+        raise invalid_cursor()
     return office.fairlead.store.documents(
         customer=asked.customer,
         state=asked.state,
@@ -344,15 +341,23 @@ async def text(request: Request, id_: str) -> Response:
     if document.text_sha256 is not None and _is_known(etag, request):
         return Response(status_code=304, headers=headers)
     try:
-        read = office.fairlead.markdown if wanted == "text/markdown" else office.fairlead.text
-        found = await office.ask(read, id_)
+        found = await office.ask(_read, office, document, wanted)
     except NotReady as error:
         if document.state.is_pending:
             raise Problem("not-ready", said(error), retry_after=1, code=error.code) from None
         raise
-    if wanted == "application/json":
-        return JSONResponse(_about_text(document) | {"text": found}, headers=headers)
-    return Response(found, 200, headers, f"{wanted}; charset=utf-8")
+    is_json = wanted == "application/json"
+    return LongResponse(found, 200, headers, wanted if is_json else f"{wanted}; charset=utf-8")
+
+
+def _read(office: Office, document: Document, wanted: str) -> bytes:
+    """The text as it is sent."""
+    if wanted == "text/markdown":
+        return office.fairlead.markdown(document.id).encode()
+    text = office.fairlead.text(document.id)
+    if wanted == "text/plain":
+        return text.encode()
+    return as_json(_about_text(document) | {"text": text})
 
 
 def _text_etag(wanted: str, document: Document) -> str:

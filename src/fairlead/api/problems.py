@@ -67,6 +67,13 @@ def unknown_document(id_: str) -> Problem:
     )
 
 
+def invalid_cursor() -> Problem:
+    """Of a cursor that no page has given, or of a page of something else."""
+    return Problem(
+        "invalid-cursor", Words("this cursor came from no page of yours; begin again without one")
+    )
+
+
 _OURS: tuple[tuple[type[errors.FairleadError], str], ...] = (
     (errors.TooLarge, "too-large"),
     (errors.IdempotencyConflict, "idempotency-conflict"),

@@ -14,9 +14,10 @@ from fairlead.api import schemas
 from fairlead.api.answers import JSONResponse
 from fairlead.api.door import Caller
 from fairlead.api.office import Office, office_of
-from fairlead.api.problems import Problem
-from fairlead.core.webhooks import DEFAULT_KINDS
-from fairlead.errors import Words
+from fairlead.api.problems import Problem, invalid_cursor
+from fairlead.app import Fairlead
+from fairlead.core.webhooks import DEFAULT_KINDS, Delivery
+from fairlead.errors import UnknownDelivery, Words
 from fairlead.shapes import delivery_json, webhook_json
 
 router = APIRouter(prefix="/v1/webhooks", tags=["webhooks"])
@@ -111,7 +112,8 @@ async def test(request: Request, id_: str) -> Response:
 @router.get(
     "/{id_}/deliveries",
     responses=schemas.answers(
-        *(200, schemas.Deliveries, "deliveries, newest first"), "unknown-webhook"
+        *(200, schemas.Deliveries, "deliveries, newest first"),
+        *("unknown-webhook", "invalid-cursor"),
     ),
 )
 async def deliveries(
@@ -123,14 +125,28 @@ async def deliveries(
 ) -> Response:
     """What was sent, and what the receiver said. `cursor` is the `next` of the page before."""
     office, caller = await _let_in(request)
-    if cursor is not None:
-        await office.ask(office.fairlead.delivery, cursor, customer=caller.customer)
-    found = await office.ask(
-        office.fairlead.deliveries, id_, customer=caller.customer, before=cursor, limit=limit + 1
-    )
+    found = await office.ask(_page, office, caller, id_, cursor, limit + 1)
     following = found[limit - 1].id if len(found) > limit else None
     shown = [delivery_json(each) for each in found[:limit]]
     return JSONResponse({"deliveries": shown, "next": following})
+
+
+def _page(
+    office: Office, caller: Caller, id_: str, cursor: str | None, limit: int
+) -> list[Delivery]:
+    fairlead, whose = office.fairlead, caller.customer
+    fairlead.webhook(id_, customer=whose)
+    if cursor is not None and not _is_cursor(fairlead, id_, cursor):
+        raise invalid_cursor()
+    return fairlead.deliveries(id_, customer=whose, before=cursor, limit=limit)
+
+
+def _is_cursor(fairlead: Fairlead, webhook: str, cursor: str) -> bool:
+    """Whether it is a delivery of this webhook that is still known."""
+    try:
+        return fairlead.delivery(cursor).webhook == webhook
+    except UnknownDelivery:
+        return False
 
 
 @router.post("/deliveries/{id_}/resend", status_code=202, responses=_DELIVERY)
