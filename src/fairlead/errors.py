@@ -65,7 +65,7 @@ class Words(str):
     params: dict[str, Any]
 
     def __new__(cls, template: str, /, *, hint: str | None = None, **params: Any) -> Words:
-        """Fill the template: numbers with their thousands apart, all else as it is."""
+        """Fill the template: numbers with their thousands apart, lists in a row, else as it is."""
         said = template.format(**{name: _shown(value) for name, value in params.items()})
         made = super().__new__(cls, said if hint is None else f"{said}; {hint}")
         made.template, made.params = template, params
@@ -79,6 +79,8 @@ class Words(str):
 def _shown(value: object) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
+    if isinstance(value, list):
+        return "; ".join(map(_shown, value))
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 

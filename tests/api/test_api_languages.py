@@ -72,6 +72,41 @@ def test_a_body_that_cannot_be_read_is_spoken_of_in_our_words(
     assert problem(answer, "invalid-request", 400)["detail"] == said
 
 
+@pytest.mark.parametrize(
+    ("ask", "wrong"),
+    [
+        (
+            lambda c, h: c.get("/v1/documents?limit=0", headers=h),
+            "bei query.limit: muss 1 oder mehr sein",
+        ),
+        (
+            lambda c, h: c.get("/v1/documents?limit=x", headers=h),
+            "bei query.limit: muss eine ganze Zahl",
+        ),
+        (
+            lambda c, h: c.get("/v1/documents?state=lost", headers=h),
+            "bei query.state: muss eines von",
+        ),
+        (
+            lambda c, h: c.get("/v1/documents/x?wait=x", headers=h),
+            "bei query.wait: muss eine Zahl sein",
+        ),
+        (lambda c, h: c.post("/v1/webhooks", json={}, headers=h), "bei body.url: fehlt"),
+        (lambda c, h: c.post("/v1/webhooks", json=[], headers=h), "bei body: muss ein Objekt sein"),
+        (
+            lambda c, h: c.post("/v1/webhooks", json={"url": 1, "kinds": 2}, headers=h),
+            "bei body.url: muss ein Text sein; bei body.kinds: muss eine Liste sein",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_value_is_said_in_the_language_of_whoever_asks(
+    customer: httpx.Client, ask: Ask, wrong: str
+) -> None:
+    answer = ask(customer, {"Accept-Language": "de"})
+    found = problem(answer, "invalid-request", 400)["detail"]
+    assert found.startswith("etwas in der Anfrage ist nicht wie erwartet: " + wrong)
+
+
 def test_a_name_that_is_not_unicode_is_spoken_of_in_our_words(customer: httpx.Client) -> None:
     part = 'Content-Disposition: form-data; name="file"; filename="Büro.txt"'.encode("latin-1")
     body = b"--x\r\n" + part + b"\r\n\r\ncontent\r\n--x--\r\n"

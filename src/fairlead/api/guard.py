@@ -21,6 +21,7 @@ from fairlead.api.names import keep_slashes
 from fairlead.api.office import Office
 from fairlead.api.patience import Patience
 from fairlead.api.problems import Problem, of_ours
+from fairlead.api.wrong import what, where
 from fairlead.errors import FairleadError, Words
 from fairlead.settings import Settings
 
@@ -283,13 +284,11 @@ def _of_validation(error: RequestValidationError, scope: Scope) -> Problem:
     """Name what is wrong, but do not repeat what came: it may be a secret."""
     if isinstance(error.body, bytes):  # FastAPI leaves as bytes what does not say that it is JSON
         return _no_json(scope)
-    found = [
-        {"where": ".".join(str(part) for part in each["loc"]), "what": str(each["msg"])}
-        for each in error.errors()
-    ]
-    wrong = "; ".join(f"{each['where']}: {each['what']}" for each in found[:5])
+    found = [(where(each), what(each)) for each in error.errors()[:20]]
+    wrong = [Words("at {where}: {what}", where=at, what=words) for at, words in found[:5]]
     detail = Words("something in the request is not as expected: {wrong}", wrong=wrong)
-    return Problem("invalid-request", detail, errors=found[:20])
+    listed = [{"where": at, "what": words} for at, words in found]
+    return Problem("invalid-request", detail, errors=listed)
 
 
 def _no_json(scope: Scope) -> Problem:

@@ -145,6 +145,10 @@ class Translator:
         return {name: self._shown(value) for name, value in params.items()}
 
     def _shown(self, value: object) -> str:
+        if isinstance(value, Words):
+            return self.say(value)
+        if isinstance(value, list):
+            return "; ".join(map(self._shown, value))
         if isinstance(value, float) and value.is_integer():
             value = int(value)
         if isinstance(value, int | float) and not isinstance(value, bool):
