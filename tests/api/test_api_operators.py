@@ -96,6 +96,13 @@ def test_of_those_who_make_one_customer_at_once_one_does(server: Served) -> None
         assert [each["customer"] for each in told].count(name) == 2
 
 
+def test_an_interval_that_nobody_lives_to_see_is_refused(server: Served) -> None:
+    endless = {"name": "endless", "reset_interval": 1e300}
+    refused = problem(server.operator.post("/v1/customers", json=endless), "invalid-request", 400)
+    assert "reset_interval must be" in refused["detail"]
+    problem(server.operator.get("/v1/customers/endless"), "unknown-customer", 404)
+
+
 @pytest.mark.parametrize("name", ["a/keys", "a/pause", "100%", "a%2Fkeys", "a/keys/b", "/", "%25"])
 def test_a_name_is_never_taken_for_an_address(server: Served, name: str) -> None:
     operator = server.operator

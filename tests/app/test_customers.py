@@ -71,6 +71,7 @@ def test_a_customer_comes_with_its_settings_in_one_commit(pair: Pair) -> None:
     ("wrong", "error"),
     [
         ({"weight": 0.0}, InvalidSetting),
+        ({"reset_interval": 1e300}, InvalidSetting),
         ({"account": "\x1b[2J"}, InvalidCustomer),
         ({"colour": "red"}, TypeError),
     ],

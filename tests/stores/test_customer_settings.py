@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from storekit import Clock, RulesInForce, StoreFactory, let_go_first, submit
 
+from fairlead.core.classic import LONGEST_RESET_INTERVAL
 from fairlead.core.documents import CustomerSettings
 from fairlead.errors import InvalidSetting, UnknownCustomer
 from fairlead.ports import Store
@@ -114,6 +115,7 @@ WRONG: list[tuple[dict[str, Any], type[Exception]]] = [
     ({"pending_cap": 0}, InvalidSetting),
     ({"thresholds": (1, 2)}, InvalidSetting),
     ({"reset_interval": -5}, InvalidSetting),
+    ({"reset_interval": LONGEST_RESET_INTERVAL + 1}, InvalidSetting),
     ({"colour": "red"}, TypeError),
 ]
 
