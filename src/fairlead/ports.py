@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from fairlead.core.access import Key, Tally
 from fairlead.core.documents import (
     Claim,
     Customer,
-    CustomerSettings,
     Document,
     Event,
     Outcome,
@@ -276,12 +275,15 @@ class Store(Protocol):
         """Queue a failed or cancelled document once more."""
         ...
 
-    def add_customer(self, name: str, *, by: str | None = None) -> bool:
-        """Add a customer; False: it was there."""
+    def add_customer(self, name: str, *, by: str | None = None, **settings: Any) -> bool:
+        """Add a customer with these settings, in one step; False: it was there and stays so."""
         ...
 
-    def set_customer(self, name: str, settings: CustomerSettings, *, by: str | None = None) -> None:
-        """Replace the customer's own settings."""
+    def set_customer(self, name: str, *, by: str | None = None, **changes: Any) -> None:
+        """Change some of the customer's settings; the others stay as they are at that moment.
+
+        The names are those of `CustomerSettings`.
+        """
         ...
 
     def pause(self, name: str, *, by: str | None = None) -> None:

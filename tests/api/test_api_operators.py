@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 import stat
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import httpx
@@ -49,6 +51,57 @@ def test_customers_are_made_changed_paused_and_reset(server: Served) -> None:
     for wrong in ({"weight": -1}, {"colour": "red"}, {"pending_cap": 1.5}, {"thresholds": [1, 2]}):
         problem(operator.patch(path, json=wrong), "invalid-request", 400)
     problem(operator.get("/v1/customers/nobody"), "unknown-customer", 404)
+
+
+def at_once(server: Served, method: str, path: str, bodies: list[Any]) -> list[httpx.Response]:
+    """The answers to requests of operators that are sent together, over lines of their own."""
+    key = (server.data / "operator.key").read_text().strip()
+    lines, barrier = [server.client(key) for _ in bodies], Barrier(len(bodies))
+
+    def send(line: httpx.Client, body: Any) -> httpx.Response:
+        line.get("/v1/me")  # so that the line is open
+        barrier.wait()
+        return line.request(method, path, json=body)
+
+    with ThreadPoolExecutor(len(bodies)) as pool:
+        return list(pool.map(send, lines, bodies))
+
+
+def test_changes_of_one_customer_at_once_lose_nothing(server: Served) -> None:
+    path = "/v1/customers/changed"
+    server.operator.post("/v1/customers", json={"name": "changed"})
+    for number in range(1, 6):
+        changes: list[dict[str, Any]] = [
+            {"weight": float(number)},
+            {"pending_cap": number},
+            {"bytes_a_day": number},
+            {"thresholds": [-number]},
+        ]
+        answers = at_once(server, "PATCH", path, changes)
+        assert [each.status_code for each in answers] == [200] * len(changes)
+        found = server.operator.get(path).json()
+        assert [{name: found[name] for name in each} for each in changes] == changes
+
+
+def test_of_those_who_make_one_customer_at_once_one_does(server: Served) -> None:
+    for name in ("made-1", "made-2", "made-3", "made-4", "made-5"):
+        bodies = [{"name": name, "pending_cap": cap} for cap in range(1, 7)]
+        answers = at_once(server, "POST", "/v1/customers", bodies)
+        (made,) = [each for each in answers if each.status_code == 201]
+        for each in answers:
+            if each is not made:
+                problem(each, "customer-exists", 409)
+        kept = server.operator.get(f"/v1/customers/{name}").json()["pending_cap"]
+        assert kept == made.json()["pending_cap"] == bodies[answers.index(made)]["pending_cap"]
+        told = server.operator.get("/v1/audit", params={"limit": 3}).json()["entries"]
+        assert [each["customer"] for each in told].count(name) == 2
+
+
+def test_an_interval_that_nobody_lives_to_see_is_refused(server: Served) -> None:
+    endless = {"name": "endless", "reset_interval": 1e300}
+    refused = problem(server.operator.post("/v1/customers", json=endless), "invalid-request", 400)
+    assert "reset_interval must be" in refused["detail"]
+    problem(server.operator.get("/v1/customers/endless"), "unknown-customer", 404)
 
 
 @pytest.mark.parametrize("name", ["a/keys", "a/pause", "100%", "a%2Fkeys", "a/keys/b", "/", "%25"])

@@ -15,7 +15,6 @@ from storekit import Clock, RulesInForce, new_document, postgres_store, submissi
 from fairlead import Fairlead
 from fairlead.core.documents import (
     Broken,
-    CustomerSettings,
     Done,
     Failed,
     Place,
@@ -46,8 +45,8 @@ def live_a_little(store: Store) -> None:
     store.use_policy("fair")
     for name in ("acme", "globex", "paused", "of one bill"):
         store.add_customer(name, by="somebody")
-    store.set_customer("globex", CustomerSettings(weight=2.5, processing_cap=3, thresholds=(-1,)))
-    store.set_customer("of one bill", CustomerSettings(account="bill", reset_interval=3.0))
+    store.set_customer("globex", weight=2.5, processing_cap=3, thresholds=(-1,))
+    store.set_customer("of one bill", account="bill", reset_interval=3.0)
     store.add_key("key", "1" * 64, "acme", by="somebody")
     store.revoke_key(store.add_key("operator's", "2" * 64, None).id)
     webhook = NewWebhook("hook", "acme", "http://a.test/", ("document.done",), SECRET)

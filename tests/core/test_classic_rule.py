@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.core.classic import (
+    LONGEST_RESET_INTERVAL,
     Check,
     ClassicPolicy,
     Counter,
@@ -125,13 +126,19 @@ def test_fifo_ranks_all_alike(moments: list[float]) -> None:
         assert (check.count, check.priority, check.rank) == (0, 1, 1.0)
 
 
-@pytest.mark.parametrize("bad", [-1, -0.001, math.nan, math.inf, -math.inf, "1500", None])
+@pytest.mark.parametrize(
+    "bad",
+    [
+        *(-1, -0.001, math.nan, math.inf, -math.inf, "1500", None),
+        *(LONGEST_RESET_INTERVAL + 1, 1e300, 10**400),
+    ],
+)
 def test_an_interval_that_is_no_length_of_time_is_refused(bad: float) -> None:
     with pytest.raises(InvalidSetting, match="reset_interval must be"):
         check_interval(bad)
 
 
-@pytest.mark.parametrize("good", [0, 1, 1500, 0.5])
+@pytest.mark.parametrize("good", [0, 1, 1500, 0.5, LONGEST_RESET_INTERVAL])
 def test_an_interval_becomes_a_float(good: float) -> None:
     assert check_interval(good) == good
     assert type(check_interval(good)) is float

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import postgreskit
+import pytest
 
 from fairlead.core.documents import Broken, Claim, Document, Done, Failed, NewDocument, Submission
 from fairlead.core.rules import Rules
@@ -150,6 +151,18 @@ def ids(things: list[Document] | list[Claim]) -> list[str]:
 
 def customers_of(claims: list[Claim]) -> list[str]:
     return [claim.customer for claim in claims]
+
+
+def let_go_first(store: Any, monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
+    """Let another act once, after the store was asked to write and before it begins to."""
+    begin = store._writer._begin
+
+    def begin_late(**how: Any) -> Any:
+        monkeypatch.undo()
+        act()
+        return begin(**how)
+
+    monkeypatch.setattr(store._writer, "_begin", begin_late)
 
 
 def busy_day(store: Store, clock: Clock) -> None:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 from storekit import Clock, RulesInForce, sqlite_store
 
-from fairlead.core.documents import CustomerSettings, Document, Submission
+from fairlead.core.documents import Document, Submission
 from fairlead.errors import (
     DataError,
     DiskFull,
@@ -146,8 +146,7 @@ def test_what_comes_in_pieces_is_kept_alike(desk: Desk, monkeypatch: pytest.Monk
 
 
 def test_one_offer_that_is_refused_leaves_the_others(desk: Desk) -> None:
-    desk.store.add_customer("full")
-    desk.store.set_customer("full", CustomerSettings(pending_cap=1))
+    desk.store.add_customer("full", pending_cap=1)
     offers = [offer(desk, SHORT, LONG, customer=name) for name in ("acme", "full", "globex")]
     first, refused, last = desk.intake.accept_each(offers)
     assert isinstance(refused, PendingCapReached)
@@ -359,8 +358,7 @@ def test_what_the_store_refuses_leaves_no_file(desk: Desk, content: bytes) -> No
     with pytest.raises(UnknownCustomer):
         desk.take(content, strict=True)
     assert desk.is_as_new()
-    desk.store.add_customer("acme")
-    desk.store.set_customer("acme", CustomerSettings(pending_cap=1))
+    desk.store.add_customer("acme", pending_cap=1)
     with pytest.raises(PendingCapReached):
         desk.intake.submit("acme", [(content, None), (b"two", None)])
     assert desk.is_as_new()

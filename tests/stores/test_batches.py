@@ -10,16 +10,16 @@ from hypothesis import strategies as st
 from storekit import STORES, RulesInForce, histories, house, new_document, submission
 
 from fairlead.core.costs import Look
-from fairlead.core.documents import CustomerSettings, Document, NewDocument, Submission
+from fairlead.core.documents import Document, NewDocument, Submission
 from fairlead.core.rules import PolicyName, Rules
 from fairlead.errors import DailyBytesReached, Refused, UnknownCustomer
 from fairlead.ports import Store
 
 NAMES = ("acme", "globex", "initech", "new one")
-KNOWN = {
-    "acme": CustomerSettings(account="one bill", weight=2.0),
-    "globex": CustomerSettings(account="one bill", pending_cap=3),
-    "initech": CustomerSettings(bytes_a_day=70, thresholds=(-1, -2)),
+KNOWN: dict[str, dict[str, Any]] = {
+    "acme": {"account": "one bill", "weight": 2.0},
+    "globex": {"account": "one bill", "pending_cap": 3},
+    "initech": {"bytes_a_day": 70, "thresholds": (-1, -2)},
 }
 
 looks = st.sampled_from([Look("text"), Look("pdf", 4), Look("pdf", 90)])
@@ -74,8 +74,7 @@ def test_a_batch_is_as_good_as_one_after_the_other(name: str, policy: PolicyName
         with house(factory, rules) as together, house(factory, rules) as apart:
             for each in (together.store, apart.store):
                 for customer, own in KNOWN.items():
-                    each.add_customer(customer)
-                    each.set_customer(customer, own)
+                    each.add_customer(customer, **own)
             for batch in history:
                 found = [shown(each) for each in together.store.submit_each(batch)]
                 assert found == one_by_one(apart.store, batch)

@@ -23,7 +23,6 @@ from storekit import (
     submit_one,
 )
 
-from fairlead.core.documents import CustomerSettings
 from fairlead.errors import DataError, PendingCapReached, StoreBusy
 from fairlead.ports import Store
 from fairlead.stores.sql.writer import Writer
@@ -147,8 +146,7 @@ def test_writes_that_wait_together_share_one_commit(embedded: Any) -> None:
 
 
 def test_one_writes_error_undoes_nothing_of_the_others(embedded: Any) -> None:
-    embedded.add_customer("capped")
-    embedded.set_customer("capped", CustomerSettings(pending_cap=1))
+    embedded.add_customer("capped", pending_cap=1)
     gathered = Gathered(embedded)
     actions = [
         lambda: submit(embedded, "acme"),

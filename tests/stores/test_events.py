@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from storekit import CRASHED, DAMAGED, DONE, LEASE, Clock, must_claim, submit, submit_one
 
-from fairlead.core.documents import CustomerSettings, EventKind, Progress
+from fairlead.core.documents import EventKind, Progress
 from fairlead.ports import Store
 
 
@@ -36,7 +36,7 @@ def test_each_transition_of_a_document_is_told_once(store: Store, clock: Clock) 
 def test_each_decision_about_a_customer_is_told(store: Store) -> None:
     store.add_customer("acme")
     store.add_customer("acme")
-    store.set_customer("acme", CustomerSettings(processing_cap=2, thresholds=(-1,)))
+    store.set_customer("acme", processing_cap=2, thresholds=(-1,))
     store.pause("acme")
     store.resume("acme")
     store.reset("acme")

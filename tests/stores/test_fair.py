@@ -79,7 +79,7 @@ class Beside:
 
     def submit(self, customer: str, number: int, shape: str) -> None:
         if self.store.add_customer(customer):  # the desk knows nobody before the first document
-            self.store.set_customer(customer, CustomerSettings(weight=WEIGHTS[customer]))
+            self.store.set_customer(customer, weight=WEIGHTS[customer])
         for document in send(self.store, customer, number, shape):
             arrival = Arrival(
                 self.clock.now, customer, 1.0, WEIGHTS[customer], estimate=document.estimate
@@ -134,16 +134,14 @@ def started(store: Store, number: int) -> list[str]:
 
 def test_work_is_shared_by_weight(store: Store) -> None:
     for name, weight in (("light", 1.0), ("heavy", 3.0)):
-        store.add_customer(name)
-        store.set_customer(name, CustomerSettings(weight=weight))
+        store.add_customer(name, weight=weight)
         submit(store, name, 12)
     assert started(store, 12).count("heavy") == 9
 
 
 def test_many_ids_of_one_account_win_nothing(store: Store) -> None:
     for number in range(10):
-        store.add_customer(f"id {number}")
-        store.set_customer(f"id {number}", CustomerSettings(account="sender"))
+        store.add_customer(f"id {number}", account="sender")
         submit(store, f"id {number}", 4)
     submit(store, "honest", 4)
     assert started(store, 8).count("honest") == 4
@@ -159,19 +157,18 @@ def test_many_ids_without_an_account_win_a_lot(store: Store) -> None:
 
 def test_one_weight_holds_for_the_whole_account(store: Store) -> None:
     for name in ("a", "b"):
-        store.add_customer(name)
-        store.set_customer(name, CustomerSettings(account="both", weight=2.0))
-    store.set_customer("a", CustomerSettings(account="both", weight=5.0))
+        store.add_customer(name, account="both", weight=2.0)
+    store.set_customer("a", account="both", weight=5.0)
     assert store.customer("b").settings.weight == 5.0
 
 
 def test_a_customer_that_joins_an_account_takes_its_weight(store: Store) -> None:
     for name in ("a", "b"):
         store.add_customer(name)
-    store.set_customer("a", CustomerSettings(account="both", weight=2.0))
-    store.set_customer("b", CustomerSettings(account="both"))
+    store.set_customer("a", account="both", weight=2.0)
+    store.set_customer("b", account="both")
     assert store.customer("b").settings == CustomerSettings(account="both", weight=2.0)
-    store.set_customer("b", CustomerSettings())
+    store.set_customer("b", account=None, weight=1.0)
     assert store.customer("b").settings.account is None
     assert store.customer("a").settings.weight == 2.0
 
@@ -180,23 +177,22 @@ def test_moving_a_customer_with_documents_keeps_all_numbers(store: Store) -> Non
     submit(store, "a", 3)
     submit(store, "b", 3)
     must_claim(store)
-    store.set_customer("a", CustomerSettings(account="both", weight=3.0))
-    store.set_customer("b", CustomerSettings(account="both", weight=3.0))
+    store.set_customer("a", account="both", weight=3.0)
+    store.set_customer("b", account="both", weight=3.0)
     assert store.problems() == []
-    store.set_customer("a", CustomerSettings())
+    store.set_customer("a", account=None, weight=1.0)
     assert store.problems() == []
     assert len(work_off(store)) == 5
 
 
 @pytest.mark.parametrize("account", ["new", "known"])
 def test_a_customer_that_changes_its_account_keeps_its_order(store: Store, account: str) -> None:
-    store.add_customer("other")
-    store.set_customer("other", CustomerSettings(account="known"))
+    store.add_customer("other", account="known")
     submit_one(store, "other")
     early = submit(store, "acme", 5)
-    store.set_customer("acme", CustomerSettings(account=account))
+    store.set_customer("acme", account=account)
     late = submit_one(store, "acme")
-    store.set_customer("acme", CustomerSettings())
+    store.set_customer("acme", account=None)
     last = submit_one(store, "acme")
     own = [claim.id for claim in work_off(store) if claim.customer == "acme"]
     assert own == [*(each.id for each in early), late.id, last.id]
@@ -288,10 +284,10 @@ def test_a_pause_saves_up_no_credit(store: Store) -> None:
 
 def test_a_cap_that_is_lifted_saves_up_no_credit(store: Store) -> None:
     submit(store, "capped", 20)
-    store.set_customer("capped", CustomerSettings(processing_cap=1))
+    store.set_customer("capped", processing_cap=1)
     submit(store, "busy", 40)
     assert started(store, 20).count("capped") == 1
-    store.set_customer("capped", CustomerSettings())
+    store.set_customer("capped", processing_cap=None)
     assert 4 <= started(store, 10).count("capped") <= 6
 
 
@@ -402,8 +398,7 @@ def test_switching_places_what_waits_anew_and_says_so(
 
 def test_going_there_and_back_is_as_if_nothing_had_been(store: Store, rules: RulesInForce) -> None:
     rules.change(policy="classic", lane=None)
-    store.add_customer("own")
-    store.set_customer("own", CustomerSettings(thresholds=(-1, -2)))
+    store.add_customer("own", thresholds=(-1, -2))
     before = submit(store, "own", 9) + submit(store, "acme", 9, urgent=True)
     must_claim(store)
     rules.change(policy="fair")
@@ -520,8 +515,7 @@ def test_a_broken_bound_is_not_told_again_while_the_wait_lasts(
     store: Store, rules: RulesInForce, clock: Clock
 ) -> None:
     rules.change(lane=OverdueLane(after=16.0, share=1000))  # which is never open
-    store.add_customer("heavy")
-    store.set_customer("heavy", CustomerSettings(weight=1000.0))
+    store.add_customer("heavy", weight=1000.0)
     submit(store, "heavy", 6)
     submit(store, "acme", 2)
     assert started(store, 2) == ["heavy", "acme"]

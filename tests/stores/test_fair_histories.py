@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from storekit import CRASHED, DAMAGED, DONE, STORES, House, histories, house, submit
 
-from fairlead.core.documents import Claim, CustomerSettings
+from fairlead.core.documents import Claim
 from fairlead.core.lane import OverdueLane
 from fairlead.core.retry import RetryRule
 from fairlead.core.rules import Rules
@@ -37,11 +37,13 @@ steps = st.one_of(
     st.tuples(
         st.just("set"),
         names,
-        st.builds(
-            CustomerSettings,
-            weight=st.sampled_from([0.5, 1.0, 3.0]),
-            account=st.sampled_from([None, "one bill", "another"]),
-            processing_cap=st.sampled_from([None, None, 1]),
+        st.fixed_dictionaries(
+            {},
+            optional={
+                "weight": st.sampled_from([0.5, 1.0, 3.0]),
+                "account": st.sampled_from([None, "one bill", "another"]),
+                "processing_cap": st.sampled_from([None, None, 1]),
+            },
         ),
     ),
     st.tuples(st.just("reset"), names),
@@ -83,8 +85,8 @@ class Day:
     def pause(self, name: str, paused: bool) -> None:
         (self.store.pause if paused else self.store.resume)(name)
 
-    def set(self, name: str, settings: CustomerSettings) -> None:
-        self.store.set_customer(name, settings)
+    def set(self, name: str, changes: dict[str, Any]) -> None:
+        self.store.set_customer(name, **changes)
 
     def reset(self, name: str) -> None:
         self.store.reset(name)
@@ -102,7 +104,7 @@ class Day:
         """Let everything run to its end."""
         for name in NAMES:
             self.store.resume(name)
-            self.store.set_customer(name, CustomerSettings())
+            self.store.set_customer(name, weight=1.0, account=None, processing_cap=None)
         for _ in range(6 * len(self.ids) + 6):
             self.where.clock.advance(31.0)  # leases and delays are over
             for claim in self.store.claim_for(["last"] * 4):

@@ -12,7 +12,6 @@ from storekit import CRASHED, DAMAGED, DONE, House, StoreFactory, histories, hou
 
 from fairlead.core.documents import (
     Claim,
-    CustomerSettings,
     NewDocument,
     Outcome,
     Submission,
@@ -88,7 +87,7 @@ class Life:
 
     def cap(self, customer: str, cap: int | None) -> None:
         self.store.add_customer(customer)
-        self.store.set_customer(customer, CustomerSettings(processing_cap=cap))
+        self.store.set_customer(customer, processing_cap=cap)
 
     def seen(self) -> Any:
         """All that shows of it, but to whose share the work counts that ends at a cap."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from storekit import DONE, ids, must_claim, submit
 
-from fairlead.core.documents import CustomerSettings
 from fairlead.core.states import State
 from fairlead.errors import IdempotencyConflict
 from fairlead.ports import Store
@@ -49,16 +48,14 @@ def test_keys_belong_to_their_customer(store: Store) -> None:
 
 
 def test_a_refused_submission_leaves_its_key_free(store: Store) -> None:
-    store.add_customer("acme")
-    store.set_customer("acme", CustomerSettings(pending_cap=1))
+    store.add_customer("acme", pending_cap=1)
     with pytest.raises(Exception, match="pending"):
         submit(store, "acme", 2, key="k", fingerprint="body")
     assert submit(store, "acme", key="k", fingerprint="another body")
 
 
 def test_a_repeat_is_answered_although_the_cap_is_reached(store: Store) -> None:
-    store.add_customer("acme")
-    store.set_customer("acme", CustomerSettings(pending_cap=1))
+    store.add_customer("acme", pending_cap=1)
     first = submit(store, "acme", key="k", fingerprint="body")
     assert submit(store, "acme", key="k", fingerprint="body") == first
 

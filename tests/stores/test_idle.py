@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from storekit import CRASHED, DONE, LEASE, Clock, must_claim, submit
 
-from fairlead.core.documents import CustomerSettings
 from fairlead.ports import Store
 
 
@@ -46,7 +45,7 @@ def test_what_a_paused_customer_has_under_way_keeps_it_busy(store: Store) -> Non
 
 def test_documents_behind_a_cap_keep_it_busy(store: Store) -> None:
     submit(store, "acme", 2)
-    store.set_customer("acme", CustomerSettings(processing_cap=1))
+    store.set_customer("acme", processing_cap=1)
     must_claim(store)
     assert not store.is_idle()
 

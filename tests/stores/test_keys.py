@@ -6,7 +6,7 @@ import pytest
 from storekit import DONE, Clock, RulesInForce, ids, must_claim, submission, submit, submit_one
 
 from fairlead.core.access import Tally
-from fairlead.core.documents import CustomerSettings, Document, EventKind, Saved
+from fairlead.core.documents import Document, EventKind, Saved
 from fairlead.errors import (
     DailyBytesReached,
     DeletedDocument,
@@ -49,7 +49,7 @@ def test_the_audit_tells_who_decided_newest_first_and_in_pages(store: Store) -> 
     submit(store, "acme", 3)
     store.pause("acme", by="anna")
     store.resume("acme", by="ben")
-    store.set_customer("acme", CustomerSettings(weight=2), by="anna")
+    store.set_customer("acme", weight=2, by="anna")
     store.reset("acme")
     found = store.audit()
     assert [(each.actor, each.kind.value) for each in found] == [
@@ -131,8 +131,7 @@ def test_bytes_a_day_are_bounded_and_start_again_at_midnight(
 
 
 def test_submissions_together_are_accepted_or_refused_each_alone(store: Store) -> None:
-    store.add_customer("full")
-    store.set_customer("full", CustomerSettings(pending_cap=1))
+    store.add_customer("full", pending_cap=1)
     first, refused, second = store.submit_each(
         [submission("acme", 2), submission("full", 2), submission("acme", 1)]
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from storekit import DONE, Clock, RulesInForce, customers_of, must_claim, submit, submit_one
 
-from fairlead.core.documents import Claim, CustomerSettings
+from fairlead.core.documents import Claim
 from fairlead.core.lane import OverdueLane
 from fairlead.ports import Store
 
@@ -37,8 +37,7 @@ def steady(store: Store, clock: Clock, rounds: int) -> list[Claim]:
 
 def sunk(store: Store, customer: str, number: int) -> None:
     """Documents of the last priority only."""
-    store.add_customer(customer)
-    store.set_customer(customer, CustomerSettings(thresholds=(0, -1, -2, -3, -4, -5)))
+    store.add_customer(customer, thresholds=(0, -1, -2, -3, -4, -5))
     submit(store, customer, 7 + number)
     for document in store.documents(customer=customer)[number:]:
         store.cancel(document.id)
@@ -135,7 +134,7 @@ def test_a_customer_that_may_not_run_is_not_overdue(
     if hindrance == "pause":
         store.pause("acme")
     else:
-        store.set_customer("acme", CustomerSettings(processing_cap=1))
+        store.set_customer("acme", processing_cap=1)
     earn_credit(store)
     clock.advance(AFTER * 3)
     store.renew([held])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from storekit import RulesInForce, submit
 
@@ -12,12 +14,11 @@ from fairlead.ports import Store
 
 def test_limits_are_kept_told_and_taken_back(store: Store) -> None:
     store.add_customer("acme")
-    limits = CustomerSettings(requests_a_second=2.5, requests_burst=7, bytes_a_day=1000)
-    store.set_customer("acme", limits, by="anna")
-    assert store.customer("acme").settings == limits
-    told = store.audit(limit=1)[0]
-    assert told.data == {"requests_a_second": 2.5, "requests_burst": 7, "bytes_a_day": 1000}
-    store.set_customer("acme", CustomerSettings())
+    limits: dict[str, Any] = {"requests_a_second": 2.5, "requests_burst": 7, "bytes_a_day": 1000}
+    store.set_customer("acme", by="anna", **limits)
+    assert store.customer("acme").settings == CustomerSettings(**limits)
+    assert store.audit(limit=1)[0].data == limits
+    store.set_customer("acme", **dict.fromkeys(limits))
     assert store.customer("acme").settings == CustomerSettings()
 
 
@@ -26,8 +27,8 @@ def test_a_customers_own_bytes_a_day_go_first(store: Store, rules: RulesInForce)
     submit(store, "large")
     submit(store, "other")
     rules.change(bytes_a_day=2 * sent)
-    store.set_customer("small", CustomerSettings(bytes_a_day=sent))
-    store.set_customer("large", CustomerSettings(bytes_a_day=3 * sent))
+    store.set_customer("small", bytes_a_day=sent)
+    store.set_customer("large", bytes_a_day=3 * sent)
     with pytest.raises(DailyBytesReached):
         submit(store, "small")
     submit(store, "large", 2)

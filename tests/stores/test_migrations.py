@@ -11,6 +11,7 @@ import apsw
 import pytest
 from storekit import Clock, RulesInForce, sqlite_store, submit, work_off
 
+from fairlead.core.classic import LONGEST_RESET_INTERVAL
 from fairlead.errors import DamagedData, DataError, DiskFull, NewerData
 from fairlead.stores.sqlite import database
 from fairlead.stores.sqlite.database import APPLICATION_ID, prepare
@@ -76,6 +77,29 @@ VALUES
   (2, 'b', 7, 'b.txt', 10, 'x', 'waiting', 1, -1, 'classic/1', 0, 1000.0, 1.0, 1.0, 2, 1);
 UPDATE line_state SET next_seq = 3;
 INSERT INTO events (at, kind, customer, document) VALUES (1000.0, 'submitted', 7, 1);
+"""
+
+
+def test_an_interval_longer_than_any_is_brought_to_the_longest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = migrations()[:10]
+    monkeypatch.setattr(database, "migrations", lambda: before)
+    prepare(tmp_path / "fairlead.db")
+    monkeypatch.undo()
+    connection = apsw.Connection(str(tmp_path / "fairlead.db"))
+    connection.execute(OF_LONG_INTERVALS)
+    connection.close()
+    store = sqlite_store(tmp_path, RulesInForce(), Clock())
+    found = {each.name: each.settings.reset_interval for each in store.customers()}
+    assert found == {"endless": LONGEST_RESET_INTERVAL, "short": 60.0, "usual": None}
+    store.close()
+
+
+OF_LONG_INTERVALS = """
+INSERT INTO accounts (id) VALUES (1), (2), (3);
+INSERT INTO customers (name, created_at, account, reset_interval)
+VALUES ('endless', 1000.0, 1, 1e300), ('short', 1000.0, 2, 60.0), ('usual', 1000.0, 3, NULL);
 """
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from storekit import DONE, Clock, RulesInForce, ids, must_claim, submit, submit_one, work_off
 
-from fairlead.core.documents import CustomerSettings, Totals
+from fairlead.core.documents import Totals
 from fairlead.core.states import State
 from fairlead.ports import Store
 
@@ -94,7 +94,7 @@ def test_a_pause_leaves_alone_what_is_processed(store: Store) -> None:
 def test_the_processing_cap_holds_back_one_customer_only(store: Store) -> None:
     submit(store, "acme", 5)
     other = submit_one(store, "globex")
-    store.set_customer("acme", CustomerSettings(processing_cap=2))
+    store.set_customer("acme", processing_cap=2)
     claims = store.claim_for(["one", "two", "three", "four"])
     assert [claim.customer for claim in claims] == ["acme", "acme", "globex"]
     assert claims[-1].id == other.id
@@ -106,7 +106,7 @@ def test_the_processing_cap_holds_back_one_customer_only(store: Store) -> None:
 def test_a_lower_cap_takes_nothing_away_from_workers(store: Store) -> None:
     submit(store, "acme", 5)
     held = store.claim_for(["one", "two", "three"])
-    store.set_customer("acme", CustomerSettings(processing_cap=1))
+    store.set_customer("acme", processing_cap=1)
     assert store.lost(held) == []
     store.finish(held[0], DONE)
     store.finish(held[1], DONE)
@@ -117,10 +117,10 @@ def test_a_lower_cap_takes_nothing_away_from_workers(store: Store) -> None:
 
 def test_a_cap_taken_back_lets_the_documents_run(store: Store) -> None:
     submit(store, "acme", 3)
-    store.set_customer("acme", CustomerSettings(processing_cap=1))
+    store.set_customer("acme", processing_cap=1)
     must_claim(store)
     assert store.claim("worker") is None
-    store.set_customer("acme", CustomerSettings())
+    store.set_customer("acme", processing_cap=None)
     assert store.claim("worker") is not None
 
 

@@ -13,7 +13,7 @@ from storekit import (
     submit_one,
 )
 
-from fairlead.core.documents import CustomerSettings, NewDocument, Submission
+from fairlead.core.documents import NewDocument, Submission
 from fairlead.errors import PendingCapReached
 from fairlead.ports import Store
 
@@ -59,8 +59,7 @@ def test_it_comes_with_every_claim_and_stays_at_the_end(store: Store, clock: Clo
 
 
 def test_what_is_refused_is_not_kept(store: Store) -> None:
-    store.add_customer("acme")
-    store.set_customer("acme", CustomerSettings(pending_cap=1))
+    store.add_customer("acme", pending_cap=1)
     news = (with_content(b"one"), with_content(b"two"))
     with pytest.raises(PendingCapReached):
         store.submit(Submission("acme", news))
@@ -68,8 +67,7 @@ def test_what_is_refused_is_not_kept(store: Store) -> None:
 
 
 def test_those_accepted_together_and_apart(store: Store) -> None:
-    store.add_customer("full")
-    store.set_customer("full", CustomerSettings(pending_cap=1))
+    store.add_customer("full", pending_cap=1)
     news = [with_content(b"%d" % number) for number in range(6)]
     names = ("acme", "full", "acme", "full", "globex", "acme")
     pairs = zip(names, news, strict=True)

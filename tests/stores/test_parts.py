@@ -17,7 +17,6 @@ from storekit import (
 )
 
 from fairlead.core.documents import (
-    CustomerSettings,
     Done,
     EventKind,
     NewDocument,
@@ -67,7 +66,7 @@ def test_parts_come_with_the_result_that_counts_and_with_no_other(
 
 def test_no_cap_refuses_parts(store: Store) -> None:
     submit_one(store, "acme")
-    store.set_customer("acme", CustomerSettings(pending_cap=1))
+    store.set_customer("acme", pending_cap=1)
     store.finish(must_claim(store), with_parts(4))
     assert store.customer("acme").waiting == 4
 

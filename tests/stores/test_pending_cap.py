@@ -11,8 +11,7 @@ from fairlead.ports import Store
 
 
 def capped(store: Store, cap: int) -> None:
-    store.add_customer("acme")
-    store.set_customer("acme", CustomerSettings(pending_cap=cap))
+    store.add_customer("acme", pending_cap=cap)
 
 
 def test_what_does_not_fit_is_refused_whole(store: Store) -> None:

@@ -26,6 +26,7 @@ from storekit import (
     submit_one,
 )
 
+from fairlead.core.classic import LONGEST_RESET_INTERVAL
 from fairlead.core.documents import Saved, ShortTexts, Submission
 from fairlead.errors import (
     DamagedData,
@@ -243,6 +244,24 @@ def test_a_migration_that_fails_leaves_nothing(
         query = "SELECT count(*) FROM pg_tables WHERE schemaname = current_schema()"
         assert connection.execute(query).fetchone() == (0,)
     PostgresStore(url, rules=RulesInForce()).close()
+
+
+def test_an_interval_longer_than_any_is_brought_to_the_longest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, before = postgreskit.url_for(tmp_path), migrations()[:4]
+    with monkeypatch.context() as patch:
+        patch.setattr("fairlead.stores.postgres.database.migrations", lambda: before)
+        store = PostgresStore(url, rules=RulesInForce())
+        store.add_customer("endless", reset_interval=60.0)
+        store.add_customer("short", reset_interval=60.0)
+        store.close()
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("UPDATE customers SET reset_interval = 1e300 WHERE name = 'endless'")
+    store = PostgresStore(url, rules=RulesInForce())
+    found = {each.name: each.settings.reset_interval for each in store.customers()}
+    assert found == {"endless": LONGEST_RESET_INTERVAL, "short": 60.0}
+    store.close()
 
 
 # --- a server that is away ---

@@ -15,7 +15,7 @@ from storekit import (
     submit_one,
 )
 
-from fairlead.core.documents import CustomerSettings, Saved
+from fairlead.core.documents import Saved
 from fairlead.core.retry import RetryRule
 from fairlead.core.states import State
 from fairlead.errors import InvalidTransition, PendingCapReached, UnknownDocument
@@ -186,7 +186,7 @@ def test_what_is_done_cannot_be_queued_again(store: Store) -> None:
 def test_again_needs_room_under_the_pending_cap(store: Store) -> None:
     first, _ = submit(store, "acme", 2)
     store.cancel(first.id)
-    store.set_customer("acme", CustomerSettings(pending_cap=1))
+    store.set_customer("acme", pending_cap=1)
     with pytest.raises(PendingCapReached):
         store.again(first.id)
     assert store.document(first.id).state is State.CANCELLED

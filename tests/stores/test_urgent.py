@@ -22,7 +22,7 @@ from storekit import (
     work_off,
 )
 
-from fairlead.core.documents import CustomerSettings, Submission
+from fairlead.core.documents import Submission
 from fairlead.core.lane import OverdueLane
 from fairlead.core.retry import RetryRule
 from fairlead.core.rules import Rules
@@ -123,8 +123,7 @@ def test_nobody_else_is_affected(store_factory: StoreFactory) -> None:
 
 
 def run(where: House, history: list[Step], cap: int | None, *, urgent: bool) -> list[str | None]:
-    where.store.add_customer("acme")
-    where.store.set_customer("acme", CustomerSettings(processing_cap=cap))
+    where.store.add_customer("acme", processing_cap=cap)
     served = [name for step in history for name in take(where, step, urgent=urgent)]
     where.clock.advance(1000)
     return served + list(customers_of(work_off(where.store)))

@@ -15,7 +15,7 @@ from fairlead.api.names import NAME
 from fairlead.api.office import Office, office_of
 from fairlead.api.problems import Problem
 from fairlead.core.documents import Customer
-from fairlead.errors import UnknownCustomer, UnknownKey, Words
+from fairlead.errors import CustomerExists, UnknownKey, Words
 from fairlead.shapes import customer_json, event_json, fairness_json, key_json
 
 router = APIRouter(prefix="/v1", tags=["operators"])
@@ -57,16 +57,13 @@ async def add(request: Request, new: schemas.NewCustomer) -> Response:
 
 
 def _add(office: Office, new: schemas.NewCustomer, by: str) -> dict[str, Any]:
-    fairlead = office.fairlead
     try:
-        fairlead.customer(new.name)
-    except UnknownCustomer:
-        customer = fairlead.add_customer(new.name, by=by, **new.given())
-    else:
+        customer = office.fairlead.add_customer(new.name, must_be_new=True, by=by, **new.given())
+    except CustomerExists:
         raise Problem(
             "customer-exists",
             Words("customer {name} is known; change it with PATCH", name=repr(new.name)),
-        )
+        ) from None
     return _show(office, customer)
 
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from fairlead.app.wiring import Wiring
 from fairlead.core.classic import Check, ClassicPolicy
-from fairlead.core.documents import Customer, CustomerSettings
+from fairlead.core.documents import Customer
 from fairlead.core.explain import why_reset
 from fairlead.core.fair import Clock, FairRule, Placed
 from fairlead.core.rules import PolicyName
 from fairlead.core.shown import CustomerView
+from fairlead.errors import CustomerExists
 from fairlead.intake.names import check_customer
 
 
@@ -27,25 +27,29 @@ class Customers(Wiring):
         """All customers, by name."""
         return self.store.customers()
 
-    def add_customer(self, name: str, *, by: str | None = None, **settings: Any) -> Customer:
-        """Make a customer known before it submits anything, with settings as of `set_customer`."""
-        self._changed(CustomerSettings(), settings)  # refuses what is wrong before it is there
-        self.store.add_customer(check_customer(name), by=by)
-        return self.set_customer(name, by=by, **settings) if settings else self.customer(name)
+    def add_customer(
+        self, name: str, *, must_be_new: bool = False, by: str | None = None, **settings: Any
+    ) -> Customer:
+        """Make a customer known before it submits anything, with settings as of `set_customer`.
+
+        One that is there gets the settings; with `must_be_new` it is refused, and stays as it is.
+        """
+        _check_account(settings)
+        if not self.store.add_customer(check_customer(name), by=by, **settings):
+            if must_be_new:
+                raise CustomerExists(f"customer {name!r} is known; change it with set_customer")
+            if settings:
+                return self.set_customer(name, by=by, **settings)
+        return self.customer(name)
 
     def set_customer(self, name: str, *, by: str | None = None, **changes: Any) -> Customer:
         """Change settings of a customer: weight, account, caps, interval, thresholds.
 
-        None: as for everybody.
+        None: as for everybody. What is not named stays, whoever changes it meanwhile.
         """
-        settings = self._changed(self.customer(name).settings, changes)
-        self.store.set_customer(name, settings, by=by)
+        _check_account(changes)
+        self.store.set_customer(name, by=by, **changes)
         return self.customer(name)
-
-    def _changed(self, settings: CustomerSettings, changes: Mapping[str, Any]) -> CustomerSettings:
-        if changes.get("account") is not None:
-            check_customer(changes["account"])
-        return replace(settings, **changes)
 
     def pause(self, name: str, *, by: str | None = None) -> Customer:
         """Let the customer's documents wait; new ones are accepted all the same."""
@@ -133,3 +137,9 @@ class Customers(Wiring):
         if customer.tags is None or customer.pending:
             return None
         return max(0, round(customer.tags.submitted_at + policy.reset_interval - self.now()))
+
+
+def _check_account(changes: Mapping[str, Any]) -> None:
+    """An account has a name as a customer has one."""
+    if changes.get("account") is not None:
+        check_customer(changes["account"])

@@ -5,7 +5,6 @@ And `FifoPolicy`, first come, first served: what a queue without priorities does
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, cast
@@ -14,6 +13,7 @@ from fairlead.core.levels import DEFAULT_THRESHOLDS, check_thresholds, priority
 from fairlead.errors import InvalidSetting
 
 DEFAULT_RESET_INTERVAL = 1500.0
+LONGEST_RESET_INTERVAL = 100 * 365 * 86_400
 
 Reset = Literal["idle", "window"]
 
@@ -100,10 +100,11 @@ class FifoPolicy:
 
 
 def check_interval(seconds: float) -> float:
-    """The reset interval as a float; refuses what is not a length of time."""
-    if not _is_number(seconds) or not (math.isfinite(seconds) and seconds >= 0):
+    """The reset interval as a float; refuses what is not a length of time that may pass."""
+    if not _is_number(seconds) or not 0 <= seconds <= LONGEST_RESET_INTERVAL:
         raise InvalidSetting(
-            f"reset_interval must be a number of seconds of 0 or more; got {seconds!r}"
+            f"reset_interval must be a number of seconds from 0 to {LONGEST_RESET_INTERVAL:,} "
+            f"(100 years); got {seconds!r}"
         )
     return float(seconds)
 

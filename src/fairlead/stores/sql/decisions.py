@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from collections.abc import Mapping
+from dataclasses import fields, replace
 from typing import Any, NamedTuple
 
 from fairlead.core.documents import CustomerSettings, EventKind
 from fairlead.core.states import Action, State, after
 from fairlead.errors import PendingCapReached, UnknownDocument, Words
-from fairlead.stores.sql import ledger, line, rows
+from fairlead.stores.sql import ledger, line, reading, rows
 from fairlead.stores.sql.batch import add_customer
 from fairlead.stores.sql.moment import NOBODY, Moment
 from fairlead.stores.sql.queries import sql
-from fairlead.stores.sql.reading import known_texts, unknown_customer
 
 
 class _Found(NamedTuple):
@@ -54,7 +54,7 @@ def delete(moment: Moment, id_: str) -> list[str]:
     found = _find(moment, id_)
     if found.state.is_pending:
         cancel(moment, id_)
-    texts = known_texts(moment.connection, [id_])
+    texts = reading.known_texts(moment.connection, [id_])
     moment.connection.execute(sql("bury_document"), (found.document, moment.now))
     moment.connection.execute(sql("forget_texts"), (found.document,))
     moment.connection.execute(sql("forget_original"), (found.document,))
@@ -91,17 +91,20 @@ def again(moment: Moment, id_: str) -> None:
     moment.tell(EventKind.AGAIN, found.customer, found.document)
 
 
-def add(moment: Moment, name: str) -> bool:
-    """Add a customer; False: it was there."""
+def add(moment: Moment, name: str, settings: Mapping[str, Any]) -> bool:
+    """Add a customer with these settings; False: it was there and stays so."""
     if moment.connection.execute(sql("customer_id"), (name,)).get is not None:
         return False
     add_customer(moment, name)
+    if settings:
+        set_customer(moment, name, settings)
     return True
 
 
-def set_customer(moment: Moment, name: str, settings: CustomerSettings) -> None:
-    """Replace the customer's own settings."""
+def set_customer(moment: Moment, name: str, changes: Mapping[str, Any]) -> None:
+    """Change some of the customer's settings; those that others have set meanwhile stay."""
     customer = find_customer(moment, name)
+    settings = replace(reading.customer(moment.connection, name).settings, **changes)
     ledger.lift(moment, customer)  # a wider cap frees what it held back
     moment.connection.execute(
         sql("set_customer"),
@@ -142,7 +145,7 @@ def find_customer(moment: Moment, name: str) -> int:
     """The number of a customer's row."""
     customer: int | None = moment.connection.execute(sql("customer_id"), (name,)).get
     if customer is None:
-        raise unknown_customer(name)
+        raise reading.unknown_customer(name)
     return customer
 
 

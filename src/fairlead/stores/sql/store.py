@@ -7,13 +7,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from fairlead.core.access import Key, Tally
 from fairlead.core.documents import (
     Claim,
     Customer,
-    CustomerSettings,
     Document,
     Event,
     Outcome,
@@ -237,13 +236,13 @@ class SqlStore(ABC):
         self._write(lambda moment: decisions.again(moment, id_), by=by)
         return self.document(id_)
 
-    def add_customer(self, name: str, *, by: str | None = None) -> bool:
-        """Add a customer; False: it was there."""
-        return self._write(lambda moment: decisions.add(moment, name), by=by)
+    def add_customer(self, name: str, *, by: str | None = None, **settings: Any) -> bool:
+        """Add a customer with these settings, in one step; False: it was there and stays so."""
+        return self._write(lambda moment: decisions.add(moment, name, settings), by=by)
 
-    def set_customer(self, name: str, settings: CustomerSettings, *, by: str | None = None) -> None:
-        """Replace the customer's own settings."""
-        self._write(lambda moment: decisions.set_customer(moment, name, settings), by=by)
+    def set_customer(self, name: str, *, by: str | None = None, **changes: Any) -> None:
+        """Change some of the customer's settings; the others stay as they are at that moment."""
+        self._write(lambda moment: decisions.set_customer(moment, name, changes), by=by)
 
     def pause(self, name: str, *, by: str | None = None) -> None:
         """Let the customer's documents wait."""
