@@ -73,7 +73,10 @@ def test_a_customer_comes_with_its_settings_in_one_commit(pair: Pair) -> None:
         ({"weight": 0.0}, InvalidSetting),
         ({"reset_interval": 1e300}, InvalidSetting),
         ({"account": "\x1b[2J"}, InvalidCustomer),
-        ({"colour": "red"}, TypeError),
+        ({"colour": "red"}, InvalidSetting),
+        ({"weight": "heavy"}, InvalidSetting),
+        ({"pending_cap": 1.5}, InvalidSetting),
+        ({"requests_a_second": True}, InvalidSetting),
     ],
 )
 def test_nothing_is_made_or_changed_by_what_is_wrong(
@@ -87,3 +90,10 @@ def test_nothing_is_made_or_changed_by_what_is_wrong(
     with pytest.raises(error):
         one.set_customer("acme", **{"processing_cap": 2} | wrong)
     assert one.customer("acme").settings == CustomerSettings(pending_cap=3)
+
+
+def test_none_is_as_for_everybody_the_weight_too(pair: Pair) -> None:
+    one, _ = pair
+    one.add_customer("acme", weight=2.0, pending_cap=3)
+    settings = one.set_customer("acme", weight=None, pending_cap=None).settings
+    assert (settings.weight, settings.pending_cap) == (1.0, None)

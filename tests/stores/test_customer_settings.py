@@ -116,7 +116,7 @@ WRONG: list[tuple[dict[str, Any], type[Exception]]] = [
     ({"thresholds": (1, 2)}, InvalidSetting),
     ({"reset_interval": -5}, InvalidSetting),
     ({"reset_interval": LONGEST_RESET_INTERVAL + 1}, InvalidSetting),
-    ({"colour": "red"}, TypeError),
+    ({"colour": "red"}, InvalidSetting),
 ]
 
 

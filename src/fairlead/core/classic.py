@@ -101,7 +101,7 @@ class FifoPolicy:
 
 def check_interval(seconds: float) -> float:
     """The reset interval as a float; refuses what is not a length of time that may pass."""
-    if not _is_number(seconds) or not 0 <= seconds <= LONGEST_RESET_INTERVAL:
+    if not is_number(seconds) or not 0 <= seconds <= LONGEST_RESET_INTERVAL:
         raise InvalidSetting(
             f"reset_interval must be a number of seconds from 0 to {LONGEST_RESET_INTERVAL:,} "
             f"(100 years); got {seconds!r}"
@@ -109,7 +109,8 @@ def check_interval(seconds: float) -> float:
     return float(seconds)
 
 
-def _is_number(value: object) -> bool:
+def is_number(value: object) -> bool:
+    """Whether it is one, and not only true or false."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 

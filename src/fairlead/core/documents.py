@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from fairlead.core.classic import Counter, check_interval
+from fairlead.core.classic import Counter, check_interval, is_number
 from fairlead.core.costs import Look
 from fairlead.core.fair import Tags
 from fairlead.core.levels import check_thresholds
@@ -103,7 +103,7 @@ class CustomerSettings:
 
     def __post_init__(self) -> None:
         least, most = _WEIGHTS
-        if not least <= self.weight <= most:
+        if not (is_number(self.weight) and least <= self.weight <= most):
             raise InvalidSetting(
                 f"weight must be a number from {least:g} to {most:g}; got {self.weight!r}"
             )
@@ -117,9 +117,19 @@ class CustomerSettings:
         if self.thresholds is not None:
             check_thresholds(self.thresholds)
 
+    def changed(self, changes: Mapping[str, Any]) -> CustomerSettings:
+        """These settings with some others in their place; None: as for everybody."""
+        names = [each.name for each in fields(self)]
+        for name in changes:
+            if name not in names:
+                raise InvalidSetting(f"a customer has the settings {', '.join(names)}; got {name}")
+        given = {name: value for name, value in changes.items() if name != "weight"}
+        weight = changes.get("weight", self.weight)
+        return replace(self, weight=1.0 if weight is None else weight, **given)
+
 
 def _check_cap(name: str, cap: int | None) -> None:
-    if cap is not None and not 1 <= cap <= _LARGEST_CAP:
+    if cap is not None and not (type(cap) is int and 1 <= cap <= _LARGEST_CAP):
         raise InvalidSetting(
             f"{name} must be a whole number from 1 to {_LARGEST_CAP:,}, or none; got {cap!r}"
         )
@@ -127,7 +137,7 @@ def _check_cap(name: str, cap: int | None) -> None:
 
 def _check_rate(rate: float | None) -> None:
     least, most = _RATES
-    if rate is not None and not least <= rate <= most:
+    if rate is not None and not (is_number(rate) and least <= rate <= most):
         raise InvalidSetting(
             f"requests_a_second must be a number from {least:g} to {most:,.0f}, or none; "
             f"got {rate!r}"

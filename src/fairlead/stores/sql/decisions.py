@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import Any, NamedTuple
 
 from fairlead.core.documents import CustomerSettings, EventKind
@@ -104,7 +104,7 @@ def add(moment: Moment, name: str, settings: Mapping[str, Any]) -> bool:
 def set_customer(moment: Moment, name: str, changes: Mapping[str, Any]) -> None:
     """Change some of the customer's settings; those that others have set meanwhile stay."""
     customer = find_customer(moment, name)
-    settings = replace(reading.customer(moment.connection, name).settings, **changes)
+    settings = reading.customer(moment.connection, name).settings.changed(changes)
     ledger.lift(moment, customer)  # a wider cap frees what it held back
     moment.connection.execute(
         sql("set_customer"),
