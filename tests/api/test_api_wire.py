@@ -251,6 +251,12 @@ def test_a_wish_for_another_protocol_behind_another_request(
     assert [status for status, _ in answers_on(line)] == [200, 202, 200]
 
 
+def test_long_headers_are_no_better_with_a_wish_for_another_protocol(line: socket.socket) -> None:
+    wish = b"Connection: upgrade\r\nUpgrade: foo\r\nX: " + b"x" * MOST_HEADER_BYTES
+    line.sendall(LIVE + wish + b"\r\n\r\n" + LAST)
+    assert [status for status, _ in answers_on(line)] == [431]
+
+
 @pytest.mark.parametrize(
     "request_",
     [

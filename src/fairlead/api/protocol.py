@@ -88,7 +88,7 @@ class Protocol(HttpToolsProtocol):
         except httptools.HttpParserUpgrade as wish:
             if self.parser.get_method() == b"CONNECT":
                 self._refuse_request()
-            else:
+            elif self._refusal is None:
                 self._read(self._head_without_wish() + data[wish.args[0] :])
         except httptools.HttpParserError:
             self._refuse_request()
