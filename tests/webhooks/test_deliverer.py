@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from threading import Condition, Event
+from threading import Condition, Event, Semaphore
 from typing import Any
 
 import pytest
@@ -18,10 +18,14 @@ from fairlead.errors import InvalidWebhook, StoreBusy, UnknownDelivery, UnknownW
 from fairlead.ports import Store
 from fairlead.webhooks import Deliverer
 from fairlead.webhooks.deliverer import (
+    AT_ONCE,
     AT_ONCE_OF_A_CUSTOMER,
     AT_ONCE_TO_A_WEBHOOK,
     AT_ONCE_TO_SLEEPERS,
 )
+
+PATIENCE = 30.0
+"""Seconds after which what a test waits for is taken never to come."""
 
 
 class Post:
@@ -91,6 +95,74 @@ def test_slow_receivers_hold_up_themselves_alone(store: Store, clock: Clock) -> 
     assert len({each.id for each in post.sent}) == len(post.sent) == 110
 
 
+class Held(Post):
+    """Takes attempts, and ends as many as are let go; those of the late customer end at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.let_go = Semaphore(0)
+
+    def __call__(self, sending: Sending) -> Answer:
+        answer = super().__call__(sending)
+        if sending.customer != "late":
+            self.let_go.acquire()
+        return answer
+
+    def wait_for_all(self, number: int) -> None:
+        with self._changed:
+            assert self._changed.wait_for(lambda: len(self.sent) >= number, PATIENCE)
+
+
+def hold(store: Store, clock: Clock, customers: int) -> tuple[Held, Deliverer]:
+    """Many deliveries of each of the customers, to receivers that do not answer for now."""
+    for number in range(2 * customers):
+        webhook = added(store, f"early {number % customers}", number)
+        for _ in range(10):
+            store.outbox.test(webhook.id)
+    clock.advance(1)
+    post = Held()
+    return post, deliverer(store, post, clock)
+
+
+def test_a_few_customers_never_take_all_places(store: Store, clock: Clock) -> None:
+    post, running = hold(store, clock, 4)
+    early = 4 + 3 + 3 + 3  # three places are left, and none of the four has less than three
+    post.wait_for_all(early)
+    late = added(store, "late")
+    for number in range(1, 6):
+        store.outbox.test(late.id)
+        post.wait_for_all(early + number)
+    assert [each.customer for each in post.sent[early:]] == ["late"] * 5
+    post.let_go.release(100)
+    running.close()
+
+
+def test_nobody_waits_behind_the_many_of_others(store: Store, clock: Clock) -> None:
+    """All places are taken, and each is taken by another customer with more and older ones."""
+    post, running = hold(store, clock, AT_ONCE)
+    post.wait_for_all(AT_ONCE)
+    store.outbox.test(added(store, "late").id)
+    post.let_go.release()
+    post.wait_for_all(AT_ONCE + 1)
+    assert post.sent[AT_ONCE].customer == "late"
+    assert len({each.customer for each in post.sent}) == AT_ONCE + 1
+    post.let_go.release(1000)
+    running.close()
+
+
+def test_a_round_of_many_customers_ends_and_another_begins(
+    store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fairlead.webhooks.deliverer.MOST_TURNS", 2)
+    webhooks = [added(store, f"customer {number}").id for number in range(5)]
+    for webhook in webhooks * 3:
+        store.outbox.test(webhook)
+    running = deliverer(store, Post(), clock)
+    for webhook in webhooks:
+        wait_until_delivered(store, webhook)
+    running.close()
+
+
 class Dead(Post):
     """As before; but dead receivers fail after 15 s by the watch, and later never answer.
 
@@ -120,7 +192,7 @@ class Dead(Post):
 
     def wait_for_held(self, number: int) -> None:
         with self._changed:
-            assert self._changed.wait_for(lambda: len(self.held) >= number, 30)
+            assert self._changed.wait_for(lambda: len(self.held) >= number, PATIENCE)
 
 
 def wait_until_failed(store: Store, webhooks: list[str], post: Post) -> None:

@@ -9,14 +9,19 @@ import ssl
 import subprocess
 from contextlib import suppress
 from pathlib import Path
+from queue import Queue
+from threading import Thread
 
 import pytest
 from hookkit import GOOD, SECRET, Receiver, receiving, says, sending
 from standardwebhooks import Webhook
 
+from fairlead.core.webhooks import Answer
 from fairlead.webhooks import Networks, Sender
 from fairlead.webhooks.sender import MOST_BYTES
 
+PATIENCE = 30.0
+"""Seconds after which what a test waits for is taken never to come."""
 LOOPBACK = Networks(["127.0.0.0/8"])
 
 
@@ -112,6 +117,21 @@ def test_an_endless_answer_is_cut() -> None:
         answer = sender()(sending(receiver.url()))
     assert answer.code == 200
     assert len(answer.text) == 500
+
+
+def bodiless(connection: socket.socket, receiver: Receiver) -> None:
+    connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n")
+    receiver.closing.wait()
+
+
+def test_a_body_that_does_not_come_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fairlead.webhooks.sender.BODY_SECONDS", 0.1, raising=False)
+    answers: Queue[Answer] = Queue()
+    with receiving(bodiless) as receiver:
+        attempt = sender(time_limit=3600)
+        url = receiver.url()
+        Thread(target=lambda: answers.put(attempt(sending(url))), daemon=True).start()
+        assert answers.get(timeout=PATIENCE) == Answer(200)
 
 
 @pytest.mark.parametrize("handle", [endless_head, endless_continue])

@@ -1,10 +1,13 @@
 """The deliverer: makes the attempts that are due, several at once, in threads of its own.
 
 A receiver that answers slowly holds up itself: at most two attempts at a webhook and four of a
-customer are under way at once, of sixteen in all. One that kept us waiting and then failed rests
-for three times as long, up to a minute; all of its kind get four of the sixteen places, those of
-one customer one. So however much lies ready for receivers that never answer, others do not wait
-for it. Who fails quickly costs nobody a place, and is treated as all.
+customer are under way at once, of sixteen in all. Customers take turns, and who has as many under
+way as places are free begins no other: so nobody waits behind another one's many.
+
+A receiver that kept us waiting and then failed rests for three times as long, up to a minute; all
+of its kind get four of the sixteen places, those of one customer one. So however much lies ready
+for receivers that never answer, others do not wait for it. Who fails quickly costs nobody a place,
+and is treated as all.
 """
 
 from __future__ import annotations
@@ -24,6 +27,8 @@ AT_ONCE = 16
 AT_ONCE_TO_A_WEBHOOK = 2
 AT_ONCE_OF_A_CUSTOMER = 4
 AT_ONCE_TO_SLEEPERS = 4
+MOST_TURNS = 1000
+"""In one round of the customers: the claim looks past all who had theirs, so they are bounded."""
 SLEEPS_AFTER = 1.0
 """Seconds of an attempt that failed, from which on its receiver is one that sleeps."""
 REST = 3.0
@@ -69,6 +74,7 @@ class Deliverer:
         self._stopwatch = stopwatch
         self._forgot_at: float | None = None
         self._under_way: list[Sending] = []
+        self._had_turn: set[str] = set()
         self._sleepers: dict[str, _Sleeper] = {}
         self._settling = 0
         self._is_closing = False
@@ -105,7 +111,7 @@ class Deliverer:
         due = self._outbox.next_at()
         if webhooks is None or due is None or due > self._clock():
             return False
-        sending = self._outbox.claim(webhooks=webhooks, customers=customers)
+        sending = self._claim(webhooks, customers)
         if sending is None:
             return False
         with self._changed:
@@ -114,19 +120,28 @@ class Deliverer:
         Thread(target=self._deliver, args=(sending,), name=name, daemon=True).start()
         return True
 
+    def _claim(self, webhooks: list[str], customers: list[str]) -> Sending | None:
+        """An attempt of a customer that had no turn in this round; without one, a round begins."""
+        found = self._outbox.claim(webhooks=webhooks, customers=[*customers, *self._had_turn])
+        if self._had_turn and (found is None or len(self._had_turn) >= MOST_TURNS):
+            self._had_turn.clear()
+            found = found or self._outbox.claim(webhooks=webhooks, customers=customers)
+        if found is not None:
+            self._had_turn.add(found.customer)
+        return found
+
     def _busy(self) -> tuple[list[str] | None, list[str]]:
         """Webhooks and customers with enough under way; None: there is no room at all."""
         with self._changed:
-            if len(self._under_way) >= AT_ONCE:
+            free = AT_ONCE - len(self._under_way)
+            if not free:
                 return None, []
             webhooks = Counter(each.webhook for each in self._under_way)
             customers = Counter(each.customer for each in self._under_way)
             put_off = self._put_off(self._stopwatch())
         busy = [id_ for id_, number in webhooks.items() if number >= AT_ONCE_TO_A_WEBHOOK]
-        return (
-            [*busy, *put_off],
-            [name for name, number in customers.items() if number >= AT_ONCE_OF_A_CUSTOMER],
-        )
+        most = min(AT_ONCE_OF_A_CUSTOMER, free)  # the last are for those who have few
+        return [*busy, *put_off], [name for name, number in customers.items() if number >= most]
 
     def _put_off(self, now: float) -> list[str]:
         """Webhooks of sleepers that are not tried now: they rest, or others of them are tried."""

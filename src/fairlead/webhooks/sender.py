@@ -23,6 +23,8 @@ from fairlead.webhooks.signing import headers
 from fairlead.webhooks.urls import Target, parse
 
 TIME_LIMIT = 15.0
+BODY_SECONDS = 1.0
+"""How long the body of an answer is waited for: its status has said all that counts."""
 MOST_BYTES = 65_536
 """Of an answer, headers and all."""
 
@@ -122,6 +124,10 @@ class _Deadline:
     def __init__(self, seconds: float) -> None:
         self._end = time.monotonic() + seconds
 
+    def at_most(self, seconds: float) -> None:
+        """Let the end come this soon, if it would come later."""
+        self._end = min(self._end, time.monotonic() + seconds)
+
     def left(self) -> float:
         """Seconds that are left; raises when there are none."""
         left = self._end - time.monotonic()
@@ -181,6 +187,7 @@ def _answer(connection: socket.socket, deadline: _Deadline) -> Answer:
     response = HTTPResponse(_Readable(_Bounded(connection, deadline)), method="POST")  # type: ignore[arg-type] # it asks for no more
     with closing(response):
         response.begin()
+        deadline.at_most(BODY_SECONDS)
         return Answer(response.status, _beginning(response))
 
 
