@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from threading import Condition, Event, Semaphore
+from threading import Condition, Event, Semaphore, Thread
 from typing import Any
 
 import pytest
@@ -46,8 +46,8 @@ class Post:
 
     def wait_for(self, number: int, customer: str) -> None:
         with self._changed:
-            self._changed.wait_for(
-                lambda: sum(each.customer == customer for each in self.sent) >= number
+            assert self._changed.wait_for(
+                lambda: sum(each.customer == customer for each in self.sent) >= number, PATIENCE
             )
 
 
@@ -281,6 +281,35 @@ def test_no_receiver_decides_when_to_end(
     second.close()
     assert len({each.id for each in post.sent}) == 1
     assert len(post.sent) == 2
+
+
+def test_a_thread_that_does_not_start_costs_one_attempt(
+    store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The others are told at once, and the one that was claimed when its lease is over."""
+    webhook = added(store, "acme")
+    unlucky, other = (store.outbox.test(webhook.id).id for _ in range(2))
+    refused = Event()
+
+    class Scarce(Thread):
+        def start(self) -> None:
+            if not refused.is_set() and "-delivery-" in self.name:
+                refused.set()
+                raise RuntimeError("can't start new thread")
+            super().start()
+
+    monkeypatch.setattr("fairlead.webhooks.deliverer.Thread", Scarce)
+    post = Post()
+    running = deliverer(store, post, clock)
+    post.wait_for(1, "acme")
+    patience = Event()
+    while store.outbox.delivery(other).status is not Status.DELIVERED:
+        patience.wait(0.01)
+    clock.advance(LEASE)
+    wait_until_delivered(store, webhook.id)
+    running.close()
+    assert [each.id for each in post.sent] == [other, unlucky]
+    assert "can't start new thread" in caplog.text
 
 
 def test_a_crash_between_sending_and_saving_repeats_under_the_same_id(

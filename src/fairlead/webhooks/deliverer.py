@@ -12,6 +12,7 @@ and is treated as all.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -22,6 +23,8 @@ from fairlead.core.webhooks import Answer, Sending
 from fairlead.errors import DataError
 from fairlead.ports import Outbox
 from fairlead.webhooks.sender import Send
+
+_log = logging.getLogger(__name__)
 
 AT_ONCE = 16
 AT_ONCE_TO_A_WEBHOOK = 2
@@ -101,6 +104,9 @@ class Deliverer:
                 self._forget_old()
             except DataError:  # a full disk or a locked store: the next look comes
                 began = False
+            except Exception:  # whatever it is, others are still to be told
+                _log.exception("fairlead: a delivery could not be begun; the next look comes")
+                began = False
             with self._changed:
                 if not began and not self._is_closing:
                     self._changed.wait(LOOK_EVERY)
@@ -114,11 +120,20 @@ class Deliverer:
         sending = self._claim(webhooks, customers)
         if sending is None:
             return False
+        self._start(sending)
+        return True
+
+    def _start(self, sending: Sending) -> None:
+        """Make the attempt in a thread of its own; without one, it comes again after its lease."""
+        name = f"fairlead-delivery-{sending.id}"
+        thread = Thread(target=self._deliver, args=(sending,), name=name, daemon=True)
         with self._changed:
             self._under_way.append(sending)
-        name = f"fairlead-delivery-{sending.id}"
-        Thread(target=self._deliver, args=(sending,), name=name, daemon=True).start()
-        return True
+        try:
+            thread.start()
+        except BaseException:
+            self._is_over(sending)
+            raise
 
     def _claim(self, webhooks: list[str], customers: list[str]) -> Sending | None:
         """An attempt of a customer that had no turn in this round; without one, a round begins."""
@@ -162,9 +177,12 @@ class Deliverer:
             if self._may_settle(sending, answer, began):
                 self._settle(sending, answer)
         finally:
-            with self._changed:
-                self._under_way.remove(sending)
-                self._changed.notify_all()
+            self._is_over(sending)
+
+    def _is_over(self, sending: Sending) -> None:
+        with self._changed:
+            self._under_way.remove(sending)
+            self._changed.notify_all()
 
     def _may_settle(self, sending: Sending, answer: Answer, began: float) -> bool:
         """Note how the receiver does; False: it comes too late, the store may be closed."""
