@@ -10,7 +10,7 @@ import subprocess
 from contextlib import suppress
 from pathlib import Path
 from queue import Queue
-from threading import Thread
+from threading import Event, Thread
 
 import pytest
 from hookkit import GOOD, SECRET, Receiver, receiving, says, sending
@@ -49,7 +49,7 @@ def test_the_name_stays_in_the_request_and_the_address_is_the_checked_one() -> N
         rebinding = Sender(lambda: only, resolver=lambda _host, _port: next(found))
         assert rebinding(sending(receiver.url("name.test"))).code == 204
         second = rebinding(sending(receiver.url("name.test")))
-        assert "127.0.0.2" in (second.error or "")
+        assert "not lead to a public" in (second.error or "")
         assert [each.headers["host"] for each in receiver.requests] == [
             f"name.test:{receiver.port}"
         ]
@@ -148,6 +148,30 @@ def test_one_deadline_holds_for_all(handle: object) -> None:
     with receiving(handle) as receiver:  # type: ignore[arg-type]
         answer = sender(time_limit=0.3)(sending(receiver.url()))
     assert answer.error == "no answer within 0.3 s"
+
+
+def test_the_deadline_holds_for_a_slow_resolver_too() -> None:
+    gate = Event()
+    late: list[bool] = []
+
+    def slow(_host: str, _port: int) -> list[str]:
+        late.append(not gate.wait(PATIENCE))
+        return ["127.0.0.1"]
+
+    answer = sender(time_limit=0.1, resolver=slow)(sending("http://name.test/"))
+    assert answer.error == "no answer within 0.1 s"
+    assert late == [], "the attempt should not have waited for the resolver"
+    gate.set()
+
+
+@pytest.mark.parametrize("found", [["10.1.2.3"], ["127.0.0.1", "10.1.2.3"], []])
+def test_where_a_refused_host_leads_to_is_told_to_the_operator_alone(
+    found: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """A customer could otherwise read the operator's own names."""
+    answer = sender(resolver=lambda _host, _port: found)(sending("http://hook.example/"))
+    assert answer == Answer(None, error="hook.example does not lead to a public address")
+    assert ("hook.example leads to 10.1.2.3" in caplog.text) == ("10.1.2.3" in found)
 
 
 @pytest.mark.parametrize("answer", [b"", b"hello\r\n\r\n", b"HTTP/1.1 abc\r\n\r\n", b"\x00" * 99])
