@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Condition, Event, Semaphore, Thread
 from typing import Any
@@ -22,6 +22,7 @@ from fairlead.webhooks.deliverer import (
     AT_ONCE_OF_A_CUSTOMER,
     AT_ONCE_TO_A_WEBHOOK,
     AT_ONCE_TO_SLEEPERS,
+    LONGEST_REST,
 )
 
 PATIENCE = 30.0
@@ -67,10 +68,20 @@ def deliverer(store: Store, post: Any, clock: Clock) -> Deliverer:
     return Deliverer(store.outbox, post, clock=clock, lot=lambda: 0.5)
 
 
-def wait_until_delivered(store: Store, webhook: str) -> None:
+def wait_until(is_so: Callable[[], bool]) -> None:
+    """Look again and again: a store gives no signal of what is settled."""
     patience = Event()
-    while any(each.status is not Status.DELIVERED for each in store.outbox.deliveries(webhook)):
+    while not is_so():
         patience.wait(0.01)
+
+
+def is_delivered(store: Store, delivery: str) -> bool:
+    return store.outbox.delivery(delivery).status is Status.DELIVERED
+
+
+def wait_until_delivered(store: Store, webhook: str) -> None:
+    told = [each.id for each in store.outbox.deliveries(webhook)]
+    wait_until(lambda: all(is_delivered(store, each) for each in told))
 
 
 def test_slow_receivers_hold_up_themselves_alone(store: Store, clock: Clock) -> None:
@@ -187,7 +198,8 @@ class Dead(Post):
             self._changed.notify_all()
         if self.holds:
             self.gate.wait()
-        self.watch.advance(15)
+        with self._changed:
+            self.watch.advance(15)
         return Answer(500)
 
     def wait_for_held(self, number: int) -> None:
@@ -195,16 +207,8 @@ class Dead(Post):
             assert self._changed.wait_for(lambda: len(self.held) >= number, PATIENCE)
 
 
-def wait_until_failed(store: Store, webhooks: list[str], post: Post) -> None:
-    """All of them have failed, and no attempt is under way."""
-    patience = Event()
-    while True:
-        tried = [
-            [each for each in store.outbox.deliveries(id_) if each.code == 500] for id_ in webhooks
-        ]
-        if all(tried) and sum(map(len, tried)) == len(post.sent):
-            return
-        patience.wait(0.01)
+def is_failed(store: Store, webhook: str) -> bool:
+    return all(each.code == 500 for each in store.outbox.deliveries(webhook))
 
 
 @pytest.mark.parametrize(("customers", "held"), [(8, AT_ONCE_TO_SLEEPERS), (1, 1)])
@@ -217,25 +221,21 @@ def test_receivers_that_never_answer_hold_up_no_others(
         added(store, f"dead {number % customers}", number, "http://dead.test/")
         for number in range(8)
     ]
-    for webhook in dead * 10:
+    for webhook in dead:
         store.outbox.test(webhook.id)
     running = Deliverer(store.outbox, post, clock=clock, lot=lambda: 0.5, stopwatch=post.watch)
-    while len({each.webhook for each in post.sent}) < len(dead):  # one after the other has a turn
-        post.watch.advance(100)
-        Event().wait(0.01)
-    wait_until_failed(store, [each.id for each in dead], post)
+    wait_until(lambda: all(is_failed(store, each.id) for each in dead))  # each is a sleeper now
     post.holds = True
-    post.watch.advance(100)
+    for webhook in dead * 10:
+        store.outbox.test(webhook.id)
+    post.watch.advance(LONGEST_REST)
     post.wait_for_held(held)
     good = added(store, "good", 9)
     clock.advance(1)
     first = store.outbox.test(good.id)
-    patience = Event()
-    while store.outbox.delivery(first.id).code != 500:
-        patience.wait(0.01)
+    wait_until(lambda: store.outbox.delivery(first.id).code == 500)
     later = [store.outbox.test(good.id).id for _ in range(10)]
-    while any(store.outbox.delivery(each).status is not Status.DELIVERED for each in later):
-        patience.wait(0.01)
+    wait_until(lambda: all(is_delivered(store, each) for each in later))
     assert len(post.held) == len(set(post.held)) == held
     post.gate.set()
     running.close()
@@ -257,10 +257,13 @@ def test_who_failed_rests_for_longer_than_it_kept_us_waiting(store: Store, clock
     running = Deliverer(store.outbox, slow, clock=clock, lot=lambda: 0.5, stopwatch=watch)
     post.wait_for(1, "bad")
     wait_until_delivered(store, good.id)
-    before = sum(each.customer == "bad" for each in post.sent)
-    assert before <= AT_ONCE_TO_A_WEBHOOK
-    watch.advance(3 * 30)
-    post.wait_for(before + 1, "bad")
+    assert sum(each.customer == "bad" for each in post.sent) <= AT_ONCE_TO_A_WEBHOOK
+
+    def is_tried_again() -> bool:
+        watch.advance(LONGEST_REST)  # again and again: an attempt under way rests from its end on
+        return sum(each.customer == "bad" for each in post.sent) == 3
+
+    wait_until(is_tried_again)
     running.close()
 
 
@@ -302,9 +305,7 @@ def test_a_thread_that_does_not_start_costs_one_attempt(
     post = Post()
     running = deliverer(store, post, clock)
     post.wait_for(1, "acme")
-    patience = Event()
-    while store.outbox.delivery(other).status is not Status.DELIVERED:
-        patience.wait(0.01)
+    wait_until(lambda: is_delivered(store, other))
     clock.advance(LEASE)
     wait_until_delivered(store, webhook.id)
     running.close()
