@@ -29,6 +29,7 @@ from fairlead.core.webhooks import (
     NewWebhook,
     Sending,
     Status,
+    next_delay,
 )
 from fairlead.errors import InvalidWebhook, UnknownCustomer, UnknownDelivery, UnknownWebhook
 from fairlead.ports import Store
@@ -110,6 +111,11 @@ def test_attempts_are_spread_over_hours_and_end(store: Store, clock: Clock) -> N
     assert (found.status, found.attempts) == (Status.FAILED, len(DELAYS) + 1)
 
 
+def test_before_the_first_attempt_there_is_no_delay() -> None:
+    with pytest.raises(ValueError, match="expected 1 attempt or more; got 0"):
+        next_delay(0, 0.0)
+
+
 def test_a_receiver_that_fails_for_a_day_is_disabled_and_that_is_told(
     store: Store, clock: Clock
 ) -> None:
@@ -188,6 +194,22 @@ def test_sent_again_it_keeps_its_id_and_gets_all_attempts(store: Store) -> None:
     again = store.outbox.resend(test.id)
     assert (again.id, again.status, again.attempts) == (test.id, Status.PENDING, 0)
     assert must_send(store).id == test.id
+
+
+@pytest.mark.parametrize("answer", [GOOD, BAD])
+def test_sent_again_during_an_attempt_it_goes_out_again_at_once(
+    store: Store, answer: Answer
+) -> None:
+    """What became of the attempt under way settles nothing: somebody wanted another one."""
+    webhook = added(store, "acme")
+    test = store.outbox.test(webhook.id)
+    under_way = must_send(store)
+    store.outbox.resend(test.id)
+    assert store.outbox.settle(under_way, answer, jitter=0.0) is Saved.STALE
+    again = must_send(store)
+    assert (again.id, again.body) == (under_way.id, under_way.body)
+    assert store.outbox.settle(again, GOOD, jitter=0.0) is Saved.SAVED
+    assert store.outbox.delivery(test.id).attempts == 1
 
 
 def test_what_waits_for_a_disabled_one_goes_on_when_it_is_enabled(store: Store) -> None:

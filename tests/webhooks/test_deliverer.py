@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from threading import Condition, Event
+from threading import Condition, Event, Semaphore, Thread
 from typing import Any
 
 import pytest
@@ -18,10 +18,15 @@ from fairlead.errors import InvalidWebhook, StoreBusy, UnknownDelivery, UnknownW
 from fairlead.ports import Store
 from fairlead.webhooks import Deliverer
 from fairlead.webhooks.deliverer import (
+    AT_ONCE,
     AT_ONCE_OF_A_CUSTOMER,
     AT_ONCE_TO_A_WEBHOOK,
     AT_ONCE_TO_SLEEPERS,
+    LONGEST_REST,
 )
+
+PATIENCE = 30.0
+"""Seconds after which what a test waits for is taken never to come."""
 
 
 class Post:
@@ -42,8 +47,8 @@ class Post:
 
     def wait_for(self, number: int, customer: str) -> None:
         with self._changed:
-            self._changed.wait_for(
-                lambda: sum(each.customer == customer for each in self.sent) >= number
+            assert self._changed.wait_for(
+                lambda: sum(each.customer == customer for each in self.sent) >= number, PATIENCE
             )
 
 
@@ -63,10 +68,20 @@ def deliverer(store: Store, post: Any, clock: Clock) -> Deliverer:
     return Deliverer(store.outbox, post, clock=clock, lot=lambda: 0.5)
 
 
-def wait_until_delivered(store: Store, webhook: str) -> None:
+def wait_until(is_so: Callable[[], bool]) -> None:
+    """Look again and again: a store gives no signal of what is settled."""
     patience = Event()
-    while any(each.status is not Status.DELIVERED for each in store.outbox.deliveries(webhook)):
+    while not is_so():
         patience.wait(0.01)
+
+
+def is_delivered(store: Store, delivery: str) -> bool:
+    return store.outbox.delivery(delivery).status is Status.DELIVERED
+
+
+def wait_until_delivered(store: Store, webhook: str) -> None:
+    told = [each.id for each in store.outbox.deliveries(webhook)]
+    wait_until(lambda: all(is_delivered(store, each) for each in told))
 
 
 def test_slow_receivers_hold_up_themselves_alone(store: Store, clock: Clock) -> None:
@@ -89,6 +104,74 @@ def test_slow_receivers_hold_up_themselves_alone(store: Store, clock: Clock) -> 
     post.wait_for(100, "slow")
     running.close()
     assert len({each.id for each in post.sent}) == len(post.sent) == 110
+
+
+class Held(Post):
+    """Takes attempts, and ends as many as are let go; those of the late customer end at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.let_go = Semaphore(0)
+
+    def __call__(self, sending: Sending) -> Answer:
+        answer = super().__call__(sending)
+        if sending.customer != "late":
+            self.let_go.acquire()
+        return answer
+
+    def wait_for_all(self, number: int) -> None:
+        with self._changed:
+            assert self._changed.wait_for(lambda: len(self.sent) >= number, PATIENCE)
+
+
+def hold(store: Store, clock: Clock, customers: int) -> tuple[Held, Deliverer]:
+    """Many deliveries of each of the customers, to receivers that do not answer for now."""
+    for number in range(2 * customers):
+        webhook = added(store, f"early {number % customers}", number)
+        for _ in range(10):
+            store.outbox.test(webhook.id)
+    clock.advance(1)
+    post = Held()
+    return post, deliverer(store, post, clock)
+
+
+def test_a_few_customers_never_take_all_places(store: Store, clock: Clock) -> None:
+    post, running = hold(store, clock, 4)
+    early = 4 + 3 + 3 + 3  # three places are left, and none of the four has less than three
+    post.wait_for_all(early)
+    late = added(store, "late")
+    for number in range(1, 6):
+        store.outbox.test(late.id)
+        post.wait_for_all(early + number)
+    assert [each.customer for each in post.sent[early:]] == ["late"] * 5
+    post.let_go.release(100)
+    running.close()
+
+
+def test_nobody_waits_behind_the_many_of_others(store: Store, clock: Clock) -> None:
+    """All places are taken, and each is taken by another customer with more and older ones."""
+    post, running = hold(store, clock, AT_ONCE)
+    post.wait_for_all(AT_ONCE)
+    store.outbox.test(added(store, "late").id)
+    post.let_go.release()
+    post.wait_for_all(AT_ONCE + 1)
+    assert post.sent[AT_ONCE].customer == "late"
+    assert len({each.customer for each in post.sent}) == AT_ONCE + 1
+    post.let_go.release(1000)
+    running.close()
+
+
+def test_a_round_of_many_customers_ends_and_another_begins(
+    store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fairlead.webhooks.deliverer.MOST_TURNS", 2)
+    webhooks = [added(store, f"customer {number}").id for number in range(5)]
+    for webhook in webhooks * 3:
+        store.outbox.test(webhook)
+    running = deliverer(store, Post(), clock)
+    for webhook in webhooks:
+        wait_until_delivered(store, webhook)
+    running.close()
 
 
 class Dead(Post):
@@ -115,24 +198,17 @@ class Dead(Post):
             self._changed.notify_all()
         if self.holds:
             self.gate.wait()
-        self.watch.advance(15)
+        with self._changed:
+            self.watch.advance(15)
         return Answer(500)
 
     def wait_for_held(self, number: int) -> None:
         with self._changed:
-            assert self._changed.wait_for(lambda: len(self.held) >= number, 30)
+            assert self._changed.wait_for(lambda: len(self.held) >= number, PATIENCE)
 
 
-def wait_until_failed(store: Store, webhooks: list[str], post: Post) -> None:
-    """All of them have failed, and no attempt is under way."""
-    patience = Event()
-    while True:
-        tried = [
-            [each for each in store.outbox.deliveries(id_) if each.code == 500] for id_ in webhooks
-        ]
-        if all(tried) and sum(map(len, tried)) == len(post.sent):
-            return
-        patience.wait(0.01)
+def is_failed(store: Store, webhook: str) -> bool:
+    return all(each.code == 500 for each in store.outbox.deliveries(webhook))
 
 
 @pytest.mark.parametrize(("customers", "held"), [(8, AT_ONCE_TO_SLEEPERS), (1, 1)])
@@ -145,25 +221,21 @@ def test_receivers_that_never_answer_hold_up_no_others(
         added(store, f"dead {number % customers}", number, "http://dead.test/")
         for number in range(8)
     ]
-    for webhook in dead * 10:
+    for webhook in dead:
         store.outbox.test(webhook.id)
     running = Deliverer(store.outbox, post, clock=clock, lot=lambda: 0.5, stopwatch=post.watch)
-    while len({each.webhook for each in post.sent}) < len(dead):  # one after the other has a turn
-        post.watch.advance(100)
-        Event().wait(0.01)
-    wait_until_failed(store, [each.id for each in dead], post)
+    wait_until(lambda: all(is_failed(store, each.id) for each in dead))  # each is a sleeper now
     post.holds = True
-    post.watch.advance(100)
+    for webhook in dead * 10:
+        store.outbox.test(webhook.id)
+    post.watch.advance(LONGEST_REST)
     post.wait_for_held(held)
     good = added(store, "good", 9)
     clock.advance(1)
     first = store.outbox.test(good.id)
-    patience = Event()
-    while store.outbox.delivery(first.id).code != 500:
-        patience.wait(0.01)
+    wait_until(lambda: store.outbox.delivery(first.id).code == 500)
     later = [store.outbox.test(good.id).id for _ in range(10)]
-    while any(store.outbox.delivery(each).status is not Status.DELIVERED for each in later):
-        patience.wait(0.01)
+    wait_until(lambda: all(is_delivered(store, each) for each in later))
     assert len(post.held) == len(set(post.held)) == held
     post.gate.set()
     running.close()
@@ -185,10 +257,13 @@ def test_who_failed_rests_for_longer_than_it_kept_us_waiting(store: Store, clock
     running = Deliverer(store.outbox, slow, clock=clock, lot=lambda: 0.5, stopwatch=watch)
     post.wait_for(1, "bad")
     wait_until_delivered(store, good.id)
-    before = sum(each.customer == "bad" for each in post.sent)
-    assert before <= AT_ONCE_TO_A_WEBHOOK
-    watch.advance(3 * 30)
-    post.wait_for(before + 1, "bad")
+    assert sum(each.customer == "bad" for each in post.sent) <= AT_ONCE_TO_A_WEBHOOK
+
+    def is_tried_again() -> bool:
+        watch.advance(LONGEST_REST)  # again and again: an attempt under way rests from its end on
+        return sum(each.customer == "bad" for each in post.sent) == 3
+
+    wait_until(is_tried_again)
     running.close()
 
 
@@ -209,6 +284,33 @@ def test_no_receiver_decides_when_to_end(
     second.close()
     assert len({each.id for each in post.sent}) == 1
     assert len(post.sent) == 2
+
+
+def test_a_thread_that_does_not_start_costs_one_attempt(
+    store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The others are told at once, and the one that was claimed when its lease is over."""
+    webhook = added(store, "acme")
+    unlucky, other = (store.outbox.test(webhook.id).id for _ in range(2))
+    refused = Event()
+
+    class Scarce(Thread):
+        def start(self) -> None:
+            if not refused.is_set() and "-delivery-" in self.name:
+                refused.set()
+                raise RuntimeError("can't start new thread")
+            super().start()
+
+    monkeypatch.setattr("fairlead.webhooks.deliverer.Thread", Scarce)
+    post = Post()
+    running = deliverer(store, post, clock)
+    post.wait_for(1, "acme")
+    wait_until(lambda: is_delivered(store, other))
+    clock.advance(LEASE)
+    wait_until_delivered(store, webhook.id)
+    running.close()
+    assert [each.id for each in post.sent] == [other, unlucky]
+    assert "can't start new thread" in caplog.text
 
 
 def test_a_crash_between_sending_and_saving_repeats_under_the_same_id(

@@ -9,14 +9,21 @@ import ssl
 import subprocess
 from contextlib import suppress
 from pathlib import Path
+from queue import Queue
+from threading import Event, Thread
 
 import pytest
 from hookkit import GOOD, SECRET, Receiver, receiving, says, sending
 from standardwebhooks import Webhook
 
+from fairlead.core.webhooks import Answer
 from fairlead.webhooks import Networks, Sender
 from fairlead.webhooks.sender import MOST_BYTES
 
+PATIENCE = 30.0
+"""Seconds after which what a test waits for is taken never to come."""
+LONG_FIELD = b"a: " + b"x" * 1000 + b"\r\n"
+FAR_TOO_MANY = 10 * MOST_BYTES // len(LONG_FIELD)
 LOOPBACK = Networks(["127.0.0.0/8"])
 
 
@@ -44,7 +51,7 @@ def test_the_name_stays_in_the_request_and_the_address_is_the_checked_one() -> N
         rebinding = Sender(lambda: only, resolver=lambda _host, _port: next(found))
         assert rebinding(sending(receiver.url("name.test"))).code == 204
         second = rebinding(sending(receiver.url("name.test")))
-        assert "127.0.0.2" in (second.error or "")
+        assert "not lead to a public" in (second.error or "")
         assert [each.headers["host"] for each in receiver.requests] == [
             f"name.test:{receiver.port}"
         ]
@@ -87,14 +94,14 @@ def endless(connection: socket.socket, receiver: Receiver) -> None:
 def endless_head(connection: socket.socket, receiver: Receiver) -> None:
     connection.sendall(b"HTTP/1.1 200 OK\r\n")
     with suppress(OSError):
-        while not receiver.closing.is_set():
-            connection.sendall(b"a: " + b"x" * 1000 + b"\r\n")
+        for _ in range(FAR_TOO_MANY):
+            connection.sendall(LONG_FIELD)
 
 
 def endless_continue(connection: socket.socket, receiver: Receiver) -> None:
     with suppress(OSError):
-        while not receiver.closing.is_set():
-            connection.sendall(b"HTTP/1.1 100 Continue\r\n\r\n" * 100)
+        for _ in range(FAR_TOO_MANY):
+            connection.sendall(b"HTTP/1.1 100 Continue\r\n" + LONG_FIELD + b"\r\n")
 
 
 def silent(connection: socket.socket, receiver: Receiver) -> None:
@@ -114,13 +121,27 @@ def test_an_endless_answer_is_cut() -> None:
     assert len(answer.text) == 500
 
 
+def bodiless(connection: socket.socket, receiver: Receiver) -> None:
+    connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n")
+    receiver.closing.wait()
+
+
+def test_a_body_that_does_not_come_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fairlead.webhooks.sender.BODY_SECONDS", 0.1, raising=False)
+    answers: Queue[Answer] = Queue()
+    with receiving(bodiless) as receiver:
+        attempt = sender(time_limit=3600)
+        url = receiver.url()
+        Thread(target=lambda: answers.put(attempt(sending(url))), daemon=True).start()
+        assert answers.get(timeout=PATIENCE) == Answer(200)
+
+
 @pytest.mark.parametrize("handle", [endless_head, endless_continue])
 def test_an_endless_head_is_no_answer(handle: object) -> None:
+    """Its bytes are counted: there would be time for all that the receiver sends."""
     with receiving(handle) as receiver:  # type: ignore[arg-type]
-        answer = sender()(sending(receiver.url()))
-    assert answer.code is None
-    assert answer.error
-    assert MOST_BYTES < 100_000
+        answer = sender(time_limit=3600)(sending(receiver.url()))
+    assert answer == Answer(None, error="the answer is not HTTP: LineTooLong")
 
 
 @pytest.mark.parametrize("handle", [silent, dripping])
@@ -128,6 +149,30 @@ def test_one_deadline_holds_for_all(handle: object) -> None:
     with receiving(handle) as receiver:  # type: ignore[arg-type]
         answer = sender(time_limit=0.3)(sending(receiver.url()))
     assert answer.error == "no answer within 0.3 s"
+
+
+def test_the_deadline_holds_for_a_slow_resolver_too() -> None:
+    gate = Event()
+    late: list[bool] = []
+
+    def slow(_host: str, _port: int) -> list[str]:
+        late.append(not gate.wait(PATIENCE))
+        return ["127.0.0.1"]
+
+    answer = sender(time_limit=0.1, resolver=slow)(sending("http://name.test/"))
+    assert answer.error == "no answer within 0.1 s"
+    assert late == [], "the attempt should not have waited for the resolver"
+    gate.set()
+
+
+@pytest.mark.parametrize("found", [["10.1.2.3"], ["127.0.0.1", "10.1.2.3"], []])
+def test_where_a_refused_host_leads_to_is_told_to_the_operator_alone(
+    found: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """A customer could otherwise read the operator's own names."""
+    answer = sender(resolver=lambda _host, _port: found)(sending("http://hook.example/"))
+    assert answer == Answer(None, error="hook.example does not lead to a public address")
+    assert ("hook.example leads to 10.1.2.3" in caplog.text) == ("10.1.2.3" in found)
 
 
 @pytest.mark.parametrize("answer", [b"", b"hello\r\n\r\n", b"HTTP/1.1 abc\r\n\r\n", b"\x00" * 99])

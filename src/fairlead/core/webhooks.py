@@ -139,6 +139,8 @@ def next_delay(attempts: int, jitter: float) -> float | None:
     `jitter` is a number from 0 to 1 by lot: it keeps receivers that came back from being met by
     all deliveries at once.
     """
+    if attempts < 1:
+        raise ValueError(f"expected 1 attempt or more; got {attempts}")
     if attempts > len(DELAYS):
         return None
     return DELAYS[attempts - 1] * (1 + _JITTER * jitter)

@@ -1,14 +1,18 @@
 """The deliverer: makes the attempts that are due, several at once, in threads of its own.
 
 A receiver that answers slowly holds up itself: at most two attempts at a webhook and four of a
-customer are under way at once, of sixteen in all. One that kept us waiting and then failed rests
-for three times as long, up to a minute; all of its kind get four of the sixteen places, those of
-one customer one. So however much lies ready for receivers that never answer, others do not wait
-for it. Who fails quickly costs nobody a place, and is treated as all.
+customer are under way at once, of sixteen in all. Customers take turns, and who has as many under
+way as places are free begins no other: so nobody waits behind another one's many.
+
+A receiver that kept us waiting and then failed rests for three times as long, up to a minute; all
+of its kind get four of the sixteen places, those of one customer one. So however much lies ready
+for receivers that never answer, others do not wait for it. Who fails quickly costs nobody a place,
+and is treated as all.
 """
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -20,10 +24,14 @@ from fairlead.errors import DataError
 from fairlead.ports import Outbox
 from fairlead.webhooks.sender import Send
 
+_log = logging.getLogger(__name__)
+
 AT_ONCE = 16
 AT_ONCE_TO_A_WEBHOOK = 2
 AT_ONCE_OF_A_CUSTOMER = 4
 AT_ONCE_TO_SLEEPERS = 4
+MOST_TURNS = 1000
+"""In one round of the customers: the claim looks past all who had theirs, so they are bounded."""
 SLEEPS_AFTER = 1.0
 """Seconds of an attempt that failed, from which on its receiver is one that sleeps."""
 REST = 3.0
@@ -69,6 +77,7 @@ class Deliverer:
         self._stopwatch = stopwatch
         self._forgot_at: float | None = None
         self._under_way: list[Sending] = []
+        self._had_turn: set[str] = set()
         self._sleepers: dict[str, _Sleeper] = {}
         self._settling = 0
         self._is_closing = False
@@ -95,6 +104,9 @@ class Deliverer:
                 self._forget_old()
             except DataError:  # a full disk or a locked store: the next look comes
                 began = False
+            except Exception:  # whatever it is, others are still to be told
+                _log.exception("fairlead: a delivery could not be begun; the next look comes")
+                began = False
             with self._changed:
                 if not began and not self._is_closing:
                     self._changed.wait(LOOK_EVERY)
@@ -105,28 +117,46 @@ class Deliverer:
         due = self._outbox.next_at()
         if webhooks is None or due is None or due > self._clock():
             return False
-        sending = self._outbox.claim(webhooks=webhooks, customers=customers)
+        sending = self._claim(webhooks, customers)
         if sending is None:
             return False
+        self._start(sending)
+        return True
+
+    def _start(self, sending: Sending) -> None:
+        """Make the attempt in a thread of its own; without one, it comes again after its lease."""
+        name = f"fairlead-delivery-{sending.id}"
+        thread = Thread(target=self._deliver, args=(sending,), name=name, daemon=True)
         with self._changed:
             self._under_way.append(sending)
-        name = f"fairlead-delivery-{sending.id}"
-        Thread(target=self._deliver, args=(sending,), name=name, daemon=True).start()
-        return True
+        try:
+            thread.start()
+        except BaseException:
+            self._is_over(sending)
+            raise
+
+    def _claim(self, webhooks: list[str], customers: list[str]) -> Sending | None:
+        """An attempt of a customer that had no turn in this round; without one, a round begins."""
+        found = self._outbox.claim(webhooks=webhooks, customers=[*customers, *self._had_turn])
+        if self._had_turn and (found is None or len(self._had_turn) >= MOST_TURNS):
+            self._had_turn.clear()
+            found = found or self._outbox.claim(webhooks=webhooks, customers=customers)
+        if found is not None:
+            self._had_turn.add(found.customer)
+        return found
 
     def _busy(self) -> tuple[list[str] | None, list[str]]:
         """Webhooks and customers with enough under way; None: there is no room at all."""
         with self._changed:
-            if len(self._under_way) >= AT_ONCE:
+            free = AT_ONCE - len(self._under_way)
+            if not free:
                 return None, []
             webhooks = Counter(each.webhook for each in self._under_way)
             customers = Counter(each.customer for each in self._under_way)
             put_off = self._put_off(self._stopwatch())
         busy = [id_ for id_, number in webhooks.items() if number >= AT_ONCE_TO_A_WEBHOOK]
-        return (
-            [*busy, *put_off],
-            [name for name, number in customers.items() if number >= AT_ONCE_OF_A_CUSTOMER],
-        )
+        most = min(AT_ONCE_OF_A_CUSTOMER, free)  # the last are for those who have few
+        return [*busy, *put_off], [name for name, number in customers.items() if number >= most]
 
     def _put_off(self, now: float) -> list[str]:
         """Webhooks of sleepers that are not tried now: they rest, or others of them are tried."""
@@ -147,9 +177,12 @@ class Deliverer:
             if self._may_settle(sending, answer, began):
                 self._settle(sending, answer)
         finally:
-            with self._changed:
-                self._under_way.remove(sending)
-                self._changed.notify_all()
+            self._is_over(sending)
+
+    def _is_over(self, sending: Sending) -> None:
+        with self._changed:
+            self._under_way.remove(sending)
+            self._changed.notify_all()
 
     def _may_settle(self, sending: Sending, answer: Answer, began: float) -> bool:
         """Note how the receiver does; False: it comes too late, the store may be closed."""

@@ -8,12 +8,15 @@ for all of it, and one limit for all bytes of the answer.
 from __future__ import annotations
 
 import io
+import logging
 import socket
 import ssl
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import closing
 from http.client import HTTPException, HTTPResponse, LineTooLong
+from threading import Thread
 from typing import Protocol
 
 from fairlead.core.webhooks import MOST_CHARACTERS, Answer, Sending
@@ -22,7 +25,11 @@ from fairlead.webhooks.addresses import Networks
 from fairlead.webhooks.signing import headers
 from fairlead.webhooks.urls import Target, parse
 
+_log = logging.getLogger(__name__)
+
 TIME_LIMIT = 15.0
+BODY_SECONDS = 1.0
+"""How long the body of an answer is waited for: its status has said all that counts."""
 MOST_BYTES = 65_536
 """Of an answer, headers and all."""
 
@@ -85,11 +92,8 @@ class Sender:
             return Answer(None, error=f"the answer is not HTTP: {type(error).__name__}")
 
     def _connect(self, target: Target, deadline: _Deadline) -> socket.socket:
-        addresses = self._resolver(target.host, target.port)
-        networks = self._networks()
-        bad = [each for each in addresses if not networks.allows(each)]
-        if bad or not addresses:  # one bad address of several: somebody is trying something
-            raise _Refused(f"{target.host} leads to {', '.join(bad)}, which is not public")
+        addresses = _looked_up(self._resolver, target, deadline)
+        self._check(target, addresses)
         plain = _first_that_answers(addresses, target.port, deadline)
         if not target.is_secure:
             return plain
@@ -100,6 +104,20 @@ class Sender:
         except BaseException:
             plain.close()
             raise
+
+    def _check(self, target: Target, addresses: list[str]) -> None:
+        """Refuse a host that leads elsewhere than out; where to is only for the operator's eyes."""
+        networks = self._networks()
+        bad = [each for each in addresses if not networks.allows(each)]
+        if bad:
+            _log.warning(
+                "fairlead: the webhook's host %s leads to %s, which is not public; "
+                "nothing was sent; to allow it, set webhook_networks",
+                target.host,
+                ", ".join(bad),
+            )
+        if bad or not addresses:  # one bad address of several: somebody is trying something
+            raise _Refused(f"{target.host} does not lead to a public address")
 
     def _request(self, target: Target, sending: Sending) -> bytes:
         body = sending.body.encode()
@@ -122,12 +140,30 @@ class _Deadline:
     def __init__(self, seconds: float) -> None:
         self._end = time.monotonic() + seconds
 
+    def at_most(self, seconds: float) -> None:
+        """Let the end come this soon, if it would come later."""
+        self._end = min(self._end, time.monotonic() + seconds)
+
     def left(self) -> float:
         """Seconds that are left; raises when there are none."""
         left = self._end - time.monotonic()
         if left <= 0:
             raise TimeoutError
         return left
+
+
+def _looked_up(resolver: Resolve, target: Target, deadline: _Deadline) -> list[str]:
+    """The addresses of a host. Looked up in a thread: the system's resolver knows no deadline."""
+    found: Future[list[str]] = Future()
+
+    def look_up() -> None:
+        try:
+            found.set_result(resolver(target.host, target.port))
+        except Exception as error:  # raised where it is waited for
+            found.set_exception(error)
+
+    Thread(target=look_up, name="fairlead-lookup", daemon=True).start()
+    return found.result(deadline.left())
 
 
 def _first_that_answers(addresses: list[str], port: int, deadline: _Deadline) -> socket.socket:
@@ -181,6 +217,7 @@ def _answer(connection: socket.socket, deadline: _Deadline) -> Answer:
     response = HTTPResponse(_Readable(_Bounded(connection, deadline)), method="POST")  # type: ignore[arg-type] # it asks for no more
     with closing(response):
         response.begin()
+        deadline.at_most(BODY_SECONDS)
         return Answer(response.status, _beginning(response))
 
 

@@ -615,7 +615,8 @@ UPDATE webhooks SET failing_since = CASE WHEN ?2 = 1 THEN NULL ELSE coalesce(fai
 WHERE id = ?1 RETURNING failing_since;
 
 -- name: resend_delivery
-UPDATE deliveries SET due_at = ?, delivered = 0, attempts = 0 WHERE seq = ?;
+-- A new fence: an attempt under way must not settle what was asked for after it began.
+UPDATE deliveries SET fence = fence + 1, due_at = ?, delivered = 0, attempts = 0 WHERE seq = ?;
 
 -- name: forget_deliveries
 DELETE FROM deliveries WHERE seq IN (
