@@ -388,3 +388,19 @@ def test_a_password_is_never_shown(tmp_path: Path, letter: Path) -> None:
     with fairlead(*words, "--data", tmp_path) as ended:
         _, err = ended.communicate(timeout=60)
     assert (ended.returncode, "UTF-8" in err, "geheim" in err) == (2, True, False)
+
+
+@pytest.mark.parametrize("named", [(), ("--data", "closed")])
+def test_a_data_folder_that_is_not_needed_is_not_looked_at(
+    server: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: tuple[str, ...]
+) -> None:
+    for name in ("closed", "fairlead-data"):
+        (tmp_path / name).mkdir(mode=0)
+    monkeypatch.setattr("os.access", lambda *_: False)  # permissions do not hold root back
+    result = run("docs", "list", "--url", server.url, "--key", server.key("acme"), *named)
+    assert result.exit_code == 0, result.stderr
+
+
+def test_an_empty_data_folder_is_none(letter: Path) -> None:
+    result = run("docs", "submit", letter, "--customer", "acme", "--data", "")
+    assert (result.exit_code, "the path is empty" in result.stderr) == (2, True)

@@ -94,9 +94,31 @@ def _given_before_the_command(ctx: click.Context, param: click.Parameter, value:
     return value if is_flag or early is None else early
 
 
+class GivenPath(click.Path):
+    """A path that is not looked at: who reads what is there says what is wrong with it.
+
+    An empty one is refused. It comes from a variable that is not set, and would be the current
+    folder.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(readable=False, path_type=Path)
+
+    def convert(
+        self,
+        value: str | os.PathLike[str],
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> Any:
+        """The path."""
+        if value == "":
+            self.fail("the path is empty; name one, or . for the current folder", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 data_option = click.option(
     "--data",
-    type=click.Path(path_type=Path),
+    type=GivenPath(),
     callback=_given_before_the_command,
     envvar="FAIRLEAD_DATA",
     default=DEFAULT_DATA,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from fairlead.cli.common import json_option, print_json, safe
+from fairlead.cli.common import GivenPath, json_option, print_json, safe
 from fairlead.cli.installation import Batches, Installation, Manner
 from fairlead.cli.place import Place, opened, place_options
 from fairlead.cli.progress import progress_bar
@@ -29,9 +29,7 @@ LARGE = 10_000_000
 
 
 @click.command("submit")
-@click.argument(
-    "paths", type=click.Path(path_type=Path), metavar="PATH...", nargs=-1, required=True
-)
+@click.argument("paths", type=GivenPath(), metavar="PATH...", nargs=-1, required=True)
 @place_options
 @click.option("--customer", help="Whose documents these are; a key says it itself.")
 @click.option("--name", help="The document's name, if not its file's; for one file.")
