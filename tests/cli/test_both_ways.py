@@ -404,3 +404,11 @@ def test_a_data_folder_that_is_not_needed_is_not_looked_at(
 def test_an_empty_data_folder_is_none(letter: Path) -> None:
     result = run("docs", "submit", letter, "--customer", "acme", "--data", "")
     assert (result.exit_code, "the path is empty" in result.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("own", ["a\nb.txt", "caf\udce9.txt"], ids=["newline", "not UTF-8"])
+def test_a_new_name_stands_for_one_that_cannot_be(server: Served, tmp_path: Path, own: str) -> None:
+    (tmp_path / own).write_text("hello")
+    words = ("docs", "submit", tmp_path / own, "--name", "good.txt", "--json")
+    result = there(server, *words, key=server.key("namer"))
+    assert [each["name"] for each in json.loads(result.stdout)["documents"]] == ["good.txt"]

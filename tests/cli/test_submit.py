@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -57,4 +56,21 @@ def test_an_empty_path_is_no_path(letter: Path, data: Path, more: tuple[str, ...
     result = submit("", *more)
     assert (result.exit_code, result.stdout) == (2, "")
     assert "the path is empty" in result.stderr
+    assert not data.exists()
+
+
+@pytest.mark.parametrize("own", ["a\nb.txt", "caf\udce9.txt"], ids=["newline", "not UTF-8"])
+def test_a_new_name_stands_for_one_that_cannot_be(inbox: Path, data: Path, own: str) -> None:
+    path = inbox / "sub" / own
+    path.write_text("hello")
+    refused = submit(inbox)
+    assert (refused.exit_code, "inbox/sub/" in refused.stderr) == (2, True)
+    assert len(refused.stderr.splitlines()) == 1
+    assert submit(path, "--name", "good.txt").exit_code == 0
+    assert names(data) == ["good.txt"]
+
+
+def test_a_bad_new_name_is_no_bad_file(letter: Path, data: Path) -> None:
+    result = submit(letter, "--name", "a/b", "--skip-bad")
+    assert (result.exit_code, "skipped" in result.stderr) == (2, False)
     assert not data.exists()

@@ -58,8 +58,11 @@ def submit_command(
     manner = Manner(customer, urgent, strict, idempotency_key)
     with opened(place) as installation:
         batches = installation.batches(manner)
-        files = _checked(list(_files(paths)), batches.document_bytes, skip_bad=skip_bad)
-        _check_new_name(name, len(files))
+        _check_new_name(name)
+        limit = batches.document_bytes
+        files = _checked(list(_files(paths)), limit, name, skip_bad=skip_bad)
+        if name is not None and len(files) != 1:
+            raise UsageError(f"--name names one file; {len(files)} were given")
         manner = manner._replace(password=_password(password))
         named = [(each, name or each.name) for each in files]
         documents = _submit(installation, _split(named, batches, manner), manner)
@@ -85,9 +88,7 @@ def _ended_tidily() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _check_new_name(name: str | None, files: int) -> None:
-    if name is not None and files != 1:
-        raise UsageError(f"--name names one file; {files} were given")
+def _check_new_name(name: str | None) -> None:
     if name is not None:
         check_name(name)
 
@@ -123,12 +124,12 @@ def _files_in(folder: Path) -> Iterator[Path]:
         yield from (Path(parent, each) for each in sorted(names) if not each.startswith("."))
 
 
-def _checked(files: list[Path], limit: int, *, skip_bad: bool) -> list[Path]:
+def _checked(files: list[Path], limit: int, name: str | None, *, skip_bad: bool) -> list[Path]:
     """The files that can be submitted. Without `skip_bad`, one that cannot refuses them all."""
     good = []
     for file in files:
         try:
-            check_file(file, limit)
+            check_file(file, limit, name)
         except FairleadError as error:
             if not skip_bad and len(files) == 1:
                 raise
