@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -74,3 +77,71 @@ def test_a_bad_new_name_is_no_bad_file(letter: Path, data: Path) -> None:
     result = submit(letter, "--name", "a/b", "--skip-bad")
     assert (result.exit_code, "skipped" in result.stderr) == (2, False)
     assert not data.exists()
+
+
+def closed(monkeypatch: pytest.MonkeyPatch, *paths: Path) -> None:
+    """Let nobody read these; permissions would not hold root back."""
+    real_open, real_scandir, real_access = Path.open, os.scandir, os.access
+
+    def check(path: Any) -> None:
+        if Path(path) in paths:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    def open_(path: Path, *how: Any, **named: Any) -> Any:
+        check(path)
+        return real_open(path, *how, **named)
+
+    def scandir(path: Any) -> Any:
+        check(path)
+        return real_scandir(path)
+
+    def access(path: Any, mode: int) -> bool:
+        return Path(path) not in paths and real_access(path, mode)
+
+    monkeypatch.setattr(Path, "open", open_)
+    monkeypatch.setattr(os, "scandir", scandir)
+    monkeypatch.setattr(os, "access", access)
+
+
+def test_an_unreadable_file_refuses_all_or_is_skipped(
+    inbox: Path, letter: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed(monkeypatch, letter)
+    for words in ((letter,), (letter, inbox)):
+        refused = submit(*words)
+        assert (refused.exit_code, refused.stdout) == (1, "")
+        assert "letter.txt cannot be read (Permission denied)" in refused.stderr
+    assert not data.exists()
+    result = submit(letter, inbox, "--skip-bad")
+    assert (result.exit_code, len(result.stdout.splitlines())) == (0, 2)
+    assert result.stderr.startswith(f"skipped: {letter} cannot be read")
+    assert names(data) == ["a.txt", "b.txt"]
+
+
+def test_an_unreadable_folder_refuses_all_or_is_skipped(
+    inbox: Path, letter: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed(monkeypatch, inbox / "sub")
+    refused = submit(inbox)
+    assert (refused.exit_code, refused.stdout) == (1, "")
+    assert "--skip-bad" in refused.stderr
+    assert not data.exists()
+    result = submit(inbox, letter, "--skip-bad")
+    assert (result.exit_code, len(result.stdout.splitlines())) == (0, 2)
+    assert result.stderr.startswith(f"skipped: folder {inbox / 'sub'} cannot be read")
+    assert names(data) == ["a.txt", "letter.txt"]
+
+
+def test_a_link_to_a_folder_is_left_out_and_named(inbox: Path, tmp_path: Path, data: Path) -> None:
+    (inbox / "round").symlink_to(inbox)
+    (inbox / ".hidden").symlink_to(inbox)
+    (inbox / "z.txt").symlink_to(inbox / "a.txt")
+    result = submit(inbox)
+    assert result.exit_code == 0
+    assert [line for line in result.stderr.splitlines() if "skipped" in line] == [
+        f"skipped: {inbox / 'round'} is a link to a folder; name it to submit its files"
+    ]
+    assert names(data) == ["a.txt", "z.txt", "b.txt"]
+    (tmp_path / "named").symlink_to(inbox / "sub")
+    assert submit(tmp_path / "named").exit_code == 0
+    assert names(data)[3:] == ["b.txt"]

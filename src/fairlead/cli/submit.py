@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
@@ -59,8 +59,8 @@ def submit_command(
     with opened(place) as installation:
         batches = installation.batches(manner)
         _check_new_name(name)
-        limit = batches.document_bytes
-        files = _checked(list(_files(paths)), limit, name, skip_bad=skip_bad)
+        found = list(_files(paths, skip_bad=skip_bad))
+        files = _checked(found, batches.document_bytes, name, skip_bad=skip_bad)
         if name is not None and len(files) != 1:
             raise UsageError(f"--name names one file; {len(files)} were given")
         manner = manner._replace(password=_password(password))
@@ -98,10 +98,10 @@ def _password(given: str | None) -> str | None:
     return sys.stdin.readline().rstrip("\n") if given == "-" else given
 
 
-def _files(paths: Sequence[Path]) -> Iterator[Path]:
+def _files(paths: Sequence[Path], *, skip_bad: bool) -> Iterator[Path]:
     for path in paths:
         if _is_folder(path):
-            yield from _files_in(path)
+            yield from _files_in(path, skip_bad=skip_bad)
         else:
             yield path
 
@@ -113,15 +113,39 @@ def _is_folder(path: Path) -> bool:
         return False
 
 
-def _files_in(folder: Path) -> Iterator[Path]:
-    def refuse(error: OSError) -> None:
-        raise UnreadableSource(
-            f"folder {error.filename} cannot be read ({error.strerror}); check its permissions"
+def _files_in(folder: Path, *, skip_bad: bool) -> Iterator[Path]:
+    """The files of a folder and of those inside, but not of those that it only links to."""
+
+    def leave_out(error: OSError) -> None:
+        _leave_out(
+            UnreadableSource(
+                f"folder {error.filename} cannot be read ({error.strerror}); check its permissions"
+            ),
+            skip_bad=skip_bad,
         )
 
-    for parent, folders, names in os.walk(folder, onerror=refuse):
+    for parent, folders, names in os.walk(folder, onerror=leave_out):
         folders[:] = sorted(each for each in folders if not each.startswith("."))
+        _tell_of_links(Path(parent, each) for each in folders)
         yield from (Path(parent, each) for each in sorted(names) if not each.startswith("."))
+
+
+def _tell_of_links(folders: Iterable[Path]) -> None:
+    """A link may lead out of the folder, or round in a circle: whoever means it names it."""
+    for each in folders:
+        if each.is_symlink():
+            _tell_skipped(f"{each} is a link to a folder; name it to submit its files")
+
+
+def _leave_out(error: FairleadError, *, skip_bad: bool) -> None:
+    """Name what is left out or, without `skip_bad`, refuse it."""
+    if not skip_bad:
+        raise type(error)(f"{error}, or leave such files out with --skip-bad") from None
+    _tell_skipped(str(error))
+
+
+def _tell_skipped(what: str) -> None:
+    click.echo(f"skipped: {safe(what)}", err=True)
 
 
 def _checked(files: list[Path], limit: int, name: str | None, *, skip_bad: bool) -> list[Path]:
@@ -133,9 +157,7 @@ def _checked(files: list[Path], limit: int, name: str | None, *, skip_bad: bool)
         except FairleadError as error:
             if not skip_bad and len(files) == 1:
                 raise
-            if not skip_bad:
-                raise type(error)(f"{error}, or leave such files out with --skip-bad") from None
-            click.echo(f"skipped: {safe(str(error))}", err=True)
+            _leave_out(error, skip_bad=skip_bad)
         else:
             good.append(file)
     if not good:
