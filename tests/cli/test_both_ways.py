@@ -277,8 +277,23 @@ def test_many_files_go_in_as_many_requests_as_are_needed(tmp_path: Path) -> None
         sent = there(server, "docs", "submit", folder, "--json", key=key)
         names = [each["name"] for each in json.loads(sent.stdout)["documents"]]
         assert names == [f"{number}.txt" for number in range(7)]
-        refused = there(server, "docs", "submit", folder, "--idempotency-key", "k", key=key)
-        assert (refused.exit_code, len(refused.stderr.splitlines())) == (1, 1)
+
+
+def test_more_than_a_request_may_bring_has_no_key_and_is_not_sent(
+    tmp_path: Path, letter: Path
+) -> None:
+    def sees(piece: bytes) -> None:
+        sent.append(piece)
+
+    sent: list[bytes] = []
+    settings = {"max_upload_files": 1, "max_upload_bytes": 190_000}
+    with served(tmp_path / "data", "--workers", "0", **settings) as server:
+        words = ("docs", "submit", letter, letter, "--idempotency-key", "k")
+        with cut(server.port, sees=sees) as line:
+            refused = run(*words, "--url", line.url, "--key", server.key("acme"))
+    assert (refused.exit_code, len(refused.stderr.splitlines())) == (1, 1)
+    assert "1 files and 90,000 bytes" in refused.stderr
+    assert not any(b"POST" in each for each in sent)
 
 
 def test_what_is_too_large_is_refused_before_it_is_sent(tmp_path: Path, letter: Path) -> None:

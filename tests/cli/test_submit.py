@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
+import signal
+import subprocess
+import sys
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
+from apikit import served
 from click.testing import CliRunner, Result
+from cutkit import cut
 
 from fairlead import Fairlead
 from fairlead.cli import main
@@ -145,3 +152,74 @@ def test_a_link_to_a_folder_is_left_out_and_named(inbox: Path, tmp_path: Path, d
     (tmp_path / "named").symlink_to(inbox / "sub")
     assert submit(tmp_path / "named").exit_code == 0
     assert names(data)[3:] == ["b.txt"]
+
+
+# --- what is told of them ---
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)], ids=["words", "json"])
+def test_what_was_accepted_before_a_refusal_is_told(
+    inbox: Path, data: Path, monkeypatch: pytest.MonkeyPatch, form: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr("fairlead.cli.local.BATCH", 1)
+    with Fairlead(data) as fairlead:
+        fairlead.add_customer("acme")
+        fairlead.set_customer("acme", pending_cap=1)
+    result = submit(inbox, *form)
+    assert (result.exit_code, ids_in(result.stdout, form)) == (1, ids(data))
+    first, last = result.stderr.splitlines()
+    assert first == "1 of 2 documents were accepted before this; they stay"
+    assert "cap of 1" in last
+    nothing = submit(inbox, *form)
+    assert (nothing.exit_code, nothing.stdout) == (1, "")
+
+
+def ids(data: Path) -> list[str]:
+    with Fairlead(data) as fairlead:
+        return [each.id for each in reversed(fairlead.documents())]
+
+
+def ids_in(output: str, form: tuple[str, ...]) -> list[str]:
+    """The ids that a command has printed."""
+    if "--json" in form:
+        return [each["id"] for each in json.loads(output)["documents"]]
+    return [line.split()[0] for line in output.splitlines()]
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)], ids=["words", "json"])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 1), (signal.SIGTERM, 143)], ids=["SIGINT", "SIGTERM"]
+)
+def test_what_was_accepted_before_a_signal_is_told(
+    inbox: Path, data: Path, number: int, code: int, form: tuple[str, ...]
+) -> None:
+    held, ended = threading.Event(), threading.Event()
+    answers = 0
+
+    def holds(piece: bytes) -> bool:
+        """The answer to the second batch comes when nobody is there any more."""
+        nonlocal answers
+        answers += piece.startswith(b"HTTP/1.1 202")
+        if answers < 2:
+            return False
+        held.set()
+        return ended.wait(60)
+
+    with (
+        served(data, "--workers", "0", max_upload_files=1) as server,
+        cut(server.port, cuts=holds) as line,
+    ):
+        words = ("docs", "submit", inbox, *form, "--url", line.url, "--key", server.key("acme"))
+        with subprocess.Popen(
+            [sys.executable, "-m", "fairlead", *map(str, words)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as process:
+            assert held.wait(60)
+            process.send_signal(number)
+            out, err = process.communicate(timeout=60)
+        ended.set()
+    assert (process.returncode, ids_in(out, form)) == (code, ids(data)[:1])
+    assert err.startswith("1 of 2 documents were accepted before this; they stay\n")
+    assert "Traceback" not in err

@@ -18,7 +18,7 @@ from fairlead.cli.progress import progress_bar
 from fairlead.core.documents import Document
 from fairlead.core.shown import document_json
 from fairlead.core.states import State
-from fairlead.errors import FairleadError, UnreadableSource, UsageError
+from fairlead.errors import FairleadError, Refused, UnreadableSource, UsageError
 from fairlead.intake.names import check_name
 from fairlead.intake.sources import check_file
 
@@ -63,17 +63,19 @@ def submit_command(
         files = _checked(found, batches.document_bytes, name, skip_bad=skip_bad)
         if name is not None and len(files) != 1:
             raise UsageError(f"--name names one file; {len(files)} were given")
+        split = _split([(each, name or each.name) for each in files], batches, manner)
         manner = manner._replace(password=_password(password))
-        named = [(each, name or each.name) for each in files]
-        documents = _submit(installation, _split(named, batches, manner), manner)
-        for hint in installation.hints(documents):
-            click.echo(safe(hint), err=True)
+        documents = accepted = list[Document]()
         try:
-            if wait:
-                with _ended_tidily():
-                    documents = _waited_for(installation, documents)
-        finally:  # whoever stops waiting still learns the ids
-            _print(documents, as_json=as_json)
+            with _ended_tidily():
+                _submit(installation, split, manner, accepted)
+                for hint in installation.hints(accepted):
+                    click.echo(safe(hint), err=True)
+                if wait:
+                    documents = _waited_for(installation, accepted)
+        finally:  # whoever is refused or stopped still learns the ids of what stays
+            if accepted:
+                _print(documents, as_json=as_json)
     if any(each.state is State.FAILED for each in documents):
         sys.exit(1)
 
@@ -166,9 +168,7 @@ def _checked(files: list[Path], limit: int, name: str | None, *, skip_bad: bool)
 
 
 def _split(files: list[Named], batches: Batches, manner: Manner) -> list[list[Named]]:
-    """The files in batches, each accepted as a whole; with a key, all in one."""
-    if manner.key is not None:
-        return [files]
+    """The files in batches, each accepted as a whole; with a key, all in one or refused."""
     found: list[list[Named]] = []
     room = 0
     for file in files:
@@ -178,27 +178,34 @@ def _split(files: list[Named], batches: Batches, manner: Manner) -> list[list[Na
             room = batches.bytes
         found[-1].append(file)
         room -= size
+    if manner.key is not None and len(found) > 1:
+        raise Refused(
+            "with an idempotency key all files go to the server in one request, which may bring "
+            f"{batches.documents:,} files and {batches.bytes:,} bytes; submit fewer at a time, "
+            "each time with another key"
+        )
     return found
 
 
 def _submit(
-    installation: Installation, batches: list[list[Named]], manner: Manner
-) -> list[Document]:
+    installation: Installation,
+    batches: list[list[Named]],
+    manner: Manner,
+    accepted: list[Document],
+) -> None:
+    """Submit one batch after the other; `accepted` has what was, however this ends."""
     number = sum(map(len, batches))
-    accepted: list[Document] = []
-    with _Bar() if number > 1 or _size(batches[0]) > LARGE else nullcontext() as bar:
-        try:
+    try:
+        with _Bar() if number > 1 or _size(batches[0]) > LARGE else nullcontext() as bar:
             for batch in batches:
                 tell = bar.begin(number, len(accepted), _size(batch)) if bar else _tell_nobody
                 accepted += installation.submit(batch, manner, tell)
-        except (FairleadError, KeyboardInterrupt):
-            if accepted:
-                click.echo(
-                    f"{len(accepted)} of {number} documents were accepted before this; they stay",
-                    err=True,
-                )
-            raise
-    return accepted
+    finally:
+        if 0 < len(accepted) < number:
+            click.echo(
+                f"{len(accepted)} of {number} documents were accepted before this; they stay",
+                err=True,
+            )
 
 
 def _size(batch: list[Named]) -> int:
