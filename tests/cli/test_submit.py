@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,9 @@ from cutkit import cut
 
 from fairlead import Fairlead
 from fairlead.cli import main
+from fairlead.cli.local import Local
+from fairlead.cli.remote import Remote
+from fairlead.core.documents import Document
 
 
 @pytest.fixture(autouse=True)
@@ -223,3 +227,24 @@ def test_what_was_accepted_before_a_signal_is_told(
     assert (process.returncode, ids_in(out, form)) == (code, ids(data)[:1])
     assert err.startswith("1 of 2 documents were accepted before this; they stay\n")
     assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("way", [Local, Remote])
+def test_a_document_that_is_deleted_is_over_and_the_others_are_waited_for(
+    inbox: Path, data: Path, monkeypatch: pytest.MonkeyPatch, way: type
+) -> None:
+    def meanwhile(_installation: object, documents: Sequence[Document]) -> list[str]:
+        with Fairlead(data) as fairlead:
+            fairlead.delete(documents[0].id)
+            fairlead.cancel(documents[1].id)
+        return []
+
+    monkeypatch.setattr(way, "hints", meanwhile)
+    with served(data, "--workers", "0") as server:
+        key = server.key("acme")
+        there = () if way is Local else ("--url", server.url, "--key", key)
+        result = submit(inbox, "--wait", "--json", *there)
+    assert result.exit_code == 0, result.stderr
+    (left,) = json.loads(result.stdout)["documents"]
+    assert (left["name"], left["state"]) == ("b.txt", "cancelled")
+    assert result.stderr.endswith("a.txt was deleted by somebody else\n")

@@ -18,7 +18,7 @@ from fairlead.cli.progress import progress_bar
 from fairlead.core.documents import Document
 from fairlead.core.shown import document_json
 from fairlead.core.states import State
-from fairlead.errors import FairleadError, Refused, UnreadableSource, UsageError
+from fairlead.errors import FairleadError, Refused, UnknownDocument, UnreadableSource, UsageError
 from fairlead.intake.names import check_name
 from fairlead.intake.sources import check_file
 
@@ -240,7 +240,7 @@ class _Bar:
 
 
 def _waited_for(installation: Installation, documents: list[Document]) -> list[Document]:
-    """The documents at their ends."""
+    """The documents at their ends, without those that were deleted meanwhile."""
     names = {each.id: each.name for each in documents}
     with progress_bar() as bar:
         task = bar.add_task("read", total=len(names))
@@ -250,7 +250,17 @@ def _waited_for(installation: Installation, documents: list[Document]) -> list[D
             bar.update(task, completed=len(names) - left, description=description)
 
         installation.wait(names, show)
-    return [installation.document(each) for each in names]
+    ended = [_as_it_ended(installation, each) for each in documents]
+    return [each for each in ended if each is not None]
+
+
+def _as_it_ended(installation: Installation, document: Document) -> Document | None:
+    try:
+        return installation.document(document.id)
+    except UnknownDocument:
+        words = f"{document.id}  {document.name} was deleted by somebody else"
+        click.echo(safe(words), err=True)
+        return None
 
 
 def _print(documents: list[Document], *, as_json: bool) -> None:
