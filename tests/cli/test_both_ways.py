@@ -186,6 +186,21 @@ def test_submissions_and_decisions_do_the_same_both_ways(server: Served, letter:
 DECISIONS = ("cancel", "cancel", "retry", "retry")
 
 
+@pytest.mark.parametrize("ask", [here, there])
+def test_what_was_done_before_an_error_is_told(server: Served, ask: Callable[..., Result]) -> None:
+    with Fairlead(server.data) as fairlead:
+        document = fairlead.submit("acme", b"x").id
+        key = fairlead.add_key("acme")[1].id
+    for word in ("cancel", "retry"):
+        result = ask(server, "docs", word, document, "nothing", document)
+        assert (result.exit_code, result.stdout.split()[::2]) == (1, [document])
+        assert "'nothing'" in result.stderr
+        told = ask(server, "docs", word, document, "nothing", "--json")
+        assert [each["id"] for each in json.loads(told.stdout)["documents"]] == [document]
+    revoked = ask(server, "keys", "revoke", key, "nothing")
+    assert (revoked.exit_code, revoked.stdout) == (1, f"{key}  revoked\n")
+
+
 def test_customers_and_keys_are_made_both_ways(server: Served) -> None:
     for name, ask in (("first", here), ("second", there)):
         assert json.loads(ask(server, "customers", "add", name, "--json").stdout)["name"] == name

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 
 import click
 
 from fairlead.cli.common import (
     duration,
     json_option,
+    one_by_one,
     print_fields,
     print_json,
     print_table,
@@ -124,7 +126,7 @@ def text_command(*, id_: str, place: Place, markdown: bool) -> None:
 def cancel_command(*, ids: tuple[str, ...], place: Place, as_json: bool) -> None:
     """Cancel pending documents."""
     with opened(place) as installation:
-        _print_states([installation.cancel(each) for each in ids], as_json=as_json)
+        one_by_one(ids, installation.cancel, partial(_print_states, as_json=as_json))
 
 
 @docs_group.command("retry")
@@ -134,7 +136,7 @@ def cancel_command(*, ids: tuple[str, ...], place: Place, as_json: bool) -> None
 def retry_command(*, ids: tuple[str, ...], place: Place, as_json: bool) -> None:
     """Queue failed or cancelled documents once more."""
     with opened(place) as installation:
-        _print_states([installation.retry(each) for each in ids], as_json=as_json)
+        one_by_one(ids, installation.retry, partial(_print_states, as_json=as_json))
 
 
 def _print_states(documents: list[Document], *, as_json: bool) -> None:
