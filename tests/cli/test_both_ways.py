@@ -92,6 +92,8 @@ READING = [
     ("docs", "list", "--priority", "2"),
     ("docs", "list", "--parent", "{done}"),
     ("docs", "list", "--customer", "nobody"),
+    ("docs", "list", "--customer", "x" * 201),
+    ("docs", "list", "--customer", ""),
     ("docs", "list", "--cursor", "nothing"),
     ("docs", "list", "--parent", "nothing"),
     ("docs", "show", "{waiting}"),
@@ -130,7 +132,7 @@ READING = [
 ]
 
 
-@pytest.mark.parametrize("words", READING, ids=" ".join)
+@pytest.mark.parametrize("words", READING, ids=lambda words: " ".join(words)[:60])
 def test_the_same_words_come_both_ways(
     server: Served, known: dict[str, Any], words: tuple[str, ...]
 ) -> None:
@@ -148,6 +150,46 @@ def test_a_language_is_the_askers(server: Served, known: dict[str, Any]) -> None
     theirs = run(*words, "--data", server.data, "--url", server.url, LANG="de_AT.UTF-8")
     assert stilled(ours.stdout) == stilled(theirs.stdout)
     assert "Zählung" in theirs.stdout
+
+
+def test_a_language_in_the_settings_of_the_environment_goes_first(
+    server: Served, known: dict[str, Any]
+) -> None:
+    words = ("docs", "why", known["waiting"], "--data", server.data)
+    for asked, code in (("de", 0), ("none", 0), ("klingon", 2)):
+        surroundings = {"FAIRLEAD_LANGUAGE": asked, "LANG": "pl_PL.UTF-8"}
+        ours = run(*words, **surroundings)
+        theirs = run(*words, "--url", server.url, **surroundings)
+        assert (ours.exit_code, theirs.exit_code) == (code, code)
+        assert stilled(ours.stdout) == stilled(theirs.stdout)
+        assert ours.stderr == theirs.stderr
+        assert ("Zählung" in theirs.stdout) == (asked == "de")
+
+
+HINTS = {
+    "docs show nothing": "see: fairlead docs list",
+    "docs cancel {done}": "see where it is with: fairlead docs show",
+    "customers show nobody": "see: fairlead customers list",
+    "keys revoke nothing": "see: fairlead keys list",
+}
+
+
+@pytest.mark.parametrize("words", HINTS)
+def test_what_to_type_next_is_told_both_ways(
+    server: Served, known: dict[str, Any], words: str
+) -> None:
+    for ask in (here, there):
+        result = ask(server, *words.format(**known).split())
+        assert (result.exit_code, result.stderr.endswith(f"; {HINTS[words]}\n")) == (1, True)
+        assert result.stderr.count("see") == 1
+
+
+def test_an_empty_key_is_none(server: Served) -> None:
+    surroundings = {"FAIRLEAD_URL": server.url, "FAIRLEAD_KEY": server.key("acme")}
+    assert run("docs", "list", **surroundings).exit_code == 0
+    for words in (("docs", "list", "--key", ""), ("--key", "", "docs", "list")):
+        result = run(*words, **surroundings)
+        assert (result.exit_code, "the key must be one" in result.stderr) == (2, True)
 
 
 def forgotten(text: str) -> Any:

@@ -21,6 +21,7 @@ from fairlead.cli.place import Place, opened, place_options
 from fairlead.cli.submit import submit_command
 from fairlead.core.documents import Document
 from fairlead.core.explain import words
+from fairlead.core.names import check_customer
 from fairlead.core.shown import document_json
 from fairlead.core.states import State
 from fairlead.locale import language_of, translator
@@ -61,6 +62,8 @@ def list_command(
     as_json: bool,
 ) -> None:
     """List documents, newest first."""
+    if customer is not None:
+        check_customer(customer)
     with opened(place) as installation:
         asked = Asked(customer, state, priority, parent, cursor, limit)
         shown, following = installation.page(asked)

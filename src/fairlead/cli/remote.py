@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -18,6 +19,7 @@ from fairlead.core.explain import Explanation
 from fairlead.core.fairness import Fairness
 from fairlead.core.shown import CustomerView
 from fairlead.errors import NotAllowed, UnknownDocument, UsageError
+from fairlead.settings import ENVIRONMENT_PREFIX, Settings
 
 MOST_ON_A_PAGE = 1000
 _ROOM = 100_000
@@ -122,8 +124,9 @@ class Remote:
         return time.time()
 
     def language(self) -> str | None:
-        """The server's own setting is for others."""
-        return None
+        """The setting in the environment here; the server's own is for others."""
+        given = os.environ.get(f"{ENVIRONMENT_PREFIX}LANGUAGE")
+        return None if given in (None, "none") else Settings(language=given).language
 
     # --- customers and keys ---
 
