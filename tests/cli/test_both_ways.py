@@ -127,6 +127,7 @@ READING = [
     ("keys", "list", "acme"),
     ("keys", "list", "--operator"),
     ("keys", "list", "nobody"),
+    ("keys", "list", "x" * 201),
     ("keys", "revoke", "nothing"),
     ("keys", "add"),
 ]

@@ -9,6 +9,7 @@ import click
 from fairlead.cli.common import json_option, one_by_one, print_json, print_table
 from fairlead.cli.place import Place, opened, place_options
 from fairlead.core.access import Key
+from fairlead.core.names import check_customer
 from fairlead.core.shown import moment
 from fairlead.errors import UsageError
 from fairlead.keys import id_of
@@ -45,6 +46,8 @@ def add_command(*, customer: str | None, place: Place, operator: bool, as_json: 
 @json_option
 def list_command(*, customer: str | None, place: Place, operator: bool, as_json: bool) -> None:
     """List keys, without their secrets."""
+    if customer is not None:
+        check_customer(customer)
     with opened(place) as installation:
         found = installation.keys(customer, operators=operator)
     if as_json:
