@@ -125,6 +125,21 @@ def test_strict_is_a_setting_and_a_word_for_one_submission(tmp_path: Path) -> No
         assert fairlead.submit_many("nobody", []) == []
 
 
+def test_what_is_deleted_is_not_waited_for_and_what_never_was_is_refused(tmp_path: Path) -> None:
+    with Fairlead(tmp_path) as fairlead:
+        first, second = fairlead.submit_many("acme", [b"1", b"2"])
+
+        def end_one(left: int) -> None:
+            if left == 2:
+                fairlead.delete(first.id)
+            elif left == 1:
+                fairlead.cancel(second.id)
+
+        fairlead.wait([first.id, second.id], on_progress=end_one)
+        with pytest.raises(UnknownDocument):
+            fairlead.wait(["nothing"])
+
+
 def test_whoever_waits_in_a_thread_is_told_while_the_work_goes_on(tmp_path: Path) -> None:
     left: list[int] = []
     with Fairlead(tmp_path) as fairlead:

@@ -92,6 +92,8 @@ READING = [
     ("docs", "list", "--priority", "2"),
     ("docs", "list", "--parent", "{done}"),
     ("docs", "list", "--customer", "nobody"),
+    ("docs", "list", "--customer", "x" * 201),
+    ("docs", "list", "--customer", ""),
     ("docs", "list", "--cursor", "nothing"),
     ("docs", "list", "--parent", "nothing"),
     ("docs", "show", "{waiting}"),
@@ -125,12 +127,13 @@ READING = [
     ("keys", "list", "acme"),
     ("keys", "list", "--operator"),
     ("keys", "list", "nobody"),
+    ("keys", "list", "x" * 201),
     ("keys", "revoke", "nothing"),
     ("keys", "add"),
 ]
 
 
-@pytest.mark.parametrize("words", READING, ids=" ".join)
+@pytest.mark.parametrize("words", READING, ids=lambda words: " ".join(words)[:60])
 def test_the_same_words_come_both_ways(
     server: Served, known: dict[str, Any], words: tuple[str, ...]
 ) -> None:
@@ -148,6 +151,46 @@ def test_a_language_is_the_askers(server: Served, known: dict[str, Any]) -> None
     theirs = run(*words, "--data", server.data, "--url", server.url, LANG="de_AT.UTF-8")
     assert stilled(ours.stdout) == stilled(theirs.stdout)
     assert "Zählung" in theirs.stdout
+
+
+def test_a_language_in_the_settings_of_the_environment_goes_first(
+    server: Served, known: dict[str, Any]
+) -> None:
+    words = ("docs", "why", known["waiting"], "--data", server.data)
+    for asked, code in (("de", 0), ("none", 0), ("klingon", 2)):
+        surroundings = {"FAIRLEAD_LANGUAGE": asked, "LANG": "pl_PL.UTF-8"}
+        ours = run(*words, **surroundings)
+        theirs = run(*words, "--url", server.url, **surroundings)
+        assert (ours.exit_code, theirs.exit_code) == (code, code)
+        assert stilled(ours.stdout) == stilled(theirs.stdout)
+        assert ours.stderr == theirs.stderr
+        assert ("Zählung" in theirs.stdout) == (asked == "de")
+
+
+HINTS = {
+    "docs show nothing": "see: fairlead docs list",
+    "docs cancel {done}": "see where it is with: fairlead docs show",
+    "customers show nobody": "see: fairlead customers list",
+    "keys revoke nothing": "see: fairlead keys list",
+}
+
+
+@pytest.mark.parametrize("words", HINTS)
+def test_what_to_type_next_is_told_both_ways(
+    server: Served, known: dict[str, Any], words: str
+) -> None:
+    for ask in (here, there):
+        result = ask(server, *words.format(**known).split())
+        assert (result.exit_code, result.stderr.endswith(f"; {HINTS[words]}\n")) == (1, True)
+        assert result.stderr.count("see") == 1
+
+
+def test_an_empty_key_is_none(server: Served) -> None:
+    surroundings = {"FAIRLEAD_URL": server.url, "FAIRLEAD_KEY": server.key("acme")}
+    assert run("docs", "list", **surroundings).exit_code == 0
+    for words in (("docs", "list", "--key", ""), ("--key", "", "docs", "list")):
+        result = run(*words, **surroundings)
+        assert (result.exit_code, "the key must be one" in result.stderr) == (2, True)
 
 
 def forgotten(text: str) -> Any:
@@ -184,6 +227,21 @@ def test_submissions_and_decisions_do_the_same_both_ways(server: Served, letter:
 
 
 DECISIONS = ("cancel", "cancel", "retry", "retry")
+
+
+@pytest.mark.parametrize("ask", [here, there])
+def test_what_was_done_before_an_error_is_told(server: Served, ask: Callable[..., Result]) -> None:
+    with Fairlead(server.data) as fairlead:
+        document = fairlead.submit("acme", b"x").id
+        key = fairlead.add_key("acme")[1].id
+    for word in ("cancel", "retry"):
+        result = ask(server, "docs", word, document, "nothing", document)
+        assert (result.exit_code, result.stdout.split()[::2]) == (1, [document])
+        assert "'nothing'" in result.stderr
+        told = ask(server, "docs", word, document, "nothing", "--json")
+        assert [each["id"] for each in json.loads(told.stdout)["documents"]] == [document]
+    revoked = ask(server, "keys", "revoke", key, "nothing")
+    assert (revoked.exit_code, revoked.stdout) == (1, f"{key}  revoked\n")
 
 
 def test_customers_and_keys_are_made_both_ways(server: Served) -> None:
@@ -277,8 +335,23 @@ def test_many_files_go_in_as_many_requests_as_are_needed(tmp_path: Path) -> None
         sent = there(server, "docs", "submit", folder, "--json", key=key)
         names = [each["name"] for each in json.loads(sent.stdout)["documents"]]
         assert names == [f"{number}.txt" for number in range(7)]
-        refused = there(server, "docs", "submit", folder, "--idempotency-key", "k", key=key)
-        assert (refused.exit_code, len(refused.stderr.splitlines())) == (1, 1)
+
+
+def test_more_than_a_request_may_bring_has_no_key_and_is_not_sent(
+    tmp_path: Path, letter: Path
+) -> None:
+    def sees(piece: bytes) -> None:
+        sent.append(piece)
+
+    sent: list[bytes] = []
+    settings = {"max_upload_files": 1, "max_upload_bytes": 190_000}
+    with served(tmp_path / "data", "--workers", "0", **settings) as server:
+        words = ("docs", "submit", letter, letter, "--idempotency-key", "k")
+        with cut(server.port, sees=sees) as line:
+            refused = run(*words, "--url", line.url, "--key", server.key("acme"))
+    assert (refused.exit_code, len(refused.stderr.splitlines())) == (1, 1)
+    assert "1 files and 90,000 bytes" in refused.stderr
+    assert not any(b"POST" in each for each in sent)
 
 
 def test_what_is_too_large_is_refused_before_it_is_sent(tmp_path: Path, letter: Path) -> None:
@@ -388,3 +461,27 @@ def test_a_password_is_never_shown(tmp_path: Path, letter: Path) -> None:
     with fairlead(*words, "--data", tmp_path) as ended:
         _, err = ended.communicate(timeout=60)
     assert (ended.returncode, "UTF-8" in err, "geheim" in err) == (2, True, False)
+
+
+@pytest.mark.parametrize("named", [(), ("--data", "closed")])
+def test_a_data_folder_that_is_not_needed_is_not_looked_at(
+    server: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: tuple[str, ...]
+) -> None:
+    for name in ("closed", "fairlead-data"):
+        (tmp_path / name).mkdir(mode=0)
+    monkeypatch.setattr("os.access", lambda *_: False)  # permissions do not hold root back
+    result = run("docs", "list", "--url", server.url, "--key", server.key("acme"), *named)
+    assert result.exit_code == 0, result.stderr
+
+
+def test_an_empty_data_folder_is_none(letter: Path) -> None:
+    result = run("docs", "submit", letter, "--customer", "acme", "--data", "")
+    assert (result.exit_code, "the path is empty" in result.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("own", ["a\nb.txt", "caf\udce9.txt"], ids=["newline", "not UTF-8"])
+def test_a_new_name_stands_for_one_that_cannot_be(server: Served, tmp_path: Path, own: str) -> None:
+    (tmp_path / own).write_text("hello")
+    words = ("docs", "submit", tmp_path / own, "--name", "good.txt", "--json")
+    result = there(server, *words, key=server.key("namer"))
+    assert [each["name"] for each in json.loads(result.stdout)["documents"]] == ["good.txt"]

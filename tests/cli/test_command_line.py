@@ -342,6 +342,25 @@ def test_a_file_in_place_of_the_data_folder(run: Run, letter: Path, data: Path) 
     assert data.read_text() == "I am a file"
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        *("docs submit letter.txt --customer acme", "customers add acme", "keys add acme"),
+        "worker --until-idle",
+    ],
+)
+def test_what_makes_a_data_folder_is_documented(
+    run: Run, letter: Path, data: Path, words: str
+) -> None:
+    assert run(*words.split()).exit_code == 0
+    assert (data / "fairlead.db").exists()
+    reference = Path(__file__).parents[2] / "docs" / "reference" / "command-line.md"
+    said, found, _ = " ".join(reference.read_text().split()).partition(" make the data folder")
+    command = "worker" if "worker" in words else " ".join(words.split()[:2])
+    assert found
+    assert f"`{command}`" in said.rpartition(". ")[2]
+
+
 def test_no_data_yet(run: Run, data: Path) -> None:
     for words in (("docs", "list"), ("customers", "list"), ("docs", "text", "x")):
         refused(run(*words), 1, "no Fairlead data")

@@ -77,6 +77,19 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
 # --- what is accepted ---
 
 
+@pytest.mark.parametrize("own", ["a\nb.txt", "caf\udce9.txt"], ids=["newline", "not UTF-8"])
+def test_a_name_that_is_given_stands_for_any_of_the_files(
+    desk: Desk, tmp_path: Path, own: str
+) -> None:
+    path = tmp_path / own
+    path.write_bytes(SHORT)
+    with pytest.raises(InvalidName, match="rename it") as refused:
+        desk.intake.submit("acme", [(path, None)])
+    assert ascii(str(path)) in str(refused.value)
+    (document,) = desk.intake.submit("acme", [(path, "good.txt")])
+    assert document.name == "good.txt"
+
+
 @BOTH
 def test_bytes_a_path_and_an_open_file_come_in_alike(
     desk: Desk, tmp_path: Path, content: bytes

@@ -14,7 +14,7 @@ from fairlead.core.fairness import Fairness
 from fairlead.core.rules import check_policy
 from fairlead.engines.local import LocalEngine
 from fairlead.engines.ringer import Ringer, Rings
-from fairlead.errors import MissingExtra
+from fairlead.errors import MissingExtra, UnknownDocument
 from fairlead.work.extract import ReadLimits
 from fairlead.work.limits import Limits
 from fairlead.work.sweep import Sweeper, portions
@@ -103,7 +103,7 @@ class Fairlead(Documents, Webhooks, Keys):
     ) -> None:
         """Return when none of the documents is pending any more; somebody else does the work.
 
-        `on_progress` is told how many are left.
+        `on_progress` is told how many are left. One that is deleted meanwhile is not waited for.
         """
         pending = list(ids)
         version, bell = None, threading.Event()
@@ -112,13 +112,21 @@ class Fairlead(Documents, Webhooks, Keys):
             while pending:
                 if (newest := self.store.version()) != version:
                     version = newest
-                    pending = [each for each in pending if self.document(each).state.is_pending]
+                    pending = [each for each in pending if self._is_pending(each)]
                 on_progress(len(pending))
                 if pending:
                     bell.wait(min(patience, TELL_SECONDS))
                     bell.clear()
         finally:
             self.store.unwatch(bell.set)
+
+    def _is_pending(self, id_: str) -> bool:
+        try:
+            return self.document(id_).state.is_pending
+        except UnknownDocument:
+            if self.store.deleted_customer(id_) is None:
+                raise
+            return False
 
     def _limits(self) -> Limits:
         settings = self.settings

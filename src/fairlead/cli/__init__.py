@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 import fairlead
-from fairlead.cli.common import FriendlyGroup
+from fairlead.cli.common import FriendlyGroup, GivenPath
 from fairlead.cli.config import config_group
 from fairlead.cli.customers import customers_group
 from fairlead.cli.demo import demo_command
@@ -28,7 +28,7 @@ from fairlead.cli.worker import worker_command
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(fairlead.__version__, prog_name="fairlead")
-@click.option("--data", type=click.Path(path_type=Path), hidden=True)
+@click.option("--data", type=GivenPath(), hidden=True)
 @click.option("--url", hidden=True)
 @click.option("--key", hidden=True)
 def main(data: Path | None, url: str | None, key: str | None) -> None:

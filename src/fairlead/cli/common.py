@@ -6,11 +6,11 @@ import errno
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 from click.core import ParameterSource
@@ -21,6 +21,7 @@ from fairlead.errors import DataError, FairleadError, UsageError
 from fairlead.keys import without_secrets
 from fairlead.settings import DEFAULT_DATA
 
+T = TypeVar("T")
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 NARROWEST = 72
 """Columns of a table that a terminal has at least; a narrower one breaks the lines itself."""
@@ -94,9 +95,31 @@ def _given_before_the_command(ctx: click.Context, param: click.Parameter, value:
     return value if is_flag or early is None else early
 
 
+class GivenPath(click.Path):
+    """A path that is not looked at: who reads what is there says what is wrong with it.
+
+    An empty one is refused. It comes from a variable that is not set, and would be the current
+    folder.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(readable=False, path_type=Path)
+
+    def convert(
+        self,
+        value: str | os.PathLike[str],
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> Any:
+        """The path."""
+        if value == "":
+            self.fail("the path is empty; name one, or . for the current folder", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 data_option = click.option(
     "--data",
-    type=click.Path(path_type=Path),
+    type=GivenPath(),
     callback=_given_before_the_command,
     envvar="FAIRLEAD_DATA",
     default=DEFAULT_DATA,
@@ -122,6 +145,19 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON."
 def existing(data: Path) -> Fairlead:
     """The installation in a folder that must have one."""
     return Fairlead(data, must_exist=True)
+
+
+def one_by_one(
+    ids: Sequence[str], act: Callable[[str], T], show: Callable[[list[T]], None]
+) -> None:
+    """Act on each, and show what came of them; before an error, of those that were before it."""
+    done: list[T] = []
+    try:
+        for each in ids:
+            done.append(act(each))  # noqa: PERF401 (what is done must be there after an error)
+    finally:
+        if done:
+            show(done)
 
 
 def print_json(value: Any) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 
 import click
 
 from fairlead.cli.common import (
     duration,
     json_option,
+    one_by_one,
     print_fields,
     print_json,
     print_table,
@@ -19,6 +21,7 @@ from fairlead.cli.place import Place, opened, place_options
 from fairlead.cli.submit import submit_command
 from fairlead.core.documents import Document
 from fairlead.core.explain import words
+from fairlead.core.names import check_customer
 from fairlead.core.shown import document_json
 from fairlead.core.states import State
 from fairlead.locale import language_of, translator
@@ -59,6 +62,8 @@ def list_command(
     as_json: bool,
 ) -> None:
     """List documents, newest first."""
+    if customer is not None:
+        check_customer(customer)
     with opened(place) as installation:
         asked = Asked(customer, state, priority, parent, cursor, limit)
         shown, following = installation.page(asked)
@@ -124,7 +129,7 @@ def text_command(*, id_: str, place: Place, markdown: bool) -> None:
 def cancel_command(*, ids: tuple[str, ...], place: Place, as_json: bool) -> None:
     """Cancel pending documents."""
     with opened(place) as installation:
-        _print_states([installation.cancel(each) for each in ids], as_json=as_json)
+        one_by_one(ids, installation.cancel, partial(_print_states, as_json=as_json))
 
 
 @docs_group.command("retry")
@@ -134,7 +139,7 @@ def cancel_command(*, ids: tuple[str, ...], place: Place, as_json: bool) -> None
 def retry_command(*, ids: tuple[str, ...], place: Place, as_json: bool) -> None:
     """Queue failed or cancelled documents once more."""
     with opened(place) as installation:
-        _print_states([installation.retry(each) for each in ids], as_json=as_json)
+        one_by_one(ids, installation.retry, partial(_print_states, as_json=as_json))
 
 
 def _print_states(documents: list[Document], *, as_json: bool) -> None:

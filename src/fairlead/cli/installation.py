@@ -67,7 +67,7 @@ class Installation(Protocol):
         ...
 
     def wait(self, names: Mapping[str, str], tell: Callable[[int, str], None]) -> None:
-        """Return when none of the documents is pending, by their ids and names.
+        """Return when none of the documents is pending or there any more, by their ids and names.
 
         `tell` hears how many are left, and words on one that is long.
         """

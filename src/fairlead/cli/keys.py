@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import click
 
-from fairlead.cli.common import json_option, print_json, print_table
+from fairlead.cli.common import json_option, one_by_one, print_json, print_table
 from fairlead.cli.place import Place, opened, place_options
 from fairlead.core.access import Key
+from fairlead.core.names import check_customer
 from fairlead.core.shown import moment
 from fairlead.errors import UsageError
 from fairlead.keys import id_of
@@ -43,6 +46,8 @@ def add_command(*, customer: str | None, place: Place, operator: bool, as_json: 
 @json_option
 def list_command(*, customer: str | None, place: Place, operator: bool, as_json: bool) -> None:
     """List keys, without their secrets."""
+    if customer is not None:
+        check_customer(customer)
     with opened(place) as installation:
         found = installation.keys(customer, operators=operator)
     if as_json:
@@ -58,11 +63,18 @@ def list_command(*, customer: str | None, place: Place, operator: bool, as_json:
 def revoke_command(*, ids: tuple[str, ...], place: Place, as_json: bool) -> None:
     """Let keys open nothing any more, at once. A whole key does as well as its id."""
     with opened(place) as installation:
-        found = [installation.revoke_key(id_of(each) or each) for each in ids]
+        one_by_one(
+            [id_of(each) or each for each in ids],
+            installation.revoke_key,
+            partial(_print_revoked, as_json=as_json),
+        )
+
+
+def _print_revoked(keys: list[Key], *, as_json: bool) -> None:
     if as_json:
-        print_json({"keys": [key_json(each) for each in found]})
+        print_json({"keys": [key_json(each) for each in keys]})
         return
-    for each in found:
+    for each in keys:
         click.echo(f"{each.id}  revoked")
 
 

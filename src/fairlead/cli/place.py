@@ -15,7 +15,16 @@ from fairlead.cli.common import data_option
 from fairlead.cli.installation import Installation
 from fairlead.cli.local import Local
 from fairlead.datafolder import DataFolder
-from fairlead.errors import MissingExtra, NotLetIn, UsageError
+from fairlead.errors import (
+    FairleadError,
+    InvalidTransition,
+    MissingExtra,
+    NotLetIn,
+    UnknownCustomer,
+    UnknownDocument,
+    UnknownKey,
+    UsageError,
+)
 
 PATIENCE = 30.0
 """Seconds for which a server that went away is waited for."""
@@ -56,7 +65,7 @@ def _place(ctx: click.Context, data: Path, url: str | None, key: str | None) -> 
     if not is_flag("url"):
         url = early["url"] or (None if is_flag("data") or early["data"] else url)
     if not is_flag("key"):
-        key = early["key"] or key
+        key = key if early["key"] is None else early["key"]
     return Place(data, url, key)
 
 
@@ -85,15 +94,28 @@ def opened(place: Place, *, makes: bool = False) -> Iterator[Installation]:
             f"{place.url} does not know this key; check --key or FAIRLEAD_KEY, or let an "
             "operator make one: fairlead keys add CUSTOMER"
         ) from None
+    except tuple(_HINTS) as error:
+        if place.url is None:
+            raise
+        raise type(error)(f"{error}; {_HINTS[type(error)]}") from None
     finally:
         found.close()
+
+
+_HINTS: dict[type[FairleadError], str] = {
+    UnknownDocument: "see: fairlead docs list",
+    UnknownCustomer: "see: fairlead customers list",
+    UnknownKey: "see: fairlead keys list",
+    InvalidTransition: "see where it is with: fairlead docs show",
+}
+"""What a server leaves out of its errors, as those who ask it seldom have a command line."""
 
 
 def _remote(place: Place) -> Installation:
     try:
         from fairlead.cli.remote import Remote  # noqa: PLC0415 (needs an extra)
         from fairlead.client import Client  # noqa: PLC0415
-        from fairlead.client.line import check_url, is_loopback  # noqa: PLC0415
+        from fairlead.client.line import check_key, check_url, is_loopback  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise MissingExtra(
             f"the library {error.name} is missing; install it: pip install 'fairlead[client]'"
@@ -104,6 +126,7 @@ def _remote(place: Place) -> Installation:
         key = DataFolder(place.data).read_operator_key()
     if key is None:
         raise UsageError(f"{url} needs a key; give --key, or set FAIRLEAD_KEY in the environment")
+    check_key(key)  # an empty one too, in whose place the client would take the environment's
     return Remote(Client(url, key, patience=PATIENCE, on_trouble=_say))
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,8 @@ from fairlead.core.documents import Document
 from fairlead.core.explain import Explanation
 from fairlead.core.fairness import Fairness
 from fairlead.core.shown import CustomerView
-from fairlead.errors import NotAllowed, UsageError
+from fairlead.errors import NotAllowed, UnknownDocument, UsageError
+from fairlead.settings import ENVIRONMENT_PREFIX, Settings
 
 MOST_ON_A_PAGE = 1000
 _ROOM = 100_000
@@ -71,8 +74,12 @@ class Remote:
         return []
 
     def wait(self, names: Mapping[str, str], tell: Callable[[int, str], None]) -> None:
-        """Ask for one after the other, each until its end."""
-        self._client.wait_all(names, on_progress=lambda left: tell(left, ""))
+        """Ask for one after the other, each until its end; one that was deleted has come to it."""
+        for number, id_ in enumerate(names):
+            tell(len(names) - number, "")
+            with suppress(UnknownDocument):
+                self._client.wait(id_)
+        tell(0, "")
 
     def document(self, id_: str) -> Document:
         """The document of this id."""
@@ -117,8 +124,9 @@ class Remote:
         return time.time()
 
     def language(self) -> str | None:
-        """The server's own setting is for others."""
-        return None
+        """The setting in the environment here; the server's own is for others."""
+        given = os.environ.get(f"{ENVIRONMENT_PREFIX}LANGUAGE")
+        return None if given in (None, "none") else Settings(language=given).language
 
     # --- customers and keys ---
 

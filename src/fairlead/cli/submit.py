@@ -5,20 +5,20 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import click
 
-from fairlead.cli.common import json_option, print_json, safe
+from fairlead.cli.common import GivenPath, json_option, print_json, safe
 from fairlead.cli.installation import Batches, Installation, Manner
 from fairlead.cli.place import Place, opened, place_options
 from fairlead.cli.progress import progress_bar
 from fairlead.core.documents import Document
 from fairlead.core.shown import document_json
 from fairlead.core.states import State
-from fairlead.errors import FairleadError, UnreadableSource, UsageError
+from fairlead.errors import FairleadError, Refused, UnknownDocument, UnreadableSource, UsageError
 from fairlead.intake.names import check_name
 from fairlead.intake.sources import check_file
 
@@ -29,9 +29,7 @@ LARGE = 10_000_000
 
 
 @click.command("submit")
-@click.argument(
-    "paths", type=click.Path(path_type=Path), metavar="PATH...", nargs=-1, required=True
-)
+@click.argument("paths", type=GivenPath(), metavar="PATH...", nargs=-1, required=True)
 @place_options
 @click.option("--customer", help="Whose documents these are; a key says it itself.")
 @click.option("--name", help="The document's name, if not its file's; for one file.")
@@ -60,19 +58,24 @@ def submit_command(
     manner = Manner(customer, urgent, strict, idempotency_key)
     with opened(place) as installation:
         batches = installation.batches(manner)
-        files = _checked(list(_files(paths)), batches.document_bytes, skip_bad=skip_bad)
-        _check_new_name(name, len(files))
+        _check_new_name(name)
+        found = list(_files(paths, skip_bad=skip_bad))
+        files = _checked(found, batches.document_bytes, name, skip_bad=skip_bad)
+        if name is not None and len(files) != 1:
+            raise UsageError(f"--name names one file; {len(files)} were given")
+        split = _split([(each, name or each.name) for each in files], batches, manner)
         manner = manner._replace(password=_password(password))
-        named = [(each, name or each.name) for each in files]
-        documents = _submit(installation, _split(named, batches, manner), manner)
-        for hint in installation.hints(documents):
-            click.echo(safe(hint), err=True)
+        documents = accepted = list[Document]()
         try:
-            if wait:
-                with _ended_tidily():
-                    documents = _waited_for(installation, documents)
-        finally:  # whoever stops waiting still learns the ids
-            _print(documents, as_json=as_json)
+            with _ended_tidily():
+                _submit(installation, split, manner, accepted)
+                for hint in installation.hints(accepted):
+                    click.echo(safe(hint), err=True)
+                if wait:
+                    documents = _waited_for(installation, accepted)
+        finally:  # whoever is refused or stopped still learns the ids of what stays
+            if accepted:
+                _print(documents, as_json=as_json)
     if any(each.state is State.FAILED for each in documents):
         sys.exit(1)
 
@@ -87,9 +90,7 @@ def _ended_tidily() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _check_new_name(name: str | None, files: int) -> None:
-    if name is not None and files != 1:
-        raise UsageError(f"--name names one file; {files} were given")
+def _check_new_name(name: str | None) -> None:
     if name is not None:
         check_name(name)
 
@@ -99,10 +100,10 @@ def _password(given: str | None) -> str | None:
     return sys.stdin.readline().rstrip("\n") if given == "-" else given
 
 
-def _files(paths: Sequence[Path]) -> Iterator[Path]:
+def _files(paths: Sequence[Path], *, skip_bad: bool) -> Iterator[Path]:
     for path in paths:
         if _is_folder(path):
-            yield from _files_in(path)
+            yield from _files_in(path, skip_bad=skip_bad)
         else:
             yield path
 
@@ -114,29 +115,51 @@ def _is_folder(path: Path) -> bool:
         return False
 
 
-def _files_in(folder: Path) -> Iterator[Path]:
-    def refuse(error: OSError) -> None:
-        raise UnreadableSource(
-            f"folder {error.filename} cannot be read ({error.strerror}); check its permissions"
+def _files_in(folder: Path, *, skip_bad: bool) -> Iterator[Path]:
+    """The files of a folder and of those inside, but not of those that it only links to."""
+
+    def leave_out(error: OSError) -> None:
+        _leave_out(
+            UnreadableSource(
+                f"folder {error.filename} cannot be read ({error.strerror}); check its permissions"
+            ),
+            skip_bad=skip_bad,
         )
 
-    for parent, folders, names in os.walk(folder, onerror=refuse):
+    for parent, folders, names in os.walk(folder, onerror=leave_out):
         folders[:] = sorted(each for each in folders if not each.startswith("."))
+        _tell_of_links(Path(parent, each) for each in folders)
         yield from (Path(parent, each) for each in sorted(names) if not each.startswith("."))
 
 
-def _checked(files: list[Path], limit: int, *, skip_bad: bool) -> list[Path]:
+def _tell_of_links(folders: Iterable[Path]) -> None:
+    """A link may lead out of the folder, or round in a circle: whoever means it names it."""
+    for each in folders:
+        if each.is_symlink():
+            _tell_skipped(f"{each} is a link to a folder; name it to submit its files")
+
+
+def _leave_out(error: FairleadError, *, skip_bad: bool) -> None:
+    """Name what is left out or, without `skip_bad`, refuse it."""
+    if not skip_bad:
+        raise type(error)(f"{error}, or leave such files out with --skip-bad") from None
+    _tell_skipped(str(error))
+
+
+def _tell_skipped(what: str) -> None:
+    click.echo(f"skipped: {safe(what)}", err=True)
+
+
+def _checked(files: list[Path], limit: int, name: str | None, *, skip_bad: bool) -> list[Path]:
     """The files that can be submitted. Without `skip_bad`, one that cannot refuses them all."""
     good = []
     for file in files:
         try:
-            check_file(file, limit)
+            check_file(file, limit, name)
         except FairleadError as error:
             if not skip_bad and len(files) == 1:
                 raise
-            if not skip_bad:
-                raise type(error)(f"{error}, or leave such files out with --skip-bad") from None
-            click.echo(f"skipped: {safe(str(error))}", err=True)
+            _leave_out(error, skip_bad=skip_bad)
         else:
             good.append(file)
     if not good:
@@ -145,9 +168,7 @@ def _checked(files: list[Path], limit: int, *, skip_bad: bool) -> list[Path]:
 
 
 def _split(files: list[Named], batches: Batches, manner: Manner) -> list[list[Named]]:
-    """The files in batches, each accepted as a whole; with a key, all in one."""
-    if manner.key is not None:
-        return [files]
+    """The files in batches, each accepted as a whole; with a key, all in one or refused."""
     found: list[list[Named]] = []
     room = 0
     for file in files:
@@ -157,27 +178,34 @@ def _split(files: list[Named], batches: Batches, manner: Manner) -> list[list[Na
             room = batches.bytes
         found[-1].append(file)
         room -= size
+    if manner.key is not None and len(found) > 1:
+        raise Refused(
+            "with an idempotency key all files go to the server in one request, which may bring "
+            f"{batches.documents:,} files and {batches.bytes:,} bytes; submit fewer at a time, "
+            "each time with another key"
+        )
     return found
 
 
 def _submit(
-    installation: Installation, batches: list[list[Named]], manner: Manner
-) -> list[Document]:
+    installation: Installation,
+    batches: list[list[Named]],
+    manner: Manner,
+    accepted: list[Document],
+) -> None:
+    """Submit one batch after the other; `accepted` has what was, however this ends."""
     number = sum(map(len, batches))
-    accepted: list[Document] = []
-    with _Bar() if number > 1 or _size(batches[0]) > LARGE else nullcontext() as bar:
-        try:
+    try:
+        with _Bar() if number > 1 or _size(batches[0]) > LARGE else nullcontext() as bar:
             for batch in batches:
                 tell = bar.begin(number, len(accepted), _size(batch)) if bar else _tell_nobody
                 accepted += installation.submit(batch, manner, tell)
-        except (FairleadError, KeyboardInterrupt):
-            if accepted:
-                click.echo(
-                    f"{len(accepted)} of {number} documents were accepted before this; they stay",
-                    err=True,
-                )
-            raise
-    return accepted
+    finally:
+        if 0 < len(accepted) < number:
+            click.echo(
+                f"{len(accepted)} of {number} documents were accepted before this; they stay",
+                err=True,
+            )
 
 
 def _size(batch: list[Named]) -> int:
@@ -212,7 +240,7 @@ class _Bar:
 
 
 def _waited_for(installation: Installation, documents: list[Document]) -> list[Document]:
-    """The documents at their ends."""
+    """The documents at their ends, without those that were deleted meanwhile."""
     names = {each.id: each.name for each in documents}
     with progress_bar() as bar:
         task = bar.add_task("read", total=len(names))
@@ -222,7 +250,17 @@ def _waited_for(installation: Installation, documents: list[Document]) -> list[D
             bar.update(task, completed=len(names) - left, description=description)
 
         installation.wait(names, show)
-    return [installation.document(each) for each in names]
+    ended = [_as_it_ended(installation, each) for each in documents]
+    return [each for each in ended if each is not None]
+
+
+def _as_it_ended(installation: Installation, document: Document) -> Document | None:
+    try:
+        return installation.document(document.id)
+    except UnknownDocument:
+        words = f"{document.id}  {document.name} was deleted by somebody else"
+        click.echo(safe(words), err=True)
+        return None
 
 
 def _print(documents: list[Document], *, as_json: bool) -> None:

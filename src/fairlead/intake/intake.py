@@ -141,7 +141,7 @@ class Intake:
         ]
 
     def _look_at(self, source: Source, name: str | None, limit: int) -> _Offered:
-        opener, own_name = opened(source, limit)
+        opener, own_name = opened(source, limit, name)
         wanted = own_name if name is None else name
         return _Offered(new_id(self._clock()), check_name(wanted), opener)
 

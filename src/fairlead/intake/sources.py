@@ -9,7 +9,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO
 
-from fairlead.errors import EmptyDocument, TooLarge, UnreadableSource, Words
+from fairlead.errors import EmptyDocument, InvalidName, TooLarge, UnreadableSource, Words
 from fairlead.given import Source, checked_file, read_piece
 from fairlead.intake.names import check_name
 
@@ -19,13 +19,13 @@ Opener = Callable[[], AbstractContextManager[BinaryIO]]
 _CHUNK = 1 << 20
 
 
-def opened(source: Source, limit: int) -> tuple[Opener, str]:
-    """What opens a source, and the name that it has of itself."""
+def opened(source: Source, limit: int, name: str | None = None) -> tuple[Opener, str]:
+    """What opens a source, and its own name, which may be any where another `name` is given."""
     if isinstance(source, bytes):
         return lambda: BytesIO(source), "document"
     if isinstance(source, str | Path):
         path = Path(source)
-        check_file(path, limit)
+        check_file(path, limit, name)
         return lambda: path.open("rb"), path.name
     file = checked_file(source)
     name = getattr(file, "name", None)
@@ -54,8 +54,11 @@ def _check_size(size: int, limit: int) -> None:
         )
 
 
-def check_file(path: Path, limit: int) -> None:
-    """Refuse early, before anything is written, a file that could not be accepted anyway."""
+def check_file(path: Path, limit: int, name: str | None = None) -> None:
+    """Refuse early, before anything is written, a file that could not be accepted anyway.
+
+    Its own name is looked at only where it is to be the document's: where no other is given.
+    """
     size = _size_of_readable(path)
     check_not_empty(size, str(path))
     if size > limit:
@@ -63,7 +66,15 @@ def check_file(path: Path, limit: int) -> None:
             f"{str(path)!r} has {size:,} bytes and {limit:,} are allowed; submit a smaller file, "
             "or raise the setting max_document_bytes"
         )
-    check_name(path.name)
+    if name is None:
+        _check_own_name(path)
+
+
+def _check_own_name(path: Path) -> None:
+    try:
+        check_name(path.name)
+    except InvalidName as error:  # the path, so that it can be found among many
+        raise InvalidName(f"{str(path)!a}: {error}") from None
 
 
 def _size_of_readable(path: Path) -> int:

@@ -1,0 +1,250 @@
+"""`fairlead docs submit`: which files go in, and what is told of them, however it ends."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from apikit import served
+from click.testing import CliRunner, Result
+from cutkit import cut
+
+from fairlead import Fairlead
+from fairlead.cli import main
+from fairlead.cli.local import Local
+from fairlead.cli.remote import Remote
+from fairlead.core.documents import Document
+
+
+@pytest.fixture(autouse=True)
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in ("FAIRLEAD_URL", "FAIRLEAD_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("FAIRLEAD_DATA", str(tmp_path / "data"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def letter(tmp_path: Path) -> Path:
+    path = tmp_path / "letter.txt"
+    path.write_text("Dear all")
+    return path
+
+
+@pytest.fixture
+def inbox(tmp_path: Path) -> Path:
+    """A folder with a file, and with a folder that has another."""
+    folder = tmp_path / "inbox"
+    (folder / "sub").mkdir(parents=True)
+    (folder / "a.txt").write_text("a")
+    (folder / "sub" / "b.txt").write_text("b")
+    return folder
+
+
+def submit(*words: str | Path) -> Result:
+    """Of customer acme, to the data folder."""
+    return CliRunner().invoke(main, ["docs", "submit", "--customer", "acme", *map(str, words)])
+
+
+def names(data: Path) -> list[str]:
+    """What was accepted, in the order of acceptance."""
+    with Fairlead(data) as fairlead:
+        return [each.name for each in reversed(fairlead.documents())]
+
+
+# --- which files ---
+
+
+@pytest.mark.parametrize("more", [(), ("--skip-bad",), ("letter.txt",)])
+def test_an_empty_path_is_no_path(letter: Path, data: Path, more: tuple[str, ...]) -> None:
+    result = submit("", *more)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "the path is empty" in result.stderr
+    assert not data.exists()
+
+
+@pytest.mark.parametrize("own", ["a\nb.txt", "caf\udce9.txt"], ids=["newline", "not UTF-8"])
+def test_a_new_name_stands_for_one_that_cannot_be(inbox: Path, data: Path, own: str) -> None:
+    path = inbox / "sub" / own
+    path.write_text("hello")
+    refused = submit(inbox)
+    assert (refused.exit_code, "inbox/sub/" in refused.stderr) == (2, True)
+    assert len(refused.stderr.splitlines()) == 1
+    assert submit(path, "--name", "good.txt").exit_code == 0
+    assert names(data) == ["good.txt"]
+
+
+def test_a_bad_new_name_is_no_bad_file(letter: Path, data: Path) -> None:
+    result = submit(letter, "--name", "a/b", "--skip-bad")
+    assert (result.exit_code, "skipped" in result.stderr) == (2, False)
+    assert not data.exists()
+
+
+def closed(monkeypatch: pytest.MonkeyPatch, *paths: Path) -> None:
+    """Let nobody read these; permissions would not hold root back."""
+    real_open, real_scandir, real_access = Path.open, os.scandir, os.access
+
+    def check(path: Any) -> None:
+        if Path(path) in paths:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    def open_(path: Path, *how: Any, **named: Any) -> Any:
+        check(path)
+        return real_open(path, *how, **named)
+
+    def scandir(path: Any) -> Any:
+        check(path)
+        return real_scandir(path)
+
+    def access(path: Any, mode: int) -> bool:
+        return Path(path) not in paths and real_access(path, mode)
+
+    monkeypatch.setattr(Path, "open", open_)
+    monkeypatch.setattr(os, "scandir", scandir)
+    monkeypatch.setattr(os, "access", access)
+
+
+def test_an_unreadable_file_refuses_all_or_is_skipped(
+    inbox: Path, letter: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed(monkeypatch, letter)
+    for words in ((letter,), (letter, inbox)):
+        refused = submit(*words)
+        assert (refused.exit_code, refused.stdout) == (1, "")
+        assert "letter.txt cannot be read (Permission denied)" in refused.stderr
+    assert not data.exists()
+    result = submit(letter, inbox, "--skip-bad")
+    assert (result.exit_code, len(result.stdout.splitlines())) == (0, 2)
+    assert result.stderr.startswith(f"skipped: {letter} cannot be read")
+    assert names(data) == ["a.txt", "b.txt"]
+
+
+def test_an_unreadable_folder_refuses_all_or_is_skipped(
+    inbox: Path, letter: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed(monkeypatch, inbox / "sub")
+    refused = submit(inbox)
+    assert (refused.exit_code, refused.stdout) == (1, "")
+    assert "--skip-bad" in refused.stderr
+    assert not data.exists()
+    result = submit(inbox, letter, "--skip-bad")
+    assert (result.exit_code, len(result.stdout.splitlines())) == (0, 2)
+    assert result.stderr.startswith(f"skipped: folder {inbox / 'sub'} cannot be read")
+    assert names(data) == ["a.txt", "letter.txt"]
+
+
+def test_a_link_to_a_folder_is_left_out_and_named(inbox: Path, tmp_path: Path, data: Path) -> None:
+    (inbox / "round").symlink_to(inbox)
+    (inbox / ".hidden").symlink_to(inbox)
+    (inbox / "z.txt").symlink_to(inbox / "a.txt")
+    result = submit(inbox)
+    assert result.exit_code == 0
+    assert [line for line in result.stderr.splitlines() if "skipped" in line] == [
+        f"skipped: {inbox / 'round'} is a link to a folder; name it to submit its files"
+    ]
+    assert names(data) == ["a.txt", "z.txt", "b.txt"]
+    (tmp_path / "named").symlink_to(inbox / "sub")
+    assert submit(tmp_path / "named").exit_code == 0
+    assert names(data)[3:] == ["b.txt"]
+
+
+# --- what is told of them ---
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)], ids=["words", "json"])
+def test_what_was_accepted_before_a_refusal_is_told(
+    inbox: Path, data: Path, monkeypatch: pytest.MonkeyPatch, form: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr("fairlead.cli.local.BATCH", 1)
+    with Fairlead(data) as fairlead:
+        fairlead.add_customer("acme")
+        fairlead.set_customer("acme", pending_cap=1)
+    result = submit(inbox, *form)
+    assert (result.exit_code, ids_in(result.stdout, form)) == (1, ids(data))
+    first, last = result.stderr.splitlines()
+    assert first == "1 of 2 documents were accepted before this; they stay"
+    assert "cap of 1" in last
+    nothing = submit(inbox, *form)
+    assert (nothing.exit_code, nothing.stdout) == (1, "")
+
+
+def ids(data: Path) -> list[str]:
+    with Fairlead(data) as fairlead:
+        return [each.id for each in reversed(fairlead.documents())]
+
+
+def ids_in(output: str, form: tuple[str, ...]) -> list[str]:
+    """The ids that a command has printed."""
+    if "--json" in form:
+        return [each["id"] for each in json.loads(output)["documents"]]
+    return [line.split()[0] for line in output.splitlines()]
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)], ids=["words", "json"])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 1), (signal.SIGTERM, 143)], ids=["SIGINT", "SIGTERM"]
+)
+def test_what_was_accepted_before_a_signal_is_told(
+    inbox: Path, data: Path, number: int, code: int, form: tuple[str, ...]
+) -> None:
+    held, ended = threading.Event(), threading.Event()
+    answers = 0
+
+    def holds(piece: bytes) -> bool:
+        """The answer to the second batch comes when nobody is there any more."""
+        nonlocal answers
+        answers += piece.startswith(b"HTTP/1.1 202")
+        if answers < 2:
+            return False
+        held.set()
+        return ended.wait(60)
+
+    with (
+        served(data, "--workers", "0", max_upload_files=1) as server,
+        cut(server.port, cuts=holds) as line,
+    ):
+        words = ("docs", "submit", inbox, *form, "--url", line.url, "--key", server.key("acme"))
+        with subprocess.Popen(
+            [sys.executable, "-m", "fairlead", *map(str, words)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as process:
+            assert held.wait(60)
+            process.send_signal(number)
+            out, err = process.communicate(timeout=60)
+        ended.set()
+    assert (process.returncode, ids_in(out, form)) == (code, ids(data)[:1])
+    assert err.startswith("1 of 2 documents were accepted before this; they stay\n")
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("way", [Local, Remote])
+def test_a_document_that_is_deleted_is_over_and_the_others_are_waited_for(
+    inbox: Path, data: Path, monkeypatch: pytest.MonkeyPatch, way: type
+) -> None:
+    def meanwhile(_installation: object, documents: Sequence[Document]) -> list[str]:
+        with Fairlead(data) as fairlead:
+            fairlead.delete(documents[0].id)
+            fairlead.cancel(documents[1].id)
+        return []
+
+    monkeypatch.setattr(way, "hints", meanwhile)
+    with served(data, "--workers", "0") as server:
+        key = server.key("acme")
+        there = () if way is Local else ("--url", server.url, "--key", key)
+        result = submit(inbox, "--wait", "--json", *there)
+    assert result.exit_code == 0, result.stderr
+    (left,) = json.loads(result.stdout)["documents"]
+    assert (left["name"], left["state"]) == ("b.txt", "cancelled")
+    assert result.stderr.endswith("a.txt was deleted by somebody else\n")
