@@ -43,14 +43,18 @@ class _Place:
     estimate: float
 
 
+_Own = tuple[float | None, tuple[int, ...] | None]
+"""A reset interval and thresholds of a customer's own."""
+
+
 @dataclass(slots=True)
 class _Customer:
-    """A customer as the documents accepted so far have left it; no id: it is to be added."""
+    """A customer as the documents accepted so far have left it; id 0: it is to be added."""
 
-    id: int | None
+    id: int
     name: str
     classic: ClassicPolicy
-    own: tuple[float | None, tuple[int, ...] | None] = (None, None)
+    own: _Own = (None, None)
     counter: Counter | None = None
     pending_cap: int | None = None
     pending: int = 0
@@ -78,6 +82,7 @@ class Batch:
         self._moment = moment
         self._today = int(moment.now // 86_400)
         self._customers: dict[str, _Customer] = {}
+        self._classics: dict[_Own, ClassicPolicy] = {}
         self._accounts: dict[int, ledger.Account] = {}
         self._estimates: dict[Row, float] = {}
         self._rows: list[tuple[Any, ...]] = []
@@ -92,7 +97,7 @@ class Batch:
             if earlier is not None:
                 return earlier
         self._check(customer, submission)
-        if customer.id is None:
+        if not customer.id:
             customer.id = add_customer(self._moment, customer.name)
         if submission.key is not None:
             key = (submission.key, submission.fingerprint)
@@ -122,8 +127,7 @@ class Batch:
         connection.executemany(sql("add_event"), told)
         keys = [(*key, first + number, many, now) for *key, number, many in self._keys]
         connection.executemany(sql("add_key"), keys)
-        for customer in self._customers.values():
-            self._write_customer(customer)
+        self._write_customers()
         for account in self._accounts.values():
             ledger.save(self._moment, account, account.tags)
         self._rows, self._originals, self._keys = [], [], []
@@ -134,7 +138,7 @@ class Batch:
         known = self._customers.get(submission.customer)
         if known is None:
             known = self._customers[submission.customer] = self._read(submission.customer)
-        if known.id is None and submission.strict:
+        if not known.id and submission.strict:
             raise unknown_customer(
                 known.name, hint=f"add it first: fairlead customers add {known.name}"
             )
@@ -144,26 +148,25 @@ class Batch:
         query = sql("select_for_check") + " WHERE name = ?"
         row = self._moment.connection.execute(query, (name,)).fetchone()
         if row is None:
-            return _Customer(None, name, self._moment.rules.classic())
+            return _Customer(0, name, self._moment.rules.classic())
         return self._known(row)
 
     def _known(self, row: rows.Row) -> _Customer:
         number, name, count, counted_at, interval, thresholds, *numbers = row
         own = (interval, rows.thresholds_from(thresholds))
-        classic = self._moment.rules.classic(*own)
+        if own not in self._classics:  # most customers have none of their own
+            self._classics[own] = self._moment.rules.classic(*own)
+        classic = self._classics[own]
         return _Customer(number, name, classic, own, rows.counter(count, counted_at), *numbers)
 
-    def _write_customer(self, customer: _Customer) -> None:
-        if not customer.unwritten or customer.id is None or customer.counter is None:
-            return  # nothing of it came
-        counter = customer.counter
-        record = (counter.count, counter.updated_at, customer.day, customer.day_bytes, customer.id)
-        self._moment.connection.execute(sql("save_check"), record)
-        line.refresh(self._moment, customer.id, waiting=customer.unwritten)
-        customer.unwritten = 0
+    def _write_customers(self) -> None:
+        changed = [each for each in self._customers.values() if each.unwritten]
+        self._moment.connection.executemany(sql("save_check"), [_record(each) for each in changed])
+        line.arrived(self._moment, [(each.id, each.unwritten) for each in changed])
+        for each in changed:
+            each.unwritten = 0
 
     def _account(self, customer: _Customer) -> ledger.Account:
-        assert customer.id is not None  # noqa: S101 (it was added)
         if customer.account is None:
             found = ledger.account_of(self._moment, customer.id)
             customer.account = found.id
@@ -271,6 +274,12 @@ class Batch:
         if row not in self._estimates:
             self._estimates[row] = ledger.estimated(self._moment, row)
         return self._estimates[row]
+
+
+def _record(customer: _Customer) -> tuple[Any, ...]:
+    assert customer.counter is not None  # noqa: S101 (a document of it was checked)
+    counter = (customer.counter.count, customer.counter.updated_at)
+    return (*counter, customer.day, customer.day_bytes, customer.id)
 
 
 def _document(customer: str, new: NewDocument, place: _Place, now: float) -> Document:

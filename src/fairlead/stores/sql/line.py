@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from fairlead.stores.sql.moment import Moment
 from fairlead.stores.sql.queries import sql
 
@@ -23,6 +25,14 @@ def refresh(
     if waiting or processing or work:
         count_for_account(moment, customer, waiting=waiting, processing=processing, work=work)
     place(moment, customer, waiting=waiting, processing=processing, started_at=started_at)
+
+
+def arrived(moment: Moment, customers: Sequence[tuple[int, int]]) -> None:
+    """Put customers where they belong, after so many new documents of each."""
+    counted = [(customer, number, 0, 0.0) for customer, number in customers]
+    moment.connection.executemany(sql("count_for_account"), counted)
+    placed = [(customer, number, 0, None) for customer, number in customers]
+    moment.connection.executemany(sql("refresh_customer"), placed)
 
 
 def place(
