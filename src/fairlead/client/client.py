@@ -55,7 +55,7 @@ class Client:
     key sees its own documents, an operator's all. When the connection is lost, requests are sent
     again for `patience` seconds; none is done twice. `timeout` is how long a silence may be.
     `language` is that of problems. `on_trouble` is told when the server does not answer. `http` is
-    an httpx client of your own, for proxies or certificates.
+    an httpx client of your own, for proxies or certificates; that one must not cross a fork.
     """
 
     def __init__(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -69,15 +70,31 @@ class Line:
         self._headers = {"Authorization": f"Bearer {check_key(key)}"}
         if language is not None:
             self._headers["Accept-Language"] = language
-        self._is_own = http is None
-        self._http = http or httpx.Client(
-            trust_env=not is_loopback(self.url), limits=httpx.Limits(max_keepalive_connections=20)
+        self._given = http
+        self._is_closed = False
+        self._own: dict[int, httpx.Client] = {}
+        """By process. What came along in a fork stays with whom it belongs to: answers that two
+        read from one connection get mixed up. It is not closed either, as its locks may be held by
+        threads that did not come along."""
+
+    @property
+    def _http(self) -> httpx.Client:
+        """What keeps the connections of this process."""
+        if self._is_closed or (self._given is not None and self._given.is_closed):
+            raise UsageError("the client is closed; make a new one")
+        # Threads that come here at once may each make one; `setdefault` lets all use the same.
+        return (
+            self._given
+            or self._own.get(os.getpid())
+            or self._own.setdefault(os.getpid(), _connections(self.url))
         )
 
     def close(self) -> None:
         """Hang up."""
-        if self._is_own:
-            self._http.close()
+        self._is_closed = True
+        own = self._own.get(os.getpid())
+        if own is not None:
+            own.close()
 
     def ask(
         self,
@@ -156,6 +173,12 @@ class Line:
             left = max(0.0, until - time.monotonic()) + GRACE_SECONDS
             usual, connect = min(usual, left), min(connect, left)
         return httpx.Timeout(usual, connect=connect)
+
+
+def _connections(url: str) -> httpx.Client:
+    return httpx.Client(
+        trust_env=not is_loopback(url), limits=httpx.Limits(max_keepalive_connections=20)
+    )
 
 
 class Trials:
