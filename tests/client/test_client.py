@@ -11,7 +11,6 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from typing import Any
 import pytest
 from apikit import Served, served
 from cutkit import cut
+from saykit import saying
 
 from fairlead import Client, Fairlead, errors
 from fairlead.client.refusals import error_of
@@ -192,6 +192,36 @@ def test_problems_are_the_errors_of_the_embedded_calls(
     assert type(caught.value) is kind
 
 
+@pytest.mark.parametrize(
+    ("calls", "kind"),
+    [
+        (
+            [
+                *(Client.document, Client.wait, Client.cancel, Client.retry, Client.delete),
+                *(Client.why, Client.text, Client.markdown, Client.facts, Client.content),
+            ],
+            errors.UnknownDocument,
+        ),
+        (
+            [
+                *(Client.webhook, Client.set_webhook, Client.remove_webhook, Client.test_webhook),
+                lambda client, id_: next(client.deliveries(id_)),
+            ],
+            errors.UnknownWebhook,
+        ),
+        ([Client.resend], errors.UnknownDelivery),
+        ([Client.revoke_key], errors.UnknownKey),
+        ([Client.customer, Client.pause], errors.UnknownCustomer),
+    ],
+)
+def test_an_empty_id_is_one_that_nothing_has(
+    operator: Client, calls: list[Any], kind: type[errors.FairleadError]
+) -> None:
+    for call in calls:
+        with pytest.raises(kind):
+            call(operator, "")
+
+
 def test_refused_submissions_say_when_to_come_back(server: Served, operator: Client) -> None:
     with Client(server.url, server.key("small"), patience=0) as client:
         operator.set_customer("small", bytes_a_day=10)
@@ -341,7 +371,7 @@ def test_a_retry_whose_answer_was_lost_is_done_once(server: Served) -> None:
             Client(line.url, server.key("again")) as other,
         ):
             other.me()
-            with pytest.raises(errors.NoConnection):
+            with pytest.raises(errors.NoConnection, match="may have been done, so look before"):
                 other.retry(failed.id)
         client.wait(failed)
         kinds = [each.kind.value for each in islice(client.events(after=0), 9)]
@@ -364,7 +394,7 @@ def test_keys_are_not_made_twice(server: Served, operator: Client) -> None:
         Client(line.url, (server.data / "operator.key").read_text()) as client,
     ):
         client.me()
-        with pytest.raises(errors.NoConnection):
+        with pytest.raises(errors.NoConnection, match="may have been done, so look before"):
             client.add_key("once")
     assert line.lost == 1
     assert len(operator.keys("once")) == 1
@@ -539,32 +569,14 @@ def test_what_cannot_be_a_key_is_refused_without_being_shown() -> None:
     assert "geheim" not in str(caught.value)
 
 
-@contextmanager
-def saying(answer: bytes) -> Iterator[str]:
-    """The address of something that says this to everybody."""
-
-    def serve(listener: socket.socket) -> None:
-        with suppress(OSError):
-            while True:
-                with listener.accept()[0] as line:
-                    line.sendall(answer)
-                    line.shutdown(socket.SHUT_WR)
-                    while line.recv(65_536):  # else what still comes would break the line
-                        pass
-
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        thread = threading.Thread(target=serve, args=[listener], daemon=True)
-        thread.start()
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-        listener.shutdown(socket.SHUT_RDWR)
-        thread.join(30)
-
-
 FOREIGN = [
     b"200 OK\r\nContent-Type: text/html\r\n\r\n<!doctype html>",
     b"200 OK\r\nContent-Type: application/json\r\n\r\nnull",
     b'200 OK\r\nContent-Type: application/json\r\n\r\n{"state": "gone"}',
     b"200 OK\r\nContent-Type: application/json\r\n\r\n[]",
+    b"200 OK\r\nContent-Type: application/json\r\n\r\n" + b"[" * 100_000,
+    b"200 OK\r\nContent-Type: application/json\r\nContent-Encoding: gzip\r\n\r\nno gzip",
+    b"200 OK\r\nContent-Type: text/plain\r\n\r\n\xff",
     b"404 Not Found\r\nContent-Type: application/problem+json\r\n\r\n<html>",
     b"404 Not Found\r\nContent-Type: application/problem+json\r\n\r\n[1]",
 ]
@@ -589,9 +601,82 @@ def test_what_no_fairlead_says_is_no_answer(answer: bytes) -> None:
             client.webhooks,
             lambda: client.add_key(None),
             lambda: next(client.deliveries("x")),
+            lambda: client.delete("x"),
+            lambda: client.remove_webhook("x"),
         ):
             with pytest.raises(errors.ServerFailed, match="is a Fairlead server there"):
                 call()
+
+
+STREAM = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
+EVENT = (
+    b'{"seq": 8, "at": "2026-01-01T00:00:00Z", "kind": "%b", "customer": "acme", '
+    b'"document": null, "data": {}}'
+)
+
+
+def test_events_of_a_newer_server_are_passed_over() -> None:
+    told = b"id: 7\nevent: sung\ndata: " + EVENT % b"sung"
+    told += b"\n\nid: 8\nevent: done\ndata: " + EVENT % b"done" + b"\n\n"
+    with saying(STREAM + told) as url, Client(url, "fl_key") as client:
+        assert next(client.events()).kind.value == "done"
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        *(b"data: no json", b"data: {}", b'data: {"kind": "done"}', b"data: []", b"data: 1"),
+        *(b"data: " + (EVENT % b"done").replace(b"2026", b"soon"), b"id: \xff\r\ndata: {}"),
+        b"data: " + b"[" * 100_000,
+    ],
+)
+def test_events_that_no_fairlead_tells(told: bytes) -> None:
+    with (
+        saying(STREAM + told + b"\n\n") as url,
+        Client(url, "fl_key") as client,
+        pytest.raises(errors.ServerFailed, match="is a Fairlead server there"),
+    ):
+        next(client.events())
+
+
+@pytest.mark.parametrize("after", [b"-1", b"NaN", b"Infinity", b'"soon"'])
+def test_a_wait_that_cannot_be_is_not_waited_for(after: bytes) -> None:
+    answer = b"HTTP/1.1 429 Too Many Requests\r\nContent-Type: application/problem+json\r\n\r\n"
+    answer += b'{"type": "x", "limit": "requests_a_second", "retry_after": %b}' % after
+    with (
+        saying(answer) as url,
+        Client(url, "fl_key", patience=0.15) as client,
+        pytest.raises(errors.TooManyRequests) as caught,
+    ):
+        client.me()
+    assert caught.value.retry_after is None
+
+
+@pytest.mark.parametrize("call", [Client.retry, Client.test_webhook, Client.resend])
+def test_what_may_have_been_done_is_not_to_be_tried_again_unseen(call: Any) -> None:
+    with (
+        saying(b"") as url,
+        Client(url, "fl_key") as client,
+        pytest.raises(errors.NoConnection, match="may have been done, so look before"),
+    ):
+        call(client, "x")
+
+
+def test_an_answer_that_is_late_may_stand_for_what_was_done() -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as silent,
+        Client(f"http://127.0.0.1:{silent.getsockname()[1]}", "fl_key", timeout=0.05) as client,
+        pytest.raises(errors.NoConnection, match="did not answer in time; it may have been done"),
+    ):
+        client.add_key("acme")
+
+
+def test_what_never_arrived_was_not_done() -> None:
+    with (
+        Client("http://127.0.0.1:1", "fl_key") as client,
+        pytest.raises(errors.NoConnection, match="is the server running"),
+    ):
+        client.add_key("acme")
 
 
 def test_what_speaks_no_http_is_not_waited_for() -> None:

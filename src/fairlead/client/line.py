@@ -8,6 +8,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from json import loads
 from typing import Any, TypeVar
 
 import httpx
@@ -40,6 +41,11 @@ _NEVER_ARRIVED = (
     httpx.ProxyError,
 )
 _HIGHEST_PORT = 65_535
+_MEANINGLESS = (
+    *(ValueError, LookupError, TypeError, AttributeError),
+    *(ArithmeticError, RecursionError),
+)
+"""What reading comes upon where something else than Fairlead's JSON is read."""
 
 Params = Mapping[str, str | int | float | None]
 T = TypeVar("T")
@@ -210,14 +216,24 @@ class Trials:
             yield
         except httpx.TransportError as error:
             if not self._may_repeat(error) or not self._pause(AWAY, None):
-                lost = _why_lost(self._line.url, error, is_spent=self._is_spent())
-                raise NoConnection(lost) from error
+                raise NoConnection(self._why_lost(error)) from error
+        except httpx.RequestError as error:
+            raise ServerFailed(
+                f"{self._line.url} gave an answer that cannot be read ({error}); is a Fairlead "
+                "server there?"
+            ) from error
         except _Passing as passing:
             is_full = isinstance(passing.error, TooManyRequests)  # then nothing was done
             words = TOO_FAST if is_full else AWAY
             may_repeat = (self._is_safe or is_full) and not self._is_spent()
             if not may_repeat or not self._pause(words, passing.error.retry_after):
                 raise passing.error from None
+
+    def _why_lost(self, error: httpx.TransportError) -> str:
+        if self._is_spent():
+            return _why_not_again(self._line.url)
+        may_be_done = not self._is_safe and not isinstance(error, _NEVER_ARRIVED)
+        return _why_lost(self._line.url, error, may_be_done=may_be_done)
 
     def rest(self) -> None:
         """Wait a moment before what has ended is begun again."""
@@ -273,17 +289,32 @@ def _error(response: httpx.Response) -> FairleadError:
     return ServerFailed(f"{_address(response)} answered {response.status_code}; {hint}")
 
 
-def read_as(read: Callable[[Any], T], response: httpx.Response) -> T:
-    """What the JSON of an answer stands for; raises where no Fairlead says such a thing."""
+def read_as(read: Callable[[Any], T], response: httpx.Response, said: str | None = None) -> T:
+    """What the JSON of an answer, or `said` in it, stands for; raises where it is no Fairlead's."""
     try:
-        return read(response.json())
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        return read(loads(response.content if said is None else said))
+    except _MEANINGLESS as error:
+        raise _foreign(response) from error
+
+
+def text_of(response: httpx.Response, media_type: str) -> str:
+    """The text of an answer that is of this type."""
+    check_type(response, media_type)
+    try:
+        return response.content.decode()
+    except UnicodeDecodeError as error:
         raise _foreign(response) from error
 
 
 def check_type(response: httpx.Response, *known: str) -> None:
     """Refuse what no Fairlead answers with here."""
     if _type_of(response) not in known:
+        raise _foreign(response)
+
+
+def check_done(response: httpx.Response) -> None:
+    """Refuse any other answer than that it is done and there is nothing to say."""
+    if response.status_code != httpx.codes.NO_CONTENT:
         raise _foreign(response)
 
 
@@ -341,18 +372,23 @@ def _shown(url: str) -> str:
     return ascii(re.sub(r"//[^/@]*@", "//…@", url)[:200])
 
 
-def _why_lost(url: str, error: httpx.TransportError, *, is_spent: bool) -> str:
-    if is_spent:
-        return (
-            f"the connection to {url} was lost, and a source that can be read only once cannot be "
-            "sent again; open it anew and submit it with the idempotency key of this error"
-        )
+def _why_not_again(url: str) -> str:
+    return (
+        f"the connection to {url} was lost, and a source that can be read only once cannot be "
+        "sent again; open it anew and submit it with the idempotency key of this error"
+    )
+
+
+def _why_lost(url: str, error: httpx.TransportError, *, may_be_done: bool) -> str:
     reason = re.sub(r"^\[Errno -?\d+\] ", "", str(error)) or type(error).__name__
     if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
         return f"{url} cannot be reached ({reason}); is the server running, and the url right?"
+    look = "it may have been done, so look before you try again"
     if isinstance(error, httpx.TimeoutException):
-        return f"{url} did not answer in time; try again, or allow a longer timeout"
-    return f"the connection to {url} was lost ({reason}); try again when the server runs"
+        advice = look if may_be_done else "try again, or allow a longer timeout"
+        return f"{url} did not answer in time; {advice}"
+    advice = look if may_be_done else "try again when the server runs"
+    return f"the connection to {url} was lost ({reason}); {advice}"
 
 
 def _is_no_http(error: httpx.TransportError) -> bool:
