@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import os
 import signal
 import socket
@@ -15,6 +16,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from apikit import Served, served
 from cutkit import cut
@@ -111,12 +113,54 @@ def test_waiting_has_an_end_also_where_the_server_does_not_answer(data: Path) ->
         with Client(server.url, key, timeout=3600, patience=3600) as client:
             document = client.submit(b"nobody works")
             server.process.send_signal(signal.SIGSTOP)
-            with pytest.raises(errors.NoConnection):
+            with pytest.raises(errors.NotReady, match="did not answer in time") as caught:
                 client.wait(document, timeout=0.1)
+            assert caught.value.__cause__ is not None
             server.process.kill()
             server.process.wait()
-            with pytest.raises(errors.NoConnection):
+            with pytest.raises(errors.NotReady, match="cannot be reached"):
                 client.wait(document, timeout=0.1)
+
+
+def test_who_was_never_reached_is_said_at_once_whatever_time_there_is() -> None:
+    with Client("http://127.0.0.1:1", "fl_key") as client:
+        for timeout in (0, 3600):
+            with pytest.raises(errors.NoConnection):
+                client.wait("x", timeout=timeout)
+
+
+def test_waiting_has_an_end_also_for_who_is_too_fast(
+    server: Served, operator: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, slept = time.monotonic(), list[float]()
+    monkeypatch.setattr("fairlead.client.line.time.monotonic", lambda: now + sum(slept))
+    monkeypatch.setattr("fairlead.client.line.time.sleep", slept.append)
+    with Client(server.url, server.key("hasty")) as client:
+        ended = client.cancel(client.submit(b"x").id)
+        operator.set_customer("hasty", requests_a_second=0.05, requests_burst=1)
+        assert client.me().customer == "hasty"
+        with pytest.raises(errors.NotReady, match="nothing was heard in time"):
+            client.wait(ended, timeout=0.2)
+    assert sum(slept) == pytest.approx(0.2)
+
+
+def test_one_that_is_deleted_meanwhile_does_not_stop_the_wait_for_others(data: Path) -> None:
+    with served(data, "--workers", "0") as server, Client(server.url, server.key("acme")) as client:
+        sent = client.submit_many([b"a", b"b", b"c"])
+        told: list[int] = []
+
+        def end_all(left: int) -> None:
+            told.append(left)
+            if len(told) == 2:  # all of them were seen to be pending
+                client.cancel(sent[0].id)
+                client.delete(sent[1].id)
+                client.cancel(sent[2].id)
+
+        found = client.wait_all([sent[0], *sent], on_progress=end_all)
+        assert [each.id for each in found] == [sent[0].id, sent[0].id, sent[2].id]
+        assert told[-1] == 0
+        with pytest.raises(errors.UnknownDocument):
+            client.wait_all(sent)
 
 
 def test_an_operator_does_all_there_is_to_do(operator: Client) -> None:
@@ -176,6 +220,9 @@ def test_webhooks_are_kept_changed_tried_and_forgotten(data: Path) -> None:
         (lambda client: client.customers(), errors.NotAllowed),
         (lambda client: client.submit(b""), errors.EmptyDocument),
         (lambda client: client.submit(b"x", name="a/b"), errors.InvalidName),
+        (lambda client: client.submit(b"x", name=""), errors.InvalidName),
+        (lambda client: client.page(state="bogus"), errors.UsageError),
+        (lambda client: client.download("x", ""), errors.UsageError),
         (lambda client: client.submit("no such file"), errors.UnreadableSource),
         (lambda client: client.submit(io.StringIO("text")), errors.UsageError),
         (lambda client: client.submit(123), errors.UsageError),
@@ -561,6 +608,47 @@ def test_address_and_key_come_from_the_environment(
 def test_addresses_that_are_none(url: str) -> None:
     with pytest.raises(errors.UsageError):
         Client(url or "x", "fl_key")
+
+
+def test_an_address_may_end_as_those_of_the_api_begin(server: Served) -> None:
+    for url in (f"{server.url}/v1", f"{server.url}/v1/", f"{server.url}//v1//"):
+        with Client(url, server.key("acme")) as client:
+            assert (client.url, client.me().customer) == (server.url, "acme")
+    assert Client("http://v1/", "fl_key").url == "http://v1"
+    assert Client("http://host/below/v1", "fl_key").url == "http://host/below"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        *({"language": "é"}, {"language": "de\r\nX-Evil: 1"}, {"language": ""}),
+        *({"timeout": None}, {"timeout": -1}, {"timeout": float("nan")}, {"timeout": math.inf}),
+        *({"patience": None}, {"patience": -1}),
+    ],
+)
+def test_what_a_client_cannot_be_made_with(given: dict[str, Any]) -> None:
+    with pytest.raises(errors.UsageError, match=next(iter(given))):
+        Client("http://127.0.0.1:1", "fl_key", **given)
+
+
+def test_a_closed_client_says_so() -> None:
+    client = Client("http://127.0.0.1:1", "fl_key")
+    client.close()
+    client.close()
+    for call in (client.me, lambda: next(client.events()), lambda: client.submit(b"x")):
+        with pytest.raises(errors.UsageError, match="closed"):
+            call()
+    http = httpx.Client()
+    http.close()
+    with pytest.raises(errors.UsageError, match="closed"):
+        Client("http://127.0.0.1:1", "fl_key", http=http).me()
+
+
+def test_a_download_may_have_the_longest_name_there_is(acme: Client, tmp_path: Path) -> None:
+    target = tmp_path / ("n" * 255)
+    acme.download(acme.submit(b"content").id, target)
+    assert [each.name for each in tmp_path.iterdir()] == [target.name]
+    assert target.read_bytes() == b"content"
 
 
 def test_what_cannot_be_a_key_is_refused_without_being_shown() -> None:

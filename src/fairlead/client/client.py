@@ -22,7 +22,7 @@ from fairlead.core.explain import Explanation
 from fairlead.core.fairness import Fairness
 from fairlead.core.names import check_idempotency_key
 from fairlead.core.shown import CustomerView
-from fairlead.core.states import State
+from fairlead.core.states import State, state_of
 from fairlead.core.webhooks import Delivery, Webhook
 from fairlead.errors import (
     CustomerExists,
@@ -180,7 +180,7 @@ class Client:
         """A page of documents, newest first; `cursor` is the `next` of the page before."""
         wanted = {
             "customer": customer,
-            "state": None if state is None else State(state).value,
+            "state": None if state is None else state_of(state).value,
             "priority": priority,
             "parent": parent,
             "cursor": cursor,
@@ -213,8 +213,12 @@ class Client:
                 return
 
     def wait(self, document: str | Document, *, timeout: float | None = None) -> Document:
-        """The document when it has come to its end; NotReady after `timeout` seconds."""
-        return self.wait_all([document], timeout=timeout)[0]
+        """The document when it has come to its end.
+
+        NotReady when that is not known after `timeout` seconds, also where the server was away or
+        asked for fewer requests; when it does so for longer than `patience`, that is the error.
+        """
+        return self._wait(_id_of(document), _end_of(timeout))
 
     def wait_all(
         self,
@@ -223,28 +227,37 @@ class Client:
         timeout: float | None = None,
         on_progress: Callable[[int], None] = lambda _left: None,
     ) -> list[Document]:
-        """The documents when none is pending any more; NotReady after `timeout` seconds.
+        """The documents when none is pending any more; NotReady as for `wait`.
 
-        `on_progress` is told how many may be left.
+        One that is unknown at the beginning is an error; one that is deleted meanwhile is left
+        out. `on_progress` is told how many may be left.
         """
-        ids = [each if isinstance(each, str) else each.id for each in documents]
-        until = None if timeout is None else time.monotonic() + timeout
-        found = []
-        for number, id_ in enumerate(ids):
-            on_progress(len(ids) - number)
-            found.append(self._wait(id_, until))
+        ids, until = [_id_of(each) for each in documents], _end_of(timeout)
+        on_progress(len(ids))
+        found = {id_: self._look(id_, 0.0, until) for id_ in ids}
+        pending = [id_ for id_, each in found.items() if each.state.is_pending]
+        for number, id_ in enumerate(pending):
+            on_progress(len(pending) - number)
+            try:
+                found[id_] = self._wait(id_, until)
+            except UnknownDocument:
+                del found[id_]
         on_progress(0)
-        return found
+        return [found[id_] for id_ in ids if id_ in found]
+
+    def _look(self, id_: str, seconds: float, until: float | None) -> Document:
+        """The document now, or within so many seconds when it has ended."""
+        return self._ask(
+            *(reading.document, "GET", _document(id_)),
+            params={"wait": round(seconds, 3)},
+            seconds=seconds,
+            until=until,
+        )
 
     def _wait(self, id_: str, until: float | None) -> Document:
         seconds = 0.0
         while True:
-            found = self._ask(
-                *(reading.document, "GET", _document(id_)),
-                params={"wait": round(seconds, 3)},
-                seconds=seconds,
-                until=until,
-            )
+            found = self._look(id_, seconds, until)
             if not found.state.is_pending:
                 return found
             left = LONG_POLL if until is None else until - time.monotonic()
@@ -273,7 +286,10 @@ class Client:
     def download(self, id_: str, path: str | Path) -> None:
         """Write the document as it was submitted to a file, which appears when it is whole."""
         target = Path(path)
-        part = target.with_name(f"{target.name}.{secrets.token_hex(4)}.part")
+        if not target.name:
+            raise UsageError(f"a download needs the path of a file, got {str(path)!r}")
+        # Not made of the file's own name, which may be as long as names can be.
+        part = target.with_name(f".{secrets.token_hex(8)}.part")
         try:
             with part.open("xb") as file:
                 for piece in self._content(id_):
@@ -529,6 +545,14 @@ def _heard(lines: Iterator[str], trials: Trials) -> Iterator[str]:
     for line in lines:
         trials.reached()
         yield line
+
+
+def _id_of(document: str | Document) -> str:
+    return document if isinstance(document, str) else document.id
+
+
+def _end_of(timeout: float | None) -> float | None:
+    return None if timeout is None else time.monotonic() + timeout
 
 
 def _from_environment(name: str, what: str) -> str:

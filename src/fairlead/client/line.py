@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import math
 import os
 import re
 import time
@@ -17,6 +18,7 @@ from fairlead.client.refusals import error_of
 from fairlead.errors import (
     FairleadError,
     NoConnection,
+    NotReady,
     ServerFailed,
     TooManyRequests,
     UsageError,
@@ -25,6 +27,8 @@ from fairlead.errors import (
 CONNECT_SECONDS = 10.0
 GRACE_SECONDS = 1.0
 """For an answer that the server gives at the last moment, on its way."""
+LONGEST_TIMEOUT = 1e9
+"""Sockets cannot wait for much longer."""
 SILENCE_SECONDS = 30.0
 """How much longer than an answer its next piece may take: streams say something every 15 s."""
 AWAY = "the server does not answer now; trying again"
@@ -69,13 +73,13 @@ class Line:
         http: httpx.Client | None,
     ) -> None:
         self.url = check_url(url)
-        self._timeout = timeout
-        self.patience = patience
+        self._timeout = check_seconds("the timeout", timeout, LONGEST_TIMEOUT)
+        self.patience = check_seconds("the patience", patience, math.inf)
         self.on_trouble = on_trouble
         self.was_reached = False
         self._headers = {"Authorization": f"Bearer {check_key(key)}"}
         if language is not None:
-            self._headers["Accept-Language"] = language
+            self._headers["Accept-Language"] = check_language(language)
         self._given = http
         self._is_closed = False
         self._own: dict[int, httpx.Client] = {}
@@ -119,7 +123,8 @@ class Line:
         """The server's good answer. What would harm when done twice is not `is_safe` to repeat.
 
         `seconds` is how much longer than usual the answer may take, `until` when, by the monotonic
-        clock, nobody wants it any more. Content that `is_spent` cannot be sent again.
+        clock, nobody wants it any more: then it is NotReady. Content that `is_spent` cannot be sent
+        again.
         """
         trials = Trials(self, is_safe=is_safe, is_spent=is_spent, until=until)
         while True:
@@ -215,8 +220,11 @@ class Trials:
         try:
             yield
         except httpx.TransportError as error:
-            if not self._may_repeat(error) or not self._pause(AWAY, None):
-                raise NoConnection(self._why_lost(error)) from error
+            lost = NoConnection(self._why_lost(error))
+            if not self._may_repeat(error):
+                raise lost from error
+            if not self._pause(AWAY, None):
+                raise self._given_up(lost) from error
         except httpx.RequestError as error:
             raise ServerFailed(
                 f"{self._line.url} gave an answer that cannot be read ({error}); is a Fairlead "
@@ -226,8 +234,10 @@ class Trials:
             is_full = isinstance(passing.error, TooManyRequests)  # then nothing was done
             words = TOO_FAST if is_full else AWAY
             may_repeat = (self._is_safe or is_full) and not self._is_spent()
-            if not may_repeat or not self._pause(words, passing.error.retry_after):
+            if not may_repeat:
                 raise passing.error from None
+            if not self._pause(words, passing.error.retry_after):
+                raise self._given_up(passing.error) from None
 
     def _why_lost(self, error: httpx.TransportError) -> str:
         if self._is_spent():
@@ -250,17 +260,23 @@ class Trials:
         return self._line.was_reached and is_harmless
 
     def _pause(self, words: str, wanted: float | None) -> bool:
-        """Wait for the next trial; False: patience is at its end."""
+        """Wait for the next trial; False: patience, or the time there is for it, is at its end."""
         now = time.monotonic()
         is_first, self._until = self._until is None, self._until or now + self._line.patience
-        left = (self._until if self._end is None else min(self._until, self._end)) - now
-        if left <= 0 or (wanted or 0) > left:
+        left, time_left = self._until - now, math.inf if self._end is None else self._end - now
+        if min(left, time_left) <= 0 or (wanted or 0) > left:
             return False
         if is_first:
             self._line.on_trouble(words)
-        time.sleep(min(self._wait, left) if wanted is None else wanted)
+        # At the end of its time it is tried once more, whatever the server wants.
+        time.sleep(min(self._wait if wanted is None else wanted, left, time_left))
         self._wait = min(_LONGEST_WAIT, 2 * self._wait)
         return True
+
+    def _given_up(self, error: FairleadError) -> FairleadError:
+        """What is raised after the last trial: who set a time is told that it is over."""
+        is_late = self._end is not None and time.monotonic() >= self._end
+        return NotReady(f"nothing was heard in time: {error}") if is_late else error
 
 
 class _Passing(Exception):
@@ -335,7 +351,7 @@ def _address(response: httpx.Response) -> httpx.URL:
 
 
 def check_url(url: str) -> str:
-    """The server's address, without a slash at its end."""
+    """The server's address, without a slash or the /v1 of its API at its end."""
     try:
         found = httpx.URL(url)
     except (httpx.InvalidURL, TypeError) as error:
@@ -345,7 +361,9 @@ def check_url(url: str) -> str:
         raise UsageError(
             f"the url must be the address of a server such as {_EXAMPLE}; got {_shown(url)}"
         )
-    return url.rstrip("/")
+    bare = url.rstrip("/")
+    is_api = found.path.rstrip("/").endswith("/v1")  # of the path: a host may have this name
+    return bare.removesuffix("/v1").rstrip("/") if is_api else bare
 
 
 _EXAMPLE = "http://127.0.0.1:8321"
@@ -356,6 +374,21 @@ def check_key(key: str) -> str:
     if not re.fullmatch(r"[!-~]+", key.strip()):
         raise UsageError("the key must be one such as fl_…; make one: fairlead keys add CUSTOMER")
     return key.strip()
+
+
+def check_language(language: str) -> str:
+    """The language, or several with their weights; refuses what could not travel in a header."""
+    if not re.fullmatch(r"[A-Za-z0-9*,;=. -]+", language):
+        raise UsageError(f"the language must be one such as de; got {language!a}")
+    return language.strip()
+
+
+def check_seconds(what: str, given: object, most: float) -> float:
+    """The seconds; types are no help to those who do not check them."""
+    if not isinstance(given, int | float) or not 0 <= given <= most:
+        up_to = "" if most == math.inf else f" up to {most:,.0f}"
+        raise UsageError(f"{what} must be a number of seconds{up_to}; got {given!r}")
+    return float(given)
 
 
 def is_loopback(url: str) -> bool:
