@@ -151,6 +151,6 @@ def test_whoever_waits_in_a_thread_is_told_while_the_work_goes_on(tmp_path: Path
 def test_a_state_that_there_is_not_is_refused_in_a_sentence(tmp_path: Path) -> None:
     with (
         Fairlead(tmp_path / "data") as fairlead,
-        pytest.raises(UsageError, match="one of waiting, .*; got 'bogus'"),
+        pytest.raises(UsageError, match=r"one of waiting, .*; got 'bogus'"),
     ):
         fairlead.documents(state="bogus")
