@@ -11,7 +11,14 @@ import apsw
 import pytest
 
 from fairlead import Fairlead
-from fairlead.errors import DamagedData, NotReady, TooLarge, UnknownCustomer, UnknownDocument
+from fairlead.errors import (
+    DamagedData,
+    NotReady,
+    TooLarge,
+    UnknownCustomer,
+    UnknownDocument,
+    UsageError,
+)
 from fairlead.ports import SHORT_BYTES
 
 
@@ -154,3 +161,11 @@ def test_whoever_waits_in_a_thread_is_told_while_the_work_goes_on(tmp_path: Path
         waiting.join()
     assert left[-1] == 0
     assert left == sorted(left, reverse=True)
+
+
+def test_a_state_that_there_is_not_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    with (
+        Fairlead(tmp_path / "data") as fairlead,
+        pytest.raises(UsageError, match=r"one of waiting, .*; got 'bogus'"),
+    ):
+        fairlead.documents(state="bogus")

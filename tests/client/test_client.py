@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import os
 import signal
 import socket
@@ -11,14 +12,15 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from apikit import Served, served
 from cutkit import cut
+from saykit import saying
 
 from fairlead import Client, Fairlead, errors
 from fairlead.client.refusals import error_of
@@ -111,12 +113,54 @@ def test_waiting_has_an_end_also_where_the_server_does_not_answer(data: Path) ->
         with Client(server.url, key, timeout=3600, patience=3600) as client:
             document = client.submit(b"nobody works")
             server.process.send_signal(signal.SIGSTOP)
-            with pytest.raises(errors.NoConnection):
+            with pytest.raises(errors.NotReady, match="did not answer in time") as caught:
                 client.wait(document, timeout=0.1)
+            assert caught.value.__cause__ is not None
             server.process.kill()
             server.process.wait()
-            with pytest.raises(errors.NoConnection):
+            with pytest.raises(errors.NotReady, match="cannot be reached"):
                 client.wait(document, timeout=0.1)
+
+
+def test_who_was_never_reached_is_said_at_once_whatever_time_there_is() -> None:
+    with Client("http://127.0.0.1:1", "fl_key") as client:
+        for timeout in (0, 3600):
+            with pytest.raises(errors.NoConnection):
+                client.wait("x", timeout=timeout)
+
+
+def test_waiting_has_an_end_also_for_who_is_too_fast(
+    server: Served, operator: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, slept = time.monotonic(), list[float]()
+    monkeypatch.setattr("fairlead.client.line.time.monotonic", lambda: now + sum(slept))
+    monkeypatch.setattr("fairlead.client.line.time.sleep", slept.append)
+    with Client(server.url, server.key("hasty")) as client:
+        ended = client.cancel(client.submit(b"x").id)
+        operator.set_customer("hasty", requests_a_second=0.05, requests_burst=1)
+        assert client.me().customer == "hasty"
+        with pytest.raises(errors.NotReady, match="nothing was heard in time"):
+            client.wait(ended, timeout=0.2)
+    assert sum(slept) == pytest.approx(0.2)
+
+
+def test_one_that_is_deleted_meanwhile_does_not_stop_the_wait_for_others(data: Path) -> None:
+    with served(data, "--workers", "0") as server, Client(server.url, server.key("acme")) as client:
+        sent = client.submit_many([b"a", b"b", b"c"])
+        client.cancel(sent[0].id)
+        client.cancel(sent[2].id)
+        told: list[int] = []
+
+        def delete_one(left: int) -> None:
+            told.append(left)
+            if len(told) == 2:  # it was seen to be pending
+                client.delete(sent[1].id)
+
+        found = client.wait_all([sent[0], *sent], on_progress=delete_one)
+        assert [each.id for each in found] == [sent[0].id, sent[0].id, sent[2].id]
+        assert told[-1] == 0
+        with pytest.raises(errors.UnknownDocument):
+            client.wait_all(sent)
 
 
 def test_an_operator_does_all_there_is_to_do(operator: Client) -> None:
@@ -176,6 +220,9 @@ def test_webhooks_are_kept_changed_tried_and_forgotten(data: Path) -> None:
         (lambda client: client.customers(), errors.NotAllowed),
         (lambda client: client.submit(b""), errors.EmptyDocument),
         (lambda client: client.submit(b"x", name="a/b"), errors.InvalidName),
+        (lambda client: client.submit(b"x", name=""), errors.InvalidName),
+        (lambda client: client.page(state="bogus"), errors.UsageError),
+        (lambda client: client.download("x", ""), errors.UsageError),
         (lambda client: client.submit("no such file"), errors.UnreadableSource),
         (lambda client: client.submit(io.StringIO("text")), errors.UsageError),
         (lambda client: client.submit(123), errors.UsageError),
@@ -190,6 +237,36 @@ def test_problems_are_the_errors_of_the_embedded_calls(
     with pytest.raises(kind) as caught:
         call(acme)
     assert type(caught.value) is kind
+
+
+@pytest.mark.parametrize(
+    ("calls", "kind"),
+    [
+        (
+            [
+                *(Client.document, Client.wait, Client.cancel, Client.retry, Client.delete),
+                *(Client.why, Client.text, Client.markdown, Client.facts, Client.content),
+            ],
+            errors.UnknownDocument,
+        ),
+        (
+            [
+                *(Client.webhook, Client.set_webhook, Client.remove_webhook, Client.test_webhook),
+                lambda client, id_: next(client.deliveries(id_)),
+            ],
+            errors.UnknownWebhook,
+        ),
+        ([Client.resend], errors.UnknownDelivery),
+        ([Client.revoke_key], errors.UnknownKey),
+        ([Client.customer, Client.pause], errors.UnknownCustomer),
+    ],
+)
+def test_an_empty_id_is_one_that_nothing_has(
+    operator: Client, calls: list[Any], kind: type[errors.FairleadError]
+) -> None:
+    for call in calls:
+        with pytest.raises(kind):
+            call(operator, "")
 
 
 def test_refused_submissions_say_when_to_come_back(server: Served, operator: Client) -> None:
@@ -341,7 +418,7 @@ def test_a_retry_whose_answer_was_lost_is_done_once(server: Served) -> None:
             Client(line.url, server.key("again")) as other,
         ):
             other.me()
-            with pytest.raises(errors.NoConnection):
+            with pytest.raises(errors.NoConnection, match="may have been done, so look before"):
                 other.retry(failed.id)
         client.wait(failed)
         kinds = [each.kind.value for each in islice(client.events(after=0), 9)]
@@ -364,7 +441,7 @@ def test_keys_are_not_made_twice(server: Served, operator: Client) -> None:
         Client(line.url, (server.data / "operator.key").read_text()) as client,
     ):
         client.me()
-        with pytest.raises(errors.NoConnection):
+        with pytest.raises(errors.NoConnection, match="may have been done, so look before"):
             client.add_key("once")
     assert line.lost == 1
     assert len(operator.keys("once")) == 1
@@ -533,31 +610,51 @@ def test_addresses_that_are_none(url: str) -> None:
         Client(url or "x", "fl_key")
 
 
+def test_an_address_may_end_as_those_of_the_api_begin(server: Served) -> None:
+    for url in (f"{server.url}/v1", f"{server.url}/v1/", f"{server.url}//v1//"):
+        with Client(url, server.key("acme")) as client:
+            assert (client.url, client.me().customer) == (server.url, "acme")
+    assert Client("http://v1/", "fl_key").url == "http://v1"
+    assert Client("http://host/below/v1", "fl_key").url == "http://host/below"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        *({"language": "é"}, {"language": "de\r\nX-Evil: 1"}, {"language": ""}),
+        *({"timeout": None}, {"timeout": -1}, {"timeout": float("nan")}, {"timeout": math.inf}),
+        *({"patience": None}, {"patience": -1}),
+    ],
+)
+def test_what_a_client_cannot_be_made_with(given: dict[str, Any]) -> None:
+    with pytest.raises(errors.UsageError, match=next(iter(given))):
+        Client("http://127.0.0.1:1", "fl_key", **given)
+
+
+def test_a_closed_client_says_so() -> None:
+    client = Client("http://127.0.0.1:1", "fl_key")
+    client.close()
+    client.close()
+    for call in (client.me, lambda: next(client.events()), lambda: client.submit(b"x")):
+        with pytest.raises(errors.UsageError, match="closed"):
+            call()
+    http = httpx.Client()
+    http.close()
+    with pytest.raises(errors.UsageError, match="closed"):
+        Client("http://127.0.0.1:1", "fl_key", http=http).me()
+
+
+def test_a_download_may_have_the_longest_name_there_is(acme: Client, tmp_path: Path) -> None:
+    target = tmp_path / ("n" * 255)
+    acme.download(acme.submit(b"content").id, target)
+    assert [each.name for each in tmp_path.iterdir()] == [target.name]
+    assert target.read_bytes() == b"content"
+
+
 def test_what_cannot_be_a_key_is_refused_without_being_shown() -> None:
     with pytest.raises(errors.UsageError) as caught:
         Client("http://127.0.0.1:1", "geheim ü\r\nX-Evil: 1")
     assert "geheim" not in str(caught.value)
-
-
-@contextmanager
-def saying(answer: bytes) -> Iterator[str]:
-    """The address of something that says this to everybody."""
-
-    def serve(listener: socket.socket) -> None:
-        with suppress(OSError):
-            while True:
-                with listener.accept()[0] as line:
-                    line.sendall(answer)
-                    line.shutdown(socket.SHUT_WR)
-                    while line.recv(65_536):  # else what still comes would break the line
-                        pass
-
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        thread = threading.Thread(target=serve, args=[listener], daemon=True)
-        thread.start()
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-        listener.shutdown(socket.SHUT_RDWR)
-        thread.join(30)
 
 
 FOREIGN = [
@@ -565,6 +662,9 @@ FOREIGN = [
     b"200 OK\r\nContent-Type: application/json\r\n\r\nnull",
     b'200 OK\r\nContent-Type: application/json\r\n\r\n{"state": "gone"}',
     b"200 OK\r\nContent-Type: application/json\r\n\r\n[]",
+    b"200 OK\r\nContent-Type: application/json\r\n\r\n" + b"[" * 100_000,
+    b"200 OK\r\nContent-Type: application/json\r\nContent-Encoding: gzip\r\n\r\nno gzip",
+    b"200 OK\r\nContent-Type: text/plain\r\n\r\n\xff",
     b"404 Not Found\r\nContent-Type: application/problem+json\r\n\r\n<html>",
     b"404 Not Found\r\nContent-Type: application/problem+json\r\n\r\n[1]",
 ]
@@ -589,9 +689,82 @@ def test_what_no_fairlead_says_is_no_answer(answer: bytes) -> None:
             client.webhooks,
             lambda: client.add_key(None),
             lambda: next(client.deliveries("x")),
+            lambda: client.delete("x"),
+            lambda: client.remove_webhook("x"),
         ):
             with pytest.raises(errors.ServerFailed, match="is a Fairlead server there"):
                 call()
+
+
+STREAM = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
+EVENT = (
+    b'{"seq": 8, "at": "2026-01-01T00:00:00Z", "kind": "%b", "customer": "acme", '
+    b'"document": null, "data": {}}'
+)
+
+
+def test_events_of_a_newer_server_are_passed_over() -> None:
+    told = b"id: 7\nevent: sung\ndata: " + EVENT % b"sung"
+    told += b"\n\nid: 8\nevent: done\ndata: " + EVENT % b"done" + b"\n\n"
+    with saying(STREAM + told) as url, Client(url, "fl_key") as client:
+        assert next(client.events()).kind.value == "done"
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        *(b"data: no json", b"data: {}", b'data: {"kind": "done"}', b"data: []", b"data: 1"),
+        *(b"data: " + (EVENT % b"done").replace(b"2026", b"soon"), b"id: \xff\r\ndata: {}"),
+        b"data: " + b"[" * 100_000,
+    ],
+)
+def test_events_that_no_fairlead_tells(told: bytes) -> None:
+    with (
+        saying(STREAM + told + b"\n\n") as url,
+        Client(url, "fl_key") as client,
+        pytest.raises(errors.ServerFailed, match="is a Fairlead server there"),
+    ):
+        next(client.events())
+
+
+@pytest.mark.parametrize("after", [b"-1", b"NaN", b"Infinity", b'"soon"'])
+def test_a_wait_that_cannot_be_is_not_waited_for(after: bytes) -> None:
+    answer = b"HTTP/1.1 429 Too Many Requests\r\nContent-Type: application/problem+json\r\n\r\n"
+    answer += b'{"type": "x", "limit": "requests_a_second", "retry_after": %b}' % after
+    with (
+        saying(answer) as url,
+        Client(url, "fl_key", patience=0.15) as client,
+        pytest.raises(errors.TooManyRequests) as caught,
+    ):
+        client.me()
+    assert caught.value.retry_after is None
+
+
+@pytest.mark.parametrize("call", [Client.retry, Client.test_webhook, Client.resend])
+def test_what_may_have_been_done_is_not_to_be_tried_again_unseen(call: Any) -> None:
+    with (
+        saying(b"") as url,
+        Client(url, "fl_key") as client,
+        pytest.raises(errors.NoConnection, match="may have been done, so look before"),
+    ):
+        call(client, "x")
+
+
+def test_an_answer_that_is_late_may_stand_for_what_was_done() -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as silent,
+        Client(f"http://127.0.0.1:{silent.getsockname()[1]}", "fl_key", timeout=0.05) as client,
+        pytest.raises(errors.NoConnection, match="did not answer in time; it may have been done"),
+    ):
+        client.add_key("acme")
+
+
+def test_what_never_arrived_was_not_done() -> None:
+    with (
+        Client("http://127.0.0.1:1", "fl_key") as client,
+        pytest.raises(errors.NoConnection, match="is the server running"),
+    ):
+        client.add_key("acme")
 
 
 def test_what_speaks_no_http_is_not_waited_for() -> None:

@@ -235,6 +235,11 @@ def test_a_bad_name_is_refused(desk: Desk, name: str) -> None:
     assert desk.is_as_new()
 
 
+def test_an_empty_name_is_not_to_be_shorter(desk: Desk) -> None:
+    with pytest.raises(InvalidName, match="at least one character; give one, or leave it out"):
+        desk.take(name="")
+
+
 @pytest.mark.parametrize(
     "customer", ["", " acme", "acme ", "a\nb", "a\0b", "\udcff", "x" * 201, "\u2029", "\t"]
 )

@@ -10,7 +10,7 @@ from typing import Literal
 from fairlead.app.customers import Customers
 from fairlead.core.documents import Document
 from fairlead.core.explain import Explanation, explain
-from fairlead.core.states import State
+from fairlead.core.states import State, state_of
 from fairlead.errors import DamagedData, NotReady, Words
 from fairlead.given import Source
 from fairlead.intake import Offer
@@ -103,7 +103,7 @@ class Documents(Customers):
                 self.document(named)
         return self.store.documents(
             customer=customer,
-            state=None if state is None else State(state),
+            state=None if state is None else state_of(state),
             priority=priority,
             parent=parent,
             name=containing,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import secrets
 import time
@@ -23,7 +22,7 @@ from fairlead.core.explain import Explanation
 from fairlead.core.fairness import Fairness
 from fairlead.core.names import check_idempotency_key
 from fairlead.core.shown import CustomerView
-from fairlead.core.states import State
+from fairlead.core.states import State, state_of
 from fairlead.core.webhooks import Delivery, Webhook
 from fairlead.errors import (
     CustomerExists,
@@ -31,6 +30,10 @@ from fairlead.errors import (
     FairleadError,
     MissingExtra,
     NotReady,
+    UnknownDelivery,
+    UnknownDocument,
+    UnknownKey,
+    UnknownWebhook,
     UsageError,
 )
 from fairlead.given import Source
@@ -55,7 +58,7 @@ class Client:
     key sees its own documents, an operator's all. When the connection is lost, requests are sent
     again for `patience` seconds; none is done twice. `timeout` is how long a silence may be.
     `language` is that of problems. `on_trouble` is told when the server does not answer. `http` is
-    an httpx client of your own, for proxies or certificates.
+    an httpx client of your own, for proxies or certificates; that one must not cross a fork.
     """
 
     def __init__(
@@ -162,7 +165,7 @@ class Client:
 
     def document(self, id_: str) -> Document:
         """The document of this id."""
-        return self._get(reading.document, _at("documents", id_))
+        return self._get(reading.document, _document(id_))
 
     def page(
         self,
@@ -177,7 +180,7 @@ class Client:
         """A page of documents, newest first; `cursor` is the `next` of the page before."""
         wanted = {
             "customer": customer,
-            "state": None if state is None else State(state).value,
+            "state": None if state is None else state_of(state).value,
             "priority": priority,
             "parent": parent,
             "cursor": cursor,
@@ -210,8 +213,12 @@ class Client:
                 return
 
     def wait(self, document: str | Document, *, timeout: float | None = None) -> Document:
-        """The document when it has come to its end; NotReady after `timeout` seconds."""
-        return self.wait_all([document], timeout=timeout)[0]
+        """The document when it has come to its end.
+
+        NotReady when that is not known after `timeout` seconds, also where the server was away or
+        asked for fewer requests; when it does so for longer than `patience`, that is the error.
+        """
+        return self._wait(_id_of(document), _end_of(timeout))
 
     def wait_all(
         self,
@@ -220,28 +227,37 @@ class Client:
         timeout: float | None = None,
         on_progress: Callable[[int], None] = lambda _left: None,
     ) -> list[Document]:
-        """The documents when none is pending any more; NotReady after `timeout` seconds.
+        """The documents when none is pending any more; NotReady as for `wait`.
 
-        `on_progress` is told how many may be left.
+        One that is unknown at the beginning is an error; one that is deleted meanwhile is left
+        out. `on_progress` is told how many may be left.
         """
-        ids = [each if isinstance(each, str) else each.id for each in documents]
-        until = None if timeout is None else time.monotonic() + timeout
-        found = []
-        for number, id_ in enumerate(ids):
-            on_progress(len(ids) - number)
-            found.append(self._wait(id_, until))
+        ids, until = [_id_of(each) for each in documents], _end_of(timeout)
+        on_progress(len(ids))
+        found = {id_: self._look(id_, 0.0, until) for id_ in ids}
+        pending = [id_ for id_, each in found.items() if each.state.is_pending]
+        for number, id_ in enumerate(pending):
+            on_progress(len(pending) - number)
+            try:
+                found[id_] = self._wait(id_, until)
+            except UnknownDocument:
+                del found[id_]
         on_progress(0)
-        return found
+        return [found[id_] for id_ in ids if id_ in found]
+
+    def _look(self, id_: str, seconds: float, until: float | None) -> Document:
+        """The document now, or within so many seconds when it has ended."""
+        return self._ask(
+            *(reading.document, "GET", _document(id_)),
+            params={"wait": round(seconds, 3)},
+            seconds=seconds,
+            until=until,
+        )
 
     def _wait(self, id_: str, until: float | None) -> Document:
         seconds = 0.0
         while True:
-            found = self._ask(
-                *(reading.document, "GET", _at("documents", id_)),
-                params={"wait": round(seconds, 3)},
-                seconds=seconds,
-                until=until,
-            )
+            found = self._look(id_, seconds, until)
             if not found.state.is_pending:
                 return found
             left = LONG_POLL if until is None else until - time.monotonic()
@@ -260,7 +276,7 @@ class Client:
     def facts(self, id_: str) -> dict[str, Any]:
         """What was found in a document that is done: kind, pages, title, language and so on."""
         headers = {"Accept": "application/json"}
-        path = _at("documents", id_, "text")
+        path = _document(id_, "text")
         return self._ask(lambda found: dict(found["facts"]), "GET", path, headers=headers)
 
     def content(self, id_: str) -> bytes:
@@ -270,7 +286,10 @@ class Client:
     def download(self, id_: str, path: str | Path) -> None:
         """Write the document as it was submitted to a file, which appears when it is whole."""
         target = Path(path)
-        part = target.with_name(f"{target.name}.{secrets.token_hex(4)}.part")
+        if not target.name:
+            raise UsageError(f"a download needs the path of a file, got {str(path)!r}")
+        # Not made of the file's own name, which may be as long as names can be.
+        part = target.with_name(f".{secrets.token_hex(8)}.part")
         try:
             with part.open("xb") as file:
                 for piece in self._content(id_):
@@ -288,7 +307,7 @@ class Client:
             headers = {"Range": f"bytes={size}-", "Accept-Encoding": "identity"}
             with (
                 trials.once(),
-                self._line.listen(_at("documents", id_, "file"), headers=headers) as answer,
+                self._line.listen(_document(id_, "file"), headers=headers) as answer,
             ):
                 for piece in answer.iter_bytes():
                     trials.reached()
@@ -302,22 +321,22 @@ class Client:
 
     def why(self, id_: str) -> Explanation:
         """Why the document has its priority, and what it waits for."""
-        return self._get(reading.explanation, _at("documents", id_, "why"))
+        return self._get(reading.explanation, _document(id_, "why"))
 
     def cancel(self, id_: str) -> Document:
         """Cancel a pending document; its worker, if it has one, is stopped."""
-        return self._post(reading.document, _at("documents", id_, "cancel"))
+        return self._post(reading.document, _document(id_, "cancel"))
 
     def retry(self, id_: str) -> Document:
         """Queue a failed or cancelled document once more.
 
         When the answer is lost, it is not sent again: the document may have failed meanwhile.
         """
-        return self._post(reading.document, _at("documents", id_, "retry"), is_safe=False)
+        return self._post(reading.document, _document(id_, "retry"), is_safe=False)
 
     def delete(self, id_: str) -> None:
         """Remove a document with its files; a pending one is cancelled first."""
-        self._line.ask("DELETE", _at("documents", id_))
+        self._remove(_document(id_))
 
     # --- events ---
 
@@ -325,12 +344,13 @@ class Client:
         """What happens, as it happens, for as long as you iterate.
 
         It begins now, or after the event of the number `after`. When the connection is lost, it
-        goes on where it was, without gap or repeat.
+        goes on where it was, without gap or repeat. Kinds of events that only a newer Fairlead
+        knows are passed over.
         """
-        last = None if after is None else str(after)
+        last = after
         trials = self._trials()
         while True:
-            headers = {"Last-Event-ID": last} if last else {}
+            headers = {} if last is None else {"Last-Event-ID": str(last)}
             params = {"customer": customer}
             with (
                 trials.once(),
@@ -338,9 +358,13 @@ class Client:
             ):
                 _line_module().check_type(answer, "text/event-stream")
                 for told in blocks(_heard(answer.iter_lines(), trials)):
-                    last = told.id or last
-                    if told.kind != "end" and told.data:
-                        yield reading.event(json.loads(told.data))
+                    if told.id:
+                        last = _line_module().read_as(int, answer, told.id)
+                    if told.kind == "end" or not told.data:
+                        continue
+                    event = _line_module().read_as(reading.event, answer, told.data)
+                    if event is not None:
+                        yield event
             trials.rest()
 
     # --- customers, for operators ---
@@ -359,7 +383,7 @@ class Client:
 
     def customer(self, name: str) -> CustomerView:
         """The customer of this name."""
-        return self._get(reading.customer, _at("customers", name))
+        return self._get(reading.customer, _customer(name))
 
     def add_customer(self, name: str) -> CustomerView:
         """Make a customer known before it submits anything; one that is there stays as it is."""
@@ -375,19 +399,19 @@ class Client:
         """
         # Refuses what JSON cannot even say.
         CustomerSettings(**{key: value for key, value in changes.items() if value is not None})
-        return self._ask(reading.customer, "PATCH", _at("customers", name), json=changes)
+        return self._ask(reading.customer, "PATCH", _customer(name), json=changes)
 
     def pause(self, name: str) -> CustomerView:
         """Let the customer's documents wait; new ones are accepted all the same."""
-        return self._post(reading.customer, _at("customers", name, "pause"))
+        return self._post(reading.customer, _customer(name, "pause"))
 
     def resume(self, name: str) -> CustomerView:
         """Let the customer's documents run again."""
-        return self._post(reading.customer, _at("customers", name, "resume"))
+        return self._post(reading.customer, _customer(name, "resume"))
 
     def reset(self, name: str) -> CustomerView:
         """Forget the customer's count: its next document is checked as its first."""
-        return self._post(reading.customer, _at("customers", name, "reset"))
+        return self._post(reading.customer, _customer(name, "reset"))
 
     # --- keys, for operators ---
 
@@ -411,7 +435,7 @@ class Client:
 
     def revoke_key(self, id_: str) -> Key:
         """Let a key open nothing any more."""
-        return self._ask(reading.key, "DELETE", _at("keys", id_))
+        return self._ask(reading.key, "DELETE", f"/v1/keys/{_id('key', id_)}")
 
     # --- webhooks ---
 
@@ -433,7 +457,7 @@ class Client:
 
     def webhook(self, id_: str) -> Webhook:
         """The webhook of this id."""
-        return self._get(reading.webhook, _at("webhooks", id_))
+        return self._get(reading.webhook, _webhook(id_))
 
     def webhooks(self) -> list[Webhook]:
         """All webhooks that the key may see, oldest first."""
@@ -450,21 +474,21 @@ class Client:
         """Change a webhook; None: as it is."""
         wanted = {"url": url, "kinds": kinds, "enabled": enabled}
         given = {name: value for name, value in wanted.items() if value is not None}
-        return self._ask(reading.webhook, "PATCH", _at("webhooks", id_), json=given)
+        return self._ask(reading.webhook, "PATCH", _webhook(id_), json=given)
 
     def remove_webhook(self, id_: str) -> None:
         """Forget a webhook and its deliveries."""
-        self._line.ask("DELETE", _at("webhooks", id_), is_safe=False)
+        self._remove(_webhook(id_), is_safe=False)
 
     def test_webhook(self, id_: str) -> Delivery:
         """Queue a delivery that tells of nothing; look at the deliveries to see what came of it."""
-        return self._post(reading.delivery, _at("webhooks", id_, "test"), is_safe=False)
+        return self._post(reading.delivery, _webhook(id_, "test"), is_safe=False)
 
     def deliveries(self, webhook: str) -> Iterator[Delivery]:
         """Deliveries of a webhook, newest first, fetched page by page."""
         cursor: str | None = None
         while True:
-            path = _at("webhooks", webhook, "deliveries")
+            path = _webhook(webhook, "deliveries")
             found, cursor = self._get(reading.deliveries, path, {"cursor": cursor})
             yield from found
             if cursor is None:
@@ -472,7 +496,7 @@ class Client:
 
     def resend(self, delivery: str) -> Delivery:
         """Send a delivery again under its old id."""
-        path = f"/v1/webhooks/deliveries/{_quoted(delivery)}/resend"
+        path = f"/v1/webhooks/deliveries/{_id('delivery', delivery)}/resend"
         return self._post(reading.delivery, path, is_safe=False)
 
     # --- requests ---
@@ -495,12 +519,15 @@ class Client:
         found: T = _line_module().read_as(read, self._line.ask(method, path, **how))
         return found
 
+    def _remove(self, path: str, *, is_safe: bool = True) -> None:
+        _line_module().check_done(self._line.ask("DELETE", path, is_safe=is_safe))
+
     def _text(self, id_: str, media_type: str) -> str:
-        answer = self._line.ask(
-            "GET", _at("documents", id_, "text"), headers={"Accept": media_type}
+        path, headers = _document(id_, "text"), {"Accept": media_type}
+        found: str = _line_module().text_of(
+            self._line.ask("GET", path, headers=headers), media_type
         )
-        _line_module().check_type(answer, media_type)
-        return answer.content.decode()
+        return found
 
 
 def _line_module() -> ModuleType:
@@ -520,6 +547,14 @@ def _heard(lines: Iterator[str], trials: Trials) -> Iterator[str]:
         yield line
 
 
+def _id_of(document: str | Document) -> str:
+    return document if isinstance(document, str) else document.id
+
+
+def _end_of(timeout: float | None) -> float | None:
+    return None if timeout is None else time.monotonic() + timeout
+
+
 def _from_environment(name: str, what: str) -> str:
     found = os.environ.get(name)
     if not found:
@@ -527,8 +562,31 @@ def _from_environment(name: str, what: str) -> str:
     return found
 
 
-def _at(kind: str, *parts: str) -> str:
-    return "/".join(["/v1", kind, *map(_quoted, parts)])
+_UNKNOWN: dict[str, type[FairleadError]] = {
+    "document": UnknownDocument,
+    "webhook": UnknownWebhook,
+    "delivery": UnknownDelivery,
+    "key": UnknownKey,
+}
+
+
+def _id(kind: str, id_: str) -> str:
+    """The id as a part of an address; an empty one would make it the address of something else."""
+    if not id_:
+        raise _UNKNOWN[kind](f"no {kind} has the id ''; check the id")
+    return _quoted(id_)
+
+
+def _document(id_: str, *more: str) -> str:
+    return "/".join(["/v1/documents", _id("document", id_), *more])
+
+
+def _webhook(id_: str, *more: str) -> str:
+    return "/".join(["/v1/webhooks", _id("webhook", id_), *more])
+
+
+def _customer(name: str, *more: str) -> str:
+    return "/".join(["/v1/customers", _quoted(name), *more])
 
 
 def _quoted(part: str) -> str:

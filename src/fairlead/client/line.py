@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ipaddress
+import math
+import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from json import loads
 from typing import Any, TypeVar
 
 import httpx
@@ -15,6 +18,7 @@ from fairlead.client.refusals import error_of
 from fairlead.errors import (
     FairleadError,
     NoConnection,
+    NotReady,
     ServerFailed,
     TooManyRequests,
     UsageError,
@@ -23,6 +27,8 @@ from fairlead.errors import (
 CONNECT_SECONDS = 10.0
 GRACE_SECONDS = 1.0
 """For an answer that the server gives at the last moment, on its way."""
+LONGEST_TIMEOUT = 1e9
+"""Sockets cannot wait for much longer."""
 SILENCE_SECONDS = 30.0
 """How much longer than an answer its next piece may take: streams say something every 15 s."""
 AWAY = "the server does not answer now; trying again"
@@ -39,6 +45,11 @@ _NEVER_ARRIVED = (
     httpx.ProxyError,
 )
 _HIGHEST_PORT = 65_535
+_MEANINGLESS = (
+    *(ValueError, LookupError, TypeError, AttributeError),
+    *(ArithmeticError, RecursionError),
+)
+"""What reading comes upon where something else than Fairlead's JSON is read."""
 
 Params = Mapping[str, str | int | float | None]
 T = TypeVar("T")
@@ -62,22 +73,38 @@ class Line:
         http: httpx.Client | None,
     ) -> None:
         self.url = check_url(url)
-        self._timeout = timeout
-        self.patience = patience
+        self._timeout = check_seconds("the timeout", timeout, LONGEST_TIMEOUT)
+        self.patience = check_seconds("the patience", patience, math.inf)
         self.on_trouble = on_trouble
         self.was_reached = False
         self._headers = {"Authorization": f"Bearer {check_key(key)}"}
         if language is not None:
-            self._headers["Accept-Language"] = language
-        self._is_own = http is None
-        self._http = http or httpx.Client(
-            trust_env=not is_loopback(self.url), limits=httpx.Limits(max_keepalive_connections=20)
+            self._headers["Accept-Language"] = check_language(language)
+        self._given = http
+        self._is_closed = False
+        self._own: dict[int, httpx.Client] = {}
+        """By process. What came along in a fork stays with whom it belongs to: answers that two
+        read from one connection get mixed up. It is not closed either, as its locks may be held by
+        threads that did not come along."""
+
+    @property
+    def _http(self) -> httpx.Client:
+        """What keeps the connections of this process."""
+        if self._is_closed or (self._given is not None and self._given.is_closed):
+            raise UsageError("the client is closed; make a new one")
+        # Threads that come here at once may each make one; `setdefault` lets all use the same.
+        return (
+            self._given
+            or self._own.get(os.getpid())
+            or self._own.setdefault(os.getpid(), _connections(self.url))
         )
 
     def close(self) -> None:
         """Hang up."""
-        if self._is_own:
-            self._http.close()
+        self._is_closed = True
+        own = self._own.get(os.getpid())
+        if own is not None:
+            own.close()
 
     def ask(
         self,
@@ -96,7 +123,8 @@ class Line:
         """The server's good answer. What would harm when done twice is not `is_safe` to repeat.
 
         `seconds` is how much longer than usual the answer may take, `until` when, by the monotonic
-        clock, nobody wants it any more. Content that `is_spent` cannot be sent again.
+        clock, nobody wants it any more: then it is NotReady. Content that `is_spent` cannot be sent
+        again.
         """
         trials = Trials(self, is_safe=is_safe, is_spent=is_spent, until=until)
         while True:
@@ -158,6 +186,12 @@ class Line:
         return httpx.Timeout(usual, connect=connect)
 
 
+def _connections(url: str) -> httpx.Client:
+    return httpx.Client(
+        trust_env=not is_loopback(url), limits=httpx.Limits(max_keepalive_connections=20)
+    )
+
+
 class Trials:
     """Decides whether a request that failed is sent again, and waits until then."""
 
@@ -186,15 +220,30 @@ class Trials:
         try:
             yield
         except httpx.TransportError as error:
-            if not self._may_repeat(error) or not self._pause(AWAY, None):
-                lost = _why_lost(self._line.url, error, is_spent=self._is_spent())
-                raise NoConnection(lost) from error
+            lost = NoConnection(self._why_lost(error))
+            if not self._may_repeat(error):
+                raise lost from error
+            if not self._pause(AWAY, None):
+                raise self._given_up(lost) from error
+        except httpx.RequestError as error:
+            raise ServerFailed(
+                f"{self._line.url} gave an answer that cannot be read ({error}); is a Fairlead "
+                "server there?"
+            ) from error
         except _Passing as passing:
             is_full = isinstance(passing.error, TooManyRequests)  # then nothing was done
             words = TOO_FAST if is_full else AWAY
             may_repeat = (self._is_safe or is_full) and not self._is_spent()
-            if not may_repeat or not self._pause(words, passing.error.retry_after):
+            if not may_repeat:
                 raise passing.error from None
+            if not self._pause(words, passing.error.retry_after):
+                raise self._given_up(passing.error) from None
+
+    def _why_lost(self, error: httpx.TransportError) -> str:
+        if self._is_spent():
+            return _why_not_again(self._line.url)
+        may_be_done = not self._is_safe and not isinstance(error, _NEVER_ARRIVED)
+        return _why_lost(self._line.url, error, may_be_done=may_be_done)
 
     def rest(self) -> None:
         """Wait a moment before what has ended is begun again."""
@@ -211,17 +260,23 @@ class Trials:
         return self._line.was_reached and is_harmless
 
     def _pause(self, words: str, wanted: float | None) -> bool:
-        """Wait for the next trial; False: patience is at its end."""
+        """Wait for the next trial; False: patience, or the time there is for it, is at its end."""
         now = time.monotonic()
         is_first, self._until = self._until is None, self._until or now + self._line.patience
-        left = (self._until if self._end is None else min(self._until, self._end)) - now
-        if left <= 0 or (wanted or 0) > left:
+        left, time_left = self._until - now, math.inf if self._end is None else self._end - now
+        if min(left, time_left) <= 0 or (wanted or 0) > left:
             return False
         if is_first:
             self._line.on_trouble(words)
-        time.sleep(min(self._wait, left) if wanted is None else wanted)
+        # At the end of its time it is tried once more, whatever the server wants.
+        time.sleep(min(self._wait if wanted is None else wanted, left, time_left))
         self._wait = min(_LONGEST_WAIT, 2 * self._wait)
         return True
+
+    def _given_up(self, error: FairleadError) -> FairleadError:
+        """What is raised after the last trial: who set a time is told that it is over."""
+        is_late = self._end is not None and time.monotonic() >= self._end
+        return NotReady(f"nothing was heard in time: {error}") if is_late else error
 
 
 class _Passing(Exception):
@@ -250,17 +305,32 @@ def _error(response: httpx.Response) -> FairleadError:
     return ServerFailed(f"{_address(response)} answered {response.status_code}; {hint}")
 
 
-def read_as(read: Callable[[Any], T], response: httpx.Response) -> T:
-    """What the JSON of an answer stands for; raises where no Fairlead says such a thing."""
+def read_as(read: Callable[[Any], T], response: httpx.Response, said: str | None = None) -> T:
+    """What the JSON of an answer, or `said` in it, stands for; raises where it is no Fairlead's."""
     try:
-        return read(response.json())
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        return read(loads(response.content if said is None else said))
+    except _MEANINGLESS as error:
+        raise _foreign(response) from error
+
+
+def text_of(response: httpx.Response, media_type: str) -> str:
+    """The text of an answer that is of this type."""
+    check_type(response, media_type)
+    try:
+        return response.content.decode()
+    except UnicodeDecodeError as error:
         raise _foreign(response) from error
 
 
 def check_type(response: httpx.Response, *known: str) -> None:
     """Refuse what no Fairlead answers with here."""
     if _type_of(response) not in known:
+        raise _foreign(response)
+
+
+def check_done(response: httpx.Response) -> None:
+    """Refuse any other answer than that it is done and there is nothing to say."""
+    if response.status_code != httpx.codes.NO_CONTENT:
         raise _foreign(response)
 
 
@@ -281,7 +351,7 @@ def _address(response: httpx.Response) -> httpx.URL:
 
 
 def check_url(url: str) -> str:
-    """The server's address, without a slash at its end."""
+    """The server's address, without a slash or the /v1 of its API at its end."""
     try:
         found = httpx.URL(url)
     except (httpx.InvalidURL, TypeError) as error:
@@ -291,7 +361,9 @@ def check_url(url: str) -> str:
         raise UsageError(
             f"the url must be the address of a server such as {_EXAMPLE}; got {_shown(url)}"
         )
-    return url.rstrip("/")
+    bare = url.rstrip("/")
+    is_api = found.path.rstrip("/").endswith("/v1")  # of the path: a host may have this name
+    return bare.removesuffix("/v1").rstrip("/") if is_api else bare
 
 
 _EXAMPLE = "http://127.0.0.1:8321"
@@ -302,6 +374,21 @@ def check_key(key: str) -> str:
     if not re.fullmatch(r"[!-~]+", key.strip()):
         raise UsageError("the key must be one such as fl_…; make one: fairlead keys add CUSTOMER")
     return key.strip()
+
+
+def check_language(language: str) -> str:
+    """The language, or several with their weights; refuses what could not travel in a header."""
+    if not re.fullmatch(r"[A-Za-z0-9*,;=. -]+", language):
+        raise UsageError(f"the language must be one such as de; got {language!a}")
+    return language.strip()
+
+
+def check_seconds(what: str, given: object, most: float) -> float:
+    """The seconds; types are no help to those who do not check them."""
+    if not isinstance(given, int | float) or not 0 <= given <= most:
+        up_to = "" if most == math.inf else f" up to {most:,.0f}"
+        raise UsageError(f"{what} must be a number of seconds{up_to}; got {given!r}")
+    return float(given)
 
 
 def is_loopback(url: str) -> bool:
@@ -318,18 +405,23 @@ def _shown(url: str) -> str:
     return ascii(re.sub(r"//[^/@]*@", "//…@", url)[:200])
 
 
-def _why_lost(url: str, error: httpx.TransportError, *, is_spent: bool) -> str:
-    if is_spent:
-        return (
-            f"the connection to {url} was lost, and a source that can be read only once cannot be "
-            "sent again; open it anew and submit it with the idempotency key of this error"
-        )
+def _why_not_again(url: str) -> str:
+    return (
+        f"the connection to {url} was lost, and a source that can be read only once cannot be "
+        "sent again; open it anew and submit it with the idempotency key of this error"
+    )
+
+
+def _why_lost(url: str, error: httpx.TransportError, *, may_be_done: bool) -> str:
     reason = re.sub(r"^\[Errno -?\d+\] ", "", str(error)) or type(error).__name__
     if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
         return f"{url} cannot be reached ({reason}); is the server running, and the url right?"
+    look = "it may have been done, so look before you try again"
     if isinstance(error, httpx.TimeoutException):
-        return f"{url} did not answer in time; try again, or allow a longer timeout"
-    return f"the connection to {url} was lost ({reason}); try again when the server runs"
+        advice = look if may_be_done else "try again, or allow a longer timeout"
+        return f"{url} did not answer in time; {advice}"
+    advice = look if may_be_done else "try again when the server runs"
+    return f"the connection to {url} was lost ({reason}); {advice}"
 
 
 def _is_no_http(error: httpx.TransportError) -> bool:

@@ -16,6 +16,7 @@ from fairlead.core.states import State
 from fairlead.core.webhooks import Delivery, Status, Webhook
 
 Json = Mapping[str, Any]
+_KINDS = frozenset(each.value for each in EventKind)
 _TIMES = ("submitted_at", "started_at", "finished_at")
 
 
@@ -116,8 +117,13 @@ def explanation(found: Json) -> Explanation:
     return Explanation(found["id"], reasons, _place(found["ahead"]), _forecast(found["forecast"]))
 
 
-def event(found: Json) -> Event:
-    """Something that happened; customers are not told who decided it."""
+def event(found: Json) -> Event | None:
+    """Something that happened; customers are not told who decided it.
+
+    None: of a kind that only a newer Fairlead knows.
+    """
+    if found["kind"] not in _KINDS:
+        return None
     return Event(
         seq=found["seq"],
         at=_time(found["at"]),
@@ -173,7 +179,8 @@ def delivery(found: Json) -> Delivery:
 
 def _time(moment: str) -> float:
     seconds = seconds_of(moment)
-    assert seconds is not None  # noqa: S101 (the API says that it is always there)
+    if seconds is None:
+        raise ValueError("a time that is always there is missing")
     return seconds
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -44,7 +45,7 @@ def error_of(problem: Mapping[str, Any]) -> errors.FairleadError:
     )
     error = found(str(problem.get("detail") or problem.get("title") or kind))
     after = problem.get("retry_after")
-    if isinstance(after, int | float):
+    if isinstance(after, int | float) and 0 <= after < math.inf:
         error.retry_after = float(after)
     return error
 

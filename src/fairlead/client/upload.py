@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 from urllib.parse import quote
 
+from fairlead.core.names import check_not_nameless
 from fairlead.errors import EmptyDocument, UnreadableSource
 from fairlead.given import Source, checked_file, read_piece
 
@@ -89,6 +90,8 @@ class Body:
 
 def part_of(source: Source, name: str | None) -> Part:
     """A document to send; refuses early what could not be sent."""
+    if name is not None:
+        check_not_nameless(name)
     if isinstance(source, bytes):
         found = Part(name or "document", lambda: BytesIO(source), len(source))
     elif isinstance(source, str | Path):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 
-from fairlead.errors import InvalidCustomer, UsageError, Words
+from fairlead.errors import InvalidCustomer, InvalidName, UsageError, Words
 
 LONGEST_CUSTOMER = 200
 LONGEST_KEY = 255
@@ -27,6 +27,15 @@ def check_customer(name: str) -> str:
                 "{name}",
                 name=shown(name),
             )
+        )
+    return name
+
+
+def check_not_nameless(name: str) -> str:
+    """The name that a document was given; refuses an empty one, which is not the same as none."""
+    if not name:
+        raise InvalidName(
+            Words("a document's name must have at least one character; give one, or leave it out")
         )
     return name
 

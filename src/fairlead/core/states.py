@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from fairlead.errors import InvalidTransition, Words
+from fairlead.errors import InvalidTransition, UsageError, Words
 
 
 class State(StrEnum):
@@ -27,6 +27,14 @@ class State(StrEnum):
     def is_pending(self) -> bool:
         """Waiting or processing: not yet at an end."""
         return self in (State.WAITING, State.PROCESSING)
+
+
+def state_of(name: State | str) -> State:
+    """The state of this name; refuses a name that none has."""
+    try:
+        return State(name)
+    except ValueError:
+        raise UsageError(f"the state must be one of {', '.join(State)}; got {name!r}") from None
 
 
 class Action(StrEnum):

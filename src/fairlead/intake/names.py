@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from fairlead.core.names import LONGEST_CUSTOMER, check_customer, is_printable, shown
+from fairlead.core.names import (
+    LONGEST_CUSTOMER,
+    check_customer,
+    check_not_nameless,
+    is_printable,
+    shown,
+)
 from fairlead.errors import InvalidName, Words
 
 __all__ = ["LONGEST_CUSTOMER", "LONGEST_NAME", "check_customer", "check_name"]
@@ -12,7 +18,7 @@ LONGEST_NAME = 255
 
 def check_name(name: str) -> str:
     """The document's name; refuses what is empty, too long, a path, or not printable."""
-    if not 0 < len(name) <= LONGEST_NAME:
+    if len(check_not_nameless(name)) > LONGEST_NAME:
         raise InvalidName(
             Words(
                 "a document's name must have 1 to {most} characters, this one has {number}; give a "
