@@ -397,8 +397,7 @@ class Client:
 
         None: as for everybody.
         """
-        # Refuses what JSON cannot even say.
-        CustomerSettings(**{key: value for key, value in changes.items() if value is not None})
+        CustomerSettings().changed(changes)  # refuses what JSON cannot even say
         return self._ask(reading.customer, "PATCH", _customer(name), json=changes)
 
     def pause(self, name: str) -> CustomerView:
