@@ -10,7 +10,7 @@ from pathlib import Path
 from threading import Lock
 from time import monotonic, time_ns
 
-from fairlead.stores.sqlite.database import connect
+from fairlead.stores.sqlite.database import connect, our_words
 
 SETTLED_NANOSECONDS = 1_000_000_000
 """The age from which a file's time tells all.
@@ -26,6 +26,7 @@ class Watcher:
     """Knows a number that changes with every commit, of any process."""
 
     def __init__(self, path: Path) -> None:
+        self._path = path
         self._log = path.with_name(f"{path.name}-wal")
         self._connection = connect(path)
         self._lock = Lock()
@@ -56,4 +57,5 @@ class Watcher:
         return (found.st_ino, found.st_mtime_ns, found.st_size) if is_settled else None
 
     def _asked(self) -> int:
-        return int(self._connection.pragma("data_version"))
+        with our_words(self._path):
+            return int(self._connection.pragma("data_version"))
