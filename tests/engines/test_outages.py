@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import select
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,13 +12,16 @@ import pytest
 
 from fairlead import Fairlead
 from fairlead.core.states import State
+from fairlead.demo.samples import samples
 from fairlead.engines import local
 from fairlead.engines.local import LocalEngine
+from fairlead.engines.seat import Seat
 from fairlead.errors import DiskFull, FilesUnreachable, NotNow, StoreBusy, StoreUnreachable
 from fairlead.files.local import LocalFiles
 from fairlead.stores.sqlite import SqliteStore
 from fairlead.work.desk import Desk
-from fairlead.work.finisher import SHORT_TEXTS
+from fairlead.work.finisher import SHORT_TEXTS, Settled
+from fairlead.work.sandbox import Job
 
 LONG = b"x" * (SHORT_TEXTS + 1)
 """A document whose text becomes a file."""
@@ -171,17 +176,28 @@ def test_a_message_of_celery_waits_for_what_passes(
     assert fairlead.text(document.id) == LONG.decode()
 
 
-def test_time_in_which_nobody_could_listen_is_given_back(fairlead: Fairlead) -> None:
-    """A long answer may wait in the pipe while the engine waits for a lock."""
-    engine = fairlead.engine(1)
-    engine._fill_seats()
-    [seat] = engine._seats
-    seat.deadline = 120.0
-    engine._give_back_time(0.2)
-    assert seat.deadline == 120.0
-    engine._give_back_time(30.0)
-    assert seat.deadline == 150.0
-    engine.close()
+def test_no_document_is_over_its_time_because_nobody_listened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A long answer waits in the pipe, and its reader with it, while the engine waits for a lock.
+
+    So the engine comes back only when the time of what it has begun is over.
+    """
+    content = next(samples(1, seed=4, pages=(500, 500))).content
+    send = Seat._send
+
+    def send_and_wait_for_a_lock(seat: Seat, job: Job) -> Settled | None:
+        found = send(seat, job)
+        while time.monotonic() <= seat.deadline:
+            select.select([], [], [], 0.1)
+        return found
+
+    monkeypatch.setattr(Seat, "_send", send_and_wait_for_a_lock)
+    with Fairlead(tmp_path, settings={"time_limit": 4, "max_attempts": 1}) as fairlead:
+        document = fairlead.submit("acme", content, name="long.pdf")
+        fairlead.run_until_idle(workers=1)
+        assert len(fairlead.text(document.id)) > 65_536  # what a pipe holds
+        assert fairlead.document(document.id).error is None
 
 
 def test_a_new_reader_needs_no_new_folder(fairlead: Fairlead) -> None:

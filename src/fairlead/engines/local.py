@@ -108,6 +108,7 @@ class LocalEngine:
         self._is_time_to_look = Every()
         self._is_time_to_watch = Every()
         self._is_time_to_renew = Every()
+        self._listened_at = float("inf")
         self._deaths = 0
 
     def run(self, *, until_idle: bool = False) -> None:
@@ -177,18 +178,18 @@ class LocalEngine:
         return False
 
     def _turn(self, *, claims: bool) -> None:
-        began = time.monotonic()
         with self._tries:
             self._speak_to_the_store(claims=claims)
-        self._give_back_time(time.monotonic() - began)
         self._finisher.hurry(hurried=self._is_somebody_idle() or not claims)
         self._nap()
+        self._give_back_time(time.monotonic() - self._listened_at)
         for key, _ in self._selector.select(self._patience()):
             if isinstance(key.data, Seat):
                 with self._tries:
                     self._hear(key.data)
             else:
                 self._hush()
+        self._listened_at = time.monotonic()
         self._raise_if_unsaved()
         self._end_overlong()
         with self._tries:
@@ -197,7 +198,10 @@ class LocalEngine:
             self._on_tick()
 
     def _give_back_time(self, seconds: float) -> None:
-        """A document may take that much longer if nobody could listen to its reader for so long."""
+        """Documents may take that much longer: nobody could listen to their readers for so long.
+
+        Who waits for a lock of the database does not hear that they are done.
+        """
         if seconds > LOOK_AGAIN_SECONDS:
             for seat in self._seats:
                 seat.deadline += seconds
