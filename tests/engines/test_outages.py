@@ -200,6 +200,20 @@ def test_no_document_is_over_its_time_because_nobody_listened(
         assert fairlead.document(document.id).error is None
 
 
+def test_the_time_between_two_messages_is_nobodys(
+    fairlead: Fairlead, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[float] = []
+    engine = fairlead.engine(1)
+    engine.work(3600.0)
+    engine._listened_at -= 1000.0  # as if that were long ago
+    monkeypatch.setattr(engine, "_give_back_time", given.append)
+    fairlead.submit("acme", b"x", name="x.txt")
+    engine.work(3600.0)
+    engine.close()
+    assert max(given) < 1000.0
+
+
 def test_a_new_reader_needs_no_new_folder(fairlead: Fairlead) -> None:
     """On a full disk there may be no room for one."""
     engine = fairlead.engine(1)

@@ -136,6 +136,7 @@ class LocalEngine:
             self._look_seconds = self._store.watch(self._wake)
             self._fill_seats()
         until, self._ran_dry = time.monotonic() + seconds, False
+        self._listened_at = float("inf")  # since the last call there was nothing to hear
         while self._is_busy() or not (self._ran_dry or time.monotonic() >= until):
             self._turn(claims=time.monotonic() < until)
         self._raise_if_unsaved()
