@@ -22,6 +22,9 @@ from fairlead.errors import DamagedData, DataError, DataInUse, NoDataFolder
 from fairlead.files.local import fsync_folder
 from fairlead.files.words import translated
 
+NO_ROOM = 1 << 20
+"""Bytes; a disk that has less left is as good as full."""
+
 
 class DataFolder:
     """Paths inside a data folder, and the lock of its server."""
@@ -52,6 +55,13 @@ class DataFolder:
             ) from None
         except OSError as error:
             raise translated(error, folder) from error
+
+    def has_room(self) -> bool:
+        """Whether something can still be written: to the folder, and where the documents lie."""
+        places = {self.path, self.files.parent}
+        with suppress(OSError):  # then whoever writes will be told what is wrong
+            return all(_has_room(os.statvfs(place)) for place in places)
+        return True
 
     def read_operator_key(self) -> str | None:
         """The operator key in its file, if there is one."""
@@ -161,3 +171,8 @@ def _is_locked(lock: int) -> bool:
 
 def _pid_in(lock: int) -> int:
     return int(os.pread(lock, 20, 0) or b"0")
+
+
+def _has_room(disk: os.statvfs_result) -> bool:
+    """Some file systems do not say how large they are; those are never full."""
+    return disk.f_blocks == 0 or disk.f_bavail * disk.f_frsize >= NO_ROOM

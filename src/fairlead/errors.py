@@ -35,15 +35,16 @@ FairleadError
 └── DataError                  the data folder or its disk cannot serve
     ├── NoDataFolder
     ├── ReadOnlyData
-    ├── DiskFull
     ├── NewerData
     ├── DamagedData
     ├── DataInUse
-    ├── StoreBusy
     ├── TargetNotEmpty         what is carried over would mix with what is there
-    ├── StoreUnreachable       the database server is away; it may come back
-    │   └── FilesUnreachable   the object storage is
-    └── StoreRefused           the database server refuses this user, and will go on doing so
+    ├── StoreRefused           the database server refuses this user, and will go on doing so
+    └── NotNow                 it passes: the same call is good later, and nothing is lost meanwhile
+        ├── DiskFull
+        ├── StoreBusy
+        └── StoreUnreachable       the database server is away; it may come back
+            └── FilesUnreachable   the object storage is
 
 Each message is one sentence that says what was expected, what came, and what to do next. Each class
 has a `code`, which never changes, and a `title`, which does not depend on the case at hand.
@@ -335,13 +336,6 @@ class ReadOnlyData(DataError):
     title = "The data folder cannot be written"
 
 
-class DiskFull(DataError):
-    """The disk of the data folder is full."""
-
-    code = "disk-full"
-    title = "The disk is full"
-
-
 class NewerData(DataError):
     """The data folder was written by a newer version of Fairlead."""
 
@@ -363,14 +357,28 @@ class DataInUse(DataError):
     title = "The data folder is in use"
 
 
-class StoreBusy(DataError):
+class NotNow(DataError):
+    """It cannot be done now, and can be when something has passed: who has time tries again."""
+
+    code = "not-now"
+    title = "This cannot be served now"
+
+
+class DiskFull(NotNow):
+    """The disk of the data folder is full."""
+
+    code = "disk-full"
+    title = "The disk is full"
+
+
+class StoreBusy(NotNow):
     """Another process kept the database locked for too long."""
 
     code = "store-busy"
     title = "The database is busy"
 
 
-class StoreUnreachable(DataError):
+class StoreUnreachable(NotNow):
     """The database server cannot be reached, or the connection to it was lost."""
 
     code = "store-unreachable"

@@ -60,6 +60,19 @@ def test_the_document_names_every_route_of_the_contract(app: Any) -> None:
     }
 
 
+def test_whatever_writes_may_find_the_disk_full_and_all_the_server_busy(app: Any) -> None:
+    for path, operations in app.openapi()["paths"].items():
+        for method, operation in operations.items():
+            answers = operation["responses"]
+            assert "unavailable" in _kinds(answers["503"]), (method, path)
+            if method != "get":
+                assert "disk-full" in _kinds(answers["507"]), (method, path)
+
+
+def _kinds(answer: Any) -> set[str]:
+    return set(answer["content"]["application/problem+json"]["examples"])
+
+
 def references(part: Any) -> Iterator[str]:
     """Every $ref in a part of the document."""
     if isinstance(part, dict):

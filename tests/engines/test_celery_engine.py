@@ -18,8 +18,9 @@ from servers import Server
 
 from fairlead import Fairlead
 from fairlead.core.states import State
+from fairlead.engines.celery.program import Program
 from fairlead.engines.ringer import Ringer
-from fairlead.errors import BrokerUnreachable, UsageError
+from fairlead.errors import BrokerUnreachable, StoreBusy, UsageError
 
 BROKERS = ("redis", "rabbitmq")
 CELERY = (sys.executable, "-m", "celery", "-A", "fairlead.engines.celery")
@@ -237,6 +238,28 @@ def test_a_broker_that_comes_back_is_rung_again(tmp_path: Path) -> None:
             bell.hear()
         assert bell.asked[0] == 1
         ringer.close()
+
+
+def test_who_is_to_ring_waits_for_what_passes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else nobody rings in this process until it is started anew."""
+    program, bell, tries = Program(tmp_path), Recorder(), []
+    open_it = program._installation
+
+    def busy_at_first() -> Fairlead:
+        tries.append("once more")
+        if len(tries) == 1:
+            raise StoreBusy("the database is locked")
+        return open_it()
+
+    monkeypatch.setattr(program, "_installation", busy_at_first)
+    monkeypatch.setattr(Fairlead, "ringer", lambda self: Ringer(self.store, bell))
+    program._ring_in_turn()
+    bell.hear()
+    program.leave()
+    open_it().close()
+    assert len(tries) == 2
 
 
 DIES_AT_WORK = """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import logging
 import time
@@ -15,7 +16,8 @@ from moto.server import ThreadedMotoServer
 from obstore.store import S3Store
 
 from fairlead import Fairlead
-from fairlead.errors import DamagedData, DataError, FilesUnreachable, InvalidSetting
+from fairlead.errors import DamagedData, DataError, DiskFull, FilesUnreachable, InvalidSetting
+from fairlead.files import objects
 from fairlead.files.objects import ObjectFiles, object_store
 from fairlead.ids import new_id
 
@@ -145,6 +147,21 @@ def test_a_service_that_is_away_is_said_so(tmp_path: Path, monkeypatch: pytest.M
     (kept,) = files.keep_each([[files.begin(key())]])
     assert isinstance(kept, FilesUnreachable)
     assert left_in(tmp_path / "scratch") == []
+
+
+def test_what_is_fetched_may_find_our_own_disk_full(
+    files: ObjectFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files.put_all([(key(), b"x")])
+
+    def full(_path: Path) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(objects, "opened_private", full)
+        with pytest.raises(DiskFull, match="free some space"):
+            files.path(key())
+    assert files.path(key()).read_bytes() == b"x"
 
 
 @pytest.mark.parametrize("url", ["s3://", "s3://b?secret_access_key=x", "gs://b", "s3:///x"])

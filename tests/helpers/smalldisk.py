@@ -5,12 +5,14 @@ Usage: python smalldisk.py SCENARIO FOLDER. Ends with 0 when all is as promised.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from apikit import problem, served, upload
 from storekit import DONE, Clock, RulesInForce, submit
 
 from fairlead.errors import DiskFull, ReadOnlyData
@@ -161,6 +163,36 @@ def new_disk_is_read_only(disk: Disk) -> None:
     must_be_read_only(lambda: submit_to(disk))
 
 
+def the_server_outlives_a_full_disk(disk: Disk) -> None:
+    disk.mount()
+    with served(disk.folder, "--workers", "1") as server:
+        client = server.customer("acme")
+        assert server.operator.post("/v1/customers/acme/pause").status_code == 200
+        id_ = upload(client, PAGE * 100_000).json()["id"]
+        fill_up_to(disk, room=500_000)
+        assert server.operator.post("/v1/customers/acme/resume").status_code == 200
+        while not any("work is held up" in line for line in server.log):
+            assert client.get(f"/v1/documents/{id_}").json()["attempts"] <= 1
+        problem(server.operator.get("/readyz"), "unavailable", 503)
+        problem(upload(client, PAGE * 100_000), "disk-full", 507)
+        assert client.get(f"/v1/documents/{id_}").json()["state"] == "processing"
+        assert len(client.get(f"/v1/documents/{id_}/file").content) == 100_000 * len(PAGE)
+        disk.free_some_space()
+        while server.operator.get("/readyz").status_code != 200:
+            """Until it has saved what it kept."""
+        ended = client.get(f"/v1/documents/{id_}", params={"wait": 60}).json()
+        assert (ended["state"], ended["attempts"]) == ("done", 1), ended
+        assert len(client.get(f"/v1/documents/{id_}/text").text) >= 99_000 * len(PAGE)
+        assert server.stop() == 0
+        assert sum("fairlead: work" in line for line in server.log) == 2, server.log
+
+
+def fill_up_to(disk: Disk, *, room: int) -> None:
+    """Leave so many bytes."""
+    found = os.statvfs(disk.folder)
+    disk.ballast.write_bytes(b"\1" * (found.f_bavail * found.f_frsize - room))
+
+
 def submit_to(disk: Disk) -> None:
     with disk.house() as (_, store, _):
         submit(store, "acme")
@@ -183,6 +215,7 @@ SCENARIOS = {
         no_room_for_a_database,
         disk_is_read_only,
         new_disk_is_read_only,
+        the_server_outlives_a_full_disk,
     )
 }
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,12 @@ import apsw
 import postgreskit
 import pytest
 from storekit import (
+    LEASE,
     STORES,
     Clock,
     RulesInForce,
     StoreFactory,
+    must_claim,
     sqlite_store,
     submission,
     submit,
@@ -26,6 +29,7 @@ from storekit import (
 from fairlead.errors import DataError, PendingCapReached, StoreBusy
 from fairlead.ports import Store
 from fairlead.stores.sql.writer import Writer
+from fairlead.stores.sqlite.database import STILL_BUSY_MILLISECONDS
 
 AT_ONCE, EACH = 8, 125
 EXACT = [-number for number in range(AT_ONCE * EACH)]
@@ -228,3 +232,49 @@ def test_a_closed_store_says_so_in_our_words(tmp_path: Path) -> None:
     store.close()
     with pytest.raises(DataError):
         store.submit(submission("acme"))
+
+
+@contextmanager
+def locked_by_another(path: Path) -> Iterator[None]:
+    """Another process keeps the database locked."""
+    with closing(apsw.Connection(str(path))) as other:
+        other.execute("BEGIN IMMEDIATE")
+        yield
+        other.execute("ROLLBACK")
+
+
+def test_a_lock_that_was_waited_for_in_vain_is_not_waited_for_long_again(embedded: Any) -> None:
+    """All who write wait behind the one who waits; nor could the server end meanwhile."""
+    connection = embedded._writer._connection
+    first = connection.pragma("busy_timeout")
+    connection.set_busy_timeout(1)
+    with locked_by_another(Path(connection.filename)):
+        with pytest.raises(StoreBusy):
+            submit(embedded, "acme")
+        assert connection.pragma("busy_timeout") == STILL_BUSY_MILLISECONDS < first
+        assert embedded.documents() == []  # reading goes on
+    submit(embedded, "acme")
+    assert connection.pragma("busy_timeout") == first
+
+
+def test_a_lease_that_ended_while_the_claim_waited_for_a_lock_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its holder waited for the same lock, and is about to renew it."""
+    clock = Clock()
+    store: Any = sqlite_store(tmp_path, RulesInForce(), clock)
+    submit(store, "acme")
+    held = must_claim(store)
+    begin = store._writer._begin
+
+    def begin_late(**named: Any) -> Any:
+        clock.advance(LEASE + 1)
+        return begin(**named)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store._writer, "_begin", begin_late)
+        assert store.claim("another") is None
+    assert store.renew([held]) == []
+    clock.advance(LEASE + 1)
+    assert store.claim("another") is not None
+    store.close()

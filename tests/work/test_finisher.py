@@ -17,6 +17,7 @@ from fairlead.errors import DamagedData, DiskFull, StoreUnreachable
 from fairlead.files.local import LocalFiles
 from fairlead.ports import SHORT_BYTES
 from fairlead.work import finisher as module
+from fairlead.work import outage
 from fairlead.work.extract.base import Part
 from fairlead.work.finisher import Finisher, Settled
 from fairlead.work.results import Extraction
@@ -26,10 +27,17 @@ LONG = "words " * module.SHORT_TEXTS
 
 
 class FullDisk(LocalFiles):
-    """A folder without room for anything."""
+    """A folder without room for anything, until somebody makes some."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.was_asked, self.has_room = Event(), False
 
     def put_all(self, contents: Sequence[tuple[str, bytes]]) -> None:
-        raise DiskFull("full")
+        self.was_asked.set()
+        if not self.has_room:
+            raise DiskFull("full")
+        super().put_all(contents)
 
 
 class SlowDisk(LocalFiles):
@@ -104,16 +112,51 @@ def test_a_short_text_that_was_altered_is_not_given_out(fairlead: Fairlead) -> N
 
 def test_what_cannot_be_saved_is_handed_back_with_the_error(fairlead: Fairlead) -> None:
     texts = FullDisk(fairlead.folder.texts)
-    woken = Event()
-    finisher = Finisher(fairlead.store, fairlead._files, texts, woken.set)
+    finisher = Finisher(fairlead.store, fairlead._files, texts, lambda: None)
     first, second = claims(fairlead, 2)
     finisher.add(Settled(first, Extraction("text", LONG, {}), 0.1))
-    woken.wait()
+    texts.was_asked.wait()
     finisher.add(Settled(second, Extraction("text", "b", {}), 0.1))
     finisher.close()
     assert set(finisher.held()) == {first, second}
     assert isinstance(finisher.error, DiskFull)
     assert fairlead.totals().processing == 2
+
+
+def test_what_cannot_be_saved_now_is_saved_when_there_is_room(fairlead: Fairlead) -> None:
+    texts, saved = FullDisk(fairlead.folder.texts), Event()
+    finisher = Finisher(fairlead.store, fairlead._files, texts, saved.set)
+    [claim] = claims(fairlead, 1)
+    finisher.add(Settled(claim, Extraction("text", LONG, {}), 0.1))
+    texts.was_asked.wait()
+    texts.was_asked.clear()
+    texts.was_asked.wait()  # it was tried again, so it knows by now that the first try was in vain
+    assert finisher.is_behind()  # more results could only be kept in memory
+    assert finisher.held() == [claim]
+    texts.has_room = True
+    saved.wait()
+    assert not finisher.is_behind()
+    assert fairlead.text(claim.id) == LONG
+    finisher.close()
+    assert finisher.error is None
+
+
+def test_when_it_has_to_end_it_does_not_wait_for_the_next_try(
+    fairlead: Fairlead, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Room was made since the last one: what was read need not be read again."""
+    monkeypatch.setattr(outage, "FIRST_PAUSE", 3600.0)
+    monkeypatch.setattr(outage, "LONGEST_PAUSE", 3600.0)
+    texts = FullDisk(fairlead.folder.texts)
+    finisher = Finisher(fairlead.store, fairlead._files, texts, lambda: None)
+    [claim] = claims(fairlead, 1)
+    finisher.add(Settled(claim, Extraction("text", LONG, {}), 0.1))
+    while not finisher.is_behind():
+        texts.was_asked.wait()
+    texts.has_room = True
+    finisher.close()
+    assert finisher.error is None
+    assert fairlead.text(claim.id) == LONG
 
 
 def test_nothing_is_begun_before_the_result_of_a_suspect_is_saved(fairlead: Fairlead) -> None:

@@ -139,7 +139,7 @@ router = APIRouter(prefix="/v1/documents", tags=["documents"])
     status_code=202,
     responses=schemas.answers(
         *(202, schemas.Document | schemas.Documents, "accepted, and safe"),
-        *(*_MARK, "deleted", "disk-full"),
+        *(*_MARK, "deleted"),
     ),
     openapi_extra=_BODY,
 )
@@ -376,7 +376,7 @@ def _about_text(document: Document) -> dict[str, Any]:
     response_class=Response,
     responses=schemas.answers(
         *(200, None, "the document as it was submitted"),
-        *("unknown-document", "range-not-satisfiable"),
+        *("unknown-document", "range-not-satisfiable", "disk-full"),  # fetched ones lie there
         content=schemas.BYTES,
     )
     | {206: {"description": "the part of it that was asked for", "content": _PARTS}}

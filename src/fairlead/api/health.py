@@ -27,10 +27,18 @@ async def livez(_request: Request) -> Response:
 
 @router.get("/readyz", responses={**_SAYS_SO, **schemas.problems("unavailable")})
 async def readyz(request: Request) -> Response:
-    """Whether it can accept documents: the store answers, the workers run, it is not stopping."""
+    """Whether it can accept documents: the store answers, there is room, the workers get on.
+
+    Nor is it stopping.
+    """
     office = office_of(request)
     if office.hub.is_closing or not office.is_ready():
-        raise Problem("unavailable", Words("the server is stopping, or its workers have ended"))
+        raise Problem(
+            "unavailable",
+            Words("the server is stopping, or its workers have ended or are held up"),
+        )
+    if not await office.ask(office.fairlead.folder.has_room):
+        raise Problem("unavailable", Words("the disk of the server has next to no room left"))
     await office.ask(office.fairlead.totals)
     return JSONResponse({"status": "ok"})
 

@@ -35,6 +35,8 @@ ROUTERS = (
 """What is served. More comes by adding a router here."""
 STREAMS = frozenset(["/v1/events", "/live"])
 """Where answers do not end, so that there is nothing to ask without a body."""
+WRITING = frozenset(["post", "put", "patch", "delete"])
+"""Methods that change something, for which there may be no room."""
 
 
 def create_app(office: Office) -> ASGIApp:
@@ -123,8 +125,8 @@ def _completed(found: dict[str, Any]) -> dict[str, Any]:
     parts["Problem"] = schemas.Problem.model_json_schema()
     found["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
     for path, operations in found["paths"].items():
-        for operation in operations.values():
-            _complete(operation, needs_key=path.startswith("/v1"))
+        for method, operation in operations.items():
+            _complete(operation, needs_key=path.startswith("/v1"), writes=method in WRITING)
     for name in parts.keys() & EXAMPLES.keys():
         parts[name]["example"] = EXAMPLES[name]
     submit = found["paths"]["/v1/documents"]["post"]["responses"]["202"]
@@ -132,8 +134,10 @@ def _completed(found: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _complete(operation: dict[str, Any], *, needs_key: bool) -> None:
+def _complete(operation: dict[str, Any], *, needs_key: bool, writes: bool) -> None:
     answers = operation["responses"]
+    if writes:
+        answers["507"] = schemas.problems("disk-full")[507]
     if "HTTPValidationError" in str(answers.get("422")):
         del answers["422"]
     if needs_key:

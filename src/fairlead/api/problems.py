@@ -87,8 +87,7 @@ _OURS: tuple[tuple[type[errors.FairleadError], str], ...] = (
     (errors.Refused, "invalid-upload"),
     (errors.UsageError, "invalid-request"),
     (errors.DiskFull, "disk-full"),
-    (errors.StoreBusy, "unavailable"),
-    (errors.StoreUnreachable, "unavailable"),
+    (errors.NotNow, "unavailable"),
     (errors.StoreRefused, "unavailable"),
 )
 

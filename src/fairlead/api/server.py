@@ -179,4 +179,5 @@ class _Serving:
             self._loop.call_soon_threadsafe(self._stop)
 
     def _is_ready(self) -> bool:
-        return self._worker is None or self._worker.is_alive()
+        worker = self._worker
+        return worker is None or (worker.is_alive() and not worker.engine.is_held_up)

@@ -94,7 +94,11 @@ class Fairlead(Documents, Webhooks, Keys):
     ) -> None:
         """Process documents until none is left that could run.
 
-        Documents of paused customers stay; those that other processes hold are waited for.
+        Documents of paused customers stay; those that other processes hold are waited for. So is
+        what passes by itself, as a full disk, for half a minute.
+
+        Raises:
+            NotNow: it has not passed.
         """
         self.engine(workers, on_tick=on_tick).run(until_idle=True)
 

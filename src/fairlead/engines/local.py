@@ -22,15 +22,15 @@ from threading import RLock
 from fairlead.core.documents import Broken, Claim
 from fairlead.engines.hand import STUCK_SECONDS, Hand
 from fairlead.engines.herald import Herald
-from fairlead.engines.outage import Outage
 from fairlead.engines.rescue import rescue_from_the_dead
 from fairlead.engines.seat import Seat
-from fairlead.errors import FairleadError, StoreUnreachable
+from fairlead.errors import FairleadError, NotNow
 from fairlead.ports import Files, Store
 from fairlead.work.desk import tidy
 from fairlead.work.finisher import Finisher, Settled
 from fairlead.work.limits import Limits
 from fairlead.work.nursery import Nursery
+from fairlead.work.outage import Outage, Tries
 from fairlead.work.sandbox import ChildDied, Job
 
 WATCH_SECONDS = 0.25
@@ -38,6 +38,8 @@ WATCH_SECONDS = 0.25
 LOOK_AGAIN_SECONDS = 1.0
 """How often it looks for due retries, ended leases and dead workers."""
 MOST_DEATHS_AT_START = 5
+PATIENCE_SECONDS = 30.0
+"""How long an outage is borne by who has to come to an end."""
 
 
 class Stop(IntEnum):
@@ -91,12 +93,13 @@ class LocalEngine:
         self._selector.register(self._bell, selectors.EVENT_READ)
         self._bell_alone = selectors.DefaultSelector()
         self._bell_alone.register(self._bell, selectors.EVENT_READ)
-        self._finisher = Finisher(store, files, texts, self._wake)
+        self._outage = Outage()
+        self._finisher = Finisher(store, files, texts, self._wake, self._outage)
         self._herald = Herald(store)
         self._nursery = Nursery()
         self._seats: list[Seat] = []
         self._hand = Hand(workers)
-        self._outage = Outage()
+        self._tries = Tries(self._outage)
         self._look_seconds = 0.0
         self._stop = Stop.NO
         self._ran_dry = False  # nothing was left for a free worker
@@ -105,10 +108,16 @@ class LocalEngine:
         self._is_time_to_look = Every()
         self._is_time_to_watch = Every()
         self._is_time_to_renew = Every()
+        self._listened_at = float("inf")
         self._deaths = 0
 
     def run(self, *, until_idle: bool = False) -> None:
-        """Work until stopped or, if asked, until nothing is left that could run. Only once."""
+        """Work until stopped or, if asked, until nothing is left that could run. Only once.
+
+        An outage is borne, for as long as it takes; but who waits for the end is told by its error.
+        """
+        if until_idle:
+            self._outage.patience = PATIENCE_SECONDS
         try:
             self._look_seconds = self._store.watch(self._wake)
             self._fill_seats()
@@ -127,6 +136,7 @@ class LocalEngine:
             self._look_seconds = self._store.watch(self._wake)
             self._fill_seats()
         until, self._ran_dry = time.monotonic() + seconds, False
+        self._listened_at = float("inf")  # since the last call there was nothing to hear
         while self._is_busy() or not (self._ran_dry or time.monotonic() >= until):
             self._turn(claims=time.monotonic() < until)
         self._raise_if_unsaved()
@@ -145,6 +155,11 @@ class LocalEngine:
         """How far it has been asked to stop."""
         return self._stop
 
+    @property
+    def is_held_up(self) -> bool:
+        """Whether it bears an outage: nothing can be begun now, or nothing saved."""
+        return self._outage.is_on
+
     def worker_pids(self) -> list[int]:
         """The process ids of the workers."""
         return [seat.pid for seat in self._seats]
@@ -159,36 +174,48 @@ class LocalEngine:
         if self._stop is Stop.DRAIN:
             return True
         if until_idle and not self._finisher.held():
-            with self._outage:
+            with self._tries:
                 return self._store.is_idle()
         return False
 
     def _turn(self, *, claims: bool) -> None:
-        with self._outage:
+        with self._tries:
             self._speak_to_the_store(claims=claims)
         self._finisher.hurry(hurried=self._is_somebody_idle() or not claims)
         self._nap()
+        self._give_back_time(time.monotonic() - self._listened_at)
         for key, _ in self._selector.select(self._patience()):
             if isinstance(key.data, Seat):
-                with self._outage:
+                with self._tries:
                     self._hear(key.data)
             else:
                 self._hush()
+        self._listened_at = time.monotonic()
         self._raise_if_unsaved()
         self._end_overlong()
-        with self._outage:
-            self._herald.tell(self._seats)
+        with self._tries:
+            if not self._tries.is_on:  # else a try is for what matters more
+                self._herald.tell(self._seats)
             self._on_tick()
 
+    def _give_back_time(self, seconds: float) -> None:
+        """Documents may take that much longer: nobody could listen to their readers for so long.
+
+        Who waits for a lock of the database does not hear that they are done.
+        """
+        if seconds > LOOK_AGAIN_SECONDS:
+            for seat in self._seats:
+                seat.deadline += seconds
+
     def _speak_to_the_store(self, *, claims: bool) -> None:
-        if self._outage.is_resting():
+        if self._tries.is_resting():
             return
         self._keep_leases()  # before a claim, which takes back what ran out while we slept
         if claims:
             self._claim()
         else:
             self._put_back()
-        self._outage.over()
+        self._tries.over()
 
     # --- claims ---
 
@@ -272,7 +299,7 @@ class LocalEngine:
         try:
             source = self._files.path(claim.id) if claim.content is None else claim.content
             gone = seat.start(claim, Job(source, claim.sha256, claim.password))
-        except StoreUnreachable:  # of its file
+        except NotNow:  # its file cannot be had, or there is no room to lay it before its reader
             self._hand.take_back([claim])
             raise
         except ChildDied:
@@ -300,6 +327,9 @@ class LocalEngine:
                 self._survive(death)
             self._reseat(seat)
             return
+        except NotNow:  # as above, when its reader was not ready yet
+            self._reseat(seat)
+            raise
         self._deaths = 0
         self._settle(seat, settled)
 
@@ -343,7 +373,7 @@ class LocalEngine:
 
     def _keep_leases(self) -> None:
         """Say who is here, renew all at hand, and let go of what was cancelled or taken away."""
-        was_away = self._outage.is_on  # then they may be about to end
+        was_away = self._tries.is_on  # then they may be about to end
         if not (self._is_time_to_watch(WATCH_SECONDS) or was_away):
             return
         if self._is_time_to_renew(self._lease() / 3) or was_away:

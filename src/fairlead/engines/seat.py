@@ -9,7 +9,7 @@ from itertools import count
 from pathlib import Path
 
 from fairlead.core.documents import Broken, Claim, Failed
-from fairlead.errors import FairleadError
+from fairlead.errors import FairleadError, NotNow
 from fairlead.work.finisher import Result, Settled
 from fairlead.work.limits import Limits
 from fairlead.work.liveness import worker_name
@@ -104,15 +104,22 @@ class Seat:
 
         Raises:
             ChildDied: there is nobody to do it.
+            NotNow: there is no room for it; it was not taken.
         """
         self.claims.append(claim)  # first: whatever interrupts this, it is at hand to give back
         self._had_suspect |= claim.suspect
         if not self.behind:
             self._set_clock()
-        if self._sandbox.ready:
+        if not self._sandbox.ready:
+            self._job = job
+            return None
+        try:
             return self._send(job)
-        self._job = job
-        return None
+        except NotNow:
+            self.claims.pop()
+            if not self._has_jobs:
+                self._set_clock()
+            raise
 
     def seconds(self) -> float:
         """How long the document at hand has been worked on."""
@@ -123,6 +130,7 @@ class Seat:
 
         Raises:
             ChildDied: the child died, and no document was in its hands.
+            NotNow: there is no room for the document that it was to begin with.
         """
         try:
             answers = self._sandbox.receive()
@@ -162,7 +170,8 @@ class Seat:
 
         Returns what it had and has not ended.
         """
-        self.close()
+        self._sandbox.kill()
+        self._sandbox.close(leave_desk=True)  # on a full disk there may be no room for a new one
         left = list(self.claims)
         self.claims.clear()
         self._job, self._withdrawn, self._had_suspect = None, 0, False

@@ -23,9 +23,10 @@ import obstore
 from obstore.exceptions import BaseError
 from obstore.store import S3Store
 
-from fairlead.errors import DamagedData, DataError, FilesUnreachable, InvalidSetting
+from fairlead.errors import DamagedData, DataError, DiskFull, FilesUnreachable, InvalidSetting
 from fairlead.files.incoming import LocalIncoming, Memory, opened_private
 from fairlead.files.local import KEY, LocalFiles, checked
+from fairlead.files.words import is_full
 from fairlead.ports import Incoming, Stored
 
 AT_ONCE = 8
@@ -121,12 +122,13 @@ class ObjectFiles:
 
     def _fetch(self, key: str, place: Path) -> None:
         self._make_room()
-        self._fetched.mkdir(mode=0o700, parents=True, exist_ok=True)
         coming = place.with_suffix(".coming")
-        with _our_words(), os.fdopen(opened_private(coming), "wb") as target:
-            for chunk in obstore.get(self._objects, _place(key)).stream(FETCH_BYTES):
-                target.write(chunk)
-        coming.rename(place)
+        with _our_words():
+            self._fetched.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with os.fdopen(opened_private(coming), "wb") as target:
+                for chunk in obstore.get(self._objects, _place(key)).stream(FETCH_BYTES):
+                    target.write(chunk)
+            coming.rename(place)
 
     def _make_room(self) -> None:
         """Forget what was fetched longest ago, where there is much."""
@@ -198,4 +200,9 @@ def _our_words() -> Iterator[None]:
             f"the object storage does not serve ({said}); mend that, or correct the setting files"
         ) from error
     except OSError as error:
+        if is_full(error):
+            raise DiskFull(
+                "the disk is full, so nothing can be fetched from the object storage; "
+                "free some space, then try again"
+            ) from error
         raise DataError(f"the object storage cannot be used: {error}") from error

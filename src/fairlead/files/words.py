@@ -19,9 +19,14 @@ def our_words(folder: Path) -> Iterator[None]:
         raise translated(error, folder) from error
 
 
+def is_full(error: OSError) -> bool:
+    """Whether there is no room left where something was to be written."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
 def translated(error: OSError, folder: Path) -> DataError:
     """The operating system's error about a folder of ours, in our words."""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+    if is_full(error):
         return DiskFull(
             f"the disk of {folder} is full and nothing was written; free some space, then try again"
         )

@@ -80,11 +80,16 @@ class Desk:
         for number in list(self._laid)[1:]:
             self._take_away(number)
 
-    def remove(self) -> None:
-        """Take the desk itself away."""
+    def clear_all(self) -> None:
+        """Take all documents away."""
         with suppress(OSError):
             while self._laid:
                 self.clear()
+
+    def remove(self) -> None:
+        """Take the desk itself away."""
+        self.clear_all()
+        with suppress(OSError):
             self.folder.rmdir()
 
     def _take_away(self, number: int) -> None:

@@ -28,18 +28,17 @@ from fairlead.core.documents import (
     ShortTexts,
 )
 from fairlead.core.looks import look
-from fairlead.errors import DataError, StoreUnreachable
+from fairlead.errors import DataError, NotNow
 from fairlead.ids import new_id
 from fairlead.ports import HEAD_BYTES, SHORT_BYTES, SHORT_TOGETHER, Files, Store
 from fairlead.work.extract.base import Part
+from fairlead.work.outage import Outage, Tries
 from fairlead.work.results import Extraction
 
 Result = Extraction | Failed | Broken
 MOST_TOGETHER = 64
 LINGER_SECONDS = 0.1
 """How long results gather while all workers are busy."""
-FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
-"""Between two tries to save while the store cannot be reached."""
 SHORT_TEXTS = 65_536
 """Up to which length the texts of a document are kept in the store."""
 MOST_CHARACTERS = 50_000_000
@@ -69,11 +68,17 @@ class Encoded(NamedTuple):
 class Finisher:
     """Saves results in a thread of its own. `on_saved` is called there after each group.
 
-    Texts go to `texts`; parts are documents, so they go to `files`.
+    Texts go to `texts`; parts are documents, so they go to `files`. In an `outage` they are kept,
+    and saved when it is over.
     """
 
     def __init__(
-        self, store: Store, files: Files, texts: Files, on_saved: Callable[[], None]
+        self,
+        store: Store,
+        files: Files,
+        texts: Files,
+        on_saved: Callable[[], None],
+        outage: Outage | None = None,
     ) -> None:
         self.error: Exception | None = None
         self._store = store
@@ -87,6 +92,7 @@ class Finisher:
         self._is_hurried = True
         self._suspects = 0  # results of theirs that are not saved yet
         self._changed = Condition()
+        self._tries = Tries(outage or Outage())
         self._thread = Thread(target=self._work, name="fairlead-finisher", daemon=True)
         self._thread.start()
 
@@ -114,10 +120,12 @@ class Finisher:
     def is_behind(self) -> bool:
         """Whether so much text waits to be saved that no more should be made.
 
-        Or a suspect's result: it would suffer once more if the next document kills the engine.
+        Or a suspect's result: it would suffer once more if the next document kills the engine. Or
+        nothing can be saved now.
         """
         with self._changed:
-            return self._suspects > 0 or self._characters > MOST_CHARACTERS
+            is_much = self._suspects > 0 or self._characters > MOST_CHARACTERS
+            return is_much or self._tries.is_on
 
     def close(self) -> None:
         """Save what was taken over, then end; after an error, `held` still has the rest."""
@@ -155,16 +163,20 @@ class Finisher:
         return is_urgent or len(self._queue) >= MOST_TOGETHER
 
     def _save_patiently(self, group: Sequence[Settled]) -> None:
-        """Save, and where the store cannot be reached, again; until closed."""
-        pause = FIRST_PAUSE
-        while True:
-            try:
-                return self._save(group)
-            except StoreUnreachable:
-                with self._changed:
-                    if self._changed.wait_for(lambda: self._is_closing, pause):
-                        raise
-                pause = min(LONGEST_PAUSE, 2 * pause)
+        """Save, and where that cannot be done now, again; for the last time when closed."""
+        while not self._is_saved(group, is_last=self._is_closing):
+            with self._changed:
+                self._changed.wait_for(lambda: self._is_closing, self._tries.pause)
+        self._tries.over()
+
+    def _is_saved(self, group: Sequence[Settled], *, is_last: bool) -> bool:
+        try:
+            self._save(group)
+        except NotNow as error:
+            if is_last or not self._tries.bear(error):
+                raise
+            return False
+        return True
 
     def _save(self, group: Sequence[Settled]) -> None:
         outcomes = self._with_files(group)

@@ -134,6 +134,7 @@ class Sandbox:
 
         Raises:
             ChildDied: there is no child to take it.
+            DiskFull: there is no room to lay it on the desk.
             OSError: the document is gone; the child can take another.
         """
         if not self.ready or self.jobs_sent - self.jobs_done >= MOST_JOBS:
@@ -193,12 +194,18 @@ class Sandbox:
         if self._process is not None and self._process.returncode is None:
             self._process.kill()
 
-    def close(self) -> None:
-        """End the child and free everything: by asking, after two seconds by force."""
+    def close(self, *, leave_desk: bool = False) -> None:
+        """End the child and free everything: by asking, after two seconds by force.
+
+        An empty desk may be left for the next child.
+        """
         self._close_pipes()
         if self._process is not None:
             _end(self._process)
-        self._desk.remove()
+        if leave_desk:
+            self._desk.clear_all()
+        else:
+            self._desk.remove()
         self._forget_jobs()
 
     def __enter__(self) -> Sandbox:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 from pathlib import Path
 from threading import Lock, Thread
 from typing import Any
@@ -22,6 +23,7 @@ from fairlead.engines.celery.bell import TASK, make_app
 from fairlead.engines.celery.crew import Crew
 from fairlead.engines.ringer import Ringer
 from fairlead.settings import DEFAULT_DATA, Sources
+from fairlead.work.outage import Outage, Tries
 
 TURN = "ringer.lock"
 
@@ -35,6 +37,7 @@ class Program:
         self._fairlead: Fairlead | None = None
         self._crew: Crew | None = None
         self._ringer: Ringer | None = None
+        self._turn: int | None = None
 
     def claim_next(self) -> None:
         """Claim and process documents, while there are any."""
@@ -60,10 +63,20 @@ class Program:
 
     def _ring_in_turn(self) -> None:
         """Ring, as soon as no other pool process at this data folder does: one is enough."""
-        fairlead = self._installation()
-        turn = os.open(fairlead.folder.path / TURN, os.O_RDWR | os.O_CREAT, 0o600)
-        fcntl.flock(turn, fcntl.LOCK_EX)  # until this process ends
-        self._ringer = fairlead.ringer()
+        tries = Tries(Outage())
+        while self._ringer is None:
+            with tries:
+                fairlead = self._installation()
+                self._take_turn(fairlead.folder.path / TURN)
+                self._ringer = fairlead.ringer()
+                tries.over()
+            time.sleep(tries.pause)
+
+    def _take_turn(self, turn: Path) -> None:
+        """Wait until it is ours, until this process ends."""
+        if self._turn is None:
+            self._turn = os.open(turn, os.O_RDWR | os.O_CREAT, 0o600)
+        fcntl.flock(self._turn, fcntl.LOCK_EX)
 
     def _whole_crew(self) -> Crew:
         fairlead = self._installation()

@@ -58,13 +58,20 @@ def may_find(connection: Connection, now: float) -> bool:
     return bool(connection.execute(sql("may_find"), (now,)).get)
 
 
-def claim_all(moment: Moment, workers: Iterable[str], ahead: Iterable[str] = ()) -> list[Claim]:
+def claim_all(
+    moment: Moment,
+    workers: Iterable[str],
+    ahead: Iterable[str] = (),
+    asked: float = float("inf"),
+) -> list[Claim]:
     """The next document for each of the free workers, while there are any.
 
-    Then some to lie ready, for the workers `ahead`, up to the first suspect.
+    Then some to lie ready, for the workers `ahead`, up to the first suspect. Leases that had ended
+    when it was asked for are taken back before.
     """
     queue_due_retries(moment)
-    rescue(moment, moment.connection.execute(sql("expired_leases"), (moment.now,)).fetchall())
+    ended = (min(moment.now, asked),)
+    rescue(moment, moment.connection.execute(sql("expired_leases"), ended).fetchall())
     _watch_the_bound(moment)
     found: list[Claim] = []
     starts: Counter[int] = Counter()

@@ -31,11 +31,9 @@ from fairlead.core.rules import PolicyName, Rules
 from fairlead.core.states import State
 from fairlead.errors import (
     DamagedData,
-    DiskFull,
+    NotNow,
     ReadOnlyData,
-    StoreBusy,
     StoreRefused,
-    StoreUnreachable,
 )
 from fairlead.ports import Outbox
 from fairlead.stores.sql import (
@@ -58,7 +56,7 @@ E = TypeVar("E")
 LOOK_SECONDS = 0.02
 """How often to look for changes where nobody rings."""
 
-_OUT_OF_ORDER = (DamagedData, DiskFull, ReadOnlyData, StoreBusy, StoreRefused, StoreUnreachable)
+_OUT_OF_ORDER = (DamagedData, NotNow, ReadOnlyData, StoreRefused)
 """Errors that are no submission's. It may even be that all was accepted, and none could say so."""
 
 _log = logging.getLogger(__name__)
@@ -117,6 +115,10 @@ class SqlStore(ABC):
     def _now(self, connection: Connection) -> float:
         """The time, in a transaction of this connection."""
 
+    def _asked_at(self) -> float:
+        """The time before a write is let in, where it is known without a question; else inf."""
+        return float("inf")
+
     @abstractmethod
     def _damage(self, connection: Connection) -> list[str]:
         """What the database itself finds wrong with its files."""
@@ -159,17 +161,19 @@ class SqlStore(ABC):
     def claim_for(self, workers: Sequence[str], ahead: Sequence[str] = ()) -> list[Claim]:
         """A document for each of the free workers, then some to lie ready for those `ahead`.
 
-        A claim need not survive a power cut: nobody would be left to work on it.
+        A claim need not survive a power cut: nobody would be left to work on it. A lease that
+        ended while this had to wait for others is left alone: its holder had to wait as well.
         """
         self._follow_the_settings()
-        return self._writer.run(lambda c: self._claims(c, workers, ahead), durable=False)
+        asked = self._asked_at()
+        return self._writer.run(lambda c: self._claims(c, workers, ahead, asked), durable=False)
 
     def _claims(
-        self, connection: Connection, workers: Sequence[str], ahead: Sequence[str]
+        self, connection: Connection, workers: Sequence[str], ahead: Sequence[str], asked: float
     ) -> list[Claim]:
         if not claims.may_find(connection, self._now(connection)):
             return []  # and nothing is written: who waits for a change is not woken by it
-        return self._act(connection, claims.claim_all, workers, ahead)
+        return self._act(connection, claims.claim_all, workers, ahead, asked)
 
     def renew(self, held: Sequence[Claim]) -> list[Claim]:
         """Lengthen the leases; return the claims that are held no more."""

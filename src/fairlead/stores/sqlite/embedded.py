@@ -88,6 +88,9 @@ class SqliteStore(SqlStore):
     def _now(self, connection: Connection) -> float:  # noqa: ARG002 (the machine's clock)
         return self._clock()
 
+    def _asked_at(self) -> float:
+        return self._clock()
+
     def _damage(self, connection: Connection) -> list[str]:
         found = [row[0] for row in connection.execute("PRAGMA quick_check(10)")]
         return [each for each in found if each != "ok"]

@@ -9,7 +9,12 @@ from pathlib import Path
 import apsw
 
 from fairlead.stores.sql.writer import Writer
-from fairlead.stores.sqlite.database import connect, our_words
+from fairlead.stores.sqlite.database import (
+    BUSY_MILLISECONDS,
+    STILL_BUSY_MILLISECONDS,
+    connect,
+    our_words,
+)
 from fairlead.stores.sqlite.homing import Homing
 
 
@@ -22,6 +27,7 @@ class SqliteWriter(Writer):
         self._connection = connect(path)
         self._homing = Homing(self._connection, partial(connect, path))
         self._is_durable = True
+        self._was_busy = False
 
     def close(self) -> None:
         """Close the connection; what was committed stays."""
@@ -37,8 +43,20 @@ class SqliteWriter(Writer):
             level = "FULL" if durable else "NORMAL"
             self._connection.execute(f"PRAGMA synchronous = {level}")
             self._is_durable = durable
-        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+        except apsw.BusyError:
+            self._set_busy(busy=True)
+            raise
+        self._set_busy(busy=False)
         return self._connection
+
+    def _set_busy(self, *, busy: bool) -> None:
+        """While another process keeps its lock, nobody here is to wait long for it again."""
+        if busy != self._was_busy:
+            wait = STILL_BUSY_MILLISECONDS if busy else BUSY_MILLISECONDS
+            self._connection.set_busy_timeout(wait)
+            self._was_busy = busy
 
     def _end(self, *, durable: bool) -> None:  # noqa: ARG002 (it was begun so)
         self._connection.execute("COMMIT")
