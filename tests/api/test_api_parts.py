@@ -17,6 +17,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from fairlead import Fairlead
 from fairlead.api.accept import best_type
+from fairlead.api.door import ASKED_BY
 from fairlead.api.guard import Guard
 from fairlead.api.held import hold_line
 from fairlead.api.hub import MOST_QUEUED, Hub, Stream, Told
@@ -234,6 +235,28 @@ def test_a_session_of_a_key_that_is_revoked_meanwhile_never_begins(tmp_path: Pat
 
     with Fairlead(tmp_path) as fairlead:
         assert asyncio.run(log_in(fairlead)) is None
+
+
+def test_a_request_knows_nothing_of_who_asked_before_it(tmp_path: Path) -> None:
+    """One that came behind another on the same connection begins in that one's task."""
+    known: list[str | None] = []
+
+    async def app(_scope: Scope, _receive: Receive, send: Send) -> None:
+        known.append(ASKED_BY.get())
+        ASKED_BY.set("acme")
+        await send({"type": "http.response.start", "status": 204, "headers": []})
+        await send({"type": "http.response.body"})
+
+    async def ask(office: Office) -> None:
+        line = httpx.ASGITransport(Guard(app, office))
+        async with httpx.AsyncClient(transport=line, base_url="http://test") as client:
+            for _ in range(2):
+                await client.get("/")
+        office.close()
+
+    with Fairlead(tmp_path) as fairlead:
+        asyncio.run(ask(Office(fairlead)))
+    assert known == [None, None]
 
 
 def test_what_is_discarded_leaves_nothing(tmp_path: Path) -> None:

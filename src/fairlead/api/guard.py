@@ -14,7 +14,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from fairlead.api.door import is_known
+from fairlead.api.door import ASKED_BY, is_known
 from fairlead.api.headers import language_of
 from fairlead.api.held import hold
 from fairlead.api.names import keep_slashes
@@ -59,6 +59,7 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        ASKED_BY.set(None)  # a request behind another one begins with what that one knew
         settings = self._office.settings()
         hold(scope, settings)
         keep_slashes(scope)

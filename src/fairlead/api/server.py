@@ -87,7 +87,6 @@ def server_config(app: ASGIApp, patience: float) -> uvicorn.Config:
         server_header=False,
         proxy_headers=False,  # nothing asks for the sender's address or scheme
         lifespan="on",
-        reset_contextvars=True,  # else who asked would be known to the request behind it
         timeout_graceful_shutdown=STOP_SECONDS,
         timeout_keep_alive=75,
     )
