@@ -190,9 +190,10 @@ def test_who_is_cut_off_is_accepted_or_takes_its_documents_back() -> None:
         offers = [Offer(name, [(cast("Any", each), "a")]) for name, each in named.items()]
         tasks = [asyncio.ensure_future(acceptor.accept(each)) for each in offers]
         await asyncio.to_thread(gate.begun.wait)
-        for each in tasks:
-            each.cancel()
-        await asyncio.sleep(0)
+        for _ in range(3):  # as often as a server may do that
+            for each in tasks:
+                each.cancel()
+            await asyncio.sleep(0)
         gate.may_end.set()
         return await asyncio.gather(*tasks, return_exceptions=True)
 
@@ -202,3 +203,33 @@ def test_who_is_cut_off_is_accepted_or_takes_its_documents_back() -> None:
     assert told == ["first"]
     assert isinstance(other, asyncio.CancelledError)
     assert (first.is_discarded, second.is_discarded) == (False, True)
+
+
+def test_a_batch_that_fails_as_a_whole_leaves_nothing_behind(
+    acceptor: Acceptor, noting: Noting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_offers: list[Offer]) -> list[list[Any]]:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(noting, "accept_each", fail)
+    file = File()
+    with pytest.raises(RuntimeError, match="new thread"):
+        asyncio.run(acceptor.accept(Offer("acme", [(cast("Any", file), "a")])))
+    assert file.is_discarded
+
+
+def test_who_is_cut_off_alone_leaves_no_batch_of_nobody(
+    acceptor: Acceptor, noting: Noting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "QUIET_SECONDS", 0)
+
+    async def cut_off() -> None:
+        await beside_each_other(acceptor, 1, 1)  # so one more is expected next time
+        task = asyncio.ensure_future(acceptor.accept(Offer("acme", [])))
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait([task])
+        await beside_each_other(acceptor, 1)
+
+    asyncio.run(cut_off())
+    assert 0 not in noting.batches

@@ -93,6 +93,8 @@ def test_the_media_type_of_an_upload_may_have_capitals(server: Served) -> None:
         ("; filename*=UTF-8''a.txt; filename=b.txt", "a.txt"),
         ("; filename=\"=?utf-8?B?/w==?=\"; filename*=utf-8''%C3%BF.txt", "ÿ.txt"),
         ('; filename="b*.txt"', "b*.txt"),
+        ("; filename=\"a; filename*=utf-8''x.pdf\"", "a; filename*=utf-8''x.pdf"),
+        ("; filename=\"a.pdf\"; filename*=utf-8''%ff.pdf", "a.pdf"),
         ("; filename*=UTF-16''a.txt", "document"),
         ("", "document"),
     ],

@@ -85,7 +85,7 @@ def test_a_body_that_cannot_be_read_is_spoken_of_in_our_words(
         ),
         (
             lambda c, h: c.get("/v1/documents?state=lost", headers=h),
-            "bei query.state: muss eines von",
+            "bei query.state: muss eines von 'waiting', 'processing', 'done', 'failed', 'cance",
         ),
         (
             lambda c, h: c.get("/v1/documents/x?wait=x", headers=h),

@@ -78,7 +78,7 @@ def test_a_database_locked_for_long_is_borne_and_nothing_is_lost(data: Path) -> 
         assert upload(client, b"another").status_code == 202
         assert server.stop() == 0
         began, over = told_of_work(server)
-        assert "was locked by another process" in began
+        assert "is locked by another process" in began
         assert "goes on" in over
 
 

@@ -17,7 +17,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from fairlead import Fairlead
 from fairlead.api.accept import best_type
-from fairlead.api.door import ASKED_BY
+from fairlead.api.door import ASKED_BY, Caller
 from fairlead.api.guard import Guard
 from fairlead.api.held import hold_line
 from fairlead.api.hub import MOST_QUEUED, Hub, Stream, Told
@@ -30,6 +30,8 @@ from fairlead.api.ranges import asked_ranges
 from fairlead.api.sse import SseStream
 from fairlead.api.upload import _flushed
 from fairlead.core.documents import Event, EventKind
+from fairlead.errors import StoreBusy
+from fairlead.files.incoming import MEMORY_BYTES, PIECE_BYTES
 from fairlead.ids import new_id, time_of
 from fairlead.intake import Offer
 from fairlead.keys import id_of, matches, new_key, sha256_of
@@ -237,6 +239,33 @@ def test_a_session_of_a_key_that_is_revoked_meanwhile_never_begins(tmp_path: Pat
         assert asyncio.run(log_in(fairlead)) is None
 
 
+def test_an_upload_that_fails_for_whatever_reason_is_let_go_of(tmp_path: Path) -> None:
+    async def send(fairlead: Fairlead) -> httpx.Response:
+        office = Office(fairlead)
+        key, _ = fairlead.add_key("acme")
+
+        async def fail(caller: Caller) -> None:
+            raise StoreBusy(f"{caller.customer} came while another process held the lock")
+
+        office.door.check_again = fail  # type: ignore[method-assign]
+        line = httpx.ASGITransport(create_app(office))
+        async with httpx.AsyncClient(transport=line, base_url="http://test") as client:
+            answer = await client.post(
+                "/v1/documents",
+                files=[("file", bytes(500_000)), ("file", bytes(3_000_000))],
+                headers={"Authorization": f"Bearer {key}"},
+            )
+        office.close()
+        return answer
+
+    with Fairlead(tmp_path) as fairlead:
+        problem(asyncio.run(send(fairlead)), "unavailable", 503)
+        probe = fairlead.begin()
+        assert not probe.add(bytes(PIECE_BYTES - 1))
+        assert cast("Any", probe)._memory._left == MEMORY_BYTES - PIECE_BYTES + 1
+    assert not [each for each in (tmp_path / "files").rglob("*") if each.is_file()]
+
+
 def test_a_request_knows_nothing_of_who_asked_before_it(tmp_path: Path) -> None:
     """One that came behind another on the same connection begins in that one's task."""
     known: list[str | None] = []
@@ -376,6 +405,39 @@ def test_who_takes_the_end_slowly_is_waited_for(monkeypatch: pytest.MonkeyPatch)
         return line
 
     assert not asyncio.run(ends()).is_aborted.is_set()
+
+
+def test_who_had_nothing_to_take_is_not_late() -> None:
+    """An answer that leaves just before a look is not what was looked for the last time."""
+    looks: list[Callable[[], None]] = []
+
+    class Loop:
+        """Looks when the test says so."""
+
+        def call_soon(self, act: Callable[..., None]) -> None:
+            asyncio.get_running_loop().call_soon(act)
+
+        def call_later(self, _seconds: float, act: Callable[..., None], *given: Any) -> Any:
+            looks.append(lambda: act(*given))
+            return asyncio.Event()
+
+    async def answer_late() -> list[bool]:
+        line = Line()
+        joined = Joined(line, cast("Any", Loop()))
+        line.left = 100
+        joined.write(b"long")
+        await asyncio.sleep(0)  # it has left, and a watch begins
+        line.left = 0
+        looks.pop()()  # all was taken
+        line.left = 5
+        joined.write(b"short")
+        await asyncio.sleep(0)
+        looks.pop()()
+        was_cut_off = [line.is_aborted.is_set()]
+        looks.pop()()
+        return [*was_cut_off, line.is_aborted.is_set()]
+
+    assert asyncio.run(answer_late()) == [False, True]
 
 
 def test_an_upload_that_is_cut_off_is_not_closed_while_it_is_written(tmp_path: Path) -> None:

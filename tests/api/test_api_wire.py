@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
@@ -276,3 +277,13 @@ def test_requests_on_whose_meaning_not_all_agree(line: socket.socket, request_: 
 def test_the_first_http_names_no_host(line: socket.socket) -> None:
     line.sendall(b"GET /livez HTTP/1.0\r\n\r\n")
     assert [status for status, _ in answers_on(line)] == [200]
+
+
+def test_many_wishes_for_another_protocol_come_together(line: socket.socket) -> None:
+    """More than calls may be nested in each other."""
+    wish = LIVE + b"Connection: upgrade\r\nUpgrade: foo\r\n\r\n"
+    sender = threading.Thread(target=line.sendall, args=(wish * 2000 + LAST,))
+    sender.start()
+    statuses = [status for status, _ in answers_on(line)]
+    sender.join()
+    assert statuses == [200] * 2001

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import logging
+import os
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -150,18 +150,21 @@ def test_a_service_that_is_away_is_said_so(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_what_is_fetched_may_find_our_own_disk_full(
-    files: ObjectFiles, monkeypatch: pytest.MonkeyPatch
+    files: ObjectFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    files.put_all([(key(), b"x")])
+    """The beginning of it does not stay: it may be what fills the disk."""
+    files.put_all([(key(), b"x" * 100_000)])
 
-    def full(_path: Path) -> int:
-        raise OSError(errno.ENOSPC, "No space left on device")
+    def nearly_full(path: Path) -> int:
+        path.write_bytes(b"x" * 100)
+        return os.open("/dev/full", os.O_WRONLY)
 
     with monkeypatch.context() as patch:
-        patch.setattr(objects, "opened_private", full)
+        patch.setattr(objects, "opened_private", nearly_full)
         with pytest.raises(DiskFull, match="free some space"):
             files.path(key())
-    assert files.path(key()).read_bytes() == b"x"
+    assert not list(tmp_path.rglob("*.coming"))
+    assert files.path(key()).read_bytes() == b"x" * 100_000
 
 
 @pytest.mark.parametrize("url", ["s3://", "s3://b?secret_access_key=x", "gs://b", "s3:///x"])

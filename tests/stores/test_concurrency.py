@@ -30,6 +30,7 @@ from fairlead.errors import DataError, PendingCapReached, StoreBusy
 from fairlead.ports import Store
 from fairlead.stores.sql.writer import Writer
 from fairlead.stores.sqlite.database import STILL_BUSY_MILLISECONDS
+from fairlead.stores.sqlite.transactions import AFTERMATH
 
 AT_ONCE, EACH = 8, 125
 EXACT = [-number for number in range(AT_ONCE * EACH)]
@@ -278,3 +279,26 @@ def test_a_lease_that_ended_while_the_claim_waited_for_a_lock_is_left_alone(
     clock.advance(LEASE + 1)
     assert store.claim("another") is not None
     store.close()
+
+
+def test_a_lock_takes_no_document_from_another_process(tmp_path: Path) -> None:
+    """However long it is held: nobody could renew a lease meanwhile, and some come back later."""
+    clock = Clock()
+    ours, theirs = (sqlite_store(tmp_path, RulesInForce(), clock) for _ in range(2))
+    connection: Any = ours._writer._connection  # type: ignore[attr-defined]
+    submit(ours, "acme")
+    held = must_claim(theirs)
+    with locked_by_another(Path(connection.filename)):
+        for _ in range(3):
+            connection.set_busy_timeout(1)
+            with pytest.raises(StoreBusy):
+                ours.claim("ours")
+            clock.advance(LEASE)
+    assert ours.claim("ours") is None
+    clock.advance(AFTERMATH / 2)
+    assert ours.claim("ours") is None
+    assert theirs.renew([held]) == []
+    clock.advance(max(AFTERMATH, LEASE) + 1)
+    assert must_claim(ours).id == held.id  # they are gone after all
+    for each in (ours, theirs):
+        each.close()

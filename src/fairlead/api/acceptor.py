@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from time import monotonic
 
 from fairlead.app import Fairlead
@@ -66,12 +67,13 @@ class Acceptor:
         """Who is in a batch is told what became of it; who is not takes its documents back."""
         if waiting in self._waiting:
             self._waiting.remove(waiting)
-            for file, _ in waiting.offer.files:
-                file.discard()
+            discard(waiting.offer)
             raise asyncio.CancelledError
-        if waiting.answer.cancelled():
-            waiting.answer = asyncio.get_running_loop().create_future()
-        return await waiting.answer
+        while True:
+            if waiting.answer.cancelled():
+                waiting.answer = asyncio.get_running_loop().create_future()
+            with suppress(asyncio.CancelledError):
+                return await waiting.answer
 
     def close(self) -> None:
         """Finish what was begun, and begin nothing more."""
@@ -113,6 +115,8 @@ class Acceptor:
 
     def _begin(self) -> None:
         self._stop_waiting()
+        if not self._waiting:  # they were cut off
+            return
         number = min(len(self._waiting), MOST_TOGETHER)
         batch = [self._waiting.popleft() for _ in range(number)]
         self._is_busy = True
@@ -124,6 +128,8 @@ class Acceptor:
         try:
             return self._fairlead.accept_each(offers)
         except Exception as error:  # each request gets it
+            for offer in offers:
+                discard(offer)
             return [error] * len(offers)
 
     def _settle(
@@ -139,3 +145,9 @@ class Acceptor:
             else:
                 each.answer.set_result(outcome)
         self._start()
+
+
+def discard(offer: Offer) -> None:
+    """Leave nothing of its documents behind."""
+    for file, _ in offer.files:
+        file.discard()

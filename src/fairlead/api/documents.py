@@ -20,7 +20,7 @@ from starlette.types import Receive, Scope, Send
 from fairlead.api import schemas
 from fairlead.api.accept import best_type
 from fairlead.api.answers import JSONResponse, LongResponse, as_json
-from fairlead.api.door import Caller, no_valid_key
+from fairlead.api.door import Caller
 from fairlead.api.headers import language_of, listed
 from fairlead.api.office import Office, office_of
 from fairlead.api.problems import Problem, invalid_cursor, said, unknown_document
@@ -150,10 +150,9 @@ async def submit(request: Request) -> Response:
     key = _idempotency_key(request)
     upload = await read_upload(request, office)
     try:
-        if await office.door.is_revoked(caller):  # while the documents came
-            raise no_valid_key()
+        await office.door.check_again(caller)  # that was before the documents came
         offer = Offer(customer, upload.files, upload.urgent, key, upload.password)
-    except Problem:
+    except BaseException:
         upload.discard()
         raise
     accepted = await office.acceptor.accept(offer)
@@ -299,8 +298,7 @@ async def _wait(
             while True:
                 # Read after the bell was hung: what came in between is not missed.
                 document = await _look(office, caller, document.id)
-                if await office.door.is_revoked(caller):
-                    raise no_valid_key()
+                await office.door.check_again(caller)
                 if office.hub.is_closing or _is_news(document, known):
                     return document
                 await bell.wait()

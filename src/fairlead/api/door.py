@@ -144,10 +144,8 @@ class Door:
             self.revoked(str(event.data.get("key")))
 
     def revoked(self, key_id: str) -> None:
-        """Look at all keys again, and end the sessions, the streams and the link of this one."""
+        """Look at all keys again, and end the sessions and streams of this one."""
         self.forget()
-        if key_id == id_of(self._office.fairlead.folder.read_operator_key() or ""):
-            self._office.token = new_token()  # the link would make a new key, and a session of it
         kept = {name: each for name, each in self._sessions.items() if each[0].key_id != key_id}
         self._sessions = kept
         self._office.hub.revoked(key_id)
@@ -156,6 +154,11 @@ class Door:
         """Whether the key that the caller came in with opens nothing any more."""
         known = await self._find(caller.key_id)
         return known is None or known.is_revoked
+
+    async def check_again(self, caller: Caller) -> None:
+        """Raise where the key that the caller came in with opens nothing any more."""
+        if await self.is_revoked(caller):
+            raise no_valid_key()
 
     def forget(self) -> None:
         """Look at all keys and limits again."""
@@ -166,7 +169,10 @@ class Door:
     # --- sessions ---
 
     async def login(self, token: str) -> str:
-        """The cookie of a new session for the token of the login link."""
+        """The cookie of a new session for the token of the login link.
+
+        It stands for the operator key of the data folder, and opens nothing without that.
+        """
         if not hmac.compare_digest(token.encode(), self._office.token.encode()):
             raise Problem(
                 "unauthorised",
@@ -175,8 +181,8 @@ class Door:
                     "at its start"
                 ),
             )
-        _, key = await self._office.ask(self._office.fairlead.operator_key)
-        session = await self._begin(Caller(key.id, None))
+        key = await self._office.ask(self._office.fairlead.folder.read_operator_key)
+        session = await self.login_with_key(key or "")
         if session is None:
             raise no_valid_key()
         return session
@@ -211,11 +217,6 @@ class Door:
                 "forbidden", Words("another site may not decide in the name of a session")
             )
         return caller
-
-
-def new_token() -> str:
-    """What opens the login link."""
-    return secrets.token_urlsafe(24)
 
 
 def is_known(scope: Scope) -> bool:

@@ -153,6 +153,7 @@ class _Body:
         self._seconds = settings.request_timeout
         self._slowest = settings.slowest_upload
         self._declared = headers.get(b"content-length")
+        self._is_too_large = int(self._declared or 0) > self._limit
         self._began = time.monotonic()
         self._size = 0
         self._is_held_back = b"expect" in headers
@@ -169,7 +170,7 @@ class _Body:
         """The next piece; refuses what is too large or too slow."""
         if self.is_whole:
             return await self._receive()
-        if int(self._declared or 0) > self._limit:  # it says so itself
+        if self._is_too_large:  # it says so itself
             raise self._too_large()
         self._is_held_back = False
         try:

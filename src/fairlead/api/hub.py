@@ -206,7 +206,10 @@ class Hub:
             self.seen = event.seq
             told = Told(event)
             for listener in self._listeners:
-                listener(event)
+                try:
+                    listener(event)
+                except Exception:  # the others are to hear of it all the same
+                    _log.exception("fairlead: event %s could not be taken in", event.seq)
             for bell in self._waiters.get(event.document or "", ()):
                 bell.set()
             for stream in self._streams:

@@ -65,7 +65,9 @@ class Joined:
         if left and taken == before:
             self._transport.abort()
         elif left or not self._transport.is_closing():
-            self._watch = self._loop.call_later(seconds, self._look, seconds, taken)
+            # Where nothing is on its way, nobody can be late with it at the next look.
+            known = taken if left else -1
+            self._watch = self._loop.call_later(seconds, self._look, seconds, known)
 
     def _send(self) -> None:
         if self._held and not self._transport.is_closing():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from starlette.requests import HTTPConnection
 
 from fairlead.api.acceptor import Acceptor
 from fairlead.api.dashboard.board import Board
-from fairlead.api.door import ASKED_BY, Door, new_token
+from fairlead.api.door import ASKED_BY, Door
 from fairlead.api.hub import Hub
 from fairlead.api.limits import Limiter
 from fairlead.api.metrics import Metrics
@@ -34,7 +35,7 @@ class Office:
     """The installation, its threads, and what is kept in memory while it is served."""
 
     fairlead: Fairlead
-    token: str = field(default_factory=new_token)
+    token: str = field(default_factory=lambda: secrets.token_urlsafe(24))
     is_ready: Callable[[], bool] = lambda: True
 
     def __post_init__(self) -> None:

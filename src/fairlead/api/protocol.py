@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterable
 from enum import Enum
 from typing import ClassVar, cast
@@ -21,6 +22,8 @@ from fairlead.api.held import hold_line
 from fairlead.api.joined import Joined
 from fairlead.api.problems import Problem
 from fairlead.errors import Words
+
+_log = logging.getLogger(__name__)
 
 MOST_HEADER_BYTES = 32_768
 """Of the headers of a request, and just so of its trailers."""
@@ -81,17 +84,23 @@ class Protocol(HttpToolsProtocol):
         """Nothing but HTTP/1 is spoken here: who wishes for another protocol is served in this one.
 
         The parser would take the body of such a request for something foreign, and what comes later
-        for the next request. So the request is read once more, without its wish.
+        for the next request. So its head is read once more, without the wish, and then the rest.
         """
-        try:
-            self.parser.feed_data(data)
-        except httptools.HttpParserUpgrade as wish:
-            if self.parser.get_method() == b"CONNECT":
+        left = [memoryview(data)]
+        while left and self._refusal is None:
+            piece = left.pop()
+            try:
+                self.parser.feed_data(piece)
+            except httptools.HttpParserUpgrade as wish:
+                if self.parser.get_method() == b"CONNECT":
+                    self._refuse_request()
+                else:
+                    left += [piece[wish.args[0] :], memoryview(self._head_without_wish())]
+            except httptools.HttpParserError as error:
+                fault = error.__context__
+                if fault is not None and not isinstance(fault, httptools.HttpParserError):
+                    _log.error("fairlead: a request could not be taken", exc_info=fault)  # by us
                 self._refuse_request()
-            elif self._refusal is None:
-                self._read(self._head_without_wish() + data[wish.args[0] :])
-        except httptools.HttpParserError:
-            self._refuse_request()
 
     def _head_without_wish(self) -> bytes:
         """The headers at hand as they came, but for `Upgrade`, for a parser that knows of none."""

@@ -24,6 +24,7 @@ LONGEST_HEADER = 4096
 MOST_HEADERS = 8
 _DISPOSITION = "Content-Disposition"
 _ENCODED_NAME = re.compile(r"; *filename\* *= *utf-8'[^']*'([^;\s]+)", re.IGNORECASE)
+_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
 _TRUTH = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 
 
@@ -165,12 +166,14 @@ def _encoded_name(part: MultipartSegment) -> str | None:
     Where both are there, `filename` is then an approximation of it.
     """
     given = [value for key, value in part.headerlist if key == _DISPOSITION and "*" in value]
-    found = [_ENCODED_NAME.search(value) for value in given]
+    found = [_ENCODED_NAME.search(_QUOTED.sub('""', value)) for value in given]
     if not found or found[-1] is None:
         return None
     try:
         return unquote(found[-1][1], errors="strict")
     except UnicodeDecodeError:
+        if part.filename:
+            return None
         raise Problem("invalid-upload", _not_unicode()) from None
 
 

@@ -31,7 +31,7 @@ def _is_no_object(_: Context) -> Words:
 
 
 def _is_none_of(context: Context) -> Words:
-    return Words("must be one of {expected}", expected=context["expected"])
+    return Words("must be one of {expected}", expected=context["expected"].replace(" or ", ", "))
 
 
 _SAID: dict[str, Callable[[Context], Words]] = {

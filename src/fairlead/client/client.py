@@ -239,7 +239,7 @@ class Client:
         for number, id_ in enumerate(pending):
             on_progress(len(pending) - number)
             try:
-                found[id_] = self._wait(id_, until)
+                found[id_] = self._wait(id_, until, known=found[id_])
             except UnknownDocument:
                 del found[id_]
         on_progress(0)
@@ -254,16 +254,14 @@ class Client:
             until=until,
         )
 
-    def _wait(self, id_: str, until: float | None) -> Document:
-        seconds = 0.0
-        while True:
-            found = self._look(id_, seconds, until)
-            if not found.state.is_pending:
-                return found
+    def _wait(self, id_: str, until: float | None, *, known: Document | None = None) -> Document:
+        found = known or self._look(id_, 0.0, until)
+        while found.state.is_pending:
             left = LONG_POLL if until is None else until - time.monotonic()
             if left <= 0:
                 raise NotReady(f"document {id_} is {found.state}; it has not ended in time")
-            seconds = min(LONG_POLL, left)
+            found = self._look(id_, min(LONG_POLL, left), until)
+        return found
 
     def text(self, id_: str) -> str:
         """The text of a document that is done."""

@@ -125,9 +125,13 @@ class ObjectFiles:
         coming = place.with_suffix(".coming")
         with _our_words():
             self._fetched.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with os.fdopen(opened_private(coming), "wb") as target:
-                for chunk in obstore.get(self._objects, _place(key)).stream(FETCH_BYTES):
-                    target.write(chunk)
+            try:
+                with os.fdopen(opened_private(coming), "wb") as target:
+                    for chunk in obstore.get(self._objects, _place(key)).stream(FETCH_BYTES):
+                        target.write(chunk)
+            except BaseException:
+                coming.unlink(missing_ok=True)  # it may have filled the disk itself
+                raise
             coming.rename(place)
 
     def _make_room(self) -> None:

@@ -28,9 +28,8 @@ def opened(source: Source, limit: int, name: str | None = None) -> tuple[Opener,
         check_file(path, limit, name)
         return lambda: path.open("rb"), path.name
     file = checked_file(source)
-    name = getattr(file, "name", None)
-    own_name = Path(name).name if isinstance(name, str) else "document"
-    return lambda: nullcontext(file), own_name
+    place = getattr(file, "name", None)
+    return lambda: nullcontext(file), Path(place).name if isinstance(place, str) else "document"
 
 
 def chunks(opener: Opener, limit: int) -> Iterator[bytes]:

@@ -22,6 +22,7 @@ from fairlead.app import Fairlead
 from fairlead.engines.celery.bell import TASK, make_app
 from fairlead.engines.celery.crew import Crew
 from fairlead.engines.ringer import Ringer
+from fairlead.files.words import our_words
 from fairlead.settings import DEFAULT_DATA, Sources
 from fairlead.work.outage import Outage, Tries
 
@@ -75,7 +76,8 @@ class Program:
     def _take_turn(self, turn: Path) -> None:
         """Wait until it is ours, until this process ends."""
         if self._turn is None:
-            self._turn = os.open(turn, os.O_RDWR | os.O_CREAT, 0o600)
+            with our_words(turn.parent):
+                self._turn = os.open(turn, os.O_RDWR | os.O_CREAT, 0o600)
         fcntl.flock(self._turn, fcntl.LOCK_EX)
 
     def _whole_crew(self) -> Crew:

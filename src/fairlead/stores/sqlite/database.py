@@ -157,7 +157,7 @@ def _translated(error: apsw.Error, path: Path) -> DataError:
             )
         case apsw.BusyError() | apsw.LockedError():
             return StoreBusy(
-                f"{path} was locked by another process for {BUSY_MILLISECONDS // 1000} s; try again"
+                f"{path} is locked by another process, and was waited for in vain; try again"
             )
         case apsw.NotADBError() | apsw.CorruptError():
             return DamagedData(

@@ -29,7 +29,7 @@ class SqliteStore(SqlStore):
         self, path: Path, *, rules: Callable[[], Rules], clock: Callable[[], float]
     ) -> None:
         prepare(path)
-        super().__init__(SqliteWriter(path), rules=rules)
+        super().__init__(SqliteWriter(path, clock), rules=rules)
         self._clock = clock
         self._path = path
         self._readers: deque[apsw.Connection] = deque()
@@ -89,7 +89,9 @@ class SqliteStore(SqlStore):
         return self._clock()
 
     def _asked_at(self) -> float:
-        return self._clock()
+        """While another process holds the lock, nobody can renew a lease, in whatever process."""
+        since = self._writer.held_up_since()
+        return self._clock() if since is None else since
 
     def _damage(self, connection: Connection) -> list[str]:
         found = [row[0] for row in connection.execute("PRAGMA quick_check(10)")]

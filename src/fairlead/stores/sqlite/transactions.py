@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from functools import partial
 from pathlib import Path
@@ -17,13 +18,20 @@ from fairlead.stores.sqlite.database import (
 )
 from fairlead.stores.sqlite.homing import Homing
 
+SHORT_WAIT = 1.0
+"""Seconds; who waits longer for a lock is held up."""
+AFTERMATH = 30.0
+"""Seconds for other processes, which were held up too, to say that they are there."""
+
 
 class SqliteWriter(Writer):
     """SQLite lets one process write at a time: the others wait where a transaction begins."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, clock: Callable[[], float]) -> None:
         super().__init__()
         self._path = path
+        self._clock = clock
+        self._held_up_since = self._held_up_until = float("-inf")
         self._connection = connect(path)
         self._homing = Homing(self._connection, partial(connect, path))
         self._is_durable = True
@@ -43,13 +51,27 @@ class SqliteWriter(Writer):
             level = "FULL" if durable else "NORMAL"
             self._connection.execute(f"PRAGMA synchronous = {level}")
             self._is_durable = durable
+        began = self._clock()
         try:
             self._connection.execute("BEGIN IMMEDIATE")
         except apsw.BusyError:
+            self._note_hold_up(began)
             self._set_busy(busy=True)
             raise
-        self._set_busy(busy=False)
+        if self._was_busy or self._clock() - began > SHORT_WAIT:
+            self._note_hold_up(began)
+            self._set_busy(busy=False)
         return self._connection
+
+    def held_up_since(self) -> float | None:
+        """Since when another process has kept its lock, also if it let go of it just now."""
+        is_on = self._was_busy or self._clock() < self._held_up_until
+        return self._held_up_since if is_on else None
+
+    def _note_hold_up(self, since: float) -> None:
+        if self.held_up_since() is None:
+            self._held_up_since = since
+        self._held_up_until = self._clock() + AFTERMATH
 
     def _set_busy(self, *, busy: bool) -> None:
         """While another process keeps its lock, nobody here is to wait long for it again."""
