@@ -22,6 +22,7 @@ from fairlead.api.accept import best_type
 from fairlead.api.answers import JSONResponse, LongResponse, as_json
 from fairlead.api.door import Caller
 from fairlead.api.headers import language_of, listed
+from fairlead.api.held import header_of
 from fairlead.api.office import Office, office_of
 from fairlead.api.problems import Problem, invalid_cursor, said, unknown_document
 from fairlead.api.ranges import asked_ranges
@@ -164,10 +165,12 @@ async def submit(request: Request) -> Response:
 
 
 def _idempotency_key(request: Request) -> str | None:
-    keys = request.headers.getlist("idempotency-key")
-    if len(keys) > 1:
+    key = header_of(request, b"idempotency-key")
+    if key is None:
+        return None
+    if len(request.headers.getlist("idempotency-key")) > 1:
         raise Problem("invalid-request", Words("a request has one Idempotency-Key; this has more"))
-    return check_idempotency_key(keys[0]) if keys else None
+    return check_idempotency_key(key)
 
 
 @router.get(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from starlette.requests import Request
 from starlette.types import Scope
 
-from fairlead.api.held import settings_of
+from fairlead.api.held import header_of, settings_of
 from fairlead.api.problems import Problem
 from fairlead.core.access import Key
 from fairlead.core.documents import Event, EventKind
@@ -110,7 +110,7 @@ class Door:
         return found, found.customer
 
     async def _holder(self, request: Request) -> Caller:
-        scheme, _, given = request.headers.get("authorization", "").partition(" ")
+        scheme, _, given = (header_of(request, b"authorization") or "").partition(" ")
         known = await self._valid(given.strip()) if scheme.lower() == "bearer" else None
         if known is None:
             raise no_valid_key()
@@ -207,7 +207,7 @@ class Door:
         return session
 
     def _session(self, request: Request) -> Caller | None:
-        if "authorization" in request.headers:
+        if header_of(request, b"authorization") is not None:
             return None
         caller, until = self._sessions.get(request.cookies.get(COOKIE, ""), (None, 0.0))
         if caller is None or until < time.time():

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import re
 import time
+from collections.abc import Mapping
 from urllib.parse import unquote_to_bytes
 
 from fastapi.exceptions import RequestValidationError
@@ -61,9 +62,9 @@ class Guard:
             return
         ASKED_BY.set(None)  # a request behind another one begins with what that one knew
         settings = self._office.settings()
-        hold(scope, settings)
+        headers = hold(scope, settings)
         keep_slashes(scope)
-        body = _Body(scope, receive, settings, self._patience)
+        body = _Body(scope["path"], headers, receive, settings, self._patience)
         answer = _Answer(send)
         began = time.perf_counter()
         try:
@@ -142,12 +143,16 @@ class _Body:
     """The body as it comes, with its limits."""
 
     def __init__(
-        self, scope: Scope, receive: Receive, settings: Settings, patience: Patience
+        self,
+        path: str,
+        headers: Mapping[bytes, bytes],
+        receive: Receive,
+        settings: Settings,
+        patience: Patience,
     ) -> None:
-        headers: dict[bytes, bytes] = dict(scope["headers"])
         is_multipart = headers.get(b"content-type", b"").lower().startswith(b"multipart/")
         self._receive = receive
-        is_upload = is_multipart and scope["path"] == UPLOADS  # elsewhere it would go to memory
+        is_upload = is_multipart and path == UPLOADS  # elsewhere it would go to memory
         self._limit = settings.max_upload_bytes if is_upload else MOST_JSON_BYTES
         self._patience = patience
         self._seconds = settings.request_timeout

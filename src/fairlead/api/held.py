@@ -1,4 +1,4 @@
-"""What holds for the whole of a request: the settings in force, and how to break it off."""
+"""What holds for the whole of a request: settings, headers, and how to break it off."""
 
 from __future__ import annotations
 
@@ -10,12 +10,22 @@ from starlette.types import Scope
 from fairlead.settings import Settings
 
 _KEY = "fairlead.settings"
+_HEADERS = "fairlead.headers"
 _ABORT = "fairlead.abort"
 
 
-def hold(scope: Scope, settings: Settings) -> None:
-    """Let these settings hold for the request, so that they are looked at once."""
+def hold(scope: Scope, settings: Settings) -> dict[bytes, bytes]:
+    """Let these settings hold for the request, and return its headers: both are looked at once."""
     scope[_KEY] = settings
+    headers: dict[bytes, bytes] = dict(scope["headers"])
+    scope[_HEADERS] = headers
+    return headers
+
+
+def header_of(request: HTTPConnection, name: bytes) -> str | None:
+    """A header that is no list; None: it did not come."""
+    found: bytes | None = request.scope[_HEADERS].get(name)
+    return None if found is None else found.decode("latin-1")
 
 
 def settings_of(request: HTTPConnection) -> Settings:

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Iterator
+from itertools import accumulate
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
 from prometheus_client.registry import Collector
 
 from fairlead.app import Fairlead
 from fairlead.core.documents import Event, EventKind
 from fairlead.ids import time_of
 
+_BOUNDS = Histogram.DEFAULT_BUCKETS
+_NAMES = [*map(str, _BOUNDS[:-1]), "+Inf"]
 WAITS = (0.01, 0.05, 0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600, 14_400)
 
 
@@ -31,16 +41,9 @@ class Metrics:
             buckets=WAITS,
             registry=self._registry,
         )
-        self._requests = Counter(
-            "fairlead_http_requests",
-            "HTTP requests",
-            ["method", "route", "status"],
-            registry=self._registry,
-        )
-        self._seconds = Histogram(
-            "fairlead_http_seconds", "Until the answer began", ["route"], registry=self._registry
-        )
-        self._lines: dict[tuple[str, str, int], tuple[Counter, Histogram | None]] = {}
+        self._requests = _Requests()
+        self._registry.register(self._requests)
+        self.answered = self._requests.answered
         self.streams = Gauge("fairlead_http_streams", "Open event streams", registry=self._registry)
 
     def hear(self, event: Event) -> None:
@@ -51,22 +54,45 @@ class Metrics:
         if event.kind is EventKind.CLAIMED and event.document and event.data.get("fence") == 1:
             self._waits.observe(max(0.0, event.at - time_of(event.document)))
 
-    def answered(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Count a request, and how long its answer took to begin; status 0: there was none."""
-        name = (method, route, status)
-        if name not in self._lines:  # to look for its two lines each time would take longer
-            self._lines[name] = (
-                self._requests.labels(method, route, str(status)),
-                self._seconds.labels(route) if status else None,
-            )
-        requests, times = self._lines[name]
-        requests.inc()
-        if times is not None:
-            times.observe(seconds)
-
     def text(self) -> bytes:
         """All numbers, as Prometheus reads them."""
         return generate_latest(self._registry)
+
+
+class _Requests(Collector):
+    """Counts requests, all in one thread: the library's own numbers would cost a lock for each."""
+
+    def __init__(self) -> None:
+        self._numbers: defaultdict[tuple[str, str, int], int] = defaultdict(int)
+        self._seconds: defaultdict[str, float] = defaultdict(float)
+        self._buckets: defaultdict[str, list[int]] = defaultdict(lambda: [0] * len(_BOUNDS))
+
+    def answered(self, method: str, route: str, status: int, seconds: float) -> None:
+        """Count a request, and how long its answer took to begin; status 0: there was none."""
+        self._numbers[method, route, status] += 1
+        if status:
+            self._seconds[route] += seconds
+            self._buckets[route][bisect_left(_BOUNDS, seconds)] += 1
+
+    def describe(self) -> list[Metric]:
+        """Nothing beforehand: which routes there are is seen when they are asked."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        """Requests by method, route and status; seconds by route."""
+        requests = CounterMetricFamily(
+            "fairlead_http_requests", "HTTP requests", labels=["method", "route", "status"]
+        )
+        for (method, route, status), number in list(self._numbers.items()):  # new ones may come
+            requests.add_metric([method, route, str(status)], number)
+        yield requests
+        seconds = HistogramMetricFamily(
+            "fairlead_http_seconds", "Until the answer began", labels=["route"]
+        )
+        for route, numbers in list(self._buckets.items()):
+            buckets = list(zip(_NAMES, accumulate(numbers), strict=True))
+            seconds.add_metric([route], buckets, self._seconds[route])
+        yield seconds
 
 
 class _Figures(Collector):

@@ -143,10 +143,10 @@ class Protocol(HttpToolsProtocol):
         if self._refusal is not None:
             return
         self._wait_no_longer()
-        size = len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
-        if size > MOST_HEADER_BYTES:
+        size, is_clear = _looked_at(self.headers, self.parser.get_http_version())
+        if len(self.url) + size > MOST_HEADER_BYTES:
             self._refuse_headers()
-        elif not _is_clear(self.headers, self.parser.get_http_version()):
+        elif not is_clear:
             self._refuse_request()
         elif not self.parser.should_upgrade():  # else it is read once more
             super().on_headers_complete()
@@ -281,15 +281,16 @@ class Protocol(HttpToolsProtocol):
         self._timer = self.loop.call_later(LINGER_SECONDS, self.transport.close)
 
 
-def _is_clear(headers: Iterable[tuple[bytes, bytes]], version: str) -> bool:
-    """Whether all who pass the request on agree to whom it goes and where it ends.
+def _looked_at(headers: Iterable[tuple[bytes, bytes]], version: str) -> tuple[int, bool]:
+    """How long the headers are, and whether it is clear to all to whom and how far they lead.
 
-    So it must name one host, though HTTP/1.0 knew of none, and no coding of its body but chunks.
+    For that they must name one host, though HTTP/1.0 knew of none, and no coding but chunks.
     """
-    hosts = 0
+    size, hosts, is_plain = 0, 0, True
     for name, value in headers:
+        size += len(name) + len(value)
         if name == b"host":
             hosts += 1
-        elif name == b"transfer-encoding" and value.strip().lower() != b"chunked":
-            return False
-    return hosts == 1 or (hosts == 0 and version == "1.0")
+        elif name == b"transfer-encoding":
+            is_plain = is_plain and value.strip().lower() == b"chunked"
+    return size, is_plain and (hosts == 1 or (hosts == 0 and version == "1.0"))

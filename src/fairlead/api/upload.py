@@ -10,7 +10,7 @@ from urllib.parse import unquote
 from multipart import MultipartError, MultipartSegment, PushMultipartParser, parse_options_header
 from starlette.requests import ClientDisconnect, Request
 
-from fairlead.api.held import settings_of
+from fairlead.api.held import header_of, settings_of
 from fairlead.api.office import Office
 from fairlead.api.problems import Problem
 from fairlead.errors import Words
@@ -90,7 +90,7 @@ def _not_unicode() -> Words:
 
 
 def _parser(request: Request, settings: Settings) -> PushMultipartParser:
-    media_type, options = parse_options_header(request.headers.get("content-type", ""))
+    media_type, options = parse_options_header(header_of(request, b"content-type") or "")
     if media_type != "multipart/form-data":
         raise Problem(
             "unsupported-media-type",
