@@ -18,6 +18,7 @@ from starlette.types import Message, Receive, Scope, Send
 from fairlead import Fairlead
 from fairlead.api.accept import best_type
 from fairlead.api.door import ASKED_BY, Caller
+from fairlead.api.events import EventStream
 from fairlead.api.guard import Guard
 from fairlead.api.held import hold_line
 from fairlead.api.hub import MOST_QUEUED, Hub, Stream, Told
@@ -237,6 +238,50 @@ def test_a_session_of_a_key_that_is_revoked_meanwhile_never_begins(tmp_path: Pat
 
     with Fairlead(tmp_path) as fairlead:
         assert asyncio.run(log_in(fairlead)) is None
+
+
+def test_a_key_that_was_read_while_one_was_revoked_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be the very one: what was read may be older than the revocation."""
+
+    async def look_twice(fairlead: Fairlead) -> list[bool]:
+        office = Office(fairlead)
+        _, made = fairlead.add_key("acme")
+        read = fairlead.store.key
+
+        def read_too_early(id_: str) -> Any:
+            found = read(id_)
+            if not found.is_revoked:
+                fairlead.revoke_key(id_)
+                office.door.revoked(id_)
+            return found
+
+        monkeypatch.setattr(fairlead.store, "key", read_too_early)
+        caller = Caller(made.id, "acme")
+        try:
+            return [await office.door.is_revoked(caller) for _ in range(2)]
+        finally:
+            office.close()
+
+    with Fairlead(tmp_path) as fairlead:
+        assert asyncio.run(look_twice(fairlead)) == [False, True]
+
+
+def test_a_stream_of_a_key_that_was_revoked_before_it_listened_ends(tmp_path: Path) -> None:
+    async def listen(fairlead: Fairlead) -> list[bytes]:
+        office = Office(fairlead)
+        _, made = fairlead.add_key("acme")
+        fairlead.revoke_key(made.id)
+        office.door.revoked(made.id)
+        stream = EventStream(office, Caller(made.id, "acme"), "acme", 0, begins_now=True)
+        async with asyncio.timeout(PATIENT):
+            found = [piece async for piece in stream.contents()]
+        office.close()
+        return found
+
+    with Fairlead(tmp_path) as fairlead:
+        assert b"revoked" in asyncio.run(listen(fairlead))[-1]
 
 
 def test_an_upload_that_fails_for_whatever_reason_is_let_go_of(tmp_path: Path) -> None:
