@@ -63,6 +63,13 @@ class DataFolder:
             return all(_has_room(os.statvfs(place)) for place in places)
         return True
 
+    def open_lock(self, name: str) -> int:
+        """A descriptor of a file of this name, for a lock between processes."""
+        try:
+            return os.open(self.path / name, os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise translated(error, self.path) from error
+
     def read_operator_key(self) -> str | None:
         """The operator key in its file, if there is one."""
         try:

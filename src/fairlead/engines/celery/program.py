@@ -22,7 +22,6 @@ from fairlead.app import Fairlead
 from fairlead.engines.celery.bell import TASK, make_app
 from fairlead.engines.celery.crew import Crew
 from fairlead.engines.ringer import Ringer
-from fairlead.files.words import our_words
 from fairlead.settings import DEFAULT_DATA, Sources
 from fairlead.work.outage import Outage, Tries
 
@@ -68,16 +67,15 @@ class Program:
         while self._ringer is None:
             with tries:
                 fairlead = self._installation()
-                self._take_turn(fairlead.folder.path / TURN)
+                self._take_turn(fairlead)
                 self._ringer = fairlead.ringer()
                 tries.over()
             time.sleep(tries.pause)
 
-    def _take_turn(self, turn: Path) -> None:
+    def _take_turn(self, fairlead: Fairlead) -> None:
         """Wait until it is ours, until this process ends."""
         if self._turn is None:
-            with our_words(turn.parent):
-                self._turn = os.open(turn, os.O_RDWR | os.O_CREAT, 0o600)
+            self._turn = fairlead.folder.open_lock(TURN)
         fcntl.flock(self._turn, fcntl.LOCK_EX)
 
     def _whole_crew(self) -> Crew:
