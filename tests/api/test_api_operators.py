@@ -221,6 +221,7 @@ def test_health_metrics_and_documentation_need_no_key_and_no_internet(server: Se
         assert anyone.get("/readyz").json() == {"status": "ok"}
         metrics = anyone.get("/metrics").text
         assert 'fairlead_http_requests_total{method="GET",route="/livez",status="200"}' in metrics
+        assert 'fairlead_http_seconds_bucket{le="+Inf",route="/livez"}' in metrics
         assert "fairlead_commits_total" in metrics
         page = anyone.get("/docs").text
         assert "https://" not in page.replace("https://fastapi.tiangolo.com", "")

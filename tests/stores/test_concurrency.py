@@ -302,3 +302,17 @@ def test_a_lock_takes_no_document_from_another_process(tmp_path: Path) -> None:
     assert must_claim(ours).id == held.id  # they are gone after all
     for each in (ours, theirs):
         each.close()
+
+
+def test_locks_that_come_again_and_again_keep_no_document_from_others(tmp_path: Path) -> None:
+    """Who died is found out although the aftermath of one lock reaches into the next."""
+    clock = Clock()
+    store: Any = sqlite_store(tmp_path, RulesInForce(), clock)
+    submit(store, "acme")
+    held = must_claim(store)
+    begun = clock()
+    while clock() < begun + 2 * LEASE:
+        clock.advance(AFTERMATH / 2)
+        store._writer._note_hold_up(clock())
+    assert must_claim(store).id == held.id
+    store.close()

@@ -41,9 +41,9 @@ class Metrics:
             buckets=WAITS,
             registry=self._registry,
         )
-        self._requests = _Requests()
-        self._registry.register(self._requests)
-        self.answered = self._requests.answered
+        requests = _Requests()
+        self._registry.register(requests)
+        self.answered = requests.answered
         self.streams = Gauge("fairlead_http_streams", "Open event streams", registry=self._registry)
 
     def hear(self, event: Event) -> None:

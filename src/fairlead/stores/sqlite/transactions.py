@@ -69,7 +69,7 @@ class SqliteWriter(Writer):
         return self._held_up_since if is_on else None
 
     def _note_hold_up(self, since: float) -> None:
-        if self.held_up_since() is None:
+        if not self._was_busy:  # a new one: what ended before it may be taken back by now
             self._held_up_since = since
         self._held_up_until = self._clock() + AFTERMATH
 
