@@ -111,17 +111,27 @@ def _parser(request: Request, settings: Settings) -> PushMultipartParser:
 async def _read(
     request: Request, office: Office, parser: PushMultipartParser, upload: Upload
 ) -> None:
-    async for chunk in request.stream():
-        if not chunk:
-            continue
-        for part in parser.parse(chunk):
-            if isinstance(part, MultipartSegment):
-                _begin(part, office, upload)
-            elif part is None:
-                upload.current = None
-            elif _add(bytes(part), upload) and not isinstance(upload.current, str | None):
-                await _flushed(office, upload.current)
+    more_body = True
+    while more_body:
+        message = await request.receive()  # `stream` would do the same, for one more layer
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        more_body = message.get("more_body", False)
+        if message["body"]:
+            await _take(message["body"], office, parser, upload)
     parser.close()
+
+
+async def _take(
+    chunk: bytes, office: Office, parser: PushMultipartParser, upload: Upload
+) -> None:
+    for part in parser.parse(chunk):
+        if isinstance(part, MultipartSegment):
+            _begin(part, office, upload)
+        elif part is None:
+            upload.current = None
+        elif _add(bytes(part), upload) and not isinstance(upload.current, str | None):
+            await _flushed(office, upload.current)
 
 
 async def _flushed(office: Office, file: Incoming) -> None:

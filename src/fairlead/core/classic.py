@@ -6,8 +6,7 @@ And `FifoPolicy`, first come, first served: what a queue without priorities does
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal, Protocol, cast
+from typing import Literal, NamedTuple, Protocol, cast
 
 from fairlead.core.levels import DEFAULT_THRESHOLDS, check_thresholds, priority
 from fairlead.errors import InvalidSetting
@@ -18,8 +17,7 @@ LONGEST_RESET_INTERVAL = 100 * 365 * 86_400
 Reset = Literal["idle", "window"]
 
 
-@dataclass(frozen=True, slots=True)
-class Counter:
+class Counter(NamedTuple):
     """A customer's record: its count, and the time from which the reset interval runs.
 
     With `reset="idle"` that is the last check; with `"window"` the first one after a reset.
@@ -29,8 +27,7 @@ class Counter:
     updated_at: float
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(NamedTuple):
     """What one submission gets. Documents go in order of (rank, arrival), lowest first."""
 
     count: int

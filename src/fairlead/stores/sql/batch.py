@@ -6,6 +6,7 @@ before it left, and a hundred of them cost little more than one.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -86,6 +87,7 @@ class Batch:
         self._accounts: dict[int, ledger.Account] = {}
         self._estimates: dict[Row, float] = {}
         self._rows: list[tuple[Any, ...]] = []
+        self._tally: defaultdict[int, int] = defaultdict(int)
         self._originals: list[tuple[int, bytes]] = []
         self._keys: list[tuple[int, str, str, int, int]] = []
 
@@ -120,6 +122,7 @@ class Batch:
         first = connection.execute(sql("take_seqs"), (len(self._rows),)).get - len(self._rows)
         numbered = list(enumerate(self._rows, first))
         connection.executemany(sql("insert_document"), [(seq, *row) for seq, row in numbered])
+        connection.executemany(sql("tally_new"), sorted(self._tally.items()))
         kept = [(first + number, content) for number, content in self._originals]
         connection.executemany(sql("keep_original"), kept)
         kind = EventKind.SUBMITTED.value
@@ -131,6 +134,7 @@ class Batch:
         for account in self._accounts.values():
             ledger.save(self._moment, account, account.tags)
         self._rows, self._originals, self._keys = [], [], []
+        self._tally.clear()
 
     # --- customers ---
 
@@ -227,6 +231,7 @@ class Batch:
                     *(new.look.shape, new.look.pages, place.estimate, new.password, *origin),
                 )
             )
+            self._tally[place.priority] += 1
             taken.append(_document(customer.name, new, place, now))
         customer.day_bytes = self._bytes_today(customer, news)
         customer.day = self._today

@@ -425,6 +425,10 @@ INSERT INTO deleted (seq, id, customer, at) SELECT seq, id, customer, ?2 FROM do
 -- name: delete_document
 DELETE FROM documents WHERE seq = ?;
 
+-- name: tally_new
+INSERT INTO tallies VALUES ('waiting', ?, ?)
+ON CONFLICT (state, priority) DO UPDATE SET documents = tallies.documents + excluded.documents;
+
 -- name: tallies
 SELECT state, priority, documents FROM tallies WHERE documents > 0 ORDER BY state, priority;
 
