@@ -109,7 +109,7 @@ def _submit(
     sha256 = hashlib.sha256(content).hexdigest()
     documents = tuple(
         NewDocument(
-            *(new_id(clock.now, lots.randbytes(10)), name, len(content), sha256), content=content
+            *(new_id(clock.now, lots.randbytes(16)), name, len(content), sha256), content=content
         )
         for name in names
     )

@@ -195,7 +195,8 @@ def test_who_is_cut_off_is_accepted_or_takes_its_documents_back() -> None:
                 each.cancel()
             await asyncio.sleep(0)
         gate.may_end.set()
-        return await asyncio.gather(*tasks, return_exceptions=True)
+        found: list[Any] = await asyncio.gather(*tasks, return_exceptions=True)
+        return found
 
     named = {"first": first, "second": second}
     told, other = asyncio.run(cut_off())

@@ -196,7 +196,7 @@ def test_the_watcher_outlives_whatever_goes_wrong(
     async def heard(fairlead: Fairlead) -> Any:
         found: asyncio.Future[Event] = asyncio.get_running_loop().create_future()
         hub = Hub(fairlead)
-        hub.listen(lambda event: None if found.done() else found.set_result(event))
+        hub.listen(lambda events: None if found.done() else found.set_result(events[0]))
         wrong = iter([apsw.IOError("disk I/O error"), MemoryError(), RuntimeError("no thread")])
         real = fairlead.store.version
 

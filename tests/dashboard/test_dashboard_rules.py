@@ -254,8 +254,7 @@ def test_the_last_hour_is_learnt_from_the_store(fairlead: Fairlead, clock: list[
 
 def look(board: Board, fairlead: Fairlead, since: int) -> tuple[Message | None, int]:
     """What the board would send after what has happened."""
-    for each in fairlead.events(since):
-        board.hear(each)
+    board.hear(fairlead.events(since))
     changed, board._changed = board._changed, type(board._changed)(everything=False)
     return board._look(changed), fairlead.store.last_event()
 

@@ -25,7 +25,7 @@ CONTENT = b"a letter\n" * 300_000  # more than one portion
 
 
 def key(number: int = 0, now: float = 1_000_000.0) -> str:
-    return new_id(now, number.to_bytes(9) + b"\1")
+    return new_id(now, f"{number:016}".encode())
 
 
 def sha256(content: bytes = CONTENT) -> str:

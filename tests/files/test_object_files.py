@@ -25,7 +25,7 @@ CONTENT = b"a letter\n" * 700_000  # more than one portion
 
 
 def key(number: int = 0, now: float = 1_000_000.0) -> str:
-    return new_id(now, bytes([number] * 9 + [1]))
+    return new_id(now, bytes([number] * 16))
 
 
 def sha256(content: bytes = CONTENT) -> str:

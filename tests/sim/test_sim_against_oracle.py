@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby, pairwise
 
 import pytest
@@ -319,7 +319,7 @@ class NewestFirst(ClassicPolicy):
 
     def check(self, counter: Counter | None, *, now: float) -> Check:
         check = super().check(counter, now=now)
-        return replace(check, rank=check.priority + check.count / 1_000)
+        return check._replace(rank=check.priority + check.count / 1_000)
 
 
 class ForgetsTheLatest(ClassicPolicy):
@@ -327,7 +327,7 @@ class ForgetsTheLatest(ClassicPolicy):
 
     def check(self, counter: Counter | None, *, now: float) -> Check:
         check = super().check(counter, now=now)
-        return replace(check, counter=Counter(check.count, now))
+        return check._replace(counter=Counter(check.count, now))
 
 
 class BoundlessLane(OverdueLane):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic_core import to_json
@@ -17,6 +18,15 @@ class JSONResponse(responses.JSONResponse):
     def render(self, content: Any) -> bytes:
         """The bytes of the answer."""
         return as_json(content)
+
+    def init_headers(self, headers: Mapping[str, str] | None = None) -> None:
+        """As Starlette's, which also asks what is always so here: a body, and of which type."""
+        given = (headers or {}).items()
+        self.raw_headers = [
+            *[(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in given],
+            (b"content-length", b"%d" % len(self.body)),
+            (b"content-type", b"application/json"),
+        ]
 
 
 class LongResponse(responses.Response):

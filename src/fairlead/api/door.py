@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 import secrets
 import time
+from collections.abc import Sequence
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -30,6 +31,9 @@ COOKIE = "fairlead_session"
 SESSION_SECONDS = 12 * 3600
 _MOST_KNOWN = 10_000
 _SAFE = frozenset(["GET", "HEAD", "OPTIONS"])
+
+_Rate = tuple[float | None, int | None]
+"""Requests a second and at once, of a customer's own."""
 
 
 class Caller(NamedTuple):
@@ -58,7 +62,7 @@ class Door:
     def __init__(self, office: Office) -> None:
         self._office = office
         self._known: dict[str, Key] = {}
-        self._rates: dict[str, tuple[float | None, int | None]] = {}
+        self._rates: dict[str, _Rate] = {}
         self._changes = 0
         self._sessions: dict[str, tuple[Caller, float]] = {}
 
@@ -66,26 +70,19 @@ class Door:
         """Who sends this request; raises where nobody may come in. Counts against its limit."""
         found = self._session(request) or await self._holder(request)
         if found.customer is not None:
-            rate, burst = await self._rate_of(found.customer, settings_of(request))
-            self._office.limiter.check(found.customer, rate, burst)
+            own = self._rates.get(found.customer) or await self._read_rate(found.customer)
+            self._office.limiter.check(found.customer, *_rate(own, settings_of(request)))
         request.scope[_CALLER] = found
         ASKED_BY.set(found.customer)
         return found
 
-    async def _rate_of(self, customer: str, usual: Settings) -> tuple[float | None, int]:
-        """How many requests a second the customer may send, and how many at once."""
-        own = self._rates.get(customer)
-        if own is None:
-            before = self._changes
-            known = (await self._office.ask(self._office.fairlead.customer, customer)).settings
-            own = (known.requests_a_second, known.requests_burst)
-            if before == self._changes and len(self._rates) < _MOST_KNOWN:
-                self._rates[customer] = own
-        rate, burst = own
-        return (
-            usual.requests_a_second if rate is None else rate,
-            usual.requests_burst if burst is None else burst,
-        )
+    async def _read_rate(self, customer: str) -> _Rate:
+        before = self._changes
+        known = (await self._office.ask(self._office.fairlead.customer, customer)).settings
+        own = (known.requests_a_second, known.requests_burst)
+        if before == self._changes and len(self._rates) < _MOST_KNOWN:
+            self._rates[customer] = own
+        return own
 
     async def operator(self, request: Request) -> Caller:
         """As `caller`, for operators only."""
@@ -119,14 +116,12 @@ class Door:
     async def _valid(self, key: str) -> Key | None:
         """What is known of a key that opens something."""
         id_ = id_of(key)
-        known = None if id_ is None else await self._find(id_)
+        known = None if id_ is None else self._known.get(id_) or await self._find(id_)
         if known is None or not matches(key, known.sha256) or known.is_revoked:
             return None
         return known
 
     async def _find(self, id_: str) -> Key | None:
-        if id_ in self._known:
-            return self._known[id_]
         before = self._changes
         try:
             found = await self._office.ask(self._office.fairlead.store.key, id_)
@@ -136,12 +131,13 @@ class Door:
             self._known[id_] = found  # nothing was revoked while it was read
         return found
 
-    def hear(self, event: Event) -> None:
+    def hear(self, events: Sequence[Event]) -> None:
         """Forget what a change of keys or limits has made untrue."""
-        if event.kind is EventKind.CUSTOMER_SET:
-            self.forget()
-        if event.kind is EventKind.KEY_REVOKED:
-            self.revoked(str(event.data.get("key")))
+        for event in events:
+            if event.kind is EventKind.CUSTOMER_SET:
+                self.forget()
+            elif event.kind is EventKind.KEY_REVOKED:
+                self.revoked(str(event.data.get("key")))
 
     def revoked(self, key_id: str) -> None:
         """Look at all keys again, and end the sessions and streams of this one."""
@@ -152,7 +148,7 @@ class Door:
 
     async def is_revoked(self, caller: Caller) -> bool:
         """Whether the key that the caller came in with opens nothing any more."""
-        known = await self._find(caller.key_id)
+        known = self._known.get(caller.key_id) or await self._find(caller.key_id)
         return known is None or known.is_revoked
 
     async def check_again(self, caller: Caller) -> None:
@@ -217,6 +213,15 @@ class Door:
                 "forbidden", Words("another site may not decide in the name of a session")
             )
         return caller
+
+
+def _rate(own: _Rate, usual: Settings) -> tuple[float | None, int]:
+    """How many requests a second a customer may send, and how many at once."""
+    rate, burst = own
+    return (
+        usual.requests_a_second if rate is None else rate,
+        usual.requests_burst if burst is None else burst,
+    )
 
 
 def is_known(scope: Scope) -> bool:

@@ -6,7 +6,7 @@ import asyncio
 import json
 import logging
 from collections import defaultdict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from threading import Event as Flag
 from threading import Thread
 from time import monotonic
@@ -28,6 +28,8 @@ MOST_QUEUED = 2000
 """Events that wait for a slow reader before it is dropped."""
 INNER = frozenset(["worker", "fence"])
 """What is told to operators only."""
+
+Listener = Callable[[Sequence[Event]], None]
 
 
 class Told:
@@ -97,7 +99,7 @@ class Hub:
 
     def __init__(self, fairlead: Fairlead) -> None:
         self._fairlead = fairlead
-        self._listeners: list[Callable[[Event], None]] = []
+        self._listeners: list[Listener] = []
         self._streams: set[Stream] = set()
         self._waiters: dict[str, set[asyncio.Event]] = defaultdict(set)
         self._stop = Flag()
@@ -106,8 +108,8 @@ class Hub:
         self.is_closing = False
         self.seen = 0
 
-    def listen(self, listener: Callable[[Event], None]) -> None:
-        """Tell this function of every event."""
+    def listen(self, listener: Listener) -> None:
+        """Tell this function of all events, in order and some at a time."""
         self._listeners.append(listener)
 
     def open(self) -> None:
@@ -202,16 +204,25 @@ class Hub:
         store.unwatch(self._bell.set)
 
     def _tell(self, events: list[Event]) -> None:
+        self.seen = events[-1].seq
+        for listener in self._listeners:
+            try:
+                listener(events)
+            except Exception:  # the others are to hear of it all the same
+                _log.exception("fairlead: events from %s on were not taken in", events[0].seq)
+        if self._waiters:
+            self._wake(events)
+        if self._streams:
+            self._stream(events)
+
+    def _wake(self, events: Iterable[Event]) -> None:
         for event in events:
-            self.seen = event.seq
-            told = Told(event)
-            for listener in self._listeners:
-                try:
-                    listener(event)
-                except Exception:  # the others are to hear of it all the same
-                    _log.exception("fairlead: event %s could not be taken in", event.seq)
             for bell in self._waiters.get(event.document or "", ()):
                 bell.set()
+
+    def _stream(self, events: Iterable[Event]) -> None:
+        for event in events:
+            told = Told(event)
             for stream in self._streams:
                 if stream.customer is None or stream.customer == event.customer:
                     stream.put(told)

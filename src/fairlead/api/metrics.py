@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter as Numbers
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -34,7 +35,6 @@ class Metrics:
         self._events = Counter(
             "fairlead_events", "Things that happened", ["kind"], registry=self._registry
         )
-        self._kinds: dict[EventKind, Counter] = {}
         self._waits = Histogram(
             "fairlead_wait_seconds",
             "From submission to the first start",
@@ -46,13 +46,13 @@ class Metrics:
         self.answered = requests.answered
         self.streams = Gauge("fairlead_http_streams", "Open event streams", registry=self._registry)
 
-    def hear(self, event: Event) -> None:
-        """Count an event."""
-        if event.kind not in self._kinds:
-            self._kinds[event.kind] = self._events.labels(event.kind.value)
-        self._kinds[event.kind].inc()
-        if event.kind is EventKind.CLAIMED and event.document and event.data.get("fence") == 1:
-            self._waits.observe(max(0.0, event.at - time_of(event.document)))
+    def hear(self, events: Sequence[Event]) -> None:
+        """Count events."""
+        for kind, number in Numbers(each.kind for each in events).items():
+            self._events.labels(kind.value).inc(number)
+        for each in events:
+            if each.kind is EventKind.CLAIMED and each.document and each.data.get("fence") == 1:
+                self._waits.observe(max(0.0, each.at - time_of(each.document)))
 
     def text(self) -> bytes:
         """All numbers, as Prometheus reads them."""

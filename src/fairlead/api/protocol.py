@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Sequence
 from enum import Enum
+from itertools import chain
 from typing import ClassVar, cast
 
 import httptools
@@ -281,16 +282,17 @@ class Protocol(HttpToolsProtocol):
         self._timer = self.loop.call_later(LINGER_SECONDS, self.transport.close)
 
 
-def _looked_at(headers: Iterable[tuple[bytes, bytes]], version: str) -> tuple[int, bool]:
+def _looked_at(headers: Sequence[tuple[bytes, bytes]], version: str) -> tuple[int, bool]:
     """How long the headers are, and whether it is clear to all to whom and how far they lead.
 
     For that they must name one host, though HTTP/1.0 knew of none, and no coding but chunks.
     """
-    size, hosts, is_plain = 0, 0, True
-    for name, value in headers:
-        size += len(name) + len(value)
-        if name == b"host":
-            hosts += 1
-        elif name == b"transfer-encoding":
-            is_plain = is_plain and value.strip().lower() == b"chunked"
-    return size, is_plain and (hosts == 1 or (hosts == 0 and version == "1.0"))
+    names = [name for name, _ in headers]
+    hosts, size = names.count(b"host"), sum(map(len, chain.from_iterable(headers)))
+    is_led = hosts == 1 or (hosts == 0 and version == "1.0")
+    return size, is_led and (b"transfer-encoding" not in names or _is_plain(headers))
+
+
+def _is_plain(headers: Sequence[tuple[bytes, bytes]]) -> bool:
+    codings = [value for name, value in headers if name == b"transfer-encoding"]
+    return all(each.strip().lower() == b"chunked" for each in codings)

@@ -122,9 +122,7 @@ async def _read(
     parser.close()
 
 
-async def _take(
-    chunk: bytes, office: Office, parser: PushMultipartParser, upload: Upload
-) -> None:
+async def _take(chunk: bytes, office: Office, parser: PushMultipartParser, upload: Upload) -> None:
     for part in parser.parse(chunk):
         if isinstance(part, MultipartSegment):
             _begin(part, office, upload)

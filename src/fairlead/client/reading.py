@@ -44,8 +44,7 @@ class Me(NamedTuple):
 
 def document(found: Json) -> Document:
     """A document. Where its text is kept is the server's own business, so those fields are None."""
-    known = {each.name for each in fields(Document)}
-    plain = {name: value for name, value in found.items() if name in known}
+    plain = {name: value for name, value in found.items() if name in Document._fields}
     times = {name: seconds_of(found.get(name)) for name in _TIMES}
     return Document(**plain | times | {"state": State(found["state"])})
 

@@ -23,14 +23,14 @@ class Counter(NamedTuple):
     With `reset="idle"` that is the last check; with `"window"` the first one after a reset.
     """
 
-    count: int
+    count: int  # type: ignore[assignment]  # nobody misses the method of tuples
     updated_at: float
 
 
 class Check(NamedTuple):
     """What one submission gets. Documents go in order of (rank, arrival), lowest first."""
 
-    count: int
+    count: int  # type: ignore[assignment]  # nobody misses the method of tuples
     priority: int
     counter: Counter
     rank: float

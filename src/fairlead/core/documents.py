@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from fairlead.core.classic import Counter, check_interval, is_number
@@ -45,8 +46,7 @@ class Submission(NamedTuple):
     fingerprint: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(NamedTuple):
     """A document as the store knows it. Times are seconds since 1970.
 
     `parent` is the id of the document that it was a part of, `depth` how far it is from the one
@@ -63,7 +63,7 @@ class Document:
     kind: str | None
     state: State
     priority: int
-    count: int
+    count: int  # type: ignore[assignment]  # nobody misses the method of tuples
     policy: str
     urgent: bool
     submitted_at: float
@@ -73,7 +73,7 @@ class Document:
     retry_at: float | None = None
     error: str | None = None
     detail: str | None = None
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    facts: Mapping[str, Any] = MappingProxyType({})
     text_key: str | None = None
     text_sha256: str | None = None
     seconds: float | None = None

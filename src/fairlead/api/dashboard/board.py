@@ -11,7 +11,7 @@ import json
 import logging
 import secrets
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from functools import lru_cache, partial
@@ -130,6 +130,18 @@ class _Changed:
     customers: set[str] = field(default_factory=set)
     documents: dict[str, None] = field(default_factory=dict)
 
+    def note(self, event: Event) -> None:
+        """Keep what the event names; of the documents, those named last."""
+        if event.customer is None:
+            self.everything = True
+        elif not self.everything:
+            self.customers.add(event.customer)
+        if event.document is not None and event.kind is not EventKind.PROGRESS:
+            self.documents.pop(event.document, None)
+            self.documents[event.document] = None
+            if len(self.documents) > MOST_DOCUMENTS:
+                del self.documents[next(iter(self.documents))]
+
 
 class Board:
     """Keeps what is shown. `hear` and all about viewers run in the event loop."""
@@ -200,23 +212,18 @@ class Board:
 
     # --- events and viewers ---
 
-    def hear(self, event: Event) -> None:
+    def hear(self, events: Sequence[Event]) -> None:
         """Take in what happened."""
         if self._held is not None:
-            self._held.append(event)
+            self._held.extend(events)
         else:
-            self.past.hear(event)
-        if event.kind is EventKind.KEY_REVOKED:
-            self._end_those(lambda viewer: viewer.key_id == event.data.get("key"))
-        if event.customer is None:
-            self._changed.everything = True
-        elif not self._changed.everything:
-            self._changed.customers.add(event.customer)
-        if event.document is not None and event.kind is not EventKind.PROGRESS:
-            self._changed.documents.pop(event.document, None)
-            self._changed.documents[event.document] = None
-            if len(self._changed.documents) > MOST_DOCUMENTS:
-                del self._changed.documents[next(iter(self._changed.documents))]
+            for event in events:
+                self.past.hear(event)
+        for event in events:
+            self._changed.note(event)
+            if event.kind is EventKind.KEY_REVOKED:
+                key = event.data.get("key")
+                self._end_those(lambda viewer, key=key: viewer.key_id == key)  # type: ignore[misc]
         self._bell.set()
 
     def watch(self, viewer: Viewer, after: str) -> bool:
