@@ -16,11 +16,11 @@ from prometheus_client import Gauge
 from starlette.types import Message, Receive, Scope, Send
 
 from fairlead import Fairlead
+from fairlead.api import held
 from fairlead.api.accept import best_type
 from fairlead.api.door import ASKED_BY, Caller
 from fairlead.api.events import EventStream
 from fairlead.api.guard import Guard
-from fairlead.api.held import hold_line
 from fairlead.api.hub import MOST_QUEUED, Hub, Stream, Told
 from fairlead.api.joined import MOST_HELD_BYTES, Joined
 from fairlead.api.limits import Limiter
@@ -530,7 +530,7 @@ def test_a_stream_whose_line_stays_full_is_broken_off(monkeypatch: pytest.Monkey
     async def stream() -> Full:
         aborted = asyncio.Event()
         scope: dict[str, Any] = {}
-        hold_line(scope, aborted.set)
+        held.hold_line(scope, held.Line(aborted.set))
 
         async def receive() -> Message:
             await aborted.wait()
