@@ -120,6 +120,43 @@ def test_a_name_is_never_taken_for_an_address(server: Served, name: str) -> None
     assert operator.get(path.replace("/v1/", "/%761/")).json()["name"] == name
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        *[
+            (method, f"/v1/customers/acme/{decision}", "POST")
+            for decision in ("pause", "resume", "reset")
+            for method in ("GET", "HEAD", "PATCH", "DELETE")
+        ],
+        ("GET", "/v1/customers/a/b/pause", "POST"),
+        ("PATCH", "/v1/customers/acme/keys", "GET, HEAD, POST"),
+        ("DELETE", "/v1/customers/acme/keys", "GET, HEAD, POST"),
+        ("GET", "/v1/customers/acme/keys/x", "DELETE"),
+        ("DELETE", "/v1/customers/acme", "GET, HEAD, PATCH"),
+        ("GET", "/v1/documents/x/cancel", "POST"),
+        ("PUT", "/v1/documents/x/retry", "POST"),
+        ("POST", "/v1/documents/x", "DELETE, GET, HEAD"),
+        ("GET", "/v1/webhooks/x/test", "POST"),
+        ("GET", "/v1/webhooks/deliveries/x/resend", "POST"),
+        ("PUT", "/customer/set", "GET, HEAD, POST"),
+    ],
+)
+def test_an_address_takes_its_own_methods_and_no_other_address_takes_over(
+    server: Served, method: str, path: str, allowed: str
+) -> None:
+    server.operator.post("/v1/customers", json={"name": "acme"})
+    answer = server.operator.request(method, path)
+    assert (answer.status_code, answer.headers["allow"]) == (405, allowed)
+    if method != "HEAD":
+        problem(answer, "method-not-allowed", 405)
+
+
+def test_a_refused_method_is_counted_for_its_address(server: Served) -> None:
+    server.operator.get("/v1/customers/acme/reset")
+    counted = server.operator.get("/metrics").text
+    assert 'method="GET",route="/v1/customers/{name:name}/reset",status="405"' in counted
+
+
 def test_every_decision_is_in_the_audit_with_who_and_when(server: Served) -> None:
     operator = server.operator
     operator.post("/v1/customers", json={"name": "audited"})
