@@ -19,6 +19,7 @@ from starlette.types import Message, Receive, Scope, Send
 from fairlead import Fairlead
 from fairlead.api import held
 from fairlead.api.accept import best_type
+from fairlead.api.daily import Daily
 from fairlead.api.door import ASKED_BY, Caller
 from fairlead.api.events import EventStream
 from fairlead.api.guard import Guard, _Body
@@ -32,8 +33,8 @@ from fairlead.api.problems import Problem
 from fairlead.api.ranges import asked_ranges
 from fairlead.api.sse import SseStream
 from fairlead.api.upload import _flushed
-from fairlead.core.documents import Event, EventKind
-from fairlead.errors import StoreBusy
+from fairlead.core.documents import Document, Event, EventKind
+from fairlead.errors import DailyBytesReached, StoreBusy
 from fairlead.files.incoming import MEMORY_BYTES, PIECE_BYTES
 from fairlead.ids import new_id, time_of
 from fairlead.intake import Offer
@@ -627,3 +628,23 @@ def test_a_body_must_go_on_coming_as_quickly_as_it_began(
     with pytest.raises(Problem) as refused:
         asyncio.run(read())
     assert refused.value.kind == "too-slow"
+
+
+def test_the_bytes_of_a_day_are_forgotten_with_it() -> None:
+    now = [86_400.0 * 2 - 1]
+    daily = Daily(lambda: now[0])
+
+    def accepted(at: float) -> Document:
+        return cast("Document", SimpleNamespace(customer="acme", size=10, submitted_at=at))
+
+    daily.add([accepted(now[0])])
+    daily.check("acme", 11, 1)
+    daily.check("globex", 10, 10)
+    with pytest.raises(DailyBytesReached):
+        daily.check("acme", 10, 1)
+    now[0] += 1
+    daily.add([accepted(now[0] - 1)])  # of the day before, though it is told late
+    daily.check("acme", 10, 10)
+    daily.add([accepted(now[0])])
+    with pytest.raises(DailyBytesReached):
+        daily.check("acme", 10, 1)

@@ -23,12 +23,12 @@ from fairlead.api.accept import best_type
 from fairlead.api.answers import JSONResponse, LongResponse, as_json
 from fairlead.api.door import Caller
 from fairlead.api.headers import language_of, listed
-from fairlead.api.held import header_of
+from fairlead.api.held import header_of, settings_of
 from fairlead.api.office import Office, office_of
 from fairlead.api.preconditions import check_for, is_among, is_known
 from fairlead.api.problems import Problem, invalid_cursor, said, unknown_document
 from fairlead.api.ranges import asked_ranges
-from fairlead.api.upload import read_upload
+from fairlead.api.upload import least_bytes, read_upload
 from fairlead.core.documents import Document
 from fairlead.core.names import check_idempotency_key
 from fairlead.core.shown import document_json
@@ -152,6 +152,9 @@ async def submit(request: Request) -> Response:
     office = office_of(request)
     caller, customer = await office.door.customer(request)
     key = _idempotency_key(request)
+    limit = office.door.bytes_a_day(customer, settings_of(request))
+    if limit is not None and key is None:  # a repeat is answered whatever the limit
+        office.daily.check(customer, limit, least_bytes(request))
     upload = await read_upload(request, office)
     try:
         await office.door.check_again(caller)  # that was before the documents came
@@ -160,6 +163,8 @@ async def submit(request: Request) -> Response:
         upload.discard()
         raise
     accepted = await office.acceptor.accept(offer)
+    if limit is not None and key is None:
+        office.daily.add(accepted)
     shown = [document_json(each) for each in accepted]
     if len(shown) == 1:
         location = f"/v1/documents/{accepted[0].id}"

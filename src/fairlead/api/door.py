@@ -58,7 +58,7 @@ class Door:
     def __init__(self, office: Office) -> None:
         self._office = office
         self._known: dict[str, Key] = {}
-        self._rates: dict[str, tuple[float | None, int | None]] = {}
+        self._rates: dict[str, tuple[float | None, int | None, int | None]] = {}
         self._changes = 0
         self._sessions: dict[str, tuple[Caller, float]] = {}
 
@@ -78,14 +78,21 @@ class Door:
         if own is None:
             before = self._changes
             known = (await self._office.ask(self._office.fairlead.customer, customer)).settings
-            own = (known.requests_a_second, known.requests_burst)
+            own = (known.requests_a_second, known.requests_burst, known.bytes_a_day)
             if before == self._changes and len(self._rates) < _MOST_KNOWN:
                 self._rates[customer] = own
-        rate, burst = own
+        rate, burst, _ = own
         return (
             usual.requests_a_second if rate is None else rate,
             usual.requests_burst if burst is None else burst,
         )
+
+    def bytes_a_day(self, customer: str, usual: Settings) -> int | None:
+        """How many bytes a day a customer may send that has come in, as far as is known here."""
+        own = self._rates.get(customer)
+        if own is None:
+            return None
+        return usual.bytes_a_day if own[2] is None else own[2]
 
     async def operator(self, request: Request) -> Caller:
         """As `caller`, for operators only."""

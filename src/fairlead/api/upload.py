@@ -28,6 +28,7 @@ from fairlead.settings import Settings
 
 MOST_FIELDS = 10
 LONGEST_FIELD = 1000
+LONGEST_BOUNDARY = 1024
 _DISPOSITION = "Content-Disposition"
 _ENCODED_NAME = re.compile(r"; *filename\* *= *utf-8'[^']*'([^;\s]+)", re.IGNORECASE)
 _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
@@ -100,6 +101,13 @@ async def read_upload(request: Request, office: Office) -> Upload:
         upload.discard()
         raise
     return upload
+
+
+def least_bytes(request: Request) -> int:
+    """How many bytes the documents of a request have at the least, by the length that it says."""
+    parts = settings_of(request).max_upload_files + MOST_FIELDS
+    around = parts * (MOST_HEADERS * LONGEST_HEADER + LONGEST_FIELD + LONGEST_BOUNDARY)
+    return max(1, int(header_of(request, b"content-length") or 0) - around)
 
 
 def _parser(request: Request, settings: Settings) -> PushMultipartParser:
