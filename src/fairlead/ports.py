@@ -37,6 +37,10 @@ SHORT_TOGETHER = 1 << 24
 """How many bytes of short documents go into one commit; beyond that, they are files too."""
 
 
+Check = Callable[[Document], None]
+"""Looks at a document in the step that is about to change it; raises where it must stay so."""
+
+
 class Stored(NamedTuple):
     """A file that is safely on disk, or the `content` of a short one for the store to keep.
 
@@ -267,11 +271,11 @@ class Store(Protocol):
         """Say that an engine has stopped."""
         ...
 
-    def cancel(self, id_: str, *, by: str | None = None) -> Document:
+    def cancel(self, id_: str, *, by: str | None = None, check: Check | None = None) -> Document:
         """Cancel a pending document."""
         ...
 
-    def again(self, id_: str, *, by: str | None = None) -> Document:
+    def again(self, id_: str, *, by: str | None = None, check: Check | None = None) -> Document:
         """Queue a failed or cancelled document once more."""
         ...
 
@@ -298,10 +302,10 @@ class Store(Protocol):
         """Forget the customer's count."""
         ...
 
-    def delete(self, id_: str, *, by: str | None = None) -> list[str]:
+    def delete(self, id_: str, *, by: str | None = None, check: Check | None = None) -> list[str]:
         """Delete a document, a pending one after it was cancelled; the keys of its texts.
 
-        One that was deleted before stays so. Its events stay, and so does its id in them.
+        One that was deleted before stays so, unchecked. Its events stay, with its id in them.
         """
         ...
 

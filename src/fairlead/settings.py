@@ -136,7 +136,7 @@ class Settings:
         20.0, "serve: seconds that a request may take to come, or to go on coming"
     )
     slowest_upload: int = _setting(
-        1000, "serve: bytes a second that an upload must have after that time"
+        1000, "serve: bytes a second that an upload must bring, over each such time"
     )
     sweep_after: float = _setting(86_400.0, "seconds after which a file of no document is removed")
     webhook_networks: tuple[str, ...] = _setting(

@@ -61,7 +61,9 @@ def test_texts_come_as_accepted(server: Served) -> None:
     ]:
         assert client.get(path, headers={"Accept": accept}).headers["content-type"] == found
     assert client.get(path, headers={"Accept": "application/json"}).json()["text"]
-    problem(client.get(path, headers={"Accept": "image/png"}), "not-acceptable", 406)
+    refused = client.get(path, headers={"Accept": "image/png"})
+    problem(refused, "not-acceptable", 406)
+    assert refused.headers["vary"] == "Accept, Accept-Language"
 
 
 def test_several_documents_come_together_or_not_at_all(server: Served) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx
 import pytest
-from apikit import PATIENT, Served, problem, served, upload
+from apikit import PATIENT, Served, problem, raw_problem, served, upload
 from click.testing import CliRunner
 
 from fairlead import Fairlead
@@ -118,6 +118,43 @@ def test_a_name_is_never_taken_for_an_address(server: Served, name: str) -> None
     assert operator.delete(f"{path}/keys/{key['id']}").status_code == 204
     problem(operator.get("/v1/customers/a"), "unknown-customer", 404)
     assert operator.get(path.replace("/v1/", "/%761/")).json()["name"] == name
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        *[
+            (method, f"/v1/customers/acme/{decision}", "POST")
+            for decision in ("pause", "resume", "reset")
+            for method in ("GET", "HEAD", "PATCH", "DELETE")
+        ],
+        ("GET", "/v1/customers/a/b/pause", "POST"),
+        ("PATCH", "/v1/customers/acme/keys", "GET, HEAD, POST"),
+        ("DELETE", "/v1/customers/acme/keys", "GET, HEAD, POST"),
+        ("GET", "/v1/customers/acme/keys/x", "DELETE"),
+        ("DELETE", "/v1/customers/acme", "GET, HEAD, PATCH"),
+        ("GET", "/v1/documents/x/cancel", "POST"),
+        ("PUT", "/v1/documents/x/retry", "POST"),
+        ("POST", "/v1/documents/x", "DELETE, GET, HEAD"),
+        ("GET", "/v1/webhooks/x/test", "POST"),
+        ("GET", "/v1/webhooks/deliveries/x/resend", "POST"),
+        ("PUT", "/customer/set", "GET, HEAD, POST"),
+    ],
+)
+def test_an_address_takes_its_own_methods_and_no_other_address_takes_over(
+    server: Served, method: str, path: str, allowed: str
+) -> None:
+    server.operator.post("/v1/customers", json={"name": "acme"})
+    answer = server.operator.request(method, path)
+    assert (answer.status_code, answer.headers["allow"]) == (405, allowed)
+    if method != "HEAD":
+        problem(answer, "method-not-allowed", 405)
+
+
+def test_a_refused_method_is_counted_for_its_address(server: Served) -> None:
+    server.operator.get("/v1/customers/acme/reset")
+    counted = server.operator.get("/metrics").text
+    assert 'method="GET",route="/v1/customers/{name:name}/reset",status="405"' in counted
 
 
 def test_every_decision_is_in_the_audit_with_who_and_when(server: Served) -> None:
@@ -259,6 +296,46 @@ def test_what_no_limit_will_ever_let_in_is_not_asked_for_again(server: Served) -
         assert "at once" in found["detail"]
         assert "retry-after" not in answer.headers
         server.operator.patch("/v1/customers/too-much", json={setting: None})
+
+
+def unsent(server: Served, key: str, length: str) -> bytes:
+    """The answer to an upload of which nothing but the head is sent before it comes."""
+    head = (
+        "POST /v1/documents HTTP/1.1\r\nHost: x\r\n"
+        "Content-Type: multipart/form-data; boundary=x\r\nExpect: 100-continue\r\n"
+        f"Authorization: Bearer {key}\r\n{length}\r\n\r\n"
+    )
+    return server.raw(head.encode())
+
+
+@pytest.mark.parametrize("length", ["Content-Length: 300", "Transfer-Encoding: chunked"])
+def test_what_a_day_cannot_take_any_more_is_not_read(server: Served, length: str) -> None:
+    key = server.key(f"full-{length[0]}")
+    server.operator.patch(f"/v1/customers/full-{length[0]}", json={"bytes_a_day": 25})
+    client = server.client(key)
+    assert upload(client, b"x" * 24).status_code == 202
+    assert upload(client, b"x", headers={"Idempotency-Key": "a"}).status_code == 202
+    problem(upload(client, b"x"), "limit-reached", 429)  # by the store, which knows of all
+    server.operator.patch(f"/v1/customers/full-{length[0]}", json={"bytes_a_day": 24})
+    answer = unsent(server, key, length)
+    raw_problem(answer, "limit-reached", 429)
+    assert b"retry-after: " in answer
+    assert b'"limit": "bytes_a_day"' in answer
+    again = upload(client, b"x", headers={"Idempotency-Key": "a"})
+    assert again.status_code == 202
+
+
+@pytest.mark.parametrize(("sent", "is_for_good"), [(0, True), (12_000_000, False)])
+def test_a_length_that_no_day_or_not_this_one_takes_is_not_read(
+    server: Served, sent: int, is_for_good: bool
+) -> None:
+    name = f"sends-{sent}"
+    key = server.key(name)
+    server.operator.patch(f"/v1/customers/{name}", json={"bytes_a_day": 20_000_000})
+    assert not sent or upload(server.client(key), b"x" * sent).status_code == 202
+    answer = unsent(server, key, f"Content-Length: {40_000_000 if is_for_good else 19_000_000}")
+    raw_problem(answer, "limit-reached", 429)
+    assert (b"retry-after: " in answer) is not is_for_good
 
 
 def test_limits_of_one_customer_hold_from_the_next_request_on(server: Served) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import apsw
@@ -16,26 +17,29 @@ from prometheus_client import Gauge
 from starlette.types import Message, Receive, Scope, Send
 
 from fairlead import Fairlead
+from fairlead.api import held
 from fairlead.api.accept import best_type
+from fairlead.api.daily import Daily
 from fairlead.api.door import ASKED_BY, Caller
 from fairlead.api.events import EventStream
-from fairlead.api.guard import Guard
-from fairlead.api.held import hold_line
+from fairlead.api.guard import Guard, _Body
 from fairlead.api.hub import MOST_QUEUED, Hub, Stream, Told
 from fairlead.api.joined import MOST_HELD_BYTES, Joined
 from fairlead.api.limits import Limiter
 from fairlead.api.make import create_app
 from fairlead.api.office import Office
+from fairlead.api.patience import Patience
 from fairlead.api.problems import Problem
 from fairlead.api.ranges import asked_ranges
 from fairlead.api.sse import SseStream
 from fairlead.api.upload import _flushed
-from fairlead.core.documents import Event, EventKind
-from fairlead.errors import StoreBusy
+from fairlead.core.documents import Document, Event, EventKind
+from fairlead.errors import DailyBytesReached, StoreBusy
 from fairlead.files.incoming import MEMORY_BYTES, PIECE_BYTES
 from fairlead.ids import new_id, time_of
 from fairlead.intake import Offer
 from fairlead.keys import id_of, matches, new_key, sha256_of
+from fairlead.settings import Settings
 
 TYPES = ("text/plain", "text/markdown", "application/json")
 
@@ -530,7 +534,7 @@ def test_a_stream_whose_line_stays_full_is_broken_off(monkeypatch: pytest.Monkey
     async def stream() -> Full:
         aborted = asyncio.Event()
         scope: dict[str, Any] = {}
-        hold_line(scope, aborted.set)
+        held.hold_line(scope, held.Line(aborted.set))
 
         async def receive() -> Message:
             await aborted.wait()
@@ -584,3 +588,63 @@ def test_what_is_cut_off_when_the_server_stops_is_told_to_come_again(
     assert sent[0]["status"] == 503
     assert {(b"retry-after", b"5"), (b"connection", b"close")} <= set(sent[0]["headers"])
     assert b"urn:fairlead:problem:unavailable" in sent[1]["body"]
+
+
+@pytest.mark.parametrize(
+    ("pieces", "is_taken"),
+    [
+        ([(1, 50)] * 100, True),
+        ([(1, 10)] * 11, True),  # as slow as may be, for as long as nobody looks
+        ([(1, 9)] * 11, False),
+        ([(0, 10_000)] + [(1, 9)] * 11, True),  # of the stretch that began quickly
+        ([(0, 10_000)] + [(1, 9)] * 22, False),
+        ([(1, 9)] * 10 + [(0, 10_000)] + [(1, 9)] * 2, True),
+        ([(1, 9)] * 10 + [(0, 10_000)] + [(1, 9)] * 12, False),
+    ],
+)
+def test_a_body_must_go_on_coming_as_quickly_as_it_began(
+    pieces: list[tuple[float, int]], is_taken: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each piece comes so many seconds after the one before; 10 bytes a second are the least."""
+    now, coming = [0.0], iter(pieces)
+    clock = SimpleNamespace(monotonic=lambda: now[0])
+    monkeypatch.setattr("fairlead.api.guard.time", clock)
+
+    async def receive() -> Message:
+        seconds, size = next(coming)
+        now[0] += seconds
+        return {"type": "http.request", "body": bytes(size), "more_body": True}
+
+    async def read() -> None:
+        settings = Settings(request_timeout=10, slowest_upload=10)
+        headers = {b"content-type": b"multipart/form-data", b"content-length": b"1000000"}
+        body = _Body("/v1/documents", headers, receive, settings, Patience())
+        for _ in pieces:
+            await body.receive()
+
+    if is_taken:
+        asyncio.run(read())
+        return
+    with pytest.raises(Problem) as refused:
+        asyncio.run(read())
+    assert refused.value.kind == "too-slow"
+
+
+def test_the_bytes_of_a_day_are_forgotten_with_it() -> None:
+    now = [86_400.0 * 2 - 1]
+    daily = Daily(lambda: now[0])
+
+    def accepted(at: float) -> Document:
+        return cast("Document", SimpleNamespace(customer="acme", size=10, submitted_at=at))
+
+    daily.add([accepted(now[0])])
+    daily.check("acme", 11, 1)
+    daily.check("globex", 10, 10)
+    with pytest.raises(DailyBytesReached):
+        daily.check("acme", 10, 1)
+    now[0] += 1
+    daily.add([accepted(now[0] - 1)])  # of the day before, though it is told late
+    daily.check("acme", 10, 10)
+    daily.add([accepted(now[0])])
+    with pytest.raises(DailyBytesReached):
+        daily.check("acme", 10, 1)

@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
+import httpx
 import pytest
-from apikit import PATIENT, Served, answer_on, raw_problem, served
+from apikit import PATIENT, Served, answer_on, raw_problem, served, upload
 
 from fairlead.api.protocol import MOST_HEADER_BYTES
 
@@ -219,6 +220,103 @@ def test_what_breaks_off_after_its_answer_gets_no_second_one(line: socket.socket
     assert answer_on(line).startswith(b"HTTP/1.1 200 ")
     line.shutdown(socket.SHUT_WR)
     assert everything_on(line) == b""
+
+
+def test_who_says_no_more_gets_its_answer_and_then_the_end(
+    server: Served, line: socket.socket, head: bytes, request: pytest.FixtureRequest
+) -> None:
+    line.sendall(upload_of(head))
+    line.shutdown(socket.SHUT_WR)
+    answer = everything_on(line)
+    assert answer.startswith(b"HTTP/1.1 202 ")
+    assert b"connection: close\r\n" in answer
+    assert stored(server, request) == 1
+
+
+def test_who_says_no_more_gets_all_answers_in_turn(line: socket.socket, head: bytes) -> None:
+    line.sendall(LIVE + b"\r\n" + upload_of(head) + LIVE + b"\r\n")
+    line.shutdown(socket.SHUT_WR)
+    assert [status for status, _ in answers_on(line)] == [200, 202, 200]
+
+
+def test_who_says_no_more_after_its_answer_gets_the_end(line: socket.socket) -> None:
+    line.sendall(LIVE + b"\r\n")
+    assert answer_on(line).startswith(b"HTTP/1.1 200 ")
+    line.shutdown(socket.SHUT_WR)
+    assert everything_on(line) == b""
+
+
+def test_who_says_no_more_while_it_waits_gets_what_it_waited_for(
+    server: Served, line: socket.socket
+) -> None:
+    client = server.customer("waits-silently")
+    server.operator.post("/v1/customers/waits-silently/pause")
+    path = f"/v1/documents/{upload(client, b'x').json()['id']}"
+    line.sendall(asking(client, path + "?wait=60"))
+    line.shutdown(socket.SHUT_WR)
+    # Whatever comes first, the end of what was sent or of the document: the answer tells of both.
+    assert client.post(path + "/cancel").status_code == 200
+    ((status, document),) = answers_on(line)
+    assert (status, document["state"]) == (200, "cancelled")
+
+
+def test_who_says_no_more_may_take_much_and_slowly(server: Served, line: socket.socket) -> None:
+    client, content = server.customer("much"), b"0123456789abcdef" * (1 << 20)
+    path = f"/v1/documents/{upload(client, content).json()['id']}/file"
+    line.sendall(asking(client, path))
+    line.shutdown(socket.SHUT_WR)
+    head, _, body = everything_on(line).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200 ")
+    assert body == content
+
+
+def test_the_stream_of_who_says_no_more_ends(server: Served, line: socket.socket) -> None:
+    line.sendall(asking(server.operator, "/v1/events"))
+    line.shutdown(socket.SHUT_WR)
+    answer = everything_on(line)
+    assert answer.startswith(b"HTTP/1.1 200 ")
+    assert answer.endswith(b"\r\n0\r\n\r\n")
+
+
+def test_a_reader_that_has_gone_is_noticed_with_the_next_event(server: Served) -> None:
+    client, number = server.customer("goes"), "fairlead_http_streams 0.0"
+    with socket.create_connection(("127.0.0.1", server.port), PATIENT) as line:
+        line.sendall(asking(client, "/v1/events"))
+        until(line, b"id: ")
+    while number not in server.operator.get("/metrics").text:
+        upload(client, b"x")
+
+
+def test_the_first_http_knows_no_chunks(server: Served, line: socket.socket) -> None:
+    client = server.customer("old")
+    line.sendall(asking(client, "/v1/events?after=0", b"HTTP/1.0"))
+    got = until(line, b"event: key-added")
+    upload(client, b"x")
+    got += until(line, b"event: submitted")
+    line.shutdown(socket.SHUT_WR)
+    upload(client, b"y")
+    head, _, body = (got + everything_on(line)).partition(b"\r\n\r\n")
+    assert b"transfer-encoding" not in head.lower()
+    assert b"connection: close" in head.lower()
+    assert body.startswith(b"retry: 1000\n\n")
+    assert b"\r" not in body  # no event has one, and every chunk has two
+    assert body.endswith(b"\n\n")
+
+
+def until(line: socket.socket, words: bytes) -> bytes:
+    """What comes until these words are among it."""
+    got = b""
+    while words not in got:
+        piece = line.recv(65_536)
+        assert piece, got
+        got += piece
+    return got
+
+
+def asking(client: httpx.Client, path: str, version: bytes = b"HTTP/1.1") -> bytes:
+    key = client.headers["authorization"].encode()
+    head = b"GET " + path.encode() + b" " + version + b"\r\nHost: x\r\n"
+    return head + b"Authorization: " + key + b"\r\n\r\n"
 
 
 @pytest.mark.parametrize(

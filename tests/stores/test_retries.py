@@ -15,11 +15,15 @@ from storekit import (
     submit_one,
 )
 
-from fairlead.core.documents import Saved
+from fairlead.core.documents import Document, Saved
 from fairlead.core.retry import RetryRule
 from fairlead.core.states import State
 from fairlead.errors import InvalidTransition, PendingCapReached, UnknownDocument
 from fairlead.ports import Store
+
+
+class UnexpectedDocument(Exception):
+    """A document is not as somebody expected it."""
 
 
 def test_a_broken_attempt_is_followed_by_another_after_a_delay(
@@ -139,6 +143,42 @@ def test_what_has_ended_cannot_be_cancelled(store: Store, outcome: object) -> No
     store.finish(claim, outcome)  # type: ignore[arg-type]  # both are outcomes
     with pytest.raises(InvalidTransition):
         store.cancel(claim.id)
+
+
+@pytest.mark.parametrize("decision", ["cancel", "again", "delete"])
+def test_a_decision_can_depend_on_what_the_document_is_at_that_moment(
+    store: Store, decision: str
+) -> None:
+    document = submit_one(store, "acme")
+    must_claim(store)
+    last, seen = store.last_event(), []
+
+    def refuse(found: Document) -> None:
+        seen.append(found)
+        raise UnexpectedDocument
+
+    with pytest.raises(UnexpectedDocument):
+        getattr(store, decision)(document.id, check=refuse)
+    assert seen == [store.document(document.id)]
+    assert seen[0].state is State.PROCESSING
+    assert store.last_event() == last
+    getattr(store, decision)(document.id, check=seen.append)
+    assert seen[1] == seen[0]
+
+
+def test_what_no_state_allows_is_not_looked_at(store: Store) -> None:
+    submit(store, "acme")
+    claim = must_claim(store)
+    store.finish(claim, DONE)
+    for decide in (store.cancel, store.again):
+        with pytest.raises(InvalidTransition):
+            decide(claim.id, check=_never)
+    store.delete(claim.id)
+    assert store.delete(claim.id, check=_never) == []
+
+
+def _never(_document: Document) -> None:
+    raise UnexpectedDocument
 
 
 def test_a_failed_document_can_be_queued_again_with_all_its_attempts(

@@ -9,6 +9,7 @@ import os
 import stat
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from email.utils import formatdate
 from io import BytesIO
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -22,11 +23,12 @@ from fairlead.api.accept import best_type
 from fairlead.api.answers import JSONResponse, LongResponse, as_json
 from fairlead.api.door import Caller
 from fairlead.api.headers import language_of, listed
-from fairlead.api.held import header_of
+from fairlead.api.held import header_of, settings_of
 from fairlead.api.office import Office, office_of
+from fairlead.api.preconditions import check_for, is_among, is_known
 from fairlead.api.problems import Problem, invalid_cursor, said, unknown_document
 from fairlead.api.ranges import asked_ranges
-from fairlead.api.upload import read_upload
+from fairlead.api.upload import least_bytes, read_upload
 from fairlead.core.documents import Document
 from fairlead.core.names import check_idempotency_key
 from fairlead.core.shown import document_json
@@ -34,6 +36,7 @@ from fairlead.core.states import State
 from fairlead.errors import NotReady, UnknownDocument, Words
 from fairlead.intake import Offer
 from fairlead.locale import translator
+from fairlead.ports import Check
 from fairlead.shapes import why_json
 
 LONGEST_WAIT = 60
@@ -122,8 +125,8 @@ class _InMemory:
 class _Short(_Attachment):
     """A short document, which is no file; else the same."""
 
-    def __init__(self, content: bytes, at: float, **others: Any) -> None:
-        about = os.stat_result((stat.S_IFREG, 0, 0, 0, 0, 0, len(content), at, at, at))
+    def __init__(self, content: bytes, **others: Any) -> None:
+        about = os.stat_result((stat.S_IFREG, 0, 0, 0, 0, 0, len(content), 0, 0, 0))
         super().__init__("", stat_result=about, **others)
         self._content = content
 
@@ -149,6 +152,9 @@ async def submit(request: Request) -> Response:
     office = office_of(request)
     caller, customer = await office.door.customer(request)
     key = _idempotency_key(request)
+    limit = office.door.bytes_a_day(customer, settings_of(request))
+    if limit is not None and key is None:  # a repeat is answered whatever the limit
+        office.daily.check(customer, limit, least_bytes(request))
     upload = await read_upload(request, office)
     try:
         await office.door.check_again(caller)  # that was before the documents came
@@ -157,6 +163,8 @@ async def submit(request: Request) -> Response:
         upload.discard()
         raise
     accepted = await office.acceptor.accept(offer)
+    if limit is not None and key is None:
+        office.daily.add(accepted)
     shown = [document_json(each) for each in accepted]
     if len(shown) == 1:
         location = f"/v1/documents/{accepted[0].id}"
@@ -270,9 +278,11 @@ async def _look(office: Office, caller: Caller, id_: str) -> Document:
 
 @router.get(
     "/{id_}",
-    responses=schemas.answers(200, schemas.Document, "the document", "unknown-document")
+    responses=schemas.answers(
+        200, schemas.Document, "the document", "unknown-document", "precondition-failed"
+    )
     | schemas.NOT_MODIFIED,
-    openapi_extra={"parameters": [schemas.IF_NONE_MATCH]},
+    openapi_extra={"parameters": [schemas.IF_NONE_MATCH, schemas.IF_MATCH]},
 )
 async def show(
     request: Request, id_: str, wait: Annotated[float, Query(ge=0, le=LONGEST_WAIT)] = 0
@@ -287,7 +297,7 @@ async def show(
         document = await _wait(office, caller, document, wait, known)
     content = _encoded(document_json(document))
     etag = _etag(content)
-    if known is not None and _is_among(etag, known):
+    if is_known(request, etag):
         return Response(status_code=304, headers={"ETag": etag})
     return Response(content, 200, {"ETag": etag}, "application/json")
 
@@ -315,7 +325,7 @@ async def _wait(
 def _is_news(document: Document, known: str | None) -> bool:
     if known is None:
         return not document.state.is_pending
-    return not _is_among(_etag(_encoded(document_json(document))), known)
+    return not is_among(_etag_of(document), known)
 
 
 @router.get(
@@ -323,11 +333,11 @@ def _is_news(document: Document, known: str | None) -> bool:
     response_class=Response,
     responses=schemas.answers(
         *(200, schemas.Text, "the text, by Accept"),
-        *("unknown-document", "not-ready", "not-acceptable"),
+        *("unknown-document", "not-ready", "not-acceptable", "precondition-failed"),
         content={name: {"schema": {"type": "string"}} for name in _TEXTS[:2]},
     )
     | schemas.NOT_MODIFIED,
-    openapi_extra={"parameters": [schemas.IF_NONE_MATCH]},
+    openapi_extra={"parameters": [schemas.IF_NONE_MATCH, schemas.IF_MATCH]},
 )
 async def text(request: Request, id_: str) -> Response:
     """The text of a document that is done, as `text/plain`, `text/markdown` or JSON."""
@@ -339,7 +349,7 @@ async def text(request: Request, id_: str) -> Response:
         )
     etag = _text_etag(wanted, document)
     headers = {"Vary": "Accept", "ETag": etag}
-    if document.text_sha256 is not None and _is_known(etag, request):
+    if document.text_sha256 is not None and is_known(request, etag):
         return Response(status_code=304, headers=headers)
     try:
         found = await office.ask(_read, office, document, wanted)
@@ -377,7 +387,8 @@ def _about_text(document: Document) -> dict[str, Any]:
     response_class=Response,
     responses=schemas.answers(
         *(200, None, "the document as it was submitted"),
-        *("unknown-document", "range-not-satisfiable", "disk-full"),  # fetched ones lie there
+        *("unknown-document", "range-not-satisfiable", "precondition-failed"),
+        "disk-full",  # fetched ones lie there
         content=schemas.BYTES,
     )
     | {206: {"description": "the part of it that was asked for", "content": _PARTS}}
@@ -385,6 +396,9 @@ def _about_text(document: Document) -> dict[str, Any]:
     openapi_extra={
         "parameters": [
             schemas.IF_NONE_MATCH,
+            schemas.header("If-Modified-Since", "a date: with one that is not past, 304"),
+            schemas.IF_MATCH,
+            schemas.header("If-Unmodified-Since", "a date: with one before Last-Modified, 412"),
             schemas.header("Range", "which bytes; what is no range of bytes is ignored"),
             schemas.header("If-Range", "an ETag: the range counts only while it is the file's"),
         ]
@@ -393,18 +407,19 @@ def _about_text(document: Document) -> dict[str, Any]:
 async def content(request: Request, id_: str) -> Response:
     """The document as it was submitted, always as an attachment; takes ranges."""
     office, _, document = await visible(request, id_)
-    etag = f'"{document.sha256}"'
-    if _is_known(etag, request):
-        return Response(status_code=304, headers={"ETag": etag})
+    etag, changed = f'"{document.sha256}"', formatdate(document.submitted_at, usegmt=True)
+    marks = {"ETag": etag, "Last-Modified": changed}
+    if is_known(request, etag, document.submitted_at):
+        return Response(status_code=304, headers=marks)
     how: dict[str, Any] = {
         "media_type": "application/octet-stream",
         "filename": document.name,
         "content_disposition_type": "attachment",
-        "headers": {"ETag": etag, "Content-Security-Policy": "sandbox; default-src 'none'"},
+        "headers": marks | {"Content-Security-Policy": "sandbox; default-src 'none'"},
     }
     short = await office.ask(office.fairlead.short_content, document)
     if short is not None:
-        return _Short(short, document.submitted_at, **how)
+        return _Short(short, **how)
     path: Path = await office.ask(office.fairlead.content_path, document)
     if not await office.ask(path.exists):
         raise Problem("internal", Words("the file is not there; the operator has to restore it"))
@@ -431,33 +446,40 @@ async def why(request: Request, id_: str) -> Response:
 @router.post(
     "/{id_}/cancel",
     responses=schemas.answers(
-        200, schemas.Document, "it is cancelled", "unknown-document", "wrong-state"
+        *(200, schemas.Document, "it is cancelled"),
+        *("unknown-document", "wrong-state", "precondition-failed"),
     ),
+    openapi_extra={"parameters": [schemas.IF_MATCH]},
 )
 async def cancel(request: Request, id_: str) -> Response:
     """Cancel a pending document. One that is cancelled stays so."""
     office, caller, _ = await visible(request, id_)
-    found = await office.ask(office.fairlead.cancel, id_, by=caller.key_id)
+    check = check_for(request, _etag_of)
+    found = await office.ask(office.fairlead.cancel, id_, by=caller.key_id, check=check)
     return JSONResponse(document_json(found))
 
 
 @router.post(
     "/{id_}/retry",
     responses=schemas.answers(
-        200, schemas.Document, "it is pending", "unknown-document", "wrong-state"
+        *(200, schemas.Document, "it is pending"),
+        *("unknown-document", "wrong-state", "precondition-failed"),
     ),
+    openapi_extra={"parameters": [schemas.IF_MATCH]},
 )
 async def retry(request: Request, id_: str) -> Response:
     """Queue a failed or cancelled document once more. A pending one stays as it is."""
     office, caller, _ = await visible(request, id_)
-    found = await office.ask(office.fairlead.retry, id_, by=caller.key_id)
+    check = check_for(request, _etag_of)
+    found = await office.ask(office.fairlead.retry, id_, by=caller.key_id, check=check)
     return JSONResponse(document_json(found))
 
 
 @router.delete(
     "/{id_}",
     status_code=204,
-    responses=schemas.answers(204, None, "it is gone", "unknown-document"),
+    responses=schemas.answers(204, None, "it is gone", "unknown-document", "precondition-failed"),
+    openapi_extra={"parameters": [schemas.IF_MATCH]},
 )
 async def delete(request: Request, id_: str) -> Response:
     """Remove a document with its files; a pending one is cancelled first. Its events stay.
@@ -466,15 +488,15 @@ async def delete(request: Request, id_: str) -> Response:
     """
     office = office_of(request)
     caller = await office.door.caller(request)
-    await office.ask(_delete, office, caller, id_)
+    await office.ask(_delete, office, caller, id_, check_for(request, _etag_of))
     return Response(status_code=204)
 
 
-def _delete(office: Office, caller: Caller, id_: str) -> None:
+def _delete(office: Office, caller: Caller, id_: str, check: Check | None) -> None:
     owner = _owner(office, id_)
     if owner is None or not caller.may_see(owner):
         raise unknown_document(id_)
-    office.fairlead.delete(id_, by=caller.key_id)
+    office.fairlead.delete(id_, by=caller.key_id, check=check)
 
 
 def _encoded(shown: dict[str, Any]) -> bytes:
@@ -485,10 +507,6 @@ def _etag(content: bytes) -> str:
     return f'"{hashlib.sha256(content).hexdigest()[:32]}"'
 
 
-def _is_known(etag: str, request: Request) -> bool:
-    """Whether the sender has what the mark stands for."""
-    return _is_among(etag, listed(request.scope["headers"], b"if-none-match") or "")
-
-
-def _is_among(etag: str, known: str) -> bool:
-    return any(each.strip().removeprefix("W/") in (etag, "*") for each in known.split(","))
+def _etag_of(document: Document) -> str:
+    """Of the document itself, as it is shown."""
+    return _etag(_encoded(document_json(document)))

@@ -15,7 +15,7 @@ from starlette.types import Scope
 from fairlead.api.held import header_of, settings_of
 from fairlead.api.problems import Problem
 from fairlead.core.access import Key
-from fairlead.core.documents import Event, EventKind
+from fairlead.core.documents import CustomerSettings, Event, EventKind
 from fairlead.errors import UnknownKey, Words
 from fairlead.keys import id_of, matches
 from fairlead.settings import Settings
@@ -31,9 +31,6 @@ COOKIE = "fairlead_session"
 SESSION_SECONDS = 12 * 3600
 _MOST_KNOWN = 10_000
 _SAFE = frozenset(["GET", "HEAD", "OPTIONS"])
-
-_Rate = tuple[float | None, int | None]
-"""Requests a second and at once, of a customer's own."""
 
 
 class Caller(NamedTuple):
@@ -62,7 +59,7 @@ class Door:
     def __init__(self, office: Office) -> None:
         self._office = office
         self._known: dict[str, Key] = {}
-        self._rates: dict[str, _Rate] = {}
+        self._own: dict[str, CustomerSettings] = {}
         self._changes = 0
         self._sessions: dict[str, tuple[Caller, float]] = {}
 
@@ -70,19 +67,25 @@ class Door:
         """Who sends this request; raises where nobody may come in. Counts against its limit."""
         found = self._session(request) or await self._holder(request)
         if found.customer is not None:
-            own = self._rates.get(found.customer) or await self._read_rate(found.customer)
+            own = self._own.get(found.customer) or await self._read_own(found.customer)
             self._office.limiter.check(found.customer, *_rate(own, settings_of(request)))
         request.scope[_CALLER] = found
         ASKED_BY.set(found.customer)
         return found
 
-    async def _read_rate(self, customer: str) -> _Rate:
+    async def _read_own(self, customer: str) -> CustomerSettings:
         before = self._changes
         known = (await self._office.ask(self._office.fairlead.customer, customer)).settings
-        own = (known.requests_a_second, known.requests_burst)
-        if before == self._changes and len(self._rates) < _MOST_KNOWN:
-            self._rates[customer] = own
-        return own
+        if before == self._changes and len(self._own) < _MOST_KNOWN:
+            self._own[customer] = known
+        return known
+
+    def bytes_a_day(self, customer: str, usual: Settings) -> int | None:
+        """How many bytes a day a customer may send that has come in, as far as is known here."""
+        own = self._own.get(customer)
+        if own is None:
+            return None
+        return usual.bytes_a_day if own.bytes_a_day is None else own.bytes_a_day
 
     async def operator(self, request: Request) -> Caller:
         """As `caller`, for operators only."""
@@ -160,7 +163,7 @@ class Door:
         """Look at all keys and limits again."""
         self._changes += 1
         self._known.clear()
-        self._rates.clear()
+        self._own.clear()
 
     # --- sessions ---
 
@@ -215,9 +218,9 @@ class Door:
         return caller
 
 
-def _rate(own: _Rate, usual: Settings) -> tuple[float | None, int]:
+def _rate(own: CustomerSettings, usual: Settings) -> tuple[float | None, int]:
     """How many requests a second a customer may send, and how many at once."""
-    rate, burst = own
+    rate, burst = own.requests_a_second, own.requests_burst
     return (
         usual.requests_a_second if rate is None else rate,
         usual.requests_burst if burst is None else burst,

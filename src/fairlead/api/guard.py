@@ -160,7 +160,7 @@ class _Body:
         self._declared = headers.get(b"content-length")
         self._is_too_large = int(self._declared or 0) > self._limit
         self._began = time.monotonic()
-        self._size = 0
+        self._size = self._size_before = 0
         self._is_held_back = b"expect" in headers
         """Whether nothing may come before it is asked for."""
         self.is_whole = self._declared in (None, b"0") and b"transfer-encoding" not in headers
@@ -205,9 +205,13 @@ class _Body:
             pass
 
     def _check_pace(self) -> None:
-        seconds = time.monotonic() - self._began
-        if seconds > self._seconds and self._size < self._slowest * seconds:
-            raise self._too_slow()
+        """Look at one stretch of time after the other: a quick start buys no long trickle."""
+        now = time.monotonic()
+        seconds = now - self._began
+        if seconds > self._seconds:
+            if self._size - self._size_before < self._slowest * seconds:
+                raise self._too_slow()
+            self._began, self._size_before = now, self._size
 
     def _too_slow(self) -> Problem:
         return Problem(

@@ -11,7 +11,29 @@ from fairlead.settings import Settings
 
 _KEY = "fairlead.settings"
 _HEADERS = "fairlead.headers"
-_ABORT = "fairlead.abort"
+_LINE = "fairlead.line"
+
+
+class Line:
+    """The connection of a request; `abort` ends it with all that its reader has not taken."""
+
+    def __init__(self, abort: Callable[[], None]) -> None:
+        self.abort = abort
+        self.is_silent = False
+        """Whether the other side has said that it will send no more; it may still read."""
+        self._tell: Callable[[], object] | None = None
+
+    def on_silence(self, tell: Callable[[], object]) -> None:
+        """Call this when the other side falls silent; at once where it has."""
+        self._tell = tell
+        if self.is_silent:
+            tell()
+
+    def fall_silent(self) -> None:
+        """The other side will send no more."""
+        self.is_silent = True
+        if self._tell is not None:
+            self._tell()
 
 
 def hold(scope: Scope, settings: Settings) -> dict[bytes, bytes]:
@@ -34,14 +56,12 @@ def settings_of(request: HTTPConnection) -> Settings:
     return found
 
 
-def hold_line(scope: Scope, abort: Callable[[], None]) -> None:
-    """Let this end the connection at once, with all that its reader has not taken."""
-    scope[_ABORT] = abort
+def hold_line(scope: Scope, line: Line) -> None:
+    """Let this be the connection of the request."""
+    scope[_LINE] = line
 
 
-def break_off(scope: Scope) -> bool:
-    """End the connection of this request at once; False: there is none that could be."""
-    abort = scope.get(_ABORT)
-    if abort is not None:
-        abort()
-    return abort is not None
+def line_of(scope: Scope) -> Line | None:
+    """The connection of the request; None: it has none that could be held."""
+    found: Line | None = scope.get(_LINE)
+    return found

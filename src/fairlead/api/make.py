@@ -12,11 +12,12 @@ from fastapi.middleware.asyncexitstack import AsyncExitStackMiddleware
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 from fastapi_offline import FastAPIOffline
-from starlette.routing import BaseRoute, Mount, Route
+from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
 
 import fairlead
 from fairlead.api import customers, documents, events, health, keys, schemas, webhooks
+from fairlead.api.addresses import methods_at, with_ends
 from fairlead.api.dashboard import routes as dashboard
 from fairlead.api.examples import EXAMPLES
 from fairlead.api.guard import Guard
@@ -58,11 +59,11 @@ def create_inner(office: Office) -> FastAPI:
         redoc_url=None,
         lifespan=_lifespan,
         redirect_slashes=False,
-        routes=[each for router in ROUTERS for each in router.routes],
+        routes=with_ends([each for router in ROUTERS for each in router.routes]),
     )
     _add_head(app)
     app.state.office = office
-    app.state.methods = lambda path: _methods(app, path)
+    app.state.methods = lambda path: methods_at(app.routes, path)
     app.middleware_stack = AsyncExitStackMiddleware(app.router)  # errors are the guard's
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return app
@@ -73,17 +74,6 @@ def _add_head(app: FastAPI) -> None:
     for route in app.routes:
         if isinstance(route, APIRoute) and route.methods and route.path not in STREAMS:
             route.methods |= {"HEAD"} if "GET" in route.methods else set()
-
-
-def _methods(app: FastAPI, path: str) -> set[str]:
-    """The methods that this address takes."""
-    found: set[str] = set()
-    for route in app.routes:
-        if isinstance(route, Route) and route.path_regex.match(path):
-            found |= route.methods or set()
-        elif isinstance(route, Mount) and route.path_regex.match(path):
-            found |= {"GET", "HEAD"}  # files that do not change
-    return found
 
 
 @asynccontextmanager

@@ -13,6 +13,7 @@ from typing import ParamSpec, TypeVar
 from starlette.requests import HTTPConnection
 
 from fairlead.api.acceptor import Acceptor
+from fairlead.api.daily import Daily
 from fairlead.api.dashboard.board import Board
 from fairlead.api.door import ASKED_BY, Door
 from fairlead.api.hub import Hub
@@ -43,6 +44,7 @@ class Office:
         self.hub = Hub(self.fairlead)
         self.metrics = Metrics(self.fairlead)
         self.limiter = Limiter()
+        self.daily = Daily()
         self.acceptor = Acceptor(self.fairlead)
         self.door = Door(self)
         self.board = Board(self.fairlead)

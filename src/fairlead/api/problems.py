@@ -40,9 +40,13 @@ class Problem(HTTPException):
         return Response(
             json.dumps(body(self.kind, self.detail, self.extra, language), ensure_ascii=False),
             self.status_code,
-            {**(self.headers or {}), "Content-Language": language, "Vary": "Accept-Language"},
+            {**(self.headers or {}), "Content-Language": language, "Vary": self._varies_with()},
             MEDIA_TYPE,
         )
+
+    def _varies_with(self) -> str:
+        """The headers with which another answer might have come."""
+        return "Accept, Accept-Language" if self.kind == "not-acceptable" else "Accept-Language"
 
 
 def body(

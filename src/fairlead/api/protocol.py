@@ -19,8 +19,9 @@ from uvicorn.protocols.http.httptools_impl import (
 )
 
 from fairlead.api.headers import language_of
-from fairlead.api.held import hold_line
+from fairlead.api.held import Line, hold_line
 from fairlead.api.joined import Joined
+from fairlead.api.plain import speak_plainly
 from fairlead.api.problems import Problem
 from fairlead.errors import Words
 
@@ -58,11 +59,12 @@ class Protocol(HttpToolsProtocol):
     _trailer_bytes = 0
     _refusal: Response | None = None
     _is_over = False
-    _is_half_closed = False
+    _line: Line
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for a request."""
         super().connection_made(cast("asyncio.Transport", Joined(transport, self.loop)))
+        self._line = Line(transport.abort)
         self._wait()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -114,18 +116,25 @@ class Protocol(HttpToolsProtocol):
         return b"\r\n".join([*lines, b"", b""])
 
     def eof_received(self) -> bool:  # type: ignore[override]
-        """Nothing more will come; what broke off is refused, as the other side may still read."""
-        self._is_half_closed = True
+        """Nothing more will come, but the other side may still read.
+
+        What came whole gets its answer, what broke off its refusal; then the connection ends.
+        """
+        self._line.fall_silent()
         if self._part is not _NONE:
             self._refuse("invalid-request", Words("the connection ended before the request did"))
-        return self._refusal is not None and not self._is_over
+        if self._is_over or (self._refusal is None and self._is_free()):
+            self.transport.close()
+        elif self._refusal is None:
+            self.cycle.keep_alive = False  # of the last request there is
+        return True
 
     def on_message_begin(self) -> None:
         """The headers begin; most often they end with the bytes that are at hand."""
         if self._refusal is not None:
             return
         super().on_message_begin()
-        hold_line(cast("Scope", self.scope), self.transport.abort)
+        hold_line(cast("Scope", self.scope), self._line)
         self._wait_no_longer()
         self._part = _HEADERS
         self._header_bytes = self._trailer_bytes = 0
@@ -144,7 +153,8 @@ class Protocol(HttpToolsProtocol):
         if self._refusal is not None:
             return
         self._wait_no_longer()
-        size, is_clear = _looked_at(self.headers, self.parser.get_http_version())
+        version = self.parser.get_http_version()
+        size, is_clear = _looked_at(self.headers, version)
         if len(self.url) + size > MOST_HEADER_BYTES:
             self._refuse_headers()
         elif not is_clear:
@@ -152,6 +162,8 @@ class Protocol(HttpToolsProtocol):
         elif not self.parser.should_upgrade():  # else it is read once more
             super().on_headers_complete()
             self._move_to(_BODY)
+            if version == "1.0":
+                speak_plainly(self.cycle)
 
     def on_chunk_header(self) -> None:
         """After the length of a chunk comes its content, or trailers if it has none."""
@@ -274,7 +286,7 @@ class Protocol(HttpToolsProtocol):
             head = STATUS_LINE[answer.status_code] + b"".join(lines) + b"\r\n"
             self.transport.write(head + bytes(answer.body))
         self._unset_keepalive_if_required()
-        if self._is_half_closed:
+        if self._line.is_silent:
             self.transport.close()
             return
         self.transport.write_eof()

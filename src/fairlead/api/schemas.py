@@ -312,6 +312,9 @@ def header(name: str, description: str) -> dict[str, Any]:
 
 
 IF_NONE_MATCH = header("If-None-Match", "ETags that are known; with one of them, the answer is 304")
+IF_MATCH = header(
+    "If-Match", "ETags of which one is expected; with none of them, the answer is 412"
+)
 
 
 def problems(*kinds: str) -> dict[int | str, dict[str, Any]]:

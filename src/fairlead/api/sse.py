@@ -9,7 +9,7 @@ from prometheus_client import Gauge
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from fairlead.api.held import break_off
+from fairlead.api.held import line_of
 
 PING_SECONDS = 15.0
 SLOW_SECONDS = 30.0
@@ -37,7 +37,9 @@ class SseStream(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the stream."""
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-        watch = asyncio.ensure_future(_gone(receive))
+        watch, line = asyncio.ensure_future(_gone(receive)), line_of(scope)
+        if line is not None:
+            line.on_silence(watch.cancel)  # who says no more is gone, most often
         self._open_streams.inc()
         try:
             async for content in self.contents():
@@ -47,8 +49,9 @@ class SseStream(Response):
                     await send({"type": "http.response.body", "body": content, "more_body": True})
             await send({"type": "http.response.body", "body": b""})
         except TimeoutError:  # its line was full for too long; nothing more would get through
-            if break_off(scope):
-                await watch
+            if line is not None:
+                line.abort()
+                await asyncio.wait([watch])
         finally:
             watch.cancel()
             self._open_streams.dec()

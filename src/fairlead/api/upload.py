@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from urllib.parse import unquote
 
-from multipart import MultipartError, MultipartSegment, PushMultipartParser, parse_options_header
+from multipart import (
+    MultipartError,
+    MultipartSegment,
+    PushMultipartParser,
+    StrictParserError,
+    parse_options_header,
+)
 from starlette.requests import ClientDisconnect, Request
 
+from fairlead.api.broken import LONGEST_HEADER, MOST_HEADERS, not_unicode, what_is_broken
 from fairlead.api.held import header_of, settings_of
 from fairlead.api.office import Office
 from fairlead.api.problems import Problem
@@ -20,8 +28,7 @@ from fairlead.settings import Settings
 
 MOST_FIELDS = 10
 LONGEST_FIELD = 1000
-LONGEST_HEADER = 4096
-MOST_HEADERS = 8
+LONGEST_BOUNDARY = 1024
 _DISPOSITION = "Content-Disposition"
 _ENCODED_NAME = re.compile(r"; *filename\* *= *utf-8'[^']*'([^;\s]+)", re.IGNORECASE)
 _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
@@ -60,6 +67,23 @@ class Upload:
             file.discard()
 
 
+class _Parser(PushMultipartParser):  # type: ignore[misc]  # it has no types
+    """Passes over what comes after the end: a line break most often, which may come by itself."""
+
+    _is_over = False
+
+    def parse(self, chunk: bytes) -> Iterator[MultipartSegment | bytes | None]:
+        """What is in the next piece."""
+        if self._is_over:
+            return
+        try:
+            yield from super().parse(chunk)
+        except StrictParserError as error:
+            if str(error) != "Unexpected data after end of multipart stream":
+                raise
+            self._is_over = True
+
+
 async def read_upload(request: Request, office: Office) -> Upload:
     """Everything that the request brings; raises a problem and keeps nothing when it is wrong."""
     upload = Upload(settings_of(request))
@@ -69,7 +93,7 @@ async def read_upload(request: Request, office: Office) -> Upload:
         _check(upload)
     except MultipartError as error:
         upload.discard()
-        raise Problem("invalid-upload", _broken(error)) from None
+        raise Problem("invalid-upload", what_is_broken(error)) from None
     except ClientDisconnect:
         upload.discard()
         raise Problem("invalid-upload", Words("the connection ended before the body did")) from None
@@ -79,14 +103,11 @@ async def read_upload(request: Request, office: Office) -> Upload:
     return upload
 
 
-def _broken(error: MultipartError) -> Words:
-    if any(isinstance(each, UnicodeDecodeError) for each in error.args):
-        return _not_unicode()
-    return Words("the multipart body is broken: {why}", why=error)
-
-
-def _not_unicode() -> Words:
-    return Words("the headers of a part, and the file's name in them, must be UTF-8")
+def least_bytes(request: Request) -> int:
+    """How many bytes the documents of a request have at the least, by the length that it says."""
+    parts = settings_of(request).max_upload_files + MOST_FIELDS
+    around = parts * (MOST_HEADERS * LONGEST_HEADER + LONGEST_FIELD + LONGEST_BOUNDARY)
+    return max(1, int(header_of(request, b"content-length") or 0) - around)
 
 
 def _parser(request: Request, settings: Settings) -> PushMultipartParser:
@@ -99,7 +120,7 @@ def _parser(request: Request, settings: Settings) -> PushMultipartParser:
                 type=repr(media_type[:100]),
             ),
         )
-    return PushMultipartParser(
+    return _Parser(
         options.get("boundary", ""),
         max_header_size=LONGEST_HEADER,
         max_header_count=MOST_HEADERS,
@@ -182,7 +203,7 @@ def _encoded_name(part: MultipartSegment) -> str | None:
     except UnicodeDecodeError:
         if part.filename:
             return None
-        raise Problem("invalid-upload", _not_unicode()) from None
+        raise Problem("invalid-upload", not_unicode()) from None
 
 
 def _add(chunk: bytes, upload: Upload) -> bool:

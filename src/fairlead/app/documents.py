@@ -14,7 +14,7 @@ from fairlead.core.states import State, state_of
 from fairlead.errors import DamagedData, NotReady, Words
 from fairlead.given import Source
 from fairlead.intake import Offer
-from fairlead.ports import Incoming
+from fairlead.ports import Check, Incoming
 
 
 class Documents(Customers):
@@ -150,12 +150,12 @@ class Documents(Customers):
         """Where the file of a document lies that is not short."""
         return self._files.path(document.id)
 
-    def delete(self, id_: str, *, by: str | None = None) -> None:
+    def delete(self, id_: str, *, by: str | None = None, check: Check | None = None) -> None:
         """Remove a document with its files; a pending one is cancelled first.
 
         Its events stay, without its content. One that was deleted before stays so.
         """
-        texts = self.store.delete(id_, by=by)
+        texts = self.store.delete(id_, by=by, check=check)
         self._files.delete([id_])
         self._texts.delete(texts)
 
@@ -174,13 +174,13 @@ class Documents(Customers):
             flow=self.store.flow() if document.state is State.WAITING else None,
         )
 
-    def cancel(self, id_: str, *, by: str | None = None) -> Document:
+    def cancel(self, id_: str, *, by: str | None = None, check: Check | None = None) -> Document:
         """Cancel a pending document; its worker, if it has one, is stopped."""
-        return self.store.cancel(id_, by=by)
+        return self.store.cancel(id_, by=by, check=check)
 
-    def retry(self, id_: str, *, by: str | None = None) -> Document:
+    def retry(self, id_: str, *, by: str | None = None, check: Check | None = None) -> Document:
         """Queue a failed or cancelled document once more, at its own place."""
-        return self.store.again(id_, by=by)
+        return self.store.again(id_, by=by, check=check)
 
 
 def _checked(content: bytes | None, sha256: str, what: str) -> bytes:

@@ -33,6 +33,7 @@ KINDS = {
     "wrong-state": Kind(409, "The document's state does not allow this"),
     "customer-exists": Kind(409, "There is such a customer already"),
     "deleted": Kind(410, "The document was deleted"),
+    "precondition-failed": Kind(412, "It is not as the request expects"),
     "too-large": Kind(413, "The request is too large"),
     "unsupported-media-type": Kind(415, "The request has another media type than expected"),
     "range-not-satisfiable": Kind(416, "The document has no such bytes"),

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from fairlead.core.documents import CustomerSettings, EventKind
 from fairlead.core.states import Action, State, after
 from fairlead.errors import PendingCapReached, UnknownDocument, Words
+from fairlead.ports import Check
 from fairlead.stores.sql import ledger, line, reading, rows
 from fairlead.stores.sql.batch import add_customer
 from fairlead.stores.sql.moment import NOBODY, Moment
@@ -25,12 +26,15 @@ class _Found(NamedTuple):
     started_at: float | None
 
 
-def cancel(moment: Moment, id_: str) -> None:
+def cancel(moment: Moment, id_: str, check: Check | None = None) -> None:
     """Cancel a pending document; one that is cancelled already stays so."""
     found = _find(moment, id_)
-    if found.state is State.CANCELLED:
+    is_so = found.state is State.CANCELLED
+    if not is_so:
+        after(found.state, Action.CANCEL)
+    _look(moment, id_, check)
+    if is_so:
         return
-    after(found.state, Action.CANCEL)
     moment.connection.execute(sql("cancel_document"), (moment.now, found.document))
     was_waiting = found.state is State.WAITING
     worked = 0.0 if found.started_at is None else max(0.0, moment.now - found.started_at)
@@ -44,14 +48,15 @@ def cancel(moment: Moment, id_: str) -> None:
     moment.tell(EventKind.CANCELLED, found.customer, found.document)
 
 
-def delete(moment: Moment, id_: str) -> list[str]:
+def delete(moment: Moment, id_: str, check: Check | None = None) -> list[str]:
     """Delete a document, a pending one after it was cancelled; the keys of its texts.
 
-    One that was deleted before stays so.
+    One that was deleted before stays so, unchecked.
     """
     if moment.connection.execute(sql("find_deleted"), (id_,)).get is not None:
         return []
     found = _find(moment, id_)
+    _look(moment, id_, check)
     if found.state.is_pending:
         cancel(moment, id_)
     texts = reading.known_texts(moment.connection, [id_])
@@ -78,13 +83,16 @@ def revoke_key(moment: Moment, id_: str) -> None:
         moment.tell(EventKind.KEY_REVOKED, found[0] or NOBODY, key=id_)
 
 
-def again(moment: Moment, id_: str) -> None:
+def again(moment: Moment, id_: str, check: Check | None = None) -> None:
     """Queue a failed or cancelled document once more; a pending one stays."""
     found = _find(moment, id_)
-    if found.state.is_pending:
+    is_so = found.state.is_pending
+    if not is_so:
+        after(found.state, Action.AGAIN)
+        _check_room(moment, found.customer)
+    _look(moment, id_, check)
+    if is_so:
         return
-    after(found.state, Action.AGAIN)
-    _check_room(moment, found.customer)
     moment.connection.execute(sql("again_document"), (found.document,))
     _place_again(moment, found)
     line.refresh(moment, found.customer, waiting=1)
@@ -214,6 +222,12 @@ def _find(moment: Moment, id_: str) -> _Found:
         raise UnknownDocument(f"no document has the id {id_!r}; see: fairlead docs list")
     document, customer, state, *others = row
     return _Found(document, customer, State(state), *others)
+
+
+def _look(moment: Moment, id_: str, check: Check | None) -> None:
+    """Let the check see the document as this transaction finds it, and refuse."""
+    if check is not None:
+        check(reading.document(moment.connection, id_))
 
 
 def _check_room(moment: Moment, customer: int) -> None:

@@ -35,7 +35,7 @@ from fairlead.errors import (
     ReadOnlyData,
     StoreRefused,
 )
-from fairlead.ports import Outbox
+from fairlead.ports import Check, Outbox
 from fairlead.stores.sql import (
     acceptance,
     claims,
@@ -230,14 +230,14 @@ class SqlStore(ABC):
 
     # --- decisions ---
 
-    def cancel(self, id_: str, *, by: str | None = None) -> Document:
+    def cancel(self, id_: str, *, by: str | None = None, check: Check | None = None) -> Document:
         """Cancel a pending document."""
-        self._write(lambda moment: decisions.cancel(moment, id_), by=by)
+        self._write(lambda moment: decisions.cancel(moment, id_, check), by=by)
         return self.document(id_)
 
-    def again(self, id_: str, *, by: str | None = None) -> Document:
+    def again(self, id_: str, *, by: str | None = None, check: Check | None = None) -> Document:
         """Queue a failed or cancelled document once more."""
-        self._write(lambda moment: decisions.again(moment, id_), by=by)
+        self._write(lambda moment: decisions.again(moment, id_, check), by=by)
         return self.document(id_)
 
     def add_customer(self, name: str, *, by: str | None = None, **settings: Any) -> bool:
@@ -260,9 +260,9 @@ class SqlStore(ABC):
         """Forget the customer's count."""
         self._write(lambda moment: decisions.reset(moment, name), by=by)
 
-    def delete(self, id_: str, *, by: str | None = None) -> list[str]:
+    def delete(self, id_: str, *, by: str | None = None, check: Check | None = None) -> list[str]:
         """Delete a document, a pending one after it was cancelled; the keys of its texts."""
-        return self._write(lambda moment: decisions.delete(moment, id_), by=by)
+        return self._write(lambda moment: decisions.delete(moment, id_, check), by=by)
 
     def add_key(self, id_: str, sha256: str, customer: str | None, *, by: str | None = None) -> Key:
         """Add a key of a known customer, or of an operator."""

@@ -1,0 +1,59 @@
+"""Bytes a day: what certainly exceeds them is refused before it is read."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from fairlead.core.documents import Document
+from fairlead.errors import DailyBytesReached, Words
+
+_DAY = 86_400
+
+
+class Daily:
+    """Knows how much customers have sent today at the least: what this server accepted of them.
+
+    The store knows all of it, and decides. This costs no question, and only spares reading what
+    the store would refuse.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._day = 0
+        self._sent: dict[str, int] = {}
+
+    def check(self, customer: str, limit: int, coming: int) -> None:
+        """Refuse where so many bytes, which are coming at the least, exceed the limit."""
+        self._begin_day()
+        if coming > limit:
+            words = Words(
+                "customer {name} may send {bytes} bytes a day, and more came together; "
+                "send less at once",
+                name=repr(customer),
+                bytes=limit,
+            )
+            refusal = DailyBytesReached(words)
+            refusal.never_fits = True
+            raise refusal
+        if self._sent.get(customer, 0) + coming > limit:
+            raise DailyBytesReached(
+                Words(
+                    "customer {name} may send {bytes} bytes a day and would exceed that; submit "
+                    "the rest after midnight UTC",
+                    name=repr(customer),
+                    bytes=limit,
+                )
+            )
+
+    def add(self, accepted: Sequence[Document]) -> None:
+        """Keep in mind what came today, by the store's clock."""
+        self._begin_day()
+        for each in accepted:
+            if each.submitted_at // _DAY == self._day:
+                self._sent[each.customer] = self._sent.get(each.customer, 0) + each.size
+
+    def _begin_day(self) -> None:
+        today = int(self._clock() // _DAY)
+        if today != self._day:
+            self._day, self._sent = today, {}
