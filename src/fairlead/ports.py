@@ -199,6 +199,13 @@ class Store(Protocol):
         """Let go of the database."""
         ...
 
+    def hurry(self) -> None:
+        """Wait for other processes only for a moment from now on: this one is about to stop.
+
+        May be called anywhere, also by a signal.
+        """
+        ...
+
     def submit(self, submission: Submission) -> list[Document]:
         """Check and accept the documents in one step, or refuse them all."""
         ...

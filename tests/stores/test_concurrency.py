@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import apsw
 import postgreskit
 import pytest
+from lockkit import locked
 from storekit import (
     LEASE,
     STORES,
@@ -29,7 +31,7 @@ from storekit import (
 from fairlead.errors import DataError, PendingCapReached, StoreBusy
 from fairlead.ports import Store
 from fairlead.stores.sql.writer import Writer
-from fairlead.stores.sqlite.database import STILL_BUSY_MILLISECONDS
+from fairlead.stores.sqlite import waiting
 from fairlead.stores.sqlite.transactions import AFTERMATH
 
 AT_ONCE, EACH = 8, 125
@@ -235,27 +237,66 @@ def test_a_closed_store_says_so_in_our_words(tmp_path: Path) -> None:
         store.submit(submission("acme"))
 
 
-@contextmanager
-def locked_by_another(path: Path) -> Iterator[None]:
-    """Another process keeps the database locked."""
-    with closing(apsw.Connection(str(path))) as other:
-        other.execute("BEGIN IMMEDIATE")
-        yield
-        other.execute("ROLLBACK")
+@pytest.fixture
+def no_time_for_locks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting, "BUSY_SECONDS", 0.0)
+    monkeypatch.setattr(waiting, "STILL_BUSY_SECONDS", 0.0)
 
 
-def test_a_lock_that_was_waited_for_in_vain_is_not_waited_for_long_again(embedded: Any) -> None:
-    """All who write wait behind the one who waits; nor could the server end meanwhile."""
-    connection = embedded._writer._connection
-    first = connection.pragma("busy_timeout")
-    connection.set_busy_timeout(1)
-    with locked_by_another(Path(connection.filename)):
-        with pytest.raises(StoreBusy):
-            submit(embedded, "acme")
-        assert connection.pragma("busy_timeout") == STILL_BUSY_MILLISECONDS < first
+def test_a_lock_that_was_waited_for_in_vain_is_not_waited_for_long_again(
+    embedded: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All who write wait behind the one who waits."""
+    patience = embedded._writer._waiting
+    assert patience.longest == waiting.BUSY_SECONDS
+    with locked(embedded._path.parent):
+        with monkeypatch.context() as patch:
+            patch.setattr(waiting, "BUSY_SECONDS", 0.0)
+            with pytest.raises(StoreBusy):
+                submit(embedded, "acme")
+        assert patience.longest == waiting.STILL_BUSY_SECONDS < waiting.BUSY_SECONDS
         assert embedded.documents() == []  # reading goes on
     submit(embedded, "acme")
-    assert connection.pragma("busy_timeout") == first
+    assert patience.longest == waiting.BUSY_SECONDS
+
+
+def test_who_is_about_to_stop_waits_for_a_lock_only_for_a_moment(
+    embedded: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also who waits already, for however long."""
+    monkeypatch.setattr(waiting, "BUSY_SECONDS", 3600.0)
+    monkeypatch.setattr(waiting, "LAST_SECONDS", 0.01)
+    waits, look = threading.Event(), waiting.Waiting.__call__
+
+    def tell(self: waiting.Waiting, looks: int) -> bool:
+        waits.set()
+        return look(self, looks)
+
+    monkeypatch.setattr(waiting.Waiting, "__call__", tell)
+    with locked(embedded._path.parent), ThreadPoolExecutor(1) as pool:
+        held_up = pool.submit(submit, embedded, "acme")
+        waits.wait()
+        embedded.hurry()
+        with pytest.raises(StoreBusy):
+            held_up.result()
+        with pytest.raises(StoreBusy):
+            submit(embedded, "acme")
+    assert submit_one(embedded, "acme").count == 0  # what needs no waiting is done
+
+
+def test_a_signal_is_heard_while_a_lock_is_waited_for(embedded: Any) -> None:
+    """In the main thread, where all signals are heard; as if Ctrl-C were pressed."""
+
+    def press(_waiting: waiting.Waiting, looks: int) -> bool:
+        if looks == 0:
+            signal.raise_signal(signal.SIGINT)
+        return True
+
+    with locked(embedded._path.parent), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(waiting.Waiting, "__call__", press)
+        with pytest.raises(KeyboardInterrupt):
+            submit(embedded, "acme")
+    assert len(submit(embedded, "acme")) == 1
 
 
 def test_a_lease_that_ended_while_the_claim_waited_for_a_lock_is_left_alone(
@@ -281,16 +322,15 @@ def test_a_lease_that_ended_while_the_claim_waited_for_a_lock_is_left_alone(
     store.close()
 
 
+@pytest.mark.usefixtures("no_time_for_locks")
 def test_a_lock_takes_no_document_from_another_process(tmp_path: Path) -> None:
     """However long it is held: nobody could renew a lease meanwhile, and some come back later."""
     clock = Clock()
     ours, theirs = (sqlite_store(tmp_path, RulesInForce(), clock) for _ in range(2))
-    connection: Any = ours._writer._connection  # type: ignore[attr-defined]
     submit(ours, "acme")
     held = must_claim(theirs)
-    with locked_by_another(Path(connection.filename)):
+    with locked(tmp_path):
         for _ in range(3):
-            connection.set_busy_timeout(1)
             with pytest.raises(StoreBusy):
                 ours.claim("ours")
             clock.advance(LEASE)

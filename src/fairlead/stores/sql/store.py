@@ -81,6 +81,9 @@ class SqlStore(ABC):
     def close(self) -> None:
         """Let go of the database."""
 
+    def hurry(self) -> None:  # noqa: B027 (most cannot)
+        """Wait for others only for a moment from now on, if the store can."""
+
     @abstractmethod
     def version(self) -> int:
         """A number that changes when anything was committed, by any process."""

@@ -42,6 +42,10 @@ class SqliteStore(SqlStore):
         while self._readers:
             self._readers.pop().close()
 
+    def hurry(self) -> None:
+        """Wait for others only for a moment from now on."""
+        self._writer.hurry()
+
     def version(self) -> int:
         """A number that changes when anything was committed, by any process."""
         return self._watcher.version()
