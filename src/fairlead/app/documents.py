@@ -153,9 +153,10 @@ class Documents(Customers):
     def delete(self, id_: str, *, by: str | None = None) -> None:
         """Remove a document with its files; a pending one is cancelled first.
 
-        Its events stay, without its content. One that was deleted before stays so.
+        Its events stay, without its content. One that was deleted before stays so. A full disk does
+        not prevent it, as long as the reserve lasts.
         """
-        texts = self.store.delete(id_, by=by)
+        texts = self.folder.reserve.use(lambda: self.store.delete(id_, by=by))
         self._files.delete([id_])
         self._texts.delete(texts)
 
