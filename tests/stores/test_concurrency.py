@@ -6,13 +6,15 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import apsw
 import postgreskit
+import psycopg
 import pytest
 from lockkit import locked
 from storekit import (
@@ -30,9 +32,10 @@ from storekit import (
 
 from fairlead.errors import DataError, PendingCapReached, StoreBusy
 from fairlead.ports import Store
+from fairlead.stores.postgres.database import WRITER_OPTIONS, one_at_a_time
+from fairlead.stores.sql.holdup import AFTERMATH
 from fairlead.stores.sql.writer import Writer
-from fairlead.stores.sqlite import waiting
-from fairlead.stores.sqlite.transactions import AFTERMATH
+from fairlead.stores.sqlite import SqliteStore, waiting
 
 AT_ONCE, EACH = 8, 125
 EXACT = [-number for number in range(AT_ONCE * EACH)]
@@ -237,12 +240,6 @@ def test_a_closed_store_says_so_in_our_words(tmp_path: Path) -> None:
         store.submit(submission("acme"))
 
 
-@pytest.fixture
-def no_time_for_locks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waiting, "BUSY_SECONDS", 0.0)
-    monkeypatch.setattr(waiting, "STILL_BUSY_SECONDS", 0.0)
-
-
 def test_a_lock_that_was_waited_for_in_vain_is_not_waited_for_long_again(
     embedded: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -299,12 +296,22 @@ def test_a_signal_is_heard_while_a_lock_is_waited_for(embedded: Any) -> None:
     assert len(submit(embedded, "acme")) == 1
 
 
-def test_a_lease_that_ended_while_the_claim_waited_for_a_lock_is_left_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@contextmanager
+def kept_from_writing(store: Store, folder: Path) -> Iterator[None]:
+    """Another process keeps the lock that all who write need."""
+    if isinstance(store, SqliteStore):
+        with locked(folder):
+            yield
+    else:
+        with psycopg.connect(postgreskit.url_for(folder)) as other:
+            other.execute(one_at_a_time(0).encode())
+            yield
+
+
+def test_a_lease_that_ended_while_the_claim_waited_is_left_alone(
+    store: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its holder waited for the same lock, and is about to renew it."""
-    clock = Clock()
-    store: Any = sqlite_store(tmp_path, RulesInForce(), clock)
+    """Its holder waited for the same lock, or server, and is about to renew it."""
     submit(store, "acme")
     held = must_claim(store)
     begin = store._writer._begin
@@ -319,40 +326,44 @@ def test_a_lease_that_ended_while_the_claim_waited_for_a_lock_is_left_alone(
     assert store.renew([held]) == []
     clock.advance(LEASE + 1)
     assert store.claim("another") is not None
-    store.close()
 
 
-@pytest.mark.usefixtures("no_time_for_locks")
-def test_a_lock_takes_no_document_from_another_process(tmp_path: Path) -> None:
+def test_a_lock_takes_no_document_from_another_process(
+    tmp_path: Path, store_factory: StoreFactory, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """However long it is held: nobody could renew a lease meanwhile, and some come back later."""
-    clock = Clock()
-    ours, theirs = (sqlite_store(tmp_path, RulesInForce(), clock) for _ in range(2))
-    submit(ours, "acme")
-    held = must_claim(theirs)
-    with locked(tmp_path):
-        for _ in range(3):
-            with pytest.raises(StoreBusy):
-                ours.claim("ours")
-            clock.advance(LEASE)
-    assert ours.claim("ours") is None
-    clock.advance(AFTERMATH / 2)
-    assert ours.claim("ours") is None
-    assert theirs.renew([held]) == []
-    clock.advance(max(AFTERMATH, LEASE) + 1)
-    assert must_claim(ours).id == held.id  # they are gone after all
-    for each in (ours, theirs):
-        each.close()
+    monkeypatch.setattr(waiting, "BUSY_SECONDS", 0.0)
+    monkeypatch.setattr(waiting, "STILL_BUSY_SECONDS", 0.0)
+    monkeypatch.setitem(WRITER_OPTIONS, "lock_timeout", "1ms")
+    with ExitStack() as ending:
+        ending.enter_context(postgreskit.lent(tmp_path))
+        ours, theirs = (store_factory(tmp_path, RulesInForce(), clock) for _ in range(2))
+        ending.callback(ours.close)
+        ending.callback(theirs.close)
+        submit(ours, "acme")
+        held = must_claim(theirs)
+        with kept_from_writing(ours, tmp_path):
+            for _ in range(3):
+                with pytest.raises(StoreBusy):
+                    ours.claim("ours")
+                clock.advance(LEASE)
+        assert ours.claim("ours") is None
+        clock.advance(AFTERMATH / 2)
+        assert ours.claim("ours") is None
+        assert theirs.renew([held]) == []
+        clock.advance(max(AFTERMATH, LEASE) + 1)
+        assert must_claim(ours).id == held.id  # they are gone after all
 
 
-def test_locks_that_come_again_and_again_keep_no_document_from_others(tmp_path: Path) -> None:
+def test_locks_that_come_again_and_again_keep_no_document_from_others(
+    store: Any, clock: Clock
+) -> None:
     """Who died is found out although the aftermath of one lock reaches into the next."""
-    clock = Clock()
-    store: Any = sqlite_store(tmp_path, RulesInForce(), clock)
     submit(store, "acme")
     held = must_claim(store)
     begun = clock()
     while clock() < begun + 2 * LEASE:
         clock.advance(AFTERMATH / 2)
-        store._writer._note_hold_up(clock())
+        store._writer._hold_up.met(clock())
+        store._writer._hold_up.passed(clock())
     assert must_claim(store).id == held.id
-    store.close()

@@ -118,10 +118,6 @@ class SqlStore(ABC):
     def _now(self, connection: Connection) -> float:
         """The time, in a transaction of this connection."""
 
-    def _asked_at(self) -> float:
-        """The time before a write is let in, where it is known without a question; else inf."""
-        return float("inf")
-
     @abstractmethod
     def _damage(self, connection: Connection) -> list[str]:
         """What the database itself finds wrong with its files."""
@@ -168,7 +164,7 @@ class SqlStore(ABC):
         ended while this had to wait for others is left alone: its holder had to wait as well.
         """
         self._follow_the_settings()
-        asked = self._asked_at()
+        asked = self._writer.asked_at()
         return self._writer.run(lambda c: self._claims(c, workers, ahead, asked), durable=False)
 
     def _claims(

@@ -92,11 +92,6 @@ class SqliteStore(SqlStore):
     def _now(self, connection: Connection) -> float:  # noqa: ARG002 (the machine's clock)
         return self._clock()
 
-    def _asked_at(self) -> float:
-        """While another process holds the lock, nobody can renew a lease, in whatever process."""
-        since = self._writer.held_up_since()
-        return self._clock() if since is None else since
-
     def _damage(self, connection: Connection) -> list[str]:
         found = [row[0] for row in connection.execute("PRAGMA quick_check(10)")]
         return [each for each in found if each != "ok"]

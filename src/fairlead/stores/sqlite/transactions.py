@@ -14,20 +14,13 @@ from fairlead.stores.sqlite.database import connect, our_words
 from fairlead.stores.sqlite.homing import Homing
 from fairlead.stores.sqlite.waiting import Waiting
 
-SHORT_WAIT = 1.0
-"""Seconds; who waits longer for a lock is held up."""
-AFTERMATH = 30.0
-"""Seconds for other processes, which were held up too, to say that they are there."""
-
 
 class SqliteWriter(Writer):
     """SQLite lets one process write at a time: the others wait where a transaction begins."""
 
     def __init__(self, path: Path, clock: Callable[[], float]) -> None:
-        super().__init__()
+        super().__init__(clock)
         self._path = path
-        self._clock = clock
-        self._held_up_since = self._held_up_until = float("-inf")
         self._connection = connect(path)
         self._waiting = Waiting()
         self._connection.set_busy_handler(self._waiting)
@@ -52,27 +45,13 @@ class SqliteWriter(Writer):
             level = "FULL" if durable else "NORMAL"
             self._connection.execute(f"PRAGMA synchronous = {level}")
             self._is_durable = durable
-        began = self._clock()
         try:
             self._connection.execute("BEGIN IMMEDIATE")
         except apsw.BusyError:
-            self._note_hold_up(began)
             self._waiting.is_vain = True
             raise
-        if self._waiting.is_vain or self._clock() - began > SHORT_WAIT:
-            self._note_hold_up(began)
-            self._waiting.is_vain = False
+        self._waiting.is_vain = False
         return self._connection
-
-    def held_up_since(self) -> float | None:
-        """Since when another process has kept its lock, also if it let go of it just now."""
-        is_on = self._waiting.is_vain or self._clock() < self._held_up_until
-        return self._held_up_since if is_on else None
-
-    def _note_hold_up(self, since: float) -> None:
-        if not self._waiting.is_vain:  # a new one: what ended before it may be taken back by now
-            self._held_up_since = since
-        self._held_up_until = self._clock() + AFTERMATH
 
     def _end(self, *, durable: bool) -> None:  # noqa: ARG002 (it was begun so)
         self._connection.execute("COMMIT")
