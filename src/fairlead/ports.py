@@ -63,6 +63,11 @@ class Incoming(Protocol):
         """How many bytes have come."""
         ...
 
+    @property
+    def is_short(self) -> bool:
+        """Whether the store may keep it, as far as it has come."""
+        ...
+
     def add(self, chunk: bytes) -> bool:
         """Take some more bytes, without waiting; True: call `flush` before there are more."""
         ...
@@ -84,7 +89,9 @@ class Incoming(Protocol):
 
 
 class Files(Protocol):
-    """Bytes by key."""
+    """Bytes by key. `is_far`: they are kept by another machine, which may take its time."""
+
+    is_far: bool
 
     def begin(self, key: str) -> Incoming:
         """A new file, of which nothing has come yet."""

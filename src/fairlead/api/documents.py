@@ -342,7 +342,7 @@ async def text(request: Request, id_: str) -> Response:
     if document.text_sha256 is not None and _is_known(etag, request):
         return Response(status_code=304, headers=headers)
     try:
-        found = await office.ask(_read, office, document, wanted)
+        found = await office.fetch(_read, office, document, wanted)
     except NotReady as error:
         if document.state.is_pending:
             raise Problem("not-ready", said(error), retry_after=1, code=error.code) from None
@@ -405,7 +405,7 @@ async def content(request: Request, id_: str) -> Response:
     short = await office.ask(office.fairlead.short_content, document)
     if short is not None:
         return _Short(short, document.submitted_at, **how)
-    path: Path = await office.ask(office.fairlead.content_path, document)
+    path: Path = await office.fetch(office.fairlead.content_path, document)
     if not await office.ask(path.exists):
         raise Problem("internal", Words("the file is not there; the operator has to restore it"))
     return _Attachment(path, **how)

@@ -72,6 +72,15 @@ class Documents(Customers):
         """A new document that comes in pieces; it is nothing until `accept_each` takes it."""
         return self._intake.begin()
 
+    @property
+    def is_far(self) -> bool:
+        """Whether another machine keeps the files of documents that are not short."""
+        return self._files.is_far
+
+    def goes_far(self, offer: Offer) -> bool:
+        """Whether to accept this waits for that machine."""
+        return self.is_far and self._intake.goes_far(offer)
+
     def accept_each(self, offers: Sequence[Offer]) -> list[list[Document] | Exception]:
         """Accept what came in pieces; each offer is accepted or refused as a whole."""
         return self._intake.accept_each(offers)
