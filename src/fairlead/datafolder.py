@@ -8,6 +8,7 @@ cache/          on its way to object storage, or lately fetched from it
 reading/        the documents at work, as the processes that read them see them
 operator.key    a key that opens everything; only this user may read it
 server.lock     held by the one server that works on the folder
+reserve         room that is given up where the disk is full
 """
 
 from __future__ import annotations
@@ -20,10 +21,12 @@ from pathlib import Path
 
 from fairlead.errors import DamagedData, DataError, DataInUse, NoDataFolder
 from fairlead.files.local import fsync_folder
-from fairlead.files.words import translated
+from fairlead.files.words import our_words, translated
+from fairlead.reserve import Reserve
 
 NO_ROOM = 1 << 20
 """Bytes; a disk that has less left is as good as full."""
+_PID_LENGTH = 20
 
 
 class DataFolder:
@@ -36,6 +39,7 @@ class DataFolder:
         self.texts = (files or path) / "texts"
         self.desks = path / "reading"
         self.operator_key = path / "operator.key"
+        self.reserve = Reserve(path / "reserve")
         self._lock = path / "server.lock"
         self._aside = path / "fairlead.db.carried-over"
 
@@ -132,10 +136,8 @@ class DataFolder:
     @contextmanager
     def as_server(self) -> Iterator[None]:
         """Be the one server of this folder. The lock ends with the process, however it ends."""
-        try:
+        with our_words(self.path):
             lock = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except OSError as error:
-            raise translated(error, self.path) from error
         try:
             self._take(lock)
             yield
@@ -164,8 +166,8 @@ class DataFolder:
                     f"process {server} already serves {self.path}; stop it first, give it more "
                     "--workers, or choose another folder with --data"
                 )
-        os.ftruncate(lock, 0)
-        os.pwrite(lock, str(os.getpid()).encode(), 0)
+        with our_words(self.path):  # over what stands there, for which there is room on any disk
+            os.pwrite(lock, f"{os.getpid():<{_PID_LENGTH}}".encode(), 0)
 
 
 def _is_locked(lock: int) -> bool:
@@ -177,7 +179,7 @@ def _is_locked(lock: int) -> bool:
 
 
 def _pid_in(lock: int) -> int:
-    return int(os.pread(lock, 20, 0) or b"0")
+    return int(os.pread(lock, _PID_LENGTH, 0) or b"0")
 
 
 def _has_room(disk: os.statvfs_result) -> bool:

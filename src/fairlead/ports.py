@@ -67,6 +67,11 @@ class Incoming(Protocol):
         """How many bytes have come."""
         ...
 
+    @property
+    def is_short(self) -> bool:
+        """Whether the store may keep it, as far as it has come."""
+        ...
+
     def add(self, chunk: bytes) -> bool:
         """Take some more bytes, without waiting; True: call `flush` before there are more."""
         ...
@@ -88,7 +93,9 @@ class Incoming(Protocol):
 
 
 class Files(Protocol):
-    """Bytes by key."""
+    """Bytes by key. `is_far`: they are kept by another machine, which may take its time."""
+
+    is_far: bool
 
     def begin(self, key: str) -> Incoming:
         """A new file, of which nothing has come yet."""
@@ -201,6 +208,13 @@ class Store(Protocol):
 
     def close(self) -> None:
         """Let go of the database."""
+        ...
+
+    def hurry(self) -> None:
+        """Wait for other processes only for a moment from now on: this one is about to stop.
+
+        May be called anywhere, also by a signal.
+        """
         ...
 
     def submit(self, submission: Submission) -> list[Document]:

@@ -171,6 +171,34 @@ class Gate(Noting):
         return [[offer.customer] for offer in offers]
 
 
+def test_no_batch_waits_for_what_goes_far() -> None:
+    class Far(Noting):
+        """Another machine, which answers to one customer and lets two wait."""
+
+        waits = threading.Barrier(3)
+
+        def accept_each(self, offers: list[Offer]) -> list[list[Any]]:
+            if offers[0].customer != "near":
+                self.waits.wait()
+            return super().accept_each(offers)
+
+    far = Far()
+    acceptor = Acceptor(cast("Fairlead", far), lambda offer: offer.customer != "near")
+
+    async def beside() -> None:
+        others = [asyncio.ensure_future(acceptor.accept(Offer(each, []))) for each in ("a", "b")]
+        for _ in range(2):
+            assert await acceptor.accept(Offer("near", [])) == []
+        assert far.batches == [1, 1]
+        await asyncio.to_thread(far.waits.wait)
+        assert await asyncio.gather(*others) == [[], []]
+
+    asyncio.run(beside())
+    acceptor.close()
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(acceptor.accept(Offer("far", [])))
+
+
 class File:
     """Of which only matters whether it is gone."""
 
@@ -178,6 +206,22 @@ class File:
 
     def discard(self) -> None:
         self.is_discarded = True
+
+
+def test_who_is_cut_off_far_away_is_told_what_became_of_it() -> None:
+    gate = Gate()
+    acceptor = Acceptor(cast("Fairlead", gate), lambda _offer: True)
+
+    async def cut_off() -> list[Any]:
+        task = asyncio.ensure_future(acceptor.accept(Offer("acme", [])))
+        await asyncio.to_thread(gate.begun.wait)
+        task.cancel()
+        await asyncio.sleep(0)
+        gate.may_end.set()
+        return await task
+
+    assert asyncio.run(cut_off()) == ["acme"]
+    acceptor.close()
 
 
 def test_who_is_cut_off_is_accepted_or_takes_its_documents_back() -> None:

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import apsw
 import httpx
 import pytest
 from apikit import PATIENT, Served, problem, served, served_by, upload
+from lockkit import BUSY_LONG, locked
 
-from fairlead import datafolder
+from fairlead import Fairlead, datafolder
+from fairlead.core.states import State
 from fairlead.datafolder import DataFolder
 from fairlead.demo.samples import samples
 
 _SOON = """
 from fairlead.cli import main
-from fairlead.stores.sqlite import database, transactions
-database.BUSY_MILLISECONDS = transactions.BUSY_MILLISECONDS = 200
-transactions.STILL_BUSY_MILLISECONDS = 50
+from fairlead.stores.sqlite import waiting
+waiting.BUSY_SECONDS = 0.2
+waiting.STILL_BUSY_SECONDS = 0.05
 main()
 """
 BUSY_SOON = ("-c", _SOON)
@@ -31,16 +31,6 @@ from fairlead.cli import main
 datafolder.NO_ROOM = 1 << 60
 main()
 """
-
-
-@contextmanager
-def locked(data: Path) -> Iterator[None]:
-    """Another process keeps the database locked."""
-    with closing(apsw.Connection(str(data / "fairlead.db"))) as other:
-        other.set_busy_timeout(60_000)
-        other.execute("BEGIN IMMEDIATE")
-        yield
-        other.execute("ROLLBACK")
 
 
 def wait_until_ready(server: Served, *, ready: bool) -> httpx.Response:
@@ -85,6 +75,36 @@ def test_a_database_locked_for_long_is_borne_and_nothing_is_lost(data: Path) -> 
 def test_a_server_that_is_held_up_ends_when_it_is_told_to(data: Path) -> None:
     with served_by(BUSY_SOON, data, "--workers", "1") as server, locked(data):
         wait_until_ready(server, ready=False)
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(PATIENT) == 0
+
+
+def test_no_lock_keeps_a_server_from_ending_and_nothing_is_lost(data: Path) -> None:
+    """Neither what it reads, nor whether an upload was accepted, nor the time of who stops it."""
+    with served_by(BUSY_LONG, data, "--workers", "1") as server:
+        client = server.customer("acme")
+        first = upload(client, next(samples(1, seed=4, pages=(150, 150))).content).json()["id"]
+        while not client.get("/v1/documents?state=processing").json()["documents"]:
+            pass
+        with locked(data), ThreadPoolExecutor(1) as pool:
+            answer = pool.submit(upload, client, b"another")
+            while not any("waits for a lock" in line for line in server.log):
+                pass
+            server.process.send_signal(signal.SIGTERM)
+            problem(answer.result(), "unavailable", 503)
+            server.process.wait(PATIENT)
+    with Fairlead(data) as fairlead:
+        fairlead.run_until_idle(workers=1)
+        [document] = fairlead.documents()
+        assert (document.id, document.state) == (first, State.DONE)
+
+
+def test_no_lock_keeps_a_server_from_ending_that_has_just_begun(data: Path) -> None:
+    with Fairlead(data) as fairlead:
+        fairlead.operator_key()
+    with locked(data), served_by(BUSY_LONG, data, "--workers", "1") as server:
+        while not any("waits for a lock" in line for line in server.log):
+            pass
         server.process.send_signal(signal.SIGTERM)
         assert server.process.wait(PATIENT) == 0
 

@@ -11,15 +11,21 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from lockkit import BUSY_LONG, locked
+
 from fairlead import Fairlead
 from fairlead.core.documents import EventKind
 from fairlead.core.states import State
 from fairlead.demo.samples import samples
 
+PROGRAM = ("-m", "fairlead")
+
 
 @contextmanager
-def worker(data: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, "-m", "fairlead", "worker", "--data", str(data), *options]
+def worker(
+    data: Path, *options: str, program: tuple[str, ...] = PROGRAM
+) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, *program, "worker", "--data", str(data), *options]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     try:
         yield process
@@ -92,6 +98,22 @@ def test_a_second_signal_stops_at_once_and_gives_back(tmp_path: Path) -> None:
         assert fairlead.totals().processing == 0
         fairlead.run_until_idle(workers=1)
         assert {fairlead.document(each.id).attempts for each in documents} == {1}
+
+
+def test_no_lock_of_another_process_keeps_a_worker_from_ending(tmp_path: Path) -> None:
+    """It waits for the lock in the thread that hears the signal."""
+    with Fairlead(tmp_path) as fairlead:
+        document = fairlead.submit("acme", b"hello", name="hello.txt")
+        with locked(tmp_path), worker(tmp_path, program=BUSY_LONG) as process:
+            assert process.stderr is not None
+            while "waits for a lock" not in process.stderr.readline():
+                pass
+            process.send_signal(signal.SIGTERM)
+            process.communicate()
+        assert process.returncode == 0
+        fairlead.run_until_idle(workers=1)
+        assert fairlead.document(document.id).attempts == 1
+        assert fairlead.text(document.id) == "hello"
 
 
 def test_a_killed_server_leaves_no_children_and_no_lock(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,52 @@ def long_document() -> tuple[bytes, str]:
 
 def busy_seats(engine: LocalEngine) -> list[Seat]:
     return [seat for seat in engine._seats if seat.claim is not None]
+
+
+def test_the_number_of_workers_follows_the_settings(tmp_path: Path) -> None:
+    numbers = [2, 3, 1]
+    workers: dict[int, int] = {}
+
+    def follow() -> None:
+        workers[numbers[0]] = len(engine.worker_pids())
+        if workers[numbers[0]] == numbers[0]:
+            numbers.pop(0)
+            if numbers:
+                (tmp_path / "fairlead.toml").write_text(f"workers = {numbers[0]}")
+            else:
+                engine.stop()
+
+    with Fairlead(tmp_path) as fairlead:
+        documents = fairlead.submit_many("acme", letters(40))
+        engine = fairlead.engine(on_tick=lambda: follow() if numbers else None)
+        engine.run()
+        assert workers == {2: 2, 3: 3, 1: 1}
+        fairlead.run_until_idle()
+        assert {fairlead.document(each.id).attempts for each in documents} == {1}
+
+
+def test_who_is_no_longer_wanted_gets_nothing_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local, "LOOK_AGAIN_SECONDS", 0.0)
+    held: list[set[str]] = []
+
+    def follow() -> None:
+        totals = fairlead.totals()
+        if len(engine.worker_pids()) == 1 and not totals.waiting + totals.processing:
+            engine.stop()
+        for seat in engine._seats[1:]:
+            if seat.claim is not None:
+                (tmp_path / "fairlead.toml").write_text("workers = 1")
+            if seat.is_leaving:
+                held.append({claim.id for claim in seat.claims})
+
+    with Fairlead(tmp_path) as fairlead:
+        documents = fairlead.submit_many("acme", letters(300))
+        engine = fairlead.engine(on_tick=follow)
+        engine.run()
+        assert all(later <= before for before, later in pairwise(held))
+        assert {fairlead.document(each.id).attempts for each in documents} == {1}
 
 
 def run(fairlead: Fairlead, on_tick: Callable[[LocalEngine], None], workers: int = 2) -> None:
@@ -183,7 +230,7 @@ def test_leases_are_renewed_as_soon_as_the_store_is_back(
     with Fairlead(tmp_path, settings={"lease": 3600}) as fairlead:
         engine = fairlead.engine(1)
         engine._look_seconds = fairlead.store.watch(engine._wake)
-        engine._fill_seats()
+        engine._follow_the_number()
         attend, tries = fairlead.store.attend, 0
 
         def fail_once(name: str, workers: int) -> None:
@@ -257,7 +304,7 @@ def test_a_suspect_at_the_head_does_not_look_like_an_empty_line(
     engine = fairlead.engine(1)
     engine._hand.learn(0.001)
     engine._look_seconds = fairlead.store.watch(engine._wake)
-    engine._fill_seats()
+    engine._follow_the_number()
     engine._keep_leases()
     commits = []
     for _ in range(3):

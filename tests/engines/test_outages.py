@@ -110,6 +110,52 @@ def test_what_passes_is_borne_and_costs_no_attempt(
     assert all("goes on" in record.getMessage() for record in caplog.records[1::2])
 
 
+def test_workers_come_when_there_is_room_for_them(
+    fairlead: Fairlead, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    document = fairlead.submit("acme", b"hello", name="a.txt")
+    away = Away(monkeypatch, (Desk, "__init__"), DiskFull("full"), tries=2)
+    run_until_done(fairlead, lambda _engine: None)
+    assert away.tried == 2
+    assert fairlead.document(document.id).attempts == 1
+    began, over = (record.getMessage() for record in caplog.records)
+    assert "held up" in began
+    assert "goes on" in over
+
+
+def test_who_finds_room_works_without_the_others(
+    fairlead: Fairlead, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numbers: set[int] = set()
+    made = Desk.__init__
+
+    def only_one(desk: Desk, folder: Path) -> None:
+        if numbers:
+            raise DiskFull("full")
+        numbers.add(0)
+        made(desk, folder)
+
+    monkeypatch.setattr(Desk, "__init__", only_one)
+    document = fairlead.submit("acme", b"hello", name="a.txt")
+    run_until_done(fairlead, lambda engine: numbers.add(len(engine.worker_pids())))
+    assert numbers == {0, 1}
+    assert fairlead.text(document.id) == "hello"
+
+
+def test_who_waits_for_room_for_its_workers_stops_when_it_is_told_to(
+    fairlead: Fairlead, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = fairlead.engine(1)
+
+    def told_meanwhile(_desk: Desk, _folder: Path) -> None:
+        engine.stop()
+        raise DiskFull("full")
+
+    monkeypatch.setattr(Desk, "__init__", told_meanwhile)
+    engine.run()
+    assert engine.worker_pids() == []
+
+
 def test_a_suspect_waits_for_room_too(fairlead: Fairlead, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its reader is a new one, so it is laid out only when that is ready."""
     [document] = fairlead.submit_many("acme", [(b"hello", "a.txt")])
@@ -217,7 +263,7 @@ def test_the_time_between_two_messages_is_nobodys(
 def test_a_new_reader_needs_no_new_folder(fairlead: Fairlead) -> None:
     """On a full disk there may be no room for one."""
     engine = fairlead.engine(1)
-    engine._fill_seats()
+    engine._follow_the_number()
     [seat] = engine._seats
     desk = fairlead.folder.desks / seat.name
     before = desk.stat().st_ino

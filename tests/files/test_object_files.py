@@ -8,7 +8,10 @@ import os
 import time
 import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from queue import Queue
+from threading import Barrier, Event
 
 import obstore
 import pytest
@@ -81,6 +84,48 @@ def test_a_long_file_is_fetched_once_and_whole(files: ObjectFiles, url: str) -> 
     assert path.read_bytes() == CONTENT
     obstore.delete(object_store(url, "files"), [f"{key()[:6]}/{key()}"])
     assert files.path(key()).read_bytes() == CONTENT
+
+
+def test_who_fetches_one_file_does_not_wait_for_another(
+    files: ObjectFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And who asks for the same one does, as it is fetched once."""
+    files.put_all([(key(1), b"slow"), (key(2), b"quick")])
+    get, asked, may_come = obstore.get, Queue[str](), Event()
+
+    def slowly(where: S3Store, path: str) -> obstore.GetResult:
+        asked.put(path)
+        if path.endswith(key(1)):
+            may_come.wait()
+        return get(where, path)
+
+    monkeypatch.setattr(obstore, "get", slowly)
+    with ThreadPoolExecutor(2) as pool:
+        slow = [pool.submit(files.path, key(1)) for _ in range(2)]
+        assert asked.get().endswith(key(1))
+        assert files.path(key(2)).read_bytes() == b"quick"
+        may_come.set()
+        assert [each.result().read_bytes() for each in slow] == [b"slow", b"slow"]
+    assert asked.get().endswith(key(2))
+    assert asked.empty()
+
+
+def test_texts_of_one_document_are_fetched_beside_each_other(
+    files: ObjectFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their names differ in their last part only."""
+    names = [f"{key()}.1.txt", f"{key()}.1.md"]
+    files.put_all([(name, name.encode()) for name in names])
+    both, get = Barrier(2), obstore.get
+
+    def together(where: S3Store, path: str) -> obstore.GetResult:
+        both.wait()
+        return get(where, path)
+
+    monkeypatch.setattr(obstore, "get", together)
+    with ThreadPoolExecutor(2) as pool:
+        found = list(pool.map(files.path, names))
+    assert [each.read_text() for each in found] == names
 
 
 def test_a_file_that_is_gone_has_a_path_where_nothing_is(files: ObjectFiles) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from apikit import problem, served, upload
 from storekit import DONE, Clock, RulesInForce, submit
 
+from fairlead import reserve
 from fairlead.errors import DiskFull, ReadOnlyData
 from fairlead.files import LocalFiles
 from fairlead.intake import Intake
@@ -136,12 +137,9 @@ def check_rows(store: SqliteStore, accepted: int) -> None:
 
 def no_room_for_a_database(disk: Disk) -> None:
     disk.mount()
-    theirs = disk.folder / "theirs"
-    with theirs.open("wb", buffering=0) as file, suppress(OSError):
-        while file.write(bytes(4096)):
-            """Until it is full to the last page."""
+    fill_to_the_last_byte(disk)
     assert until_full(lambda: submit_to(disk)) == 0
-    theirs.unlink()
+    disk.free_some_space()
     submit_to(disk)
 
 
@@ -187,6 +185,61 @@ def the_server_outlives_a_full_disk(disk: Disk) -> None:
         assert sum("fairlead: work" in line for line in server.log) == 2, server.log
 
 
+def the_server_starts_on_a_full_disk(disk: Disk) -> None:
+    """It serves what is there, lets room be made, and goes on by itself."""
+    disk.mount("size=40m")
+    with served(disk.folder, "--workers", "1") as server:
+        key = server.key("acme")
+        client = server.client(key)
+        short, long = (upload(client, each).json()["id"] for each in (SHORT, LONG))
+        for id_ in (short, long):
+            assert client.get(f"/v1/documents/{id_}?wait=60").json()["state"] == "done"
+        wait_for_the_reserve(disk)
+        assert server.stop() == 0
+    fill_to_the_last_byte(disk)
+    with served(disk.folder, "--workers", "1") as server:
+        assert any("next to no room left" in line for line in server.log)
+        problem(server.operator.get("/readyz"), "unavailable", 503)
+        client = server.client(key)
+        assert client.get(f"/v1/documents/{long}/file").content == LONG
+        fill_to_the_last_byte(disk)
+        problem(upload(client, LONG), "disk-full", 507)
+        for id_ in (short, long):
+            assert client.delete(f"/v1/documents/{id_}").status_code == 204
+            problem(client.get(f"/v1/documents/{id_}"), "unknown-document", 404)
+        disk.free_some_space()
+        while server.operator.get("/readyz").status_code != 200:
+            """Until it has noticed."""
+        accepted = upload(client, LONG).json()["id"]
+        assert client.get(f"/v1/documents/{accepted}?wait=60").json()["state"] == "done"
+        assert server.stop() == 0
+
+
+def a_full_disk_without_data_is_said_so(disk: Disk) -> None:
+    """There is nothing to serve."""
+    disk.mount()
+    fill_to_the_last_byte(disk)
+    for command in ("serve", "worker"):
+        data = disk.folder / "data"
+        program = [sys.executable, "-m", "fairlead", command, "--data", str(data)]
+        ran = subprocess.run(program, check=False, capture_output=True, text=True)
+        assert ran.returncode == 1
+        assert ran.stderr.startswith("fairlead: the disk of")
+        assert ran.stderr.count("\n") == 1, ran.stderr
+
+
+def wait_for_the_reserve(disk: Disk) -> None:
+    place = disk.folder / "reserve"
+    while not place.exists() or place.stat().st_size < reserve.SIZE:
+        """It is laid beside everything else."""
+
+
+def fill_to_the_last_byte(disk: Disk) -> None:
+    with disk.ballast.open("ab", buffering=0) as file, suppress(OSError):
+        while file.write(bytes(4096)):
+            """Until it is full to the last page."""
+
+
 def fill_up_to(disk: Disk, *, room: int) -> None:
     """Leave so many bytes."""
     found = os.statvfs(disk.folder)
@@ -216,6 +269,8 @@ SCENARIOS = {
         disk_is_read_only,
         new_disk_is_read_only,
         the_server_outlives_a_full_disk,
+        the_server_starts_on_a_full_disk,
+        a_full_disk_without_data_is_said_so,
     )
 }
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import apsw
 import postgreskit
+import psycopg
 import pytest
+from lockkit import locked
 from storekit import (
     LEASE,
     STORES,
@@ -28,9 +32,10 @@ from storekit import (
 
 from fairlead.errors import DataError, PendingCapReached, StoreBusy
 from fairlead.ports import Store
+from fairlead.stores.postgres.database import WRITER_OPTIONS, one_at_a_time
+from fairlead.stores.sql.holdup import AFTERMATH
 from fairlead.stores.sql.writer import Writer
-from fairlead.stores.sqlite.database import STILL_BUSY_MILLISECONDS
-from fairlead.stores.sqlite.transactions import AFTERMATH
+from fairlead.stores.sqlite import SqliteStore, waiting
 
 AT_ONCE, EACH = 8, 125
 EXACT = [-number for number in range(AT_ONCE * EACH)]
@@ -235,35 +240,78 @@ def test_a_closed_store_says_so_in_our_words(tmp_path: Path) -> None:
         store.submit(submission("acme"))
 
 
-@contextmanager
-def locked_by_another(path: Path) -> Iterator[None]:
-    """Another process keeps the database locked."""
-    with closing(apsw.Connection(str(path))) as other:
-        other.execute("BEGIN IMMEDIATE")
-        yield
-        other.execute("ROLLBACK")
-
-
-def test_a_lock_that_was_waited_for_in_vain_is_not_waited_for_long_again(embedded: Any) -> None:
-    """All who write wait behind the one who waits; nor could the server end meanwhile."""
-    connection = embedded._writer._connection
-    first = connection.pragma("busy_timeout")
-    connection.set_busy_timeout(1)
-    with locked_by_another(Path(connection.filename)):
-        with pytest.raises(StoreBusy):
-            submit(embedded, "acme")
-        assert connection.pragma("busy_timeout") == STILL_BUSY_MILLISECONDS < first
+def test_a_lock_that_was_waited_for_in_vain_is_not_waited_for_long_again(
+    embedded: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All who write wait behind the one who waits."""
+    patience = embedded._writer._waiting
+    assert patience.longest == waiting.BUSY_SECONDS
+    with locked(embedded._path.parent):
+        with monkeypatch.context() as patch:
+            patch.setattr(waiting, "BUSY_SECONDS", 0.0)
+            with pytest.raises(StoreBusy):
+                submit(embedded, "acme")
+        assert patience.longest == waiting.STILL_BUSY_SECONDS < waiting.BUSY_SECONDS
         assert embedded.documents() == []  # reading goes on
     submit(embedded, "acme")
-    assert connection.pragma("busy_timeout") == first
+    assert patience.longest == waiting.BUSY_SECONDS
 
 
-def test_a_lease_that_ended_while_the_claim_waited_for_a_lock_is_left_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_who_is_about_to_stop_waits_for_a_lock_only_for_a_moment(
+    embedded: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its holder waited for the same lock, and is about to renew it."""
-    clock = Clock()
-    store: Any = sqlite_store(tmp_path, RulesInForce(), clock)
+    """Also who waits already, for however long."""
+    monkeypatch.setattr(waiting, "BUSY_SECONDS", 3600.0)
+    monkeypatch.setattr(waiting, "LAST_SECONDS", 0.01)
+    waits, look = threading.Event(), waiting.Waiting.__call__
+
+    def tell(self: waiting.Waiting, looks: int) -> bool:
+        waits.set()
+        return look(self, looks)
+
+    monkeypatch.setattr(waiting.Waiting, "__call__", tell)
+    with locked(embedded._path.parent), ThreadPoolExecutor(1) as pool:
+        held_up = pool.submit(submit, embedded, "acme")
+        waits.wait()
+        embedded.hurry()
+        with pytest.raises(StoreBusy):
+            held_up.result()
+        with pytest.raises(StoreBusy):
+            submit(embedded, "acme")
+    assert submit_one(embedded, "acme").count == 0  # what needs no waiting is done
+
+
+def test_a_signal_is_heard_while_a_lock_is_waited_for(embedded: Any) -> None:
+    """In the main thread, where all signals are heard; as if Ctrl-C were pressed."""
+
+    def press(_waiting: waiting.Waiting, looks: int) -> bool:
+        if looks == 0:
+            signal.raise_signal(signal.SIGINT)
+        return True
+
+    with locked(embedded._path.parent), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(waiting.Waiting, "__call__", press)
+        with pytest.raises(KeyboardInterrupt):
+            submit(embedded, "acme")
+    assert len(submit(embedded, "acme")) == 1
+
+
+@contextmanager
+def kept_from_writing(store: Store, folder: Path) -> Iterator[None]:
+    """Another process keeps the lock that all who write need."""
+    if isinstance(store, SqliteStore):
+        with locked(folder):
+            yield
+    else:
+        with psycopg.connect(postgreskit.url_for(folder)) as other:
+            other.execute(one_at_a_time(0).encode())
+            yield
+
+
+def test_a_lease_that_ended_while_the_claim_waited_is_left_alone(
+    store: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its holder waited for the same lock, or server, and is about to renew it."""
     submit(store, "acme")
     held = must_claim(store)
     begin = store._writer._begin
@@ -278,41 +326,44 @@ def test_a_lease_that_ended_while_the_claim_waited_for_a_lock_is_left_alone(
     assert store.renew([held]) == []
     clock.advance(LEASE + 1)
     assert store.claim("another") is not None
-    store.close()
 
 
-def test_a_lock_takes_no_document_from_another_process(tmp_path: Path) -> None:
+def test_a_lock_takes_no_document_from_another_process(
+    tmp_path: Path, store_factory: StoreFactory, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """However long it is held: nobody could renew a lease meanwhile, and some come back later."""
-    clock = Clock()
-    ours, theirs = (sqlite_store(tmp_path, RulesInForce(), clock) for _ in range(2))
-    connection: Any = ours._writer._connection  # type: ignore[attr-defined]
-    submit(ours, "acme")
-    held = must_claim(theirs)
-    with locked_by_another(Path(connection.filename)):
-        for _ in range(3):
-            connection.set_busy_timeout(1)
-            with pytest.raises(StoreBusy):
-                ours.claim("ours")
-            clock.advance(LEASE)
-    assert ours.claim("ours") is None
-    clock.advance(AFTERMATH / 2)
-    assert ours.claim("ours") is None
-    assert theirs.renew([held]) == []
-    clock.advance(max(AFTERMATH, LEASE) + 1)
-    assert must_claim(ours).id == held.id  # they are gone after all
-    for each in (ours, theirs):
-        each.close()
+    monkeypatch.setattr(waiting, "BUSY_SECONDS", 0.0)
+    monkeypatch.setattr(waiting, "STILL_BUSY_SECONDS", 0.0)
+    monkeypatch.setitem(WRITER_OPTIONS, "lock_timeout", "1ms")
+    with ExitStack() as ending:
+        ending.enter_context(postgreskit.lent(tmp_path))
+        ours, theirs = (store_factory(tmp_path, RulesInForce(), clock) for _ in range(2))
+        ending.callback(ours.close)
+        ending.callback(theirs.close)
+        submit(ours, "acme")
+        held = must_claim(theirs)
+        with kept_from_writing(ours, tmp_path):
+            for _ in range(3):
+                with pytest.raises(StoreBusy):
+                    ours.claim("ours")
+                clock.advance(LEASE)
+        assert ours.claim("ours") is None
+        clock.advance(AFTERMATH / 2)
+        assert ours.claim("ours") is None
+        assert theirs.renew([held]) == []
+        clock.advance(max(AFTERMATH, LEASE) + 1)
+        assert must_claim(ours).id == held.id  # they are gone after all
 
 
-def test_locks_that_come_again_and_again_keep_no_document_from_others(tmp_path: Path) -> None:
+def test_locks_that_come_again_and_again_keep_no_document_from_others(
+    store: Any, clock: Clock
+) -> None:
     """Who died is found out although the aftermath of one lock reaches into the next."""
-    clock = Clock()
-    store: Any = sqlite_store(tmp_path, RulesInForce(), clock)
     submit(store, "acme")
     held = must_claim(store)
     begun = clock()
     while clock() < begun + 2 * LEASE:
         clock.advance(AFTERMATH / 2)
-        store._writer._note_hold_up(clock())
+        store._writer._hold_up.met(clock())
+        store._writer._hold_up.passed(clock())
     assert must_claim(store).id == held.id
-    store.close()

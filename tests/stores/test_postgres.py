@@ -57,6 +57,16 @@ def store(tmp_path: Path, clock: Clock) -> Iterator[PostgresStore]:
         store.close()
 
 
+def test_the_time_of_a_claim_is_known_before_it_is_let_in(tmp_path: Path) -> None:
+    """By the server's clock: as of the last write, and from there on by our own."""
+    with postgreskit.lent(tmp_path):
+        store = PostgresStore(postgreskit.url_for(tmp_path), rules=RulesInForce())
+        assert store._writer.asked_at() == float("inf")  # no lease is left alone by a guess
+        submit(store, "acme")
+        assert store._writer.asked_at() == pytest.approx(store.now(), abs=60)
+        store.close()
+
+
 # --- customers apart ---
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from time import monotonic
@@ -18,7 +19,10 @@ QUIET_SECONDS = 0.001
 LONGEST_WAIT = 0.02
 """Then it begins in any case."""
 
+FAR_AT_ONCE = 16
+
 Answer = asyncio.Future[list[Document]]
+Outcomes = asyncio.Future[list[list[Document] | Exception]]
 
 
 class _Waiting:
@@ -37,11 +41,16 @@ class Acceptor:
     Whoever has just got an answer often sends the next document at once. So a batch waits for as
     many as were answered last, as long as they come or requests keep the event loop busy: one large
     batch costs less than two small ones, flushes the disk once, and does not work against the loop.
+
+    What `goes_far`, to another machine that keeps its files, is accepted beside all this: no batch
+    waits for it, nor does another such offer.
     """
 
-    def __init__(self, fairlead: Fairlead) -> None:
+    def __init__(self, fairlead: Fairlead, goes_far: Callable[[Offer], bool] | None = None) -> None:
         self._fairlead = fairlead
+        self._goes_far = goes_far
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="accept")
+        self._far = ThreadPoolExecutor(FAR_AT_ONCE, thread_name_prefix="accept-far")
         self._waiting: deque[_Waiting] = deque()
         self._is_busy = False
         self._is_closed = False
@@ -53,6 +62,8 @@ class Acceptor:
     async def accept(self, offer: Offer) -> list[Document]:
         """Return when the documents are safe; raise when they were refused."""
         waiting = _Waiting(offer, asyncio.get_running_loop().create_future())
+        if self._goes_far is not None and self._goes_far(offer):
+            return await self._accept_beside(waiting)
         self._waiting.append(waiting)
         self._moves += 1
         self._start()
@@ -62,6 +73,16 @@ class Acceptor:
             return await self._cut_off(waiting)
         finally:
             self._moves += 1
+
+    async def _accept_beside(self, waiting: _Waiting) -> list[Document]:
+        if self._is_closed:
+            discard(waiting.offer)
+            raise asyncio.CancelledError
+        self._hand_over(self._far, [waiting], _answer)
+        try:
+            return await waiting.answer
+        except asyncio.CancelledError:
+            return await self._cut_off(waiting)
 
     async def _cut_off(self, waiting: _Waiting) -> list[Document]:
         """Who is in a batch is told what became of it; who is not takes its documents back."""
@@ -81,6 +102,7 @@ class Acceptor:
         self._stop_waiting()
         self._start()
         self._pool.shutdown()
+        self._far.shutdown()
 
     def _start(self) -> None:
         """Begin with those who wait, unless more are to be expected in a moment."""
@@ -120,9 +142,17 @@ class Acceptor:
         number = min(len(self._waiting), MOST_TOGETHER)
         batch = [self._waiting.popleft() for _ in range(number)]
         self._is_busy = True
+        self._hand_over(self._pool, batch, self._settle)
+
+    def _hand_over(
+        self,
+        pool: ThreadPoolExecutor,
+        batch: list[_Waiting],
+        settle: Callable[[list[_Waiting], Outcomes], None],
+    ) -> None:
         loop = asyncio.get_running_loop()
-        done = loop.run_in_executor(self._pool, self._accept, [each.offer for each in batch])
-        done.add_done_callback(lambda found, batch=batch: self._settle(batch, found))  # type: ignore[misc]
+        done = loop.run_in_executor(pool, self._accept, [each.offer for each in batch])
+        done.add_done_callback(lambda found: settle(batch, found))
 
     def _accept(self, offers: list[Offer]) -> list[list[Document] | Exception]:
         try:
@@ -132,19 +162,21 @@ class Acceptor:
                 discard(offer)
             return [error] * len(offers)
 
-    def _settle(
-        self, batch: list[_Waiting], found: asyncio.Future[list[list[Document] | Exception]]
-    ) -> None:
+    def _settle(self, batch: list[_Waiting], found: Outcomes) -> None:
         self._is_busy = False
         self._expected = len(batch) + len(self._waiting)
-        for each, outcome in zip(batch, found.result(), strict=True):
-            if each.answer.done():
-                continue  # nobody waits for it any more; what was accepted stays
-            if isinstance(outcome, Exception):
-                each.answer.set_exception(outcome)
-            else:
-                each.answer.set_result(outcome)
+        _answer(batch, found)
         self._start()
+
+
+def _answer(batch: list[_Waiting], found: Outcomes) -> None:
+    for each, outcome in zip(batch, found.result(), strict=True):
+        if each.answer.done():
+            continue  # nobody waits for it any more; what was accepted stays
+        if isinstance(outcome, Exception):
+            each.answer.set_exception(outcome)
+        else:
+            each.answer.set_result(outcome)
 
 
 def discard(offer: Offer) -> None:

@@ -352,7 +352,7 @@ async def text(request: Request, id_: str) -> Response:
     if document.text_sha256 is not None and is_known(request, etag):
         return Response(status_code=304, headers=headers)
     try:
-        found = await office.ask(_read, office, document, wanted)
+        found = await office.fetch(_read, office, document, wanted)
     except NotReady as error:
         if document.state.is_pending:
             raise Problem("not-ready", said(error), retry_after=1, code=error.code) from None
@@ -420,7 +420,7 @@ async def content(request: Request, id_: str) -> Response:
     short = await office.ask(office.fairlead.short_content, document)
     if short is not None:
         return _Short(short, **how)
-    path: Path = await office.ask(office.fairlead.content_path, document)
+    path: Path = await office.fetch(office.fairlead.content_path, document)
     if not await office.ask(path.exists):
         raise Problem("internal", Words("the file is not there; the operator has to restore it"))
     return _Attachment(path, **how)

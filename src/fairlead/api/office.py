@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from time import monotonic
 from typing import ParamSpec, TypeVar
 
@@ -27,6 +28,8 @@ T = TypeVar("T")
 
 THREADS = 8
 """How many questions to the store run at once; more would only wait for one another."""
+FETCH_THREADS = 16
+"""How many files are fetched at once. They may come slowly, and questions do not wait for them."""
 LOOK_SECONDS = 0.02
 """Between looks whether the settings have changed."""
 
@@ -41,11 +44,13 @@ class Office:
 
     def __post_init__(self) -> None:
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="api")
+        self._fetching = ThreadPoolExecutor(FETCH_THREADS, thread_name_prefix="fetch")
         self.hub = Hub(self.fairlead)
         self.metrics = Metrics(self.fairlead)
         self.limiter = Limiter()
         self.daily = Daily()
-        self.acceptor = Acceptor(self.fairlead)
+        goes_far = self.fairlead.goes_far if self.fairlead.is_far else None
+        self.acceptor = Acceptor(self.fairlead, goes_far)
         self.door = Door(self)
         self.board = Board(self.fairlead)
         self._settings = self.fairlead.settings
@@ -60,15 +65,22 @@ class Office:
 
     async def ask(self, call: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
         """Run what may wait in a thread; for a customer, without a sight of others' things."""
-        loop, customer = asyncio.get_running_loop(), ASKED_BY.get()
+        return await self._answered(self._pool, partial(call, *args, **named))
+
+    async def fetch(self, call: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
+        """As `ask`, for what may wait for files that another machine keeps."""
+        return await self._answered(self._fetching, partial(call, *args, **named))
+
+    def _answered(self, pool: ThreadPoolExecutor, call: Callable[[], T]) -> asyncio.Future[T]:
+        customer = ASKED_BY.get()
 
         def answer() -> T:
             if customer is None:
-                return call(*args, **named)
+                return call()
             with self.fairlead.store.seen_by(customer):
-                return call(*args, **named)
+                return call()
 
-        return await loop.run_in_executor(self._pool, answer)
+        return asyncio.get_running_loop().run_in_executor(pool, answer)
 
     def open(self) -> None:
         """Begin to watch what happens."""
@@ -88,6 +100,7 @@ class Office:
         self.board.close()
         self.hub.close()
         self.acceptor.close()
+        self._fetching.shutdown(cancel_futures=True)
         self._pool.shutdown(cancel_futures=True)
 
 

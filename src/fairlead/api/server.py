@@ -159,6 +159,7 @@ class _Serving:
 
     def _signalled(self) -> None:
         self._signals += 1
+        self._office.fairlead.store.hurry()
         if self._worker is not None:
             self._worker.engine.stop()
         if self._signals == 1:

@@ -72,6 +72,15 @@ class Documents(Customers):
         """A new document that comes in pieces; it is nothing until `accept_each` takes it."""
         return self._intake.begin()
 
+    @property
+    def is_far(self) -> bool:
+        """Whether another machine keeps the files of documents that are not short."""
+        return self._files.is_far
+
+    def goes_far(self, offer: Offer) -> bool:
+        """Whether to accept this waits for that machine."""
+        return self.is_far and self._intake.goes_far(offer)
+
     def accept_each(self, offers: Sequence[Offer]) -> list[list[Document] | Exception]:
         """Accept what came in pieces; each offer is accepted or refused as a whole."""
         return self._intake.accept_each(offers)
@@ -153,9 +162,10 @@ class Documents(Customers):
     def delete(self, id_: str, *, by: str | None = None, check: Check | None = None) -> None:
         """Remove a document with its files; a pending one is cancelled first.
 
-        Its events stay, without its content. One that was deleted before stays so.
+        Its events stay, without its content. One that was deleted before stays so. A full disk does
+        not prevent it, as long as the reserve lasts.
         """
-        texts = self.store.delete(id_, by=by, check=check)
+        texts = self.folder.reserve.use(lambda: self.store.delete(id_, by=by, check=check))
         self._files.delete([id_])
         self._texts.delete(texts)
 

@@ -70,7 +70,7 @@ class Fairlead(Documents, Webhooks, Keys):
             self.store,
             self._files,
             self._texts,
-            workers=self.settings.workers if workers is None else workers,
+            workers=lambda: self.settings.workers if workers is None else workers,
             limits=self._limits,
             lease=lambda: self.settings.lease,
             desks=self.folder.desks,
@@ -78,8 +78,14 @@ class Fairlead(Documents, Webhooks, Keys):
         )
 
     def sweeper(self) -> Sweeper:
-        """A thread that sweeps now and every hour, until it is closed."""
-        return Sweeper(self._sweep_portions, lambda: self.store.only_one("sweep"))
+        """A thread that sweeps and lays the reserve, now and every hour, until it is closed."""
+        return Sweeper(self._keep_house, lambda: self.store.only_one("sweep"))
+
+    def _keep_house(self) -> Iterator[int]:
+        """What is due now and then while somebody serves or works here."""
+        if self.settings.store is None:
+            self.folder.reserve.lay()
+        return self._sweep_portions()
 
     def ringer(self) -> Ringer:
         """A thread that wakes Celery's workers when documents wait, until it is closed."""

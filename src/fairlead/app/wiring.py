@@ -58,7 +58,9 @@ class Wiring:
         rules = self._sources.rules
         if url is None:
             self.folder.check_whole()
-            return SqliteStore(self.folder.database, rules=rules, clock=self._clock)
+            return self.folder.reserve.use(
+                lambda: SqliteStore(self.folder.database, rules=rules, clock=self._clock)
+            )
         return postgres_store()(url, rules=rules, clock=clock, patient=patient)
 
     def _open_files(self, part: str, folder: Path, url: str | None) -> Files:

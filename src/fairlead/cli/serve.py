@@ -79,6 +79,12 @@ def _greet(fairlead: Fairlead, listener: socket.socket, office: Office) -> None:
     address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     click.echo(f"fairlead: serving {address} on {fairlead.folder.path}; Ctrl-C ends", err=True)
     click.echo(f"fairlead: operator key in {fairlead.folder.operator_key}", err=True)
+    if not fairlead.folder.has_room():
+        click.echo(
+            f"fairlead: the disk of {fairlead.folder.path} has next to no room left: what is there "
+            "is served, and new documents are accepted once some space is free",
+            err=True,
+        )
     click.echo(f"fairlead: log in: {address}/login?token={office.token}", err=True)
 
 

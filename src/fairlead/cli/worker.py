@@ -68,7 +68,7 @@ def _work(data: Path, given: Mapping[str, Any], *, until_idle: bool, quiet: bool
     with Fairlead(data, settings=given, patient=True) as fairlead, fairlead.folder.as_server():
         journal = Journal(fairlead)
         engine = fairlead.engine(on_tick=(lambda: None) if quiet else journal.write)
-        _obey_signals(engine)
+        _obey_signals(engine, fairlead)
         click.echo(
             f"fairlead: {fairlead.settings.workers} workers on {data}; Ctrl-C ends", err=True
         )
@@ -84,8 +84,9 @@ def _work(data: Path, given: Mapping[str, Any], *, until_idle: bool, quiet: bool
         sys.exit(1)
 
 
-def _obey_signals(engine: LocalEngine) -> None:
+def _obey_signals(engine: LocalEngine, fairlead: Fairlead) -> None:
     def stop(_number: int, _frame: FrameType | None) -> None:
+        fairlead.store.hurry()
         engine.stop()
         if engine.stopping is Stop.DRAIN:
             # Not through a buffer: the code that was interrupted may be in the middle of it.

@@ -26,8 +26,8 @@ class Hand:
     """
 
     def __init__(self, workers: int) -> None:
+        self.workers = workers
         self.claims: deque[Claim] = deque()
-        self._workers = workers
         self._mean: float | None = None
 
     def learn(self, seconds: float) -> None:
@@ -70,4 +70,4 @@ class Hand:
     def _ahead(self, busy: float) -> int:
         if self._mean is None:
             return 0
-        return min(MOST_AHEAD, int(AHEAD_SECONDS * self._workers / max(self._mean, busy, 1e-6)))
+        return min(MOST_AHEAD, int(AHEAD_SECONDS * self.workers / max(self._mean, busy, 1e-6)))

@@ -74,7 +74,7 @@ class LocalEngine:
         files: Files,
         texts: Files,
         *,
-        workers: int,
+        workers: Callable[[], int],
         limits: Callable[[], Limits],
         lease: Callable[[], float],
         desks: Path,
@@ -98,13 +98,15 @@ class LocalEngine:
         self._herald = Herald(store)
         self._nursery = Nursery()
         self._seats: list[Seat] = []
-        self._hand = Hand(workers)
+        self._names: list[str] = []  # of all seats there ever were
+        self._hand = Hand(workers=0)
         self._tries = Tries(self._outage)
         self._look_seconds = 0.0
         self._stop = Stop.NO
         self._ran_dry = False  # nothing was left for a free worker
         self._fell_short = False  # or to lie ready; the next one may be a suspect
         self._version = -1
+        self._is_time_to_count = Every()
         self._is_time_to_look = Every()
         self._is_time_to_watch = Every()
         self._is_time_to_renew = Every()
@@ -119,8 +121,7 @@ class LocalEngine:
         if until_idle:
             self._outage.patience = PATIENCE_SECONDS
         try:
-            self._look_seconds = self._store.watch(self._wake)
-            self._fill_seats()
+            self._begin()
             while not self._is_over(until_idle=until_idle):
                 self._turn(claims=self._stop is Stop.NO)
         finally:
@@ -133,8 +134,7 @@ class LocalEngine:
         The workers stay, warm for the next call; `close` ends them.
         """
         if not self._seats:
-            self._look_seconds = self._store.watch(self._wake)
-            self._fill_seats()
+            self._begin()
         until, self._ran_dry = time.monotonic() + seconds, False
         self._listened_at = float("inf")  # since the last call there was nothing to hear
         while self._is_busy() or not (self._ran_dry or time.monotonic() >= until):
@@ -212,6 +212,7 @@ class LocalEngine:
             return
         self._keep_leases()  # before a claim, which takes back what ran out while we slept
         if claims:
+            self._follow_now_and_then()
             self._claim()
         else:
             self._put_back()
@@ -310,12 +311,44 @@ class LocalEngine:
 
     # --- workers ---
 
-    def _fill_seats(self) -> None:
+    def _begin(self) -> None:
+        """Let the first worker in, as soon as there is room for it; the others follow."""
+        self._look_seconds = self._store.watch(self._wake)
         tidy(self._desks)
-        for _ in range(self._workers):
-            seat = Seat(self._limits(), self._desks, self._nursery)
-            self._seats.append(seat)
-            self._listen(seat)
+        while not self._seats and self._stop is Stop.NO:
+            with self._tries:
+                self._follow_the_number()
+            if not self._seats:
+                self._bell_alone.select(self._tries.pause)
+                self._hush()
+
+    def _follow_now_and_then(self) -> None:
+        if self._is_time_to_count(LOOK_AGAIN_SECONDS):
+            with suppress(NotNow):  # there is no room for more: then work goes on with these
+                self._follow_the_number()
+
+    def _follow_the_number(self) -> None:
+        """As many workers as the settings ask for; those who leave finish what they have."""
+        wanted = self._workers()
+        while len(self._seats) < wanted:
+            self._add_seat()
+        for seat in self._seats[:]:
+            seat.is_leaving = seat not in self._seats[:wanted]
+            if seat.is_leaving and seat.claim is None:
+                self._remove_seat(seat)
+
+    def _add_seat(self) -> None:
+        seat = Seat(self._limits(), self._desks, self._nursery)
+        self._seats.append(seat)
+        self._names.append(seat.name)
+        self._hand.workers += 1
+        self._listen(seat)
+
+    def _remove_seat(self, seat: Seat) -> None:
+        self._selector.unregister(seat)
+        self._seats.remove(seat)
+        self._hand.workers -= 1
+        seat.close()
 
     def _hear(self, seat: Seat) -> None:
         """A worker has something to say: it is ready, it is done, or it died."""
@@ -377,7 +410,7 @@ class LocalEngine:
         if not (self._is_time_to_watch(WATCH_SECONDS) or was_away):
             return
         if self._is_time_to_renew(self._lease() / 3) or was_away:
-            self._store.attend(self._seats[0].name, self._workers)
+            self._store.attend(self._names[0], len(self._seats))
             held = [*self._at_hand(), *self._finisher.held()]
             self._let_go(self._store.renew(held) if held else [])
         elif held := self._at_hand():
@@ -441,9 +474,9 @@ class LocalEngine:
             seat.close()
         self._finisher.close()
         with suppress(FairleadError):  # else the leases end by themselves
-            self._store.release_from([seat.name for seat in self._seats])
-            for seat in self._seats[:1]:
-                self._store.leave(seat.name)
+            self._store.release_from(self._names)
+            for name in self._names[:1]:
+                self._store.leave(name)
         self._selector.close()
         self._bell_alone.close()
         self._close_bell()

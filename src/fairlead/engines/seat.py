@@ -39,6 +39,8 @@ class Seat:
         self.claims: deque[Claim] = deque()
         self.deadline = float("inf")
         self.limits = limits
+        self.is_leaving = False
+        """Whether it is to get nothing more."""
         self._desk = desks / self.name
         self._nursery = nursery
         self._withdrawn = 0  # jobs that come after the claims
@@ -65,7 +67,7 @@ class Seat:
     @property
     def is_free(self) -> bool:
         """Ready for a document, and without one."""
-        return self._sandbox.ready and not self._has_jobs
+        return self._sandbox.ready and not self._has_jobs and not self.is_leaving
 
     @property
     def pid(self) -> int:
@@ -92,6 +94,7 @@ class Seat:
             last is not None
             and self._sandbox.ready
             and not self._withdrawn
+            and not self.is_leaving
             and self.behind < min(depth, MOST_JOBS - 1)
             and self._sandbox.jobs_sent < RECYCLE_AFTER
             and claim.customer == last.customer

@@ -59,6 +59,11 @@ class LocalIncoming:
         self._descriptor: int | None = None
         self._is_file = False
 
+    @property
+    def is_short(self) -> bool:
+        """Whether the store may keep it, as far as it has come."""
+        return not self._is_file and self.size <= SHORT_BYTES
+
     def add(self, chunk: bytes) -> bool:
         """Take some more bytes, without waiting; True: call `flush` before there are more."""
         self._pieces.append(chunk)
@@ -80,7 +85,7 @@ class LocalIncoming:
 
     def short(self) -> Stored | None:
         """All that has come, handed over once; None: it is long, or was written already."""
-        if self._is_file or self.size > SHORT_BYTES:
+        if not self.is_short:
             return None
         content = b"".join(self._pieces)
         self._let_go()

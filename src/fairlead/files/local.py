@@ -39,6 +39,8 @@ def checked(key: str) -> str:
 class LocalFiles:
     """A folder of files by key. All methods may be called from any thread."""
 
+    is_far = False
+
     def __init__(self, root: Path) -> None:
         self._root = root
         self._incoming = root / "incoming"

@@ -2,7 +2,7 @@
 
 What comes in pieces is first written whole to a local folder, with its SHA-256, and then sent: it
 is there when the service says so, or not at all. What is read by path is fetched into a local
-folder, and kept there for a while.
+folder, and kept there for a while. Nobody waits for what is fetched or sent for another one.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
+from weakref import WeakValueDictionary
 
 import obstore
 from obstore.exceptions import BaseError
@@ -63,12 +64,15 @@ def object_store(url: str, part: str) -> S3Store:
 class ObjectFiles:
     """Objects by key. All methods may be called from any thread."""
 
+    is_far = True
+
     def __init__(self, objects: S3Store, scratch: Path) -> None:
         self._objects = objects
         self._incoming = scratch / "incoming"
         self._memory = Memory()
         self._fetched = scratch / "fetched"
-        self._fetching = Lock()
+        self._fetching: WeakValueDictionary[str, Lock] = WeakValueDictionary()
+        self._turns = Lock()
 
     def begin(self, key: str) -> LocalIncoming:
         """A new file, of which nothing has come yet."""
@@ -114,15 +118,23 @@ class ObjectFiles:
     def path(self, key: str) -> Path:
         """Where the file of this key lies, now that it was fetched; nowhere, if it is gone."""
         place = self._fetched / key
-        with self._fetching, suppress(FileNotFoundError):
+        with self._turn_of(key), suppress(FileNotFoundError):
             if not place.exists():
                 self._fetch(key, place)
             os.utime(place)
         return place
 
+    def _turn_of(self, key: str) -> Lock:
+        """Whoever asks for the same file waits until it is there; it is fetched once."""
+        with self._turns:
+            turn = self._fetching.get(key)
+            if turn is None:
+                turn = self._fetching[key] = Lock()
+            return turn
+
     def _fetch(self, key: str, place: Path) -> None:
         self._make_room()
-        coming = place.with_suffix(".coming")
+        coming = place.with_name(f"{key}.coming")
         with _our_words():
             self._fetched.mkdir(mode=0o700, parents=True, exist_ok=True)
             try:
@@ -138,10 +150,10 @@ class ObjectFiles:
         """Forget what was fetched longest ago, where there is much."""
         if not self._fetched.is_dir():
             return
-        found = [(each, each.stat()) for each in self._fetched.iterdir()]
-        found.sort(key=lambda entry: entry[1].st_mtime, reverse=True)
+        found = [(stat, each) for each in self._fetched.iterdir() if (stat := _stat(each))]
+        found.sort(key=lambda entry: entry[0].st_mtime, reverse=True)
         total, fresh = 0, time.time() - FRESH_SECONDS
-        for path, stat in found:
+        for stat, path in found:
             total += stat.st_size
             if total > CACHE_BYTES and stat.st_mtime < fresh:
                 path.unlink(missing_ok=True)
@@ -185,6 +197,14 @@ class ObjectFiles:
     def sweep_incoming(self, moment: float) -> int:
         """Remove half-written files that a crash left before `moment`; return how many."""
         return LocalFiles(self._incoming.parent).sweep_incoming(moment)
+
+
+def _stat(path: Path) -> os.stat_result | None:
+    """None: somebody else has just removed it, or given it its name."""
+    try:
+        return path.stat()
+    except FileNotFoundError:
+        return None
 
 
 def _place(key: str) -> str:

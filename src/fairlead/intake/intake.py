@@ -37,6 +37,10 @@ class Offer(NamedTuple):
     password: str | None = None
 
 
+FAIR_SHARE = SHORT_TOGETHER // 64
+"""Bytes of an offer, of which 64 fit into a commit."""
+
+
 class Intake:
     """Accepts documents: when `submit` returns, their bytes and rows are safe."""
 
@@ -80,6 +84,12 @@ class Intake:
     def begin(self) -> Incoming:
         """A new document, of which nothing has come yet."""
         return self._files.begin(new_id(self._clock()))
+
+    def goes_far(self, offer: Offer) -> bool:
+        """Whether to accept it takes another machine, which keeps its files."""
+        files = [file for file, _ in offer.files]
+        is_short = all(file.is_short for file in files)
+        return not (is_short and sum(file.size for file in files) <= FAIR_SHARE)
 
     def accept_each(self, offers: Sequence[Offer]) -> list[list[Document] | Exception]:
         """Accept documents that have come in pieces, with few waits for the disk.

@@ -30,13 +30,22 @@ class DeskGone(Exception):
 
 
 class Desk:
-    """A folder with documents in the order in which they are to be read."""
+    """A folder with documents in the order in which they are to be read.
+
+    Raises:
+        DiskFull: there is no room for it.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder.absolute()
         self._numbers = count(1)
         self._laid: deque[int] = deque()
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            if not _is_full(error):
+                raise
+            raise self._full() from error
 
     @property
     def first(self) -> int | None:
@@ -60,13 +69,10 @@ class Desk:
                 raise DeskGone from None
             raise
         except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            if not _is_full(error):
                 raise
             self._take_away(number)
-            raise DiskFull(
-                f"the disk of {self.folder} is full, so no document can be read; "
-                "free some space, then try again"
-            ) from error
+            raise self._full() from error
         self._laid.append(number)
         return number
 
@@ -92,9 +98,19 @@ class Desk:
         with suppress(OSError):
             self.folder.rmdir()
 
+    def _full(self) -> DiskFull:
+        return DiskFull(
+            f"the disk of {self.folder} is full, so no document can be read; "
+            "free some space, then try again"
+        )
+
     def _take_away(self, number: int) -> None:
         with suppress(FileNotFoundError):
             os.unlink(f"{self.folder}/{number}")  # noqa: PTH108 (for each document: quicker)
+
+
+def _is_full(error: OSError) -> bool:
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def _put(source: Path | bytes, place: str) -> None:

@@ -57,7 +57,7 @@ class PostgresStore(SqlStore):
         patient: bool = False,
     ) -> None:
         prepare_patiently(url) if patient else prepare(url)
-        super().__init__(PostgresWriter(url), rules=rules)
+        super().__init__(PostgresWriter(url, clock), rules=rules)
         self._url = url
         self._clock = clock
         self._readers = Readers(url)

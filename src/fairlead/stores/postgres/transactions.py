@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 
 import psycopg
@@ -25,9 +27,10 @@ _ONE_AT_A_TIME = one_at_a_time(0)
 class PostgresWriter(Writer):
     """Connects anew where the connection was lost."""
 
-    def __init__(self, url: str) -> None:
-        super().__init__()
+    def __init__(self, url: str, clock: Callable[[], float] | None = None) -> None:
+        super().__init__(clock or self._server_time)
         self._url = url
+        self._ahead = float("inf")  # the server's clock is, of this process's
         self._session: Session | None = None
         self._is_closed = False
 
@@ -53,7 +56,12 @@ class PostgresWriter(Writer):
     def _begun(self, session: Session, *, durable: bool) -> Session:
         wait = "on" if durable else "off"
         session.begin(f"SET LOCAL synchronous_commit = {wait}", _ONE_AT_A_TIME)
+        self._ahead = session.now() - time.monotonic()
         return session
+
+    def _server_time(self) -> float:
+        """By what the server said last; inf: it has never been heard."""
+        return time.monotonic() + self._ahead
 
     def _end(self, *, durable: bool) -> None:  # noqa: ARG002 (it was begun so)
         assert self._session is not None  # noqa: S101 (it was begun)

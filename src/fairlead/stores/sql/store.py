@@ -81,6 +81,9 @@ class SqlStore(ABC):
     def close(self) -> None:
         """Let go of the database."""
 
+    def hurry(self) -> None:  # noqa: B027 (most cannot)
+        """Wait for others only for a moment from now on, if the store can."""
+
     @abstractmethod
     def version(self) -> int:
         """A number that changes when anything was committed, by any process."""
@@ -114,10 +117,6 @@ class SqlStore(ABC):
     @abstractmethod
     def _now(self, connection: Connection) -> float:
         """The time, in a transaction of this connection."""
-
-    def _asked_at(self) -> float:
-        """The time before a write is let in, where it is known without a question; else inf."""
-        return float("inf")
 
     @abstractmethod
     def _damage(self, connection: Connection) -> list[str]:
@@ -165,7 +164,7 @@ class SqlStore(ABC):
         ended while this had to wait for others is left alone: its holder had to wait as well.
         """
         self._follow_the_settings()
-        asked = self._asked_at()
+        asked = self._writer.asked_at()
         return self._writer.run(lambda c: self._claims(c, workers, ahead, asked), durable=False)
 
     def _claims(

@@ -15,6 +15,7 @@ from typing import Any, Generic, TypeVar
 
 from fairlead.errors import StoreBusy
 from fairlead.stores.sql.connection import Connection
+from fairlead.stores.sql.holdup import HoldUp
 
 T = TypeVar("T")
 MOST_TOGETHER = 256
@@ -55,9 +56,14 @@ class _Write(Generic[T]):
 
 
 class Writer(ABC):
-    """The one connection of a process that writes. A subclass says how its database does it."""
+    """The one connection of a process that writes. A subclass says how its database does it.
 
-    def __init__(self) -> None:
+    `clock` gives the store's time, as far as that is known without a question; else inf.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._hold_up = HoldUp(clock)
         self._lock = Lock()
         self._queue: deque[_Write[Any]] = deque()
         self.commits = 0
@@ -80,6 +86,11 @@ class Writer(ABC):
         writes = [_Write(action, durable=True) for action in actions]
         self._settle(writes)
         return [self._result_or_error(write) for write in writes]
+
+    def asked_at(self) -> float:
+        """The time, or since when nobody was let in: which leases had ended when one could tell."""
+        since = self._hold_up.since()
+        return self._clock() if since is None else since
 
     @abstractmethod
     def close(self) -> None:
@@ -144,7 +155,7 @@ class Writer(ABC):
 
     def _commit(self, batch: list[_Write[Any]]) -> None:
         durable = any(write.durable for write in batch)
-        connection = self._begin(durable=durable)
+        connection = self._let_in(durable=durable)
         if len(batch) == 1:
             batch[0].run(connection)
         else:
@@ -153,6 +164,16 @@ class Writer(ABC):
         self._end(durable=durable)
         self.commits += 1
         self.writes += len(batch)
+
+    def _let_in(self, *, durable: bool) -> Connection:
+        began = self._clock()
+        try:
+            connection = self._begin(durable=durable)
+        except Exception:
+            self._hold_up.met(began)
+            raise
+        self._hold_up.passed(began)
+        return connection
 
     def _is_committed(self, batch: list[_Write[Any]]) -> bool:
         """Whether an interruption came too late to undo anything."""

@@ -22,8 +22,6 @@ from fairlead.stores.sqlite.queries import migrations
 
 APPLICATION_ID = 0x4661_6972  # "Fair"
 BUSY_MILLISECONDS = 30_000
-STILL_BUSY_MILLISECONDS = 1_000
-"""How long to wait for a lock that was just waited for in vain: others wait behind whoever does."""
 STATEMENTS = 1024
 """How many uses of other statements a prepared one outlives.
 

@@ -42,6 +42,10 @@ class SqliteStore(SqlStore):
         while self._readers:
             self._readers.pop().close()
 
+    def hurry(self) -> None:
+        """Wait for others only for a moment from now on."""
+        self._writer.hurry()
+
     def version(self) -> int:
         """A number that changes when anything was committed, by any process."""
         return self._watcher.version()
@@ -87,11 +91,6 @@ class SqliteStore(SqlStore):
 
     def _now(self, connection: Connection) -> float:  # noqa: ARG002 (the machine's clock)
         return self._clock()
-
-    def _asked_at(self) -> float:
-        """While another process holds the lock, nobody can renew a lease, in whatever process."""
-        since = self._writer.held_up_since()
-        return self._clock() if since is None else since
 
     def _damage(self, connection: Connection) -> list[str]:
         found = [row[0] for row in connection.execute("PRAGMA quick_check(10)")]

@@ -10,38 +10,32 @@ from pathlib import Path
 import apsw
 
 from fairlead.stores.sql.writer import Writer
-from fairlead.stores.sqlite.database import (
-    BUSY_MILLISECONDS,
-    STILL_BUSY_MILLISECONDS,
-    connect,
-    our_words,
-)
+from fairlead.stores.sqlite.database import connect, our_words
 from fairlead.stores.sqlite.homing import Homing
-
-SHORT_WAIT = 1.0
-"""Seconds; who waits longer for a lock is held up."""
-AFTERMATH = 30.0
-"""Seconds for other processes, which were held up too, to say that they are there."""
+from fairlead.stores.sqlite.waiting import Waiting
 
 
 class SqliteWriter(Writer):
     """SQLite lets one process write at a time: the others wait where a transaction begins."""
 
     def __init__(self, path: Path, clock: Callable[[], float]) -> None:
-        super().__init__()
+        super().__init__(clock)
         self._path = path
-        self._clock = clock
-        self._held_up_since = self._held_up_until = float("-inf")
         self._connection = connect(path)
+        self._waiting = Waiting()
+        self._connection.set_busy_handler(self._waiting)
         self._homing = Homing(self._connection, partial(connect, path))
         self._is_durable = True
-        self._was_busy = False
 
     def close(self) -> None:
         """Close the connection; what was committed stays."""
         with self._lock:
             self._homing.close()
             self._connection.close()
+
+    def hurry(self) -> None:
+        """Wait for others only for a moment from now on."""
+        self._waiting.hurry()
 
     def _our_words(self) -> AbstractContextManager[None]:
         return our_words(self._path)
@@ -51,34 +45,13 @@ class SqliteWriter(Writer):
             level = "FULL" if durable else "NORMAL"
             self._connection.execute(f"PRAGMA synchronous = {level}")
             self._is_durable = durable
-        began = self._clock()
         try:
             self._connection.execute("BEGIN IMMEDIATE")
         except apsw.BusyError:
-            self._note_hold_up(began)
-            self._set_busy(busy=True)
+            self._waiting.is_vain = True
             raise
-        if self._was_busy or self._clock() - began > SHORT_WAIT:
-            self._note_hold_up(began)
-            self._set_busy(busy=False)
+        self._waiting.is_vain = False
         return self._connection
-
-    def held_up_since(self) -> float | None:
-        """Since when another process has kept its lock, also if it let go of it just now."""
-        is_on = self._was_busy or self._clock() < self._held_up_until
-        return self._held_up_since if is_on else None
-
-    def _note_hold_up(self, since: float) -> None:
-        if not self._was_busy:  # a new one: what ended before it may be taken back by now
-            self._held_up_since = since
-        self._held_up_until = self._clock() + AFTERMATH
-
-    def _set_busy(self, *, busy: bool) -> None:
-        """While another process keeps its lock, nobody here is to wait long for it again."""
-        if busy != self._was_busy:
-            wait = STILL_BUSY_MILLISECONDS if busy else BUSY_MILLISECONDS
-            self._connection.set_busy_timeout(wait)
-            self._was_busy = busy
 
     def _end(self, *, durable: bool) -> None:  # noqa: ARG002 (it was begun so)
         self._connection.execute("COMMIT")
