@@ -578,6 +578,12 @@ SELECT
   due_at, last_at, code, answer, error
 FROM deliveries;
 
+-- name: deliveries_of
+SELECT seq, body FROM deliveries INDEXED BY deliveries_of_document WHERE document = ?;
+
+-- name: empty_delivery
+UPDATE deliveries SET body = ?, answer = NULL WHERE seq = ?;
+
 -- name: next_delivery_at
 SELECT due_at FROM webhooks INDEXED BY webhooks_due
 WHERE enabled = 1 AND due_at IS NOT NULL ORDER BY due_at LIMIT 1;
@@ -603,7 +609,7 @@ FROM deliveries d JOIN webhooks w ON w.id = d.webhook JOIN customers c ON c.id =
 WHERE d.seq = ?;
 
 -- name: held_delivery
-SELECT attempts FROM deliveries WHERE seq = ? AND fence = ? AND due_at IS NOT NULL;
+SELECT attempts, body FROM deliveries WHERE seq = ? AND fence = ? AND due_at IS NOT NULL;
 
 -- name: settle_delivery
 UPDATE deliveries SET
