@@ -12,6 +12,7 @@ import pytest
 from apikit import Served, problem, served, upload
 from bench.installation import BURSTS, HOSTILE, STEADY
 from dashkit import client, customer, operator, text, tree
+from lxml import html
 
 from fairlead import Fairlead
 from fairlead.locale import LANGUAGES
@@ -286,6 +287,35 @@ def test_a_customer_is_paused_resumed_reset_and_set(house: Served) -> None:
     assert known()["weight"] == 2.5
     actors = {each["actor"] for each in house.operator.get("/v1/audit").json()["entries"]}
     assert len(actors - {"first-start", None}) == 1  # the operator's key
+
+
+def fields_of(page: httpx.Response) -> dict[str, str]:
+    """What a form would send as it is."""
+    inputs = html.fromstring(page.text).xpath("//main//input")
+    return {each.get("name"): each.get("value", "") for each in inputs}
+
+
+def test_an_old_form_changes_only_what_its_user_changed(house: Served) -> None:
+    house.customer("acme")
+    browser = operator(house)
+
+    def saved(form: dict[str, str], **changes: str) -> httpx.Response:
+        return browser.post("/customer/set", data=form | changes)
+
+    def known() -> tuple[object, ...]:
+        found = house.operator.get("/v1/customers/acme").json()
+        return found["weight"], found["processing_cap"], found["pending_cap"]
+
+    first, second = (fields_of(browser.get("/customer/set?name=acme")) for _ in range(2))
+    saved(first, weight="3", processing_cap="2")
+    assert saved(second, pending_cap="7").status_code == 303
+    assert known() == (3.0, 2, 7)
+    wrong = saved(second, pending_cap="none")
+    saved(fields_of(wrong), pending_cap="8")  # mended, it is still the old form
+    assert known() == (3.0, 2, 8)
+    newest = fields_of(browser.get("/customer/set?name=acme"))
+    saved(newest, processing_cap="", weight="")
+    assert known() == (1.0, None, 8)
 
 
 def test_all_that_match_are_cancelled_and_retried_together(house: Served) -> None:

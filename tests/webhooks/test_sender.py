@@ -209,7 +209,9 @@ def test_a_name_that_nobody_knows_is_not_told_from_one_that_leads_inside(
     def inside(_host: str, _port: int) -> list[str]:
         return ["10.1.2.3"]
 
-    answers = {sender(resolver=each)(sending("https://hook.example/")) for each in (unknown, inside)}
+    answers = {
+        sender(resolver=each)(sending("https://hook.example/")) for each in (unknown, inside)
+    }
     assert answers == {Answer(None, error="hook.example does not lead to a public address")}
     assert f"hook.example is not found: {cause}" in caplog.text
 
