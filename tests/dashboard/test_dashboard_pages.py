@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import re
+import zipfile
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -12,7 +14,6 @@ import pytest
 from apikit import Served, problem, served, upload
 from bench.installation import BURSTS, HOSTILE, STEADY
 from dashkit import client, customer, operator, text, tree
-from lxml import html
 
 from fairlead import Fairlead
 from fairlead.locale import LANGUAGES
@@ -289,10 +290,10 @@ def test_a_customer_is_paused_resumed_reset_and_set(house: Served) -> None:
     assert len(actors - {"first-start", None}) == 1  # the operator's key
 
 
-def fields_of(page: httpx.Response) -> dict[str, str]:
+def fields_of(page: httpx.Response, status: int = 200) -> dict[str, str]:
     """What a form would send as it is."""
-    inputs = html.fromstring(page.text).xpath("//main//input")
-    return {each.get("name"): each.get("value", "") for each in inputs}
+    inputs = tree(page, status).findall(".//main//input")
+    return {each.get("name", ""): each.get("value", "") for each in inputs}
 
 
 def test_an_old_form_changes_only_what_its_user_changed(house: Served) -> None:
@@ -311,7 +312,7 @@ def test_an_old_form_changes_only_what_its_user_changed(house: Served) -> None:
     assert saved(second, pending_cap="7").status_code == 303
     assert known() == (3.0, 2, 7)
     wrong = saved(second, pending_cap="none")
-    saved(fields_of(wrong), pending_cap="8")  # mended, it is still the old form
+    saved(fields_of(wrong, 400), pending_cap="8")  # mended, it is still the old form
     assert known() == (3.0, 2, 8)
     newest = fields_of(browser.get("/customer/set?name=acme"))
     saved(newest, processing_cap="", weight="")
@@ -445,6 +446,24 @@ def test_the_life_of_a_document_is_told(full: Served) -> None:
     assert [kinds[0], kinds[-1]] == ["submitted", "done"]
     assert "claimed" in kinds
     assert "Invoice 2041" in page.xpath("string(//pre)")
+
+
+def test_a_part_of_a_deleted_document_names_it_without_leading_there(data: Path) -> None:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("one.txt", "one")
+    with Fairlead(data) as fairlead:
+        whole = fairlead.submit("acme", packed.getvalue())
+        fairlead.run_until_idle()
+        (part,) = fairlead.documents(parent=whole.id)
+        with served(data, "--workers", "0") as server:
+            browser = operator(server)
+            link = f'href="/document/{whole.id}"'
+            assert link in browser.get(f"/document/{part.id}").text
+            fairlead.delete(whole.id)
+            page = browser.get(f"/document/{part.id}")
+            assert link not in page.text
+            assert f"{whole.id} (was deleted)" in text(page)
 
 
 def test_a_customers_stairs_are_drawn_with_its_resets(data: Path) -> None:

@@ -192,14 +192,13 @@ async def pages(
 ) -> Response:
     """List documents, newest first. `cursor` is the `next` of the page before.
 
-    `parent` asks for the parts of one: its attachments, or the members of an archive.
+    `parent` asks for the parts of one: its attachments, or the members of an archive. Both may
+    be ids of deleted documents.
     """
     office = office_of(request)
     caller = await office.door.caller(request)
     if caller.customer is not None and customer not in (None, caller.customer):
         return JSONResponse({"documents": [], "next": None})
-    if parent is not None:
-        await _look(office, caller, parent)
     asked = _Asked(caller.customer or customer, state, priority, parent, cursor, limit + 1)
     found = await office.ask(_page, office, caller, asked)
     following = found[limit - 1].id if len(found) > limit else None
@@ -221,7 +220,9 @@ class _Asked(NamedTuple):
 def _page(office: Office, caller: Caller, asked: _Asked) -> list[Document]:
     if caller.is_operator and asked.customer is not None:
         office.fairlead.customer(asked.customer)  # an unknown one is an error, not an empty list
-    if asked.cursor is not None and not _is_cursor(office, caller, asked.cursor):
+    if asked.parent is not None and not _may_know(office, caller, asked.parent):
+        raise unknown_document(asked.parent)
+    if asked.cursor is not None and not _may_know(office, caller, asked.cursor):
         raise invalid_cursor()
     return office.fairlead.store.documents(
         customer=asked.customer,
@@ -233,22 +234,12 @@ def _page(office: Office, caller: Caller, asked: _Asked) -> list[Document]:
     )
 
 
-def _is_cursor(office: Office, caller: Caller, cursor: str) -> bool:
+def _may_know(office: Office, caller: Caller, id_: str) -> bool:
     """Whether it is a document that the caller may see, or might have seen until its deletion."""
-    owner = _owner(office, cursor)
-    return owner is not None and caller.may_see(owner)
-
-
-def _owner(office: Office, id_: str) -> str | None:
-    """Whose document this is, or was until its deletion; None: there never was such a one.
-
-    Asked in this order: it may be deleted between the two questions, but never come back.
-    """
-    store = office.fairlead.store
     try:
-        return store.document(id_).customer
+        return caller.may_see(office.fairlead.owner(id_))
     except UnknownDocument:
-        return store.deleted_customer(id_)
+        return False
 
 
 async def visible(request: Request, id_: str) -> tuple[Office, Caller, Document]:
@@ -471,8 +462,7 @@ async def delete(request: Request, id_: str) -> Response:
 
 
 def _delete(office: Office, caller: Caller, id_: str) -> None:
-    owner = _owner(office, id_)
-    if owner is None or not caller.may_see(owner):
+    if not _may_know(office, caller, id_):
         raise unknown_document(id_)
     office.fairlead.delete(id_, by=caller.key_id)
 

@@ -107,8 +107,8 @@ async def every(
 
 
 def _page(page: Page, chosen: Filter, before: str) -> list[Document]:
-    if before:
-        _visible(page, before)
+    if before and not page.caller.may_see(page.office.fairlead.owner(before)):
+        raise unknown_document(before)
     try:
         return page.office.fairlead.documents(
             **chosen.asked(), before=before or None, limit=PAGE + 1
@@ -141,6 +141,7 @@ def _look(page: Page, id_: str) -> dict[str, Any]:
     place, is_operator = why.place, page.caller.is_operator
     return {
         "document": document,
+        "has_parent": bool(fairlead.store.known_documents([document.parent or ""])),
         "row": document_row(document),
         "reasons": [said.reason(each) for each in why.reasons],
         "forecast": why.forecast and said.forecast(why.forecast, now),

@@ -376,7 +376,11 @@ SELECT
   d.id, c.name, d.name, d.size, d.sha256, d.kind, d.state, d.priority, d.count, d.policy,
   d.urgent, d.submitted_at, d.started_at, d.finished_at, d.attempts, d.retry_at, d.error,
   d.detail, d.facts, d.text_key, d.text_sha256, d.seconds, d.estimate, d.markdown_key,
-  d.markdown_sha256, (SELECT id FROM documents WHERE seq = d.parent), d.depth
+  d.markdown_sha256,
+  CASE WHEN d.parent IS NOT NULL THEN coalesce(
+    (SELECT id FROM documents WHERE seq = d.parent), (SELECT id FROM deleted WHERE seq = d.parent))
+  END,
+  d.depth
 FROM documents d JOIN customers c ON c.id = d.customer;
 
 -- name: select_customer
