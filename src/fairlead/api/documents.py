@@ -23,6 +23,7 @@ from fairlead.api.answers import JSONResponse, LongResponse, as_json
 from fairlead.api.door import Caller
 from fairlead.api.headers import language_of, listed
 from fairlead.api.held import header_of
+from fairlead.api.names import ID
 from fairlead.api.office import Office, office_of
 from fairlead.api.problems import Problem, invalid_cursor, said, unknown_document
 from fairlead.api.ranges import asked_ranges
@@ -260,7 +261,7 @@ async def _look(office: Office, caller: Caller, id_: str) -> Document:
 
 
 @router.get(
-    "/{id_}",
+    f"/{ID}",
     responses=schemas.answers(200, schemas.Document, "the document", "unknown-document")
     | schemas.NOT_MODIFIED,
     openapi_extra={"parameters": [schemas.IF_NONE_MATCH]},
@@ -310,7 +311,7 @@ def _is_news(document: Document, known: str | None) -> bool:
 
 
 @router.get(
-    "/{id_}/text",
+    f"/{ID}/text",
     response_class=Response,
     responses=schemas.answers(
         *(200, schemas.Text, "the text, by Accept"),
@@ -364,7 +365,7 @@ def _about_text(document: Document) -> dict[str, Any]:
 
 
 @router.get(
-    "/{id_}/file",
+    f"/{ID}/file",
     response_class=Response,
     responses=schemas.answers(
         *(200, None, "the document as it was submitted"),
@@ -403,7 +404,7 @@ async def content(request: Request, id_: str) -> Response:
 
 
 @router.get(
-    "/{id_}/why",
+    f"/{ID}/why",
     responses=schemas.answers(200, schemas.Why, "the reasons", "unknown-document"),
 )
 async def why(request: Request, id_: str) -> Response:
@@ -420,7 +421,7 @@ async def why(request: Request, id_: str) -> Response:
 
 
 @router.post(
-    "/{id_}/cancel",
+    f"/{ID}/cancel",
     responses=schemas.answers(
         200, schemas.Document, "it is cancelled", "unknown-document", "wrong-state"
     ),
@@ -433,7 +434,7 @@ async def cancel(request: Request, id_: str) -> Response:
 
 
 @router.post(
-    "/{id_}/retry",
+    f"/{ID}/retry",
     responses=schemas.answers(
         200, schemas.Document, "it is pending", "unknown-document", "wrong-state"
     ),
@@ -446,7 +447,7 @@ async def retry(request: Request, id_: str) -> Response:
 
 
 @router.delete(
-    "/{id_}",
+    f"/{ID}",
     status_code=204,
     responses=schemas.answers(204, None, "it is gone", "unknown-document"),
 )
