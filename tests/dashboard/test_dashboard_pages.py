@@ -478,6 +478,25 @@ def test_a_customers_stairs_are_drawn_with_its_resets(data: Path) -> None:
         assert len(page.xpath("//svg//path[@class='reset']")) == 1
 
 
+def test_more_levels_than_nine_are_shown_and_chosen_by_whom_they_concern(data: Path) -> None:
+    with Fairlead(data) as fairlead:
+        fairlead.add_customer("many", thresholds=tuple(range(0, -150, -1)))
+        fairlead.submit_many("many", [(b"x", None)] * 152)
+        fairlead.submit("few", b"x")
+    with served(data, "--workers", "0") as server:
+        ours, many, few = operator(server), customer(server, "many"), customer(server, "few")
+        for browser, last in ((ours, "151"), (many, "151"), (few, "9")):
+            page = tree(browser.get("/documents"))
+            assert page.xpath("//select[@name='priority']/option/text()")[-1] == last
+        assert ours.get("/").text.count("9+ ") == 1
+        assert many.get("/").text.count("9+ ") == 1
+        assert "9+ " not in few.get("/").text
+        asked = tree(ours.get("/documents?priority=151"))
+        assert asked.xpath("//select[@name='priority']/option[@selected]/text()") == ["151"]
+        assert set(asked.xpath("//tbody//*[@data-f='priority']/text()")) == {"151"}
+        assert ours.get(f"/documents?priority={2**31 + 1}").status_code == 400
+
+
 def test_static_files_are_kept_by_browsers_until_they_change(empty: Served) -> None:
     browser = operator(empty)
     (script,) = tree(browser.get("/")).xpath("//script/@src")

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from fairlead.api.dashboard import words
 from fairlead.api.dashboard.charts import staircase_chart
 from fairlead.api.dashboard.page import Page, PageRoute, form_of, go, operator_page, query, show
-from fairlead.api.dashboard.past import staircase
+from fairlead.api.dashboard.past import LEVELS, staircase
 from fairlead.api.dashboard.rows import SHOWS, SORTS, Row, document_row, filtered_rows, sorted_rows
 from fairlead.api.problems import Problem
 from fairlead.errors import InvalidSetting, Words
@@ -89,6 +89,7 @@ def _look(page: Page, name: str) -> dict[str, Any]:
         "rows": [document_row(each) for each in documents[:NEWEST]],
         "stairs": staircase_chart(staircase(documents), now),
         "waits": board.past.waits_of(name),
+        "has_more_levels": any(each.priority > LEVELS for each in documents),
     }
 
 
