@@ -389,7 +389,8 @@ def test_who_waits_gets_texts(tmp_path: Path, letter: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "code", "said"), [(signal.SIGINT, 1, "Aborted"), (signal.SIGTERM, 143, "")]
+    ("number", "code", "said"),
+    [(signal.SIGINT, 1, "documents stay in line"), (signal.SIGTERM, 143, "")],
 )
 def test_a_signal_stops_waiting_and_the_ids_are_told(
     tmp_path: Path, letter: Path, number: int, code: int, said: str
