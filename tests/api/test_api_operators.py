@@ -412,3 +412,11 @@ def test_parts_are_listed_and_passwords_taken(server: Served) -> None:
     assert sorted(each["name"] for each in found) == ["one.txt", "two.txt"]
     foreign = other.get("/v1/documents", params={"parent": sent["id"]})
     problem(foreign, "unknown-document", 404)
+    client.get(f"/v1/documents/{found[0]['id']}", params={"wait": 60})
+    client.delete(f"/v1/documents/{sent['id']}")
+    left = client.get("/v1/documents", params={"parent": sent["id"]}).json()["documents"]
+    assert [(each["id"], each["parent"]) for each in left] == [
+        (each["id"], sent["id"]) for each in found
+    ]
+    foreign = other.get("/v1/documents", params={"parent": sent["id"]})
+    problem(foreign, "unknown-document", 404)

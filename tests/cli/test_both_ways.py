@@ -99,6 +99,8 @@ READING = [
     ("docs", "show", "{waiting}"),
     ("docs", "show", "{done}", "--json"),
     ("docs", "show", "nothing"),
+    ("docs", "show", "a/b"),
+    ("docs", "show", ""),
     ("docs", "why", "{waiting}"),
     ("docs", "why", "{waiting}", "--json"),
     ("docs", "why", "{done}"),
@@ -114,6 +116,7 @@ READING = [
     ("customers", "show", "acme"),
     ("customers", "show", "bolt", "--json"),
     ("customers", "show", "nobody"),
+    ("customers", "show", ""),
     ("customers", "set", "acme", "--weight", "2"),
     ("customers", "set", "acme", "--weight", "0"),
     ("customers", "set", "acme", "--weight", "nan"),
@@ -129,6 +132,8 @@ READING = [
     ("keys", "list", "nobody"),
     ("keys", "list", "x" * 201),
     ("keys", "revoke", "nothing"),
+    ("keys", "revoke", "a/b"),
+    ("keys", "revoke", ""),
     ("keys", "add"),
 ]
 
@@ -384,7 +389,8 @@ def test_who_waits_gets_texts(tmp_path: Path, letter: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "code", "said"), [(signal.SIGINT, 1, "Aborted"), (signal.SIGTERM, 143, "")]
+    ("number", "code", "said"),
+    [(signal.SIGINT, 1, "documents stay in line"), (signal.SIGTERM, 143, "")],
 )
 def test_a_signal_stops_waiting_and_the_ids_are_told(
     tmp_path: Path, letter: Path, number: int, code: int, said: str

@@ -194,6 +194,7 @@ def test_the_doctor_finds_a_sound_installation_sound(run: Run, letter: Path) -> 
     levels = [each["level"] for each in as_json(result)["findings"]]
     assert "problem" not in levels
     assert "no worker runs" in run("doctor").stdout
+    assert "1 customer, 1 document waiting, 0 processing" in run("doctor").stdout
 
 
 def test_the_doctor_finds_wrong_numbers(run: Run, letter: Path, data: Path) -> None:

@@ -246,6 +246,8 @@ def test_problems_are_the_errors_of_the_embedded_calls(
             [
                 *(Client.document, Client.wait, Client.cancel, Client.retry, Client.delete),
                 *(Client.why, Client.text, Client.markdown, Client.facts, Client.content),
+                lambda client, id_: client.page(parent=id_),
+                lambda client, id_: client.page(cursor=id_),
             ],
             errors.UnknownDocument,
         ),
@@ -261,12 +263,44 @@ def test_problems_are_the_errors_of_the_embedded_calls(
         ([Client.customer, Client.pause], errors.UnknownCustomer),
     ],
 )
-def test_an_empty_id_is_one_that_nothing_has(
-    operator: Client, calls: list[Any], kind: type[errors.FairleadError]
+@pytest.mark.parametrize("id_", ["", "\udcff", "a\udcff"])
+def test_what_can_be_no_id_is_one_that_nothing_has(
+    operator: Client, calls: list[Any], kind: type[errors.FairleadError], id_: str
 ) -> None:
     for call in calls:
         with pytest.raises(kind):
-            call(operator, "")
+            call(operator, id_)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        *(Client.document, Client.why, Client.cancel, Client.webhook, Client.resend),
+        *(Client.revoke_key, Client.customer),
+    ],
+)
+def test_an_id_is_told_back_as_it_was_given(operator: Client, call: Any) -> None:
+    for id_ in ("a/b", "a%2Fb", "100%", "ä"):
+        with pytest.raises(errors.FairleadError, match=f"'{id_}'"):
+            call(operator, id_)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda client, name: client.add_customer(name),
+        lambda client, name: client.set_customer("acme", account=name),
+        lambda client, name: client.add_key(name),
+        lambda client, name: client.add_webhook("https://a.example/", customer=name),
+        lambda client, name: client.submit(b"x", password=name),
+        lambda client, name: next(client.events(customer=name)),
+        lambda client, name: client.page(customer=name),
+    ],
+)
+def test_what_is_no_text_is_not_sent(acme: Client, call: Any) -> None:
+    with pytest.raises(errors.UsageError, match="not UTF-8") as caught:
+        call(acme, "a secret \udcff")
+    assert "a secret" not in str(caught.value)
 
 
 def test_refused_submissions_say_when_to_come_back(server: Served, operator: Client) -> None:
@@ -694,6 +728,20 @@ def test_what_no_fairlead_says_is_no_answer(answer: bytes) -> None:
         ):
             with pytest.raises(errors.ServerFailed, match="is a Fairlead server there"):
                 call()
+
+
+@pytest.mark.parametrize("status", [b"200 OK", b"206 Partial Content"])
+def test_a_download_without_a_byte_is_not_asked_for_again_for_ever(
+    server: Served, acme: Client, monkeypatch: pytest.MonkeyPatch, status: bytes
+) -> None:
+    document = acme.submit(b"more than nothing")
+    with (
+        saying(b"HTTP/1.1 " + status + b"\r\nContent-Length: 0\r\n\r\n") as url,
+        Client(url, "fl_key") as client,
+    ):
+        monkeypatch.setattr(client, "document", lambda _id: document)
+        with pytest.raises(errors.ServerFailed, match="is a Fairlead server there"):
+            client.content(document.id)
 
 
 STREAM = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"

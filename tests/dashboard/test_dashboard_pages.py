@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import re
+import zipfile
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -288,6 +290,35 @@ def test_a_customer_is_paused_resumed_reset_and_set(house: Served) -> None:
     assert len(actors - {"first-start", None}) == 1  # the operator's key
 
 
+def fields_of(page: httpx.Response, status: int = 200) -> dict[str, str]:
+    """What a form would send as it is."""
+    inputs = tree(page, status).findall(".//main//input")
+    return {each.get("name", ""): each.get("value", "") for each in inputs}
+
+
+def test_an_old_form_changes_only_what_its_user_changed(house: Served) -> None:
+    house.customer("acme")
+    browser = operator(house)
+
+    def saved(form: dict[str, str], **changes: str) -> httpx.Response:
+        return browser.post("/customer/set", data=form | changes)
+
+    def known() -> tuple[object, ...]:
+        found = house.operator.get("/v1/customers/acme").json()
+        return found["weight"], found["processing_cap"], found["pending_cap"]
+
+    first, second = (fields_of(browser.get("/customer/set?name=acme")) for _ in range(2))
+    saved(first, weight="3", processing_cap="2")
+    assert saved(second, pending_cap="7").status_code == 303
+    assert known() == (3.0, 2, 7)
+    wrong = saved(second, pending_cap="none")
+    saved(fields_of(wrong, 400), pending_cap="8")  # mended, it is still the old form
+    assert known() == (3.0, 2, 8)
+    newest = fields_of(browser.get("/customer/set?name=acme"))
+    saved(newest, processing_cap="", weight="")
+    assert known() == (1.0, None, 8)
+
+
 def test_all_that_match_are_cancelled_and_retried_together(house: Served) -> None:
     acme, browser = house.customer("acme"), operator(house)
     upload(acme, *(str(number).encode() for number in range(5)))
@@ -417,6 +448,24 @@ def test_the_life_of_a_document_is_told(full: Served) -> None:
     assert "Invoice 2041" in page.xpath("string(//pre)")
 
 
+def test_a_part_of_a_deleted_document_names_it_without_leading_there(data: Path) -> None:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("one.txt", "one")
+    with Fairlead(data) as fairlead:
+        whole = fairlead.submit("acme", packed.getvalue())
+        fairlead.run_until_idle()
+        (part,) = fairlead.documents(parent=whole.id)
+        with served(data, "--workers", "0") as server:
+            browser = operator(server)
+            link = f'href="/document/{whole.id}"'
+            assert link in browser.get(f"/document/{part.id}").text
+            fairlead.delete(whole.id)
+            page = browser.get(f"/document/{part.id}")
+            assert link not in page.text
+            assert f"{whole.id} (was deleted)" in text(page)
+
+
 def test_a_customers_stairs_are_drawn_with_its_resets(data: Path) -> None:
     now = [1_000_000.0]
     with Fairlead(data, clock=lambda: now[0]) as fairlead:
@@ -427,6 +476,25 @@ def test_a_customers_stairs_are_drawn_with_its_resets(data: Path) -> None:
         page = tree(operator(server).get("/customer?name=acme"))
         assert len(page.xpath("//svg//path[@class='count']")) == 1
         assert len(page.xpath("//svg//path[@class='reset']")) == 1
+
+
+def test_more_levels_than_nine_are_shown_and_chosen_by_whom_they_concern(data: Path) -> None:
+    with Fairlead(data) as fairlead:
+        fairlead.add_customer("many", thresholds=tuple(range(0, -150, -1)))
+        fairlead.submit_many("many", [(b"x", None)] * 152)
+        fairlead.submit("few", b"x")
+    with served(data, "--workers", "0") as server:
+        ours, many, few = operator(server), customer(server, "many"), customer(server, "few")
+        for browser, last in ((ours, "151"), (many, "151"), (few, "9")):
+            page = tree(browser.get("/documents"))
+            assert page.xpath("//select[@name='priority']/option/text()")[-1] == last
+        assert ours.get("/").text.count("9+ ") == 1
+        assert many.get("/").text.count("9+ ") == 1
+        assert "9+ " not in few.get("/").text
+        asked = tree(ours.get("/documents?priority=151"))
+        assert asked.xpath("//select[@name='priority']/option[@selected]/text()") == ["151"]
+        assert set(asked.xpath("//tbody//*[@data-f='priority']/text()")) == {"151"}
+        assert ours.get(f"/documents?priority={2**31 + 1}").status_code == 400
 
 
 def test_static_files_are_kept_by_browsers_until_they_change(empty: Served) -> None:

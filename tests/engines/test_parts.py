@@ -13,6 +13,7 @@ import pytest
 from fairlead import Fairlead
 from fairlead.core.documents import Document
 from fairlead.core.states import State
+from fairlead.errors import UnknownDocument
 
 
 @pytest.fixture
@@ -57,6 +58,21 @@ def family(fairlead: Fairlead, top: Document) -> dict[str, Document]:
         found |= {each.name: each for each in parts}
         to_look_at += [each.id for each in parts]
     return found
+
+
+def test_a_deleted_document_still_leads_to_its_parts(fairlead: Fairlead) -> None:
+    top = fairlead.submit("acme", archive({"a.txt": b"a", "b.txt": b"b"}), name="both.zip")
+    fairlead.run_until_idle()
+    fairlead.delete(top.id)
+    parts = fairlead.documents(parent=top.id)
+    assert sorted((each.name, each.parent) for each in parts) == [
+        ("a.txt", top.id),
+        ("b.txt", top.id),
+    ]
+    fairlead.delete(parts[0].id)
+    assert fairlead.documents(before=parts[0].id) == [parts[1]], "a page goes on after it"
+    with pytest.raises(UnknownDocument):
+        fairlead.documents(parent="nothing")
 
 
 def test_attachments_become_documents_of_the_same_customer(fairlead: Fairlead) -> None:

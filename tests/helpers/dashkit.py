@@ -106,8 +106,8 @@ def customer(server: Served, name: str, language: str = "en") -> httpx.Client:
     return made
 
 
-def tree(answer: httpx.Response) -> html.HtmlElement:
-    assert answer.status_code == 200, answer.text
+def tree(answer: httpx.Response, status: int = 200) -> html.HtmlElement:
+    assert answer.status_code == status, answer.text
     return html.document_fromstring(answer.text)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -100,6 +101,39 @@ OF_LONG_INTERVALS = """
 INSERT INTO accounts (id) VALUES (1), (2), (3);
 INSERT INTO customers (name, created_at, account, reset_interval)
 VALUES ('endless', 1000.0, 1, 1e300), ('short', 1000.0, 2, 60.0), ('usual', 1000.0, 3, NULL);
+"""
+
+
+def test_deliveries_of_documents_that_were_deleted_before_keep_their_id(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = migrations()[:12]
+    monkeypatch.setattr(database, "migrations", lambda: before)
+    prepare(tmp_path / "fairlead.db")
+    monkeypatch.undo()
+    connection = apsw.Connection(str(tmp_path / "fairlead.db"))
+    connection.execute(OF_DELETED_DOCUMENTS)
+    connection.close()
+    opened(tmp_path)
+    connection = apsw.Connection(str(tmp_path / "fairlead.db"))
+    (gone, answer), (kept, _) = connection.execute("SELECT body, answer FROM deliveries")
+    connection.close()
+    expected = {"type": "document.done", "timestamp": "1970-01-01T00:16:40.500Z"}
+    assert json.loads(gone) == expected | {"data": {"id": "gone"}}
+    assert answer is None
+    assert json.loads(kept)["data"]["name"] == "secret.pdf"
+
+
+OF_DELETED_DOCUMENTS = """
+INSERT INTO accounts (id) VALUES (1);
+INSERT INTO customers (id, name, created_at, account) VALUES (7, 'acme', 1000.0, 1);
+INSERT INTO webhooks (id, customer, url, kinds, secret, created_at)
+VALUES ('w', 7, 'http://a.test/', '["document.done"]', 'whsec_', 1000.0);
+INSERT INTO deliveries (webhook, kind, document, body, created_at, answer)
+SELECT 'w', 'document.done', value, '{"type":"document.done","data":{"name":"secret.pdf"}}', 1000.5,
+  'thanks for secret.pdf'
+FROM json_each('["gone", "kept"]');
+INSERT INTO deleted (seq, id, customer, at) VALUES (1, 'gone', 7, 1001.0);
 """
 
 

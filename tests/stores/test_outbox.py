@@ -15,11 +15,12 @@ from storekit import (
     Clock,
     RulesInForce,
     must_claim,
+    new_document,
     sqlite_store,
     submit_one,
 )
 
-from fairlead.core.documents import Saved
+from fairlead.core.documents import Saved, Submission
 from fairlead.core.webhooks import (
     DELAYS,
     LASTING,
@@ -237,6 +238,63 @@ def test_removed_it_is_gone_with_its_deliveries(store: Store) -> None:
         store.outbox.delivery(test.id)
 
 
+SECRETIVE = ("invoice 4711.pdf", "0123abcd", "4711 at last")
+"""Of the document below: its name, its digest, and what a receiver says of it."""
+
+
+def secret_document(store: Store) -> str:
+    name, sha256, _ = SECRETIVE
+    new = new_document()._replace(name=name, sha256=sha256)
+    return store.submit(Submission("acme", (new,)))[0].id
+
+
+def all_told(store: Store, webhook: str) -> list[dict[str, Any]]:
+    """The bodies of all deliveries of a webhook, as a receiver gets them when they come again."""
+    for each in store.outbox.deliveries(webhook):
+        store.outbox.resend(each.id)
+    bodies = []
+    while (sending := store.outbox.claim()) is not None:
+        bodies.append(json.loads(sending.body))
+    return bodies
+
+
+def test_of_a_deleted_document_deliveries_tell_only_what_became_of_it(store: Store) -> None:
+    webhook = added(store, "acme")
+    deleted, kept = secret_document(store), submit_one(store, "acme")
+    for _ in range(2):
+        store.finish(must_claim(store), DONE)
+    store.outbox.settle(must_send(store), Answer(200, SECRETIVE[2]), jitter=0.0)
+    store.delete(deleted)
+    settled = store.outbox.deliveries(webhook.id)[-1]
+    assert (settled.document, settled.code, settled.answer) == (deleted, 200, None)
+    bare, whole = all_told(store, webhook.id)
+    assert not any(each in json.dumps(bare) for each in SECRETIVE)
+    assert bare["type"] == "document.done"
+    assert (bare["data"]["id"], bare["data"]["state"]) == (deleted, "done")
+    assert (whole["data"]["id"], whole["data"]["name"]) == (kept.id, kept.name)
+    assert set(bare["data"]) == set(whole["data"]), "a receiver finds all keys"
+
+
+def test_what_a_deletion_tells_is_still_sent(store: Store) -> None:
+    added(store, "acme")
+    pending = secret_document(store)
+    store.delete(pending)
+    body = json.loads(must_send(store).body)
+    assert (body["type"], body["data"]["id"]) == ("document.cancelled", pending)
+    assert body["data"]["name"] is None
+
+
+def test_an_answer_to_what_was_told_before_a_deletion_is_not_kept(store: Store) -> None:
+    webhook = added(store, "acme")
+    document = secret_document(store)
+    store.finish(must_claim(store), DONE)
+    under_way = must_send(store)
+    store.delete(document)
+    assert store.outbox.settle(under_way, Answer(200, SECRETIVE[2]), jitter=0.0) is Saved.SAVED
+    (found,) = store.outbox.deliveries(webhook.id)
+    assert (found.status, found.code, found.answer) == (Status.DELIVERED, 200, None)
+
+
 def test_old_deliveries_are_forgotten_and_numbers_never_return(store: Store, clock: Clock) -> None:
     webhook = added(store, "acme")
     old = store.outbox.test(webhook.id)
@@ -284,8 +342,9 @@ def test_the_claim_is_flat_and_every_index_is_used(tmp_path: Path) -> None:
     store.outbox.test("acme-1")
     store.outbox.settle(must_send(store), BAD, jitter=0.0)
     store.outbox.forget(before=0.0)
-    submit_one(store, "acme")
+    document = submit_one(store, "acme")
     store.finish(must_claim(store), DONE)
+    store.delete(document.id)
     writer.exec_trace = None
     plans = " ".join(
         row[3]
@@ -293,6 +352,9 @@ def test_the_claim_is_flat_and_every_index_is_used(tmp_path: Path) -> None:
         for row in writer.execute("EXPLAIN QUERY PLAN " + statement, bindings)
     )
     assert not re.search(r"SCAN (deliveries|webhooks|d\b)|TEMP B-TREE", plans)
-    for index in ("webhooks_of_customer", "webhooks_due", "deliveries_due", "deliveries_settled"):
+    for index in (
+        *("webhooks_of_customer", "webhooks_due"),
+        *("deliveries_due", "deliveries_settled", "deliveries_of_document"),
+    ):
         assert f"INDEX {index} " in plans, index
     store.close()

@@ -44,6 +44,15 @@ def test_parts_belong_to_the_same_customer_and_know_their_parent(store: Store) -
     assert store.customer("acme").waiting == 2
 
 
+def test_parts_of_a_deleted_document_still_know_and_show_their_parent(store: Store) -> None:
+    letter = submit_one(store, "acme")
+    store.finish(must_claim(store), with_parts(2))
+    before = store.documents(parent=letter.id)
+    store.delete(letter.id)
+    assert store.documents(parent=letter.id) == before
+    assert {each.parent for each in store.documents()} == {letter.id}
+
+
 def test_parts_are_counted(store: Store) -> None:
     submit(store, "acme", 2)
     store.finish(must_claim(store), with_parts(3))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -272,6 +273,33 @@ def test_an_interval_longer_than_any_is_brought_to_the_longest(
     found = {each.name: each.settings.reset_interval for each in store.customers()}
     assert found == {"endless": LONGEST_RESET_INTERVAL, "short": 60.0}
     store.close()
+
+
+def test_deliveries_of_documents_that_were_deleted_before_keep_their_id(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, before = postgreskit.url_for(tmp_path), migrations()[:6]
+    with monkeypatch.context() as patch:
+        patch.setattr("fairlead.stores.postgres.database.migrations", lambda: before)
+        store = PostgresStore(url, rules=RulesInForce())
+        added(store, "acme")
+        store.close()
+    told = '{"type":"document.done","data":{"name":"secret\\u0000.pdf"}}'
+    with psycopg.connect(url, autocommit=True) as connection:
+        for document in ("gone", "kept"):
+            connection.execute(
+                "INSERT INTO deliveries (webhook, kind, document, body, created_at, answer)"
+                " VALUES ('acme-1', 'document.done', %s, %s, 1000.5, 'thanks for it')",
+                (document, told),
+            )
+        connection.execute("INSERT INTO deleted (seq, id, customer, at) VALUES (1, 'gone', 1, 1)")
+    PostgresStore(url, rules=RulesInForce()).close()
+    with psycopg.connect(url) as connection:
+        query = "SELECT body, answer FROM deliveries ORDER BY document"
+        (gone, answer), (kept, _) = connection.execute(query).fetchall()
+    expected = {"type": "document.done", "timestamp": "1970-01-01T00:16:40.500Z"}
+    assert json.loads(gone) == expected | {"data": {"id": "gone"}}
+    assert (answer, kept) == (None, told)
 
 
 # --- a server that is away ---

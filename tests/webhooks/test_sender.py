@@ -189,11 +189,31 @@ def test_a_closed_port_is_no_answer() -> None:
     assert "no connection" in (sender()(sending(url)).error or "")
 
 
-def test_a_name_that_nobody_knows_is_no_answer() -> None:
-    def unknown(_host: str, _port: int) -> list[str]:
-        raise socket.gaierror(socket.EAI_NONAME, "unknown")
+@pytest.mark.parametrize(
+    "cause",
+    [
+        socket.gaierror(socket.EAI_NONAME, "nobody knows it"),
+        socket.gaierror(socket.EAI_AGAIN, "nobody knows it now"),
+        OSError("nobody knows it here"),
+        UnicodeError("nobody knows it so written"),
+    ],
+)
+def test_a_name_that_nobody_knows_is_not_told_from_one_that_leads_inside(
+    cause: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A customer could otherwise ask for the operator's own names, one by one."""
 
-    assert "no connection" in (sender(resolver=unknown)(sending("https://name.test/")).error or "")
+    def unknown(_host: str, _port: int) -> list[str]:
+        raise cause
+
+    def inside(_host: str, _port: int) -> list[str]:
+        return ["10.1.2.3"]
+
+    answers = {
+        sender(resolver=each)(sending("https://hook.example/")) for each in (unknown, inside)
+    }
+    assert answers == {Answer(None, error="hook.example does not lead to a public address")}
+    assert f"hook.example is not found: {cause}" in caplog.text
 
 
 def test_plain_text_on_a_secure_port_is_no_answer() -> None:

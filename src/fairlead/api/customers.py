@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from fairlead.api import schemas
 from fairlead.api.answers import JSONResponse
-from fairlead.api.names import NAME
+from fairlead.api.names import KEY_ID, NAME
 from fairlead.api.office import Office, office_of
 from fairlead.api.problems import Problem
 from fairlead.core.documents import Customer
@@ -123,7 +123,7 @@ async def add_key(request: Request, name: str) -> Response:
 
 
 @router.delete(
-    f"/customers/{NAME}/keys/{{key_id}}",
+    f"/customers/{NAME}/keys/{KEY_ID}",
     status_code=204,
     responses=schemas.answers(
         204, None, "it opens nothing any more", "forbidden", "unknown-customer", "unknown-key"

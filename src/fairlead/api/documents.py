@@ -24,6 +24,7 @@ from fairlead.api.answers import JSONResponse, LongResponse, as_json
 from fairlead.api.door import Caller
 from fairlead.api.headers import language_of, listed
 from fairlead.api.held import header_of, settings_of
+from fairlead.api.names import ID
 from fairlead.api.office import Office, office_of
 from fairlead.api.preconditions import check_for, is_among, is_known
 from fairlead.api.problems import Problem, invalid_cursor, said, unknown_document
@@ -200,14 +201,13 @@ async def pages(
 ) -> Response:
     """List documents, newest first. `cursor` is the `next` of the page before.
 
-    `parent` asks for the parts of one: its attachments, or the members of an archive.
+    `parent` asks for the parts of one: its attachments, or the members of an archive. Both may
+    be ids of deleted documents.
     """
     office = office_of(request)
     caller = await office.door.caller(request)
     if caller.customer is not None and customer not in (None, caller.customer):
         return JSONResponse({"documents": [], "next": None})
-    if parent is not None:
-        await _look(office, caller, parent)
     asked = _Asked(caller.customer or customer, state, priority, parent, cursor, limit + 1)
     found = await office.ask(_page, office, caller, asked)
     following = found[limit - 1].id if len(found) > limit else None
@@ -229,7 +229,9 @@ class _Asked(NamedTuple):
 def _page(office: Office, caller: Caller, asked: _Asked) -> list[Document]:
     if caller.is_operator and asked.customer is not None:
         office.fairlead.customer(asked.customer)  # an unknown one is an error, not an empty list
-    if asked.cursor is not None and not _is_cursor(office, caller, asked.cursor):
+    if asked.parent is not None and not _may_know(office, caller, asked.parent):
+        raise unknown_document(asked.parent)
+    if asked.cursor is not None and not _may_know(office, caller, asked.cursor):
         raise invalid_cursor()
     return office.fairlead.store.documents(
         customer=asked.customer,
@@ -241,22 +243,12 @@ def _page(office: Office, caller: Caller, asked: _Asked) -> list[Document]:
     )
 
 
-def _is_cursor(office: Office, caller: Caller, cursor: str) -> bool:
+def _may_know(office: Office, caller: Caller, id_: str) -> bool:
     """Whether it is a document that the caller may see, or might have seen until its deletion."""
-    owner = _owner(office, cursor)
-    return owner is not None and caller.may_see(owner)
-
-
-def _owner(office: Office, id_: str) -> str | None:
-    """Whose document this is, or was until its deletion; None: there never was such a one.
-
-    Asked in this order: it may be deleted between the two questions, but never come back.
-    """
-    store = office.fairlead.store
     try:
-        return store.document(id_).customer
+        return caller.may_see(office.fairlead.owner(id_))
     except UnknownDocument:
-        return store.deleted_customer(id_)
+        return False
 
 
 async def visible(request: Request, id_: str) -> tuple[Office, Caller, Document]:
@@ -277,7 +269,7 @@ async def _look(office: Office, caller: Caller, id_: str) -> Document:
 
 
 @router.get(
-    "/{id_}",
+    f"/{ID}",
     responses=schemas.answers(
         200, schemas.Document, "the document", "unknown-document", "precondition-failed"
     )
@@ -329,7 +321,7 @@ def _is_news(document: Document, known: str | None) -> bool:
 
 
 @router.get(
-    "/{id_}/text",
+    f"/{ID}/text",
     response_class=Response,
     responses=schemas.answers(
         *(200, schemas.Text, "the text, by Accept"),
@@ -383,7 +375,7 @@ def _about_text(document: Document) -> dict[str, Any]:
 
 
 @router.get(
-    "/{id_}/file",
+    f"/{ID}/file",
     response_class=Response,
     responses=schemas.answers(
         *(200, None, "the document as it was submitted"),
@@ -427,7 +419,7 @@ async def content(request: Request, id_: str) -> Response:
 
 
 @router.get(
-    "/{id_}/why",
+    f"/{ID}/why",
     responses=schemas.answers(200, schemas.Why, "the reasons", "unknown-document"),
 )
 async def why(request: Request, id_: str) -> Response:
@@ -444,7 +436,7 @@ async def why(request: Request, id_: str) -> Response:
 
 
 @router.post(
-    "/{id_}/cancel",
+    f"/{ID}/cancel",
     responses=schemas.answers(
         *(200, schemas.Document, "it is cancelled"),
         *("unknown-document", "wrong-state", "precondition-failed"),
@@ -460,7 +452,7 @@ async def cancel(request: Request, id_: str) -> Response:
 
 
 @router.post(
-    "/{id_}/retry",
+    f"/{ID}/retry",
     responses=schemas.answers(
         *(200, schemas.Document, "it is pending"),
         *("unknown-document", "wrong-state", "precondition-failed"),
@@ -476,7 +468,7 @@ async def retry(request: Request, id_: str) -> Response:
 
 
 @router.delete(
-    "/{id_}",
+    f"/{ID}",
     status_code=204,
     responses=schemas.answers(204, None, "it is gone", "unknown-document", "precondition-failed"),
     openapi_extra={"parameters": [schemas.IF_MATCH]},
@@ -493,8 +485,7 @@ async def delete(request: Request, id_: str) -> Response:
 
 
 def _delete(office: Office, caller: Caller, id_: str, check: Check | None) -> None:
-    owner = _owner(office, id_)
-    if owner is None or not caller.may_see(owner):
+    if not _may_know(office, caller, id_):
         raise unknown_document(id_)
     office.fairlead.delete(id_, by=caller.key_id, check=check)
 

@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from fairlead.api import schemas
 from fairlead.api.answers import JSONResponse
+from fairlead.api.names import KEY_ID
 from fairlead.api.office import office_of
 from fairlead.api.problems import Problem
 from fairlead.errors import Words
@@ -64,7 +65,7 @@ async def add(request: Request, new: schemas.KeyWanted) -> Response:
 
 
 @router.delete(
-    "/keys/{key_id}",
+    f"/keys/{KEY_ID}",
     responses=schemas.answers(
         *(200, schemas.Key, "it opens nothing any more"), *("forbidden", "unknown-key")
     ),

@@ -1,4 +1,4 @@
-"""Names in addresses: a slash that comes as %2F belongs to the name, whatever stands behind it."""
+"""Names and ids in addresses: a slash that comes as %2F belongs to it, whatever stands behind."""
 
 from __future__ import annotations
 
@@ -26,13 +26,23 @@ class _Name(Convertor[str]):
         return quote(value, safe="")
 
 
+class _Id(_Name):
+    """An id, which has no slash. One that comes in it as %2F is shown as it was meant."""
+
+    regex = "[^/]+"
+
+
 register_url_convertor("name", _Name())
+register_url_convertor("id", _Id())
 NAME = "{name:name}"
 """A customer's name, in the address of a route."""
+ID = "{id_:id}"
+"""The id of a document, a webhook or a delivery, in the address of a route."""
+KEY_ID = "{key_id:id}"
 
 
 def keep_slashes(scope: Scope) -> None:
-    """Leave slashes of names as they came, for `{…:name}` to decode; servers decode everything."""
+    """Leave slashes of names and ids as they came, for those above; servers decode everything."""
     raw: bytes = scope["raw_path"]
     if b"%2" in raw and scope["path"].startswith(OURS):
         parts = _KEPT.split(raw.decode("ascii"))

@@ -13,6 +13,7 @@ from starlette.responses import Response
 from fairlead.api import schemas
 from fairlead.api.answers import JSONResponse
 from fairlead.api.door import Caller
+from fairlead.api.names import ID
 from fairlead.api.office import Office, office_of
 from fairlead.api.problems import Problem, invalid_cursor
 from fairlead.app import Fairlead
@@ -63,7 +64,7 @@ async def add(request: Request, new: schemas.NewWebhook) -> Response:
     return JSONResponse(webhook_json(made) | {"secret": secret}, 201, headers)
 
 
-@router.get("/{id_}", responses=_ONE)
+@router.get(f"/{ID}", responses=_ONE)
 async def one(request: Request, id_: str) -> Response:
     """One webhook, without its secret."""
     office, caller = await _let_in(request)
@@ -71,7 +72,7 @@ async def one(request: Request, id_: str) -> Response:
     return JSONResponse(webhook_json(found))
 
 
-@router.patch("/{id_}", responses=_ONE)
+@router.patch(f"/{ID}", responses=_ONE)
 async def change(request: Request, id_: str, changes: schemas.WebhookChanges) -> Response:
     """Change its address or events, or switch it off and on; what is not sent stays."""
     office, caller = await _let_in(request)
@@ -88,7 +89,7 @@ async def change(request: Request, id_: str, changes: schemas.WebhookChanges) ->
 
 
 @router.delete(
-    "/{id_}",
+    f"/{ID}",
     status_code=204,
     responses=schemas.answers(204, None, "it is forgotten", "unknown-webhook"),
 )
@@ -101,7 +102,7 @@ async def remove(request: Request, id_: str) -> Response:
     return Response(status_code=204)
 
 
-@router.post("/{id_}/test", status_code=202, responses=_DELIVERY)
+@router.post(f"/{ID}/test", status_code=202, responses=_DELIVERY)
 async def test(request: Request, id_: str) -> Response:
     """Send a delivery that tells of nothing; what came of it stands among the deliveries."""
     office, caller = await _let_in(request)
@@ -110,7 +111,7 @@ async def test(request: Request, id_: str) -> Response:
 
 
 @router.get(
-    "/{id_}/deliveries",
+    f"/{ID}/deliveries",
     responses=schemas.answers(
         *(200, schemas.Deliveries, "deliveries, newest first"),
         *("unknown-webhook", "invalid-cursor"),
@@ -149,7 +150,7 @@ def _is_cursor(fairlead: Fairlead, webhook: str, cursor: str) -> bool:
         return False
 
 
-@router.post("/deliveries/{id_}/resend", status_code=202, responses=_DELIVERY)
+@router.post(f"/deliveries/{ID}/resend", status_code=202, responses=_DELIVERY)
 async def resend(request: Request, id_: str) -> Response:
     """Send a delivery again under its old id."""
     office, caller = await _let_in(request)

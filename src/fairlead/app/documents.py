@@ -11,7 +11,7 @@ from fairlead.app.customers import Customers
 from fairlead.core.documents import Document
 from fairlead.core.explain import Explanation, explain
 from fairlead.core.states import State, state_of
-from fairlead.errors import DamagedData, NotReady, Words
+from fairlead.errors import DamagedData, NotReady, UnknownDocument, Words
 from fairlead.given import Source
 from fairlead.intake import Offer
 from fairlead.ports import Check, Incoming
@@ -89,6 +89,19 @@ class Documents(Customers):
         """The document of this id."""
         return self.store.document(id_)
 
+    def owner(self, id_: str) -> str:
+        """Whose document this is, or was until its deletion; an id that none ever had is refused.
+
+        Asked in this order: it may be deleted between the two questions, but never come back.
+        """
+        try:
+            return self.document(id_).customer
+        except UnknownDocument:
+            owner = self.store.deleted_customer(id_)
+            if owner is None:
+                raise
+            return owner
+
     def documents(
         self,
         *,
@@ -103,13 +116,13 @@ class Documents(Customers):
         """Documents, newest first; `before` is the id of the last one of the page before.
 
         `parent` asks for the parts of one: its attachments, or the members of an archive;
-        `containing` for those with this in their name.
+        `containing` for those with this in their name. Both ids may be those of deleted documents.
         """
         if customer is not None:
             self.customer(customer)  # an unknown one is an error, not an empty list
         for named in (parent, before):
             if named is not None:
-                self.document(named)
+                self.owner(named)
         return self.store.documents(
             customer=customer,
             state=None if state is None else state_of(state),

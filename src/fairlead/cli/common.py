@@ -198,6 +198,11 @@ def safe(text: str) -> str:
     return "".join(letter if letter.isprintable() else "�" for letter in text)
 
 
+def counted(number: int, thing: str) -> str:
+    """So many of a thing."""
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
 def duration(seconds: float | None) -> str:
     """A length of time, short."""
     if seconds is None:

@@ -14,6 +14,7 @@ import click
 
 from fairlead.app import Fairlead
 from fairlead.cli.common import (
+    counted,
     data_option,
     duration,
     existing,
@@ -92,8 +93,8 @@ def _store(fairlead: Fairlead) -> Iterator[Finding]:
         totals = fairlead.totals()
         yield Finding(
             "ok",
-            f"store sound: {totals.customers:,} customers, {totals.waiting:,} documents waiting, "
-            f"{totals.processing:,} processing",
+            f"store sound: {counted(totals.customers, 'customer')}, "
+            f"{counted(totals.waiting, 'document')} waiting, {totals.processing:,} processing",
         )
 
 

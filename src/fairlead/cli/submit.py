@@ -249,7 +249,11 @@ def _waited_for(installation: Installation, documents: list[Document]) -> list[D
             description = safe(f"read  {words}").strip()
             bar.update(task, completed=len(names) - left, description=description)
 
-        installation.wait(names, show)
+        try:
+            installation.wait(names, show)
+        except KeyboardInterrupt:
+            click.echo("only the waiting ends; the documents stay in line", err=True)
+            raise
     ended = [_as_it_ended(installation, each) for each in documents]
     return [each for each in ended if each is not None]
 

@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from fairlead.app import Fairlead
-from fairlead.cli.common import data_option, duration, no_url_option, safe
+from fairlead.cli.common import counted, data_option, duration, no_url_option, safe
 from fairlead.cli.progress import PagesLine, pages_told
 from fairlead.core.documents import Document, EventKind
 from fairlead.engines.local import LocalEngine, Stop
@@ -69,9 +69,8 @@ def _work(data: Path, given: Mapping[str, Any], *, until_idle: bool, quiet: bool
         journal = Journal(fairlead)
         engine = fairlead.engine(on_tick=(lambda: None) if quiet else journal.write)
         _obey_signals(engine, fairlead)
-        click.echo(
-            f"fairlead: {fairlead.settings.workers} workers on {data}; Ctrl-C ends", err=True
-        )
+        workers = counted(fairlead.settings.workers, "worker")
+        click.echo(f"fairlead: {workers} on {data}; Ctrl-C ends", err=True)
         sweeper, deliverer = fairlead.sweeper(), fairlead.deliverer()
         try:
             engine.run(until_idle=until_idle)

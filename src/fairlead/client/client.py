@@ -30,6 +30,7 @@ from fairlead.errors import (
     FairleadError,
     MissingExtra,
     NotReady,
+    UnknownCustomer,
     UnknownDelivery,
     UnknownDocument,
     UnknownKey,
@@ -148,7 +149,7 @@ class Client:
             return []
         fields = {"urgent": "true"} if urgent else {}
         if password is not None:
-            fields["password"] = password
+            fields["password"] = _check_text("the password", password)
         body = Body([part_of(source, name) for source, name in pairs], fields, on_sent)
         key = secrets.token_hex(16) if idempotency_key is None else idempotency_key
         headers = body.headers | {"Idempotency-Key": check_idempotency_key(key)}
@@ -178,6 +179,9 @@ class Client:
         limit: int = PAGE,
     ) -> Page:
         """A page of documents, newest first; `cursor` is the `next` of the page before."""
+        for id_ in (parent, cursor):
+            if id_ is not None:
+                _id("document", id_)  # what can be none is not asked for
         wanted = {
             "customer": customer,
             "state": None if state is None else state_of(state).value,
@@ -307,11 +311,13 @@ class Client:
                 trials.once(),
                 self._line.listen(_document(id_, "file"), headers=headers) as answer,
             ):
+                before = size
                 for piece in answer.iter_bytes():
                     trials.reached()
                     digest.update(piece)
                     size += len(piece)
                     yield piece
+                _line_module().check_any(answer, size - before)
         if digest.hexdigest() != known.sha256:
             raise DamagedData(
                 f"document {id_} came with another SHA-256 than it was submitted with"
@@ -569,8 +575,8 @@ _UNKNOWN: dict[str, type[FairleadError]] = {
 
 def _id(kind: str, id_: str) -> str:
     """The id as a part of an address; an empty one would make it the address of something else."""
-    if not id_:
-        raise _UNKNOWN[kind](f"no {kind} has the id ''; check the id")
+    if not id_ or not _is_text(id_):
+        raise _UNKNOWN[kind](f"no {kind} has the id {id_!a}; check the id")
     return _quoted(id_)
 
 
@@ -583,7 +589,24 @@ def _webhook(id_: str, *more: str) -> str:
 
 
 def _customer(name: str, *more: str) -> str:
+    if not _is_text(name):
+        raise UnknownCustomer(f"customer {name!a} is not known")
     return "/".join(["/v1/customers", _quoted(name), *more])
+
+
+def _is_text(given: str) -> bool:
+    """Whether it can be sent: names of files that are not UTF-8 have characters that cannot."""
+    try:
+        given.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _check_text(what: str, given: str) -> str:
+    if not _is_text(given):
+        raise UsageError(f"{what} is not UTF-8; give it in that encoding")
+    return given
 
 
 def _quoted(part: str) -> str:

@@ -128,7 +128,7 @@ class Line:
         """
         trials = Trials(self, is_safe=is_safe, is_spent=is_spent, until=until)
         while True:
-            with trials.once():
+            with trials.once(), _in_utf8():
                 response = self._http.request(
                     method,
                     self.url + path,
@@ -149,7 +149,7 @@ class Line:
         """An answer that is read as it comes."""
         trials = Trials(self, is_safe=True)
         while True:
-            with trials.once():
+            with trials.once(), _in_utf8():
                 response = self._begin(path, params, headers)
                 break
         try:
@@ -184,6 +184,15 @@ class Line:
             left = max(0.0, until - time.monotonic()) + GRACE_SECONDS
             usual, connect = min(usual, left), min(connect, left)
         return httpx.Timeout(usual, connect=connect)
+
+
+@contextmanager
+def _in_utf8() -> Iterator[None]:
+    """Refuses texts that cannot be sent. They are not shown: one may be a password."""
+    try:
+        yield
+    except UnicodeEncodeError:
+        raise UsageError("a text to be sent is not UTF-8; give it in that encoding") from None
 
 
 def _connections(url: str) -> httpx.Client:
@@ -325,6 +334,12 @@ def text_of(response: httpx.Response, media_type: str) -> str:
 def check_type(response: httpx.Response, *known: str) -> None:
     """Refuse what no Fairlead answers with here."""
     if _type_of(response) not in known:
+        raise _foreign(response)
+
+
+def check_any(response: httpx.Response, size: int) -> None:
+    """Refuse an answer that came to its end without a byte of what is left."""
+    if not size:
         raise _foreign(response)
 
 

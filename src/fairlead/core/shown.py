@@ -9,6 +9,12 @@ from typing import Any
 
 from fairlead.core.documents import Document
 
+_LEFT_OF_A_DELETED = frozenset(
+    {"id", "customer", "state", "priority", "count", "policy", "urgent", "attempts", "error"}
+    | {"submitted_at", "started_at", "finished_at", "parent"}
+)
+"""What the record of events tells of a document too; all else tells what it was."""
+
 
 @lru_cache
 def moment(seconds: float | None) -> str | None:
@@ -76,3 +82,8 @@ def document_json(document: Document) -> dict[str, Any]:
         "parent": document.parent,
         "facts": dict(document.facts),
     }
+
+
+def deleted_json(shown: dict[str, Any]) -> dict[str, Any]:
+    """The JSON of a document that is deleted: all its keys, and null for all that it was."""
+    return {key: value if key in _LEFT_OF_A_DELETED else None for key, value in shown.items()}

@@ -92,7 +92,7 @@ class Sender:
             return Answer(None, error=f"the answer is not HTTP: {type(error).__name__}")
 
     def _connect(self, target: Target, deadline: _Deadline) -> socket.socket:
-        addresses = _looked_up(self._resolver, target, deadline)
+        addresses = self._addresses(target, deadline)
         self._check(target, addresses)
         plain = _first_that_answers(addresses, target.port, deadline)
         if not target.is_secure:
@@ -105,8 +105,21 @@ class Sender:
             plain.close()
             raise
 
+    def _addresses(self, target: Target, deadline: _Deadline) -> list[str]:
+        """Where a host leads; nowhere, if nobody knows its name: why is for the operator's eyes."""
+        try:
+            return _looked_up(self._resolver, target, deadline)
+        except TimeoutError:
+            raise
+        except (OSError, UnicodeError) as error:
+            _log.warning("fairlead: the webhook's host %s is not found: %s", target.host, error)
+            return []
+
     def _check(self, target: Target, addresses: list[str]) -> None:
-        """Refuse a host that leads elsewhere than out; where to is only for the operator's eyes."""
+        """Refuse a host that leads elsewhere than out; where to is only for the operator's eyes.
+
+        In the same words as one that leads nowhere: else names of the operator's own would show.
+        """
         networks = self._networks()
         bad = [each for each in addresses if not networks.allows(each)]
         if bad:

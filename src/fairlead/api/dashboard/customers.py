@@ -10,7 +10,7 @@ from starlette.responses import Response
 from fairlead.api.dashboard import words
 from fairlead.api.dashboard.charts import staircase_chart
 from fairlead.api.dashboard.page import Page, PageRoute, form_of, go, operator_page, query, show
-from fairlead.api.dashboard.past import staircase
+from fairlead.api.dashboard.past import LEVELS, staircase
 from fairlead.api.dashboard.rows import SHOWS, SORTS, Row, document_row, filtered_rows, sorted_rows
 from fairlead.api.problems import Problem
 from fairlead.errors import InvalidSetting, Words
@@ -89,6 +89,7 @@ def _look(page: Page, name: str) -> dict[str, Any]:
         "rows": [document_row(each) for each in documents[:NEWEST]],
         "stairs": staircase_chart(staircase(documents), now),
         "waits": board.past.waits_of(name),
+        "has_more_levels": any(each.priority > LEVELS for each in documents),
     }
 
 
@@ -106,23 +107,29 @@ async def settings(request: Request, name: Name) -> Response:
         "processing_cap": own.processing_cap or "",
         "pending_cap": own.pending_cap or "",
     }
-    return show(request, "settings.html", page=page, name=name, given=given, wrong=None)
+    values: dict[str, Any] = {"name": name, "given": given, "before": given, "wrong": None}
+    return show(request, "settings.html", page=page, **values)
 
 
 @router.post("/customer/set")
 async def change(request: Request) -> Response:
-    """Change weight and caps."""
+    """Change those of weight and caps that differ from what the form showed.
+
+    The others stay, whoever has changed them since.
+    """
     page = await operator_page(request)
     form = {name: values[0] for name, values in (await form_of(request)).items()}
     name = form.pop("name", "")
     given = {field: form.get(field, "").strip() for field in _FIELDS}
+    before = {field: form.get(f"{field}_before", "") for field in _FIELDS}
+    changed = [field for field in _FIELDS if given[field] != before[field]]
     try:
-        changes = {field: read(given[field]) for field, read in _FIELDS.items()}
+        changes = {field: _FIELDS[field](given[field]) for field in changed}
         await page.office.ask(
             page.office.fairlead.set_customer, name, by=page.caller.key_id, **changes
         )
     except (InvalidSetting, ValueError, OverflowError):
-        values: dict[str, Any] = {"name": name, "given": given, "wrong": True}
+        values: dict[str, Any] = {"name": name, "given": given, "before": before, "wrong": True}
         return show(request, "settings.html", page=page, status=400, **values)
     return go("/customer", name=name, done="set")
 

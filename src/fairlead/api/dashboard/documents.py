@@ -34,6 +34,8 @@ MOST_AT_ONCE = 10_000
 HANDS = 16
 """Decisions that are made at once, so that they share their waits for the disk."""
 PORTION = 1000
+LAST = 2**31
+"""The last priority that may be asked for, as over HTTP."""
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 _ACTIONS = {"cancel": Action.CANCEL, "retry": Action.AGAIN}
@@ -62,7 +64,7 @@ def _filter(page: Page, customer: str, state: str, priority: str, text: str) -> 
     """The filter as given; a customer's is always on its own documents."""
     if state and state not in set(State):
         raise Problem("invalid-request", f"state is one of {', '.join(State)}")
-    if priority and not (priority.isascii() and priority.isdigit() and 0 < int(priority) < 100):
+    if priority and not (priority.isascii() and priority.isdigit() and 0 < int(priority) <= LAST):
         raise Problem("invalid-request", "priority is a whole number from 1")
     own = page.caller.customer
     return Filter(own or customer, state, int(priority) if priority else None, text)
@@ -101,14 +103,25 @@ async def every(
         following=found[PAGE - 1].id if len(found) > PAGE else None,
         before=before,
         chosen=asdict(chosen),
-        levels=range(1, LEVELS + 1),
+        levels=await page.office.ask(_levels, page, chosen),
         notice=notice,
     )
 
 
+def _levels(page: Page, chosen: Filter) -> list[int]:
+    """Priorities to choose from: the usual ones, those in use beyond them, and what was chosen."""
+    fairlead, own = page.office.fairlead, page.caller.customer
+    if own is None:
+        used = {each.priority for each in fairlead.store.tallies()}
+    else:  # what others have is not for a customer's eyes
+        used = set(range(1, len(fairlead.policy_of(fairlead.customer(own)).thresholds) + 2))
+    picked = {chosen.priority} if chosen.priority else set()
+    return sorted(used | picked | set(range(1, LEVELS + 1)))
+
+
 def _page(page: Page, chosen: Filter, before: str) -> list[Document]:
-    if before:
-        _visible(page, before)
+    if before and not page.caller.may_see(page.office.fairlead.owner(before)):
+        raise unknown_document(before)
     try:
         return page.office.fairlead.documents(
             **chosen.asked(), before=before or None, limit=PAGE + 1
@@ -141,6 +154,7 @@ def _look(page: Page, id_: str) -> dict[str, Any]:
     place, is_operator = why.place, page.caller.is_operator
     return {
         "document": document,
+        "has_parent": bool(fairlead.store.known_documents([document.parent or ""])),
         "row": document_row(document),
         "reasons": [said.reason(each) for each in why.reasons],
         "forecast": why.forecast and said.forecast(why.forecast, now),

@@ -11,7 +11,7 @@ from fairlead.api.dashboard import words
 from fairlead.api.dashboard.charts import flow_chart, pending_chart
 from fairlead.api.dashboard.customers import customer_page
 from fairlead.api.dashboard.page import Page, PageRoute, page_of, show
-from fairlead.api.dashboard.past import HEAVY, LIGHT
+from fairlead.api.dashboard.past import HEAVY, LEVELS, LIGHT
 from fairlead.api.dashboard.rows import figures, who_waits
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
@@ -48,4 +48,5 @@ def _look(page: Page) -> dict[str, Any]:
         "flow": flow_chart(dict(past.arrived), dict(past.ended), now),
         "customers": len(rows),
         "documents": sum(each.documents for each in tallies),
+        "has_more_levels": any(each.priority > LEVELS for each in tallies),
     }

@@ -19,6 +19,7 @@ MINUTE = 60
 STEP = 10
 """Seconds between two points of a chart."""
 LEVELS = len(DEFAULT_THRESHOLDS) + 1
+"""Levels that are told apart by colour; what settings add beyond counts with the last."""
 MOST_WAITS = 10_000
 LIGHT, HEAVY = 3, 21
 """Documents in an hour: up to LIGHT all have priority 1, above HEAVY the last one has 9."""

@@ -14,6 +14,7 @@ from fairlead.stores.sql import ledger, line, reading, rows
 from fairlead.stores.sql.batch import add_customer
 from fairlead.stores.sql.moment import NOBODY, Moment
 from fairlead.stores.sql.queries import sql
+from fairlead.stores.sql.telling import forget_document
 
 
 class _Found(NamedTuple):
@@ -64,6 +65,7 @@ def delete(moment: Moment, id_: str, check: Check | None = None) -> list[str]:
     moment.connection.execute(sql("forget_texts"), (found.document,))
     moment.connection.execute(sql("forget_original"), (found.document,))
     moment.connection.execute(sql("delete_document"), (found.document,))
+    forget_document(moment.connection, id_)
     moment.tell(EventKind.DELETED, found.customer, found.document)
     return sorted(texts)
 

@@ -230,12 +230,15 @@ def _claim(moment: Moment, busy: tuple[str, str]) -> Sending | None:
 
 def _settle(moment: Moment, sending: Sending, answer: Answer, jitter: float) -> Saved:
     held = (_number_in(sending.id), sending.fence)
-    attempts: int | None = moment.connection.execute(sql("held_delivery"), held).get
-    if attempts is None:
+    row = moment.connection.execute(sql("held_delivery"), held).fetchone()
+    if row is None:
         return Saved.STALE
+    attempts, body = row
+    # An answer to what a deleted document's delivery tells no more may repeat it.
+    text = answer.text[:MOST_CHARACTERS] if body == sending.body else None
     delay = None if answer.is_good or answer.is_gone else next_delay(attempts, jitter)
     due_at = None if delay is None else moment.now + delay
-    said = (answer.code, answer.text[:MOST_CHARACTERS], answer.error)
+    said = (answer.code, text, answer.error)
     values = (due_at, int(answer.is_good), moment.now, *said, held[0])
     moment.connection.execute(sql("settle_delivery"), values)
     failing = (sending.webhook, int(answer.is_good), moment.now)

@@ -376,7 +376,11 @@ SELECT
   d.id, c.name, d.name, d.size, d.sha256, d.kind, d.state, d.priority, d.count, d.policy,
   d.urgent, d.submitted_at, d.started_at, d.finished_at, d.attempts, d.retry_at, d.error,
   d.detail, d.facts, d.text_key, d.text_sha256, d.seconds, d.estimate, d.markdown_key,
-  d.markdown_sha256, (SELECT id FROM documents WHERE seq = d.parent), d.depth
+  d.markdown_sha256,
+  CASE WHEN d.parent IS NOT NULL THEN coalesce(
+    (SELECT id FROM documents WHERE seq = d.parent), (SELECT id FROM deleted WHERE seq = d.parent))
+  END,
+  d.depth
 FROM documents d JOIN customers c ON c.id = d.customer;
 
 -- name: select_customer
@@ -582,6 +586,12 @@ SELECT
   due_at, last_at, code, answer, error
 FROM deliveries;
 
+-- name: deliveries_of
+SELECT seq, body FROM deliveries INDEXED BY deliveries_of_document WHERE document = ?;
+
+-- name: empty_delivery
+UPDATE deliveries SET body = ?, answer = NULL WHERE seq = ?;
+
 -- name: next_delivery_at
 SELECT due_at FROM webhooks INDEXED BY webhooks_due
 WHERE enabled = 1 AND due_at IS NOT NULL ORDER BY due_at LIMIT 1;
@@ -607,7 +617,7 @@ FROM deliveries d JOIN webhooks w ON w.id = d.webhook JOIN customers c ON c.id =
 WHERE d.seq = ?;
 
 -- name: held_delivery
-SELECT attempts FROM deliveries WHERE seq = ? AND fence = ? AND due_at IS NOT NULL;
+SELECT attempts, body FROM deliveries WHERE seq = ? AND fence = ? AND due_at IS NOT NULL;
 
 -- name: settle_delivery
 UPDATE deliveries SET

@@ -45,7 +45,7 @@ def documents(
         ("d.customer = (SELECT id FROM customers WHERE name = ?)", customer),
         ("d.state = ?", state),
         ("d.priority = ?", priority),
-        ("d.parent = (SELECT seq FROM documents WHERE id = ?)", parent),
+        (f"d.parent = ({sql('seq_of_document')})", parent),
         ("lower(d.name) LIKE lower(?) ESCAPE '\\'", name and _containing(name)),
         (sql("before_document"), before),
     ]

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from fairlead.core.shown import document_json, moment
+from fairlead.core.shown import deleted_json, document_json, moment
 from fairlead.stores.sql import rows
 from fairlead.stores.sql.connection import Connection
 from fairlead.stores.sql.queries import sql
@@ -48,13 +48,27 @@ def add_delivery(
     *,
     document: str | None = None,
 ) -> int:
-    """One more delivery, due now; its number. Its body is the same at every attempt."""
-    body = json.dumps(
-        {"type": kind, "timestamp": moment(now), "data": data},
-        ensure_ascii=False,
-        separators=(",", ":"),
-    )
+    """One more delivery, due now; its number.
+
+    Its body is the same at every attempt, until its document is deleted.
+    """
+    body = _body({"type": kind, "timestamp": moment(now), "data": data})
     values = (webhook, kind, document, body, now, now)
     number: int = connection.execute(sql("add_delivery"), values).get
     connection.execute(sql("refresh_webhook"), (webhook,))
     return number
+
+
+def forget_document(connection: Connection, id_: str) -> None:
+    """Let deliveries tell nothing more of what a document was; those that are due still go out.
+
+    What receivers answered may repeat it, so it goes too.
+    """
+    for number, body in connection.execute(sql("deliveries_of"), (id_,)).fetchall():
+        told = json.loads(body)
+        left = _body(told | {"data": deleted_json(told["data"])})
+        connection.execute(sql("empty_delivery"), (left, number))
+
+
+def _body(told: dict[str, Any]) -> str:
+    return json.dumps(told, ensure_ascii=False, separators=(",", ":"))
