@@ -71,12 +71,12 @@ def test_sums_are_those_of_the_last_hour(added: list[tuple[int, str, int]]) -> N
 
 def test_the_past_knows_who_works_on_what_and_who_waited() -> None:
     past, id_ = Past(), new_id(NOW)
-    past.hear(event(EventKind.SUBMITTED, NOW, id_))
-    past.hear(event(EventKind.CLAIMED, NOW + 5, id_, fence=1, worker="host-1:7.1#2"))
-    past.hear(event(EventKind.PROGRESS, NOW + 6, id_, pages_done=3, pages=9))
+    past.hear([event(EventKind.SUBMITTED, NOW, id_)])
+    past.hear([event(EventKind.CLAIMED, NOW + 5, id_, fence=1, worker="host-1:7.1#2")])
+    past.hear([event(EventKind.PROGRESS, NOW + 6, id_, pages_done=3, pages=9)])
     assert [(each.customer, each.pages_done) for each in past.running.values()] == [("acme", 3)]
     assert past.waits_of("acme").median == pytest.approx(5, abs=0.01)
-    past.hear(event(EventKind.DONE, NOW + 9, id_, seconds=4.0))
+    past.hear([event(EventKind.DONE, NOW + 9, id_, seconds=4.0)])
     assert past.running == {}
     assert past.work.share("acme") == 1.0
     assert (sum(past.arrived.values()), sum(past.ended.values())) == (1, 1)
@@ -85,8 +85,8 @@ def test_the_past_knows_who_works_on_what_and_who_waited() -> None:
 def test_a_second_attempt_is_no_second_wait() -> None:
     past, id_ = Past(), new_id(NOW)
     for fence in (1, 2):
-        past.hear(event(EventKind.CLAIMED, NOW + fence, id_, fence=fence, worker="w"))
-        past.hear(event(EventKind.RETRIED, NOW + fence, id_, error="timeout", delay=2))
+        past.hear([event(EventKind.CLAIMED, NOW + fence, id_, fence=fence, worker="w")])
+        past.hear([event(EventKind.RETRIED, NOW + fence, id_, error="timeout", delay=2)])
     assert len(past.waits) == 1
     assert past.running == {}
 
@@ -97,7 +97,7 @@ def test_a_second_attempt_is_no_second_wait() -> None:
 def test_classes_are_by_what_was_sent(sent: int, name: str) -> None:
     past = Past()
     for _ in range(sent):
-        past.hear(event(EventKind.SUBMITTED, NOW, new_id(NOW)))
+        past.hear([event(EventKind.SUBMITTED, NOW, new_id(NOW))])
     assert past.class_of("acme") == name
 
 

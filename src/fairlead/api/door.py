@@ -65,7 +65,10 @@ class Door:
 
     async def caller(self, request: Request) -> Caller:
         """Who sends this request; raises where nobody may come in. Counts against its limit."""
-        found = self._session(request) or await self._holder(request)
+        given = header_of(request, b"authorization")
+        found = self._session(request) if given is None else await self._holder(given)
+        if found is None:
+            raise no_valid_key()
         if found.customer is not None:
             own = self._own.get(found.customer) or await self._read_own(found.customer)
             self._office.limiter.check(found.customer, *_rate(own, settings_of(request)))
@@ -109,12 +112,10 @@ class Door:
             )
         return found, found.customer
 
-    async def _holder(self, request: Request) -> Caller:
-        scheme, _, given = (header_of(request, b"authorization") or "").partition(" ")
-        known = await self._valid(given.strip()) if scheme.lower() == "bearer" else None
-        if known is None:
-            raise no_valid_key()
-        return Caller(known.id, known.customer)
+    async def _holder(self, authorization: str) -> Caller | None:
+        scheme, _, key = authorization.partition(" ")
+        known = await self._valid(key.strip()) if scheme.lower() == "bearer" else None
+        return None if known is None else Caller(known.id, known.customer)
 
     async def _valid(self, key: str) -> Key | None:
         """What is known of a key that opens something."""
@@ -206,8 +207,6 @@ class Door:
         return session
 
     def _session(self, request: Request) -> Caller | None:
-        if header_of(request, b"authorization") is not None:
-            return None
         caller, until = self._sessions.get(request.cookies.get(COOKIE, ""), (None, 0.0))
         if caller is None or until < time.time():
             return None

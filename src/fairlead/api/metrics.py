@@ -48,10 +48,10 @@ class Metrics:
 
     def hear(self, events: Sequence[Event]) -> None:
         """Count events."""
-        for kind, number in Numbers(each.kind for each in events).items():
+        for kind, number in Numbers([each.kind for each in events]).items():
             self._events.labels(kind.value).inc(number)
-        for each in events:
-            if each.kind is EventKind.CLAIMED and each.document and each.data.get("fence") == 1:
+        for each in [each for each in events if each.kind is EventKind.CLAIMED]:
+            if each.document and each.data.get("fence") == 1:
                 self._waits.observe(max(0.0, each.at - time_of(each.document)))
 
     def text(self) -> bytes:

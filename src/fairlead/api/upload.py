@@ -47,7 +47,9 @@ class Upload:
     @property
     def urgent(self) -> bool:
         """Whether the documents go before others of their customer."""
-        given = self.fields.get("urgent", b"false").decode("utf-8", "replace").strip().lower()
+        if "urgent" not in self.fields:
+            return False
+        given = self.fields["urgent"].decode("utf-8", "replace").strip().lower()
         if given not in _TRUTH:
             raise Problem("invalid-upload", Words("the field urgent must be true or false"))
         return _TRUTH[given]

@@ -295,6 +295,8 @@ class Saved(StrEnum):
 class EventKind(StrEnum):
     """One name for each thing that can happen."""
 
+    __hash__ = str.__hash__  # an enumeration's own is Python, and events are counted by kind
+
     SUBMITTED = "submitted"
     CLAIMED = "claimed"
     PROGRESS = "progress"

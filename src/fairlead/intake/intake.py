@@ -97,26 +97,23 @@ class Intake:
         Each offer is accepted or refused as a whole, whatever becomes of the others.
         """
         kept = self._keep_each([[file for file, _ in offer.files] for offer in offers])
-        good = [
-            (number, offer, stored)
-            for number, (offer, stored) in enumerate(zip(offers, kept, strict=True))
-            if not isinstance(stored, Exception)
+        offered = zip(offers, kept, strict=True)
+        good = [(each, stored) for each, stored in offered if not isinstance(stored, Exception)]
+        answers = iter(self._store.submit_each([_submission(*each) for each in good]))
+        return [
+            stored if isinstance(stored, Exception) else self._tidied(stored, next(answers))
+            for stored in kept
         ]
-        outcomes: list[list[Document] | Exception] = [
-            each if isinstance(each, Exception) else [] for each in kept
-        ]
-        answers = self._store.submit_each([_submission(each, files) for _, each, files in good])
-        for (number, _, stored), answer in zip(good, answers, strict=True):
-            outcomes[number] = answer
-            self._tidy(stored, answer)
-        return outcomes
 
-    def _tidy(self, stored: Sequence[Stored], answer: list[Document] | Exception) -> None:
-        """Remove the files of what was refused, or accepted already before."""
+    def _tidied(
+        self, stored: Sequence[Stored], answer: list[Document] | Exception
+    ) -> list[Document] | Exception:
+        """The answer, without the files of what was refused, or accepted already before."""
         if isinstance(answer, Exception):
             self._remove_refused(stored)
         elif answer[0].id != stored[0].key:
             self._remove_spare(_keys_of_files(stored))
+        return answer
 
     def _read(self, offered: Sequence[_Offered], limit: int) -> list[Stored]:
         """Read all sources, and make safe what is not short: all of it, or nothing stays."""
@@ -140,6 +137,8 @@ class Intake:
     def _keep_each(self, groups: Sequence[Sequence[Incoming]]) -> list[list[Stored] | Exception]:
         """Make safe what is not short; each group is kept or refused as a whole."""
         short = _short(chain.from_iterable(groups))
+        if len(short) == sum(map(len, groups)):
+            return [[short[each.key] for each in group] for group in groups]
         files = [[each for each in group if each.key not in short] for group in groups]
         kept = iter(
             self._files.keep_each([group for group in files if group]) if any(files) else []
@@ -189,8 +188,10 @@ class Intake:
 
 def _submission(offer: Offer, stored: Sequence[Stored]) -> Submission:
     documents = tuple(
-        _new_document(name, file, urgent=offer.urgent, password=offer.password)
-        for (_, name), file in zip(offer.files, stored, strict=True)
+        [
+            _new_document(name, file, urgent=offer.urgent, password=offer.password)
+            for (_, name), file in zip(offer.files, stored, strict=True)
+        ]
     )
     return _keyed(Submission(offer.customer, documents, strict=False, key=offer.key))
 

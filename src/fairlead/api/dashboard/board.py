@@ -130,17 +130,18 @@ class _Changed:
     customers: set[str] = field(default_factory=set)
     documents: dict[str, None] = field(default_factory=dict)
 
-    def note(self, event: Event) -> None:
-        """Keep what the event names; of the documents, those named last."""
-        if event.customer is None:
-            self.everything = True
-        elif not self.everything:
-            self.customers.add(event.customer)
-        if event.document is not None and event.kind is not EventKind.PROGRESS:
-            self.documents.pop(event.document, None)
-            self.documents[event.document] = None
-            if len(self.documents) > MOST_DOCUMENTS:
-                del self.documents[next(iter(self.documents))]
+    def note(self, events: Sequence[Event]) -> None:
+        """Keep what the events name; of the documents, those named last."""
+        told = [each for each in events if each.kind is not EventKind.PROGRESS]
+        customers = {each.customer for each in events}
+        self.everything = self.everything or None in customers
+        if not self.everything:
+            self.customers.update(each for each in customers if each is not None)
+        for document in [each.document for each in told if each.document][-MOST_DOCUMENTS:]:
+            self.documents.pop(document, None)
+            self.documents[document] = None
+        while len(self.documents) > MOST_DOCUMENTS:
+            del self.documents[next(iter(self.documents))]
 
 
 class Board:
@@ -195,8 +196,7 @@ class Board:
             learnt = self.past
         self.past = learnt
         held, self._held = self._held or [], None
-        for event in held:
-            self.past.hear(event)
+        self.past.hear(held)
         self._changed.everything = True
         self._bell.set()
 
@@ -217,10 +217,9 @@ class Board:
         if self._held is not None:
             self._held.extend(events)
         else:
-            for event in events:
-                self.past.hear(event)
+            self.past.hear(events)
+        self._changed.note(events)
         for event in events:
-            self._changed.note(event)
             if event.kind is EventKind.KEY_REVOKED:
                 key = event.data.get("key")
                 self._end_those(lambda viewer, key=key: viewer.key_id == key)  # type: ignore[misc]
@@ -415,10 +414,12 @@ def remembered(fairlead: Fairlead, until: int) -> Past:
         if not events:
             break
         after = events[-1].seq
-        for event in events:
-            past.hear(event)
-            if event.kind in CHANGES and event.document is not None:
-                changes.append((event.at, event.document, CHANGES[event.kind]))
+        past.hear(events)
+        changes += [
+            (each.at, each.document, CHANGES[each.kind])
+            for each in events
+            if each.kind in CHANGES and each.document is not None
+        ]
     priority = lru_cache(None)(lambda id_: _priority(fairlead, id_))
     past.samples.extend(history.before(now, fairlead.store.tallies(), changes, priority))
     past.forget(now)

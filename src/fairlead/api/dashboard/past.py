@@ -6,6 +6,8 @@ from bisect import bisect_left
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
 from typing import NamedTuple
 
 from fairlead.core.access import Tally
@@ -25,6 +27,8 @@ LIGHT, HEAVY = 3, 21
 """Documents in an hour: up to LIGHT all have priority 1, above HEAVY the last one has 9."""
 CLASSES = ("light", "medium", "heavy")
 
+_what_happened = attrgetter("kind", "at", "customer")
+_ARRIVALS = frozenset([EventKind.SUBMITTED, EventKind.AGAIN])
 _ENDS = frozenset([EventKind.DONE, EventKind.FAILED])
 _STOPS = _ENDS | {
     EventKind.CANCELLED,
@@ -117,15 +121,22 @@ class Past:
         self.ended: dict[int, int] = {}
         self.samples: deque[Sample] = deque(maxlen=int(HOUR) // STEP + 1)
 
-    def hear(self, event: Event) -> None:
-        """Take in one event."""
+    def hear(self, events: Iterable[Event]) -> None:
+        """Take in events; those of documents that were accepted together are counted at once."""
+        for (kind, at, customer), alike in groupby(events, _what_happened):
+            if kind not in _ARRIVALS:
+                for event in alike:
+                    self._hear(event)
+            elif customer is not None:
+                number = sum(1 for each in alike if each.document is not None)
+                self._count(self.arrived, at, number)
+                self.sent.add(at, customer, number)
+
+    def _hear(self, event: Event) -> None:
         document, customer = event.document, event.customer
         if document is None or customer is None:
             return
-        if event.kind in (EventKind.SUBMITTED, EventKind.AGAIN):
-            self._count(self.arrived, event.at)
-            self.sent.add(event.at, customer, 1)
-        elif event.kind is EventKind.CLAIMED:
+        if event.kind is EventKind.CLAIMED:
             self._start(event, document, customer)
         elif event.kind is EventKind.PROGRESS and document in self.running:
             pages = {name: event.data.get(name, 0) for name in ("pages_done", "pages")}
@@ -143,12 +154,12 @@ class Past:
             wait = max(0.0, event.at - time_of(document))
             self.waits.append(Wait(event.at, customer, wait))
 
-    def _count(self, numbers: dict[int, int], at: float) -> None:
+    def _count(self, numbers: dict[int, int], at: float, number: int = 1) -> None:
         step = int(at) // STEP
         if step not in numbers:
             for old in [each for each in numbers if each < step - int(HOUR) // STEP]:
                 del numbers[old]
-        numbers[step] = numbers.get(step, 0) + 1
+        numbers[step] = numbers.get(step, 0) + number
 
     def sample(self, at: float, tallies: Iterable[Tally]) -> None:
         """Note how much is pending now."""

@@ -223,14 +223,7 @@ class Batch:
         for new, place in zip(news, self._places(customer, news), strict=True):
             if new.content is not None:
                 self._originals.append((len(self._rows), new.content))
-            self._rows.append(
-                (
-                    *(new.id, customer.id, new.name, new.size, new.sha256),
-                    *(place.priority, place.count, place.policy, new.urgent, now),
-                    *(place.rank, 0 if new.urgent else None, place.classic_count),
-                    *(new.look.shape, new.look.pages, place.estimate, new.password, *origin),
-                )
-            )
+            self._rows.append(_row(customer.id, new, place, now) + origin)
             self._tally[place.priority] += 1
             taken.append(_document(customer.name, new, place, now))
         customer.day_bytes = self._bytes_today(customer, news)
@@ -285,6 +278,29 @@ def _record(customer: _Customer) -> tuple[Any, ...]:
     assert customer.counter is not None  # noqa: S101 (a document of it was checked)
     counter = (customer.counter.count, customer.counter.updated_at)
     return (*counter, customer.day, customer.day_bytes, customer.id)
+
+
+def _row(customer: int, new: NewDocument, place: _Place, now: float) -> tuple[Any, ...]:
+    """What `insert_document` takes, but for the number before it and the origin after it."""
+    return (
+        new.id,
+        customer,
+        new.name,
+        new.size,
+        new.sha256,
+        place.priority,
+        place.count,
+        place.policy,
+        new.urgent,
+        now,
+        place.rank,
+        0 if new.urgent else None,
+        place.classic_count,
+        new.look.shape,
+        new.look.pages,
+        place.estimate,
+        new.password,
+    )
 
 
 def _document(customer: str, new: NewDocument, place: _Place, now: float) -> Document:

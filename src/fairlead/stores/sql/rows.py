@@ -13,6 +13,7 @@ from fairlead.core.states import State
 
 Row = tuple[Any, ...]
 
+_KINDS = {each.value: each for each in EventKind}
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 THOUSANDTHS = 1000.0
@@ -62,7 +63,7 @@ def event(row: Row) -> Event:
     """A row of `select_events`."""
     seq, at, kind, customer_name, document_id, data, actor = row
     read = json.loads(data) if data else {}
-    return Event(seq, at, EventKind(kind), customer_name, document_id, read, actor)
+    return Event(seq, at, _KINDS[kind], customer_name, document_id, read, actor)
 
 
 def counter(count: int | None, counted_at: float | None) -> Counter | None:
