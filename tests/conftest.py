@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import faulthandler
 import os
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import HealthCheck, settings
 LONGEST_TEST = 600.0
 """Seconds after which a test that waits for something that never comes ends the whole run."""
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background has none
 os.environ["LC_ALL"] = "C.UTF-8"  # what is said must not depend on whose computer this is
 
 settings.register_profile(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import select
+import signal
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,7 +18,14 @@ from fairlead.demo.samples import samples
 from fairlead.engines import local
 from fairlead.engines.local import LocalEngine
 from fairlead.engines.seat import Seat
-from fairlead.errors import DiskFull, FilesUnreachable, NotNow, StoreBusy, StoreUnreachable
+from fairlead.errors import (
+    DiskFull,
+    FairleadError,
+    FilesUnreachable,
+    NotNow,
+    StoreBusy,
+    StoreUnreachable,
+)
 from fairlead.files.local import LocalFiles
 from fairlead.stores.sqlite import SqliteStore
 from fairlead.work.desk import Desk
@@ -271,3 +280,52 @@ def test_a_new_reader_needs_no_new_folder(fairlead: Fairlead) -> None:
     assert desk.stat().st_ino == before
     engine.close()
     assert not desk.exists()
+
+
+def test_a_worker_that_dies_on_a_full_disk_comes_again_when_there_is_room(
+    fairlead: Fairlead, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    away: list[Away] = []
+
+    def fill_disk(engine: LocalEngine) -> None:
+        if not away and fairlead.totals().processing:
+            away.append(Away(monkeypatch, (Seat, "_started"), DiskFull("full"), tries=5))
+            for pid in engine.worker_pids():
+                os.kill(pid, signal.SIGKILL)
+
+    documents = fairlead.submit_many("acme", [(LONG, f"{number}.txt") for number in range(20)])
+    run_until_done(fairlead, fill_disk)
+    assert away[0].tried == 5
+    assert {fairlead.text(each.id) for each in documents} == {LONG.decode()}
+    messages = [record.getMessage() for record in caplog.records]
+    assert any("held up" in each for each in messages)
+
+
+def test_where_no_more_workers_can_be_had_work_goes_on_with_those_there_are(
+    fairlead: Fairlead, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A number that is too large for the machine ends nobody, unless it is the one to begin with."""
+    made, started = [1], Seat._started
+
+    def few(seat: Seat) -> Any:
+        if not made:
+            raise FairleadError("a worker process could not be started")
+        made.pop()
+        return started(seat)
+
+    def tick() -> None:
+        wanted[0] = 3
+        totals = fairlead.totals()
+        if not totals.waiting + totals.processing:
+            engine.stop()
+
+    monkeypatch.setattr(Seat, "_started", few)
+    monkeypatch.setattr(local, "LOOK_AGAIN_SECONDS", 0.0)
+    wanted = [1]
+    documents = fairlead.submit_many("acme", [(LONG, f"{number}.txt") for number in range(20)])
+    engine = fairlead.engine(on_tick=tick)
+    engine._workers = lambda: wanted[0]
+    engine.run()
+    assert {fairlead.text(each.id) for each in documents} == {LONG.decode()}
+    (told,) = caplog.records  # once, however often it is tried
+    assert "no more than 1 workers" in told.getMessage()

@@ -9,6 +9,7 @@ read, it lets answers gather for a moment.
 
 from __future__ import annotations
 
+import logging
 import os
 import selectors
 import time
@@ -16,6 +17,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from enum import IntEnum
 from itertools import cycle, islice
+from math import inf
 from pathlib import Path
 from threading import RLock
 
@@ -32,6 +34,8 @@ from fairlead.work.limits import Limits
 from fairlead.work.nursery import Nursery
 from fairlead.work.outage import Outage, Tries
 from fairlead.work.sandbox import ChildDied, Job
+
+_log = logging.getLogger(__name__)
 
 WATCH_SECONDS = 0.25
 """How often it looks whether a document at work was cancelled, or leases are to be renewed."""
@@ -107,6 +111,7 @@ class LocalEngine:
         self._fell_short = False  # or to lie ready; the next one may be a suspect
         self._version = -1
         self._is_time_to_count = Every()
+        self._is_short_of_workers = False
         self._is_time_to_look = Every()
         self._is_time_to_watch = Every()
         self._is_time_to_renew = Every()
@@ -192,7 +197,8 @@ class LocalEngine:
                 self._hush()
         self._listened_at = time.monotonic()
         self._raise_if_unsaved()
-        self._end_overlong()
+        with self._tries:
+            self._end_overlong()
         with self._tries:
             if not self._tries.is_on:  # else a try is for what matters more
                 self._herald.tell(self._seats)
@@ -295,9 +301,9 @@ class LocalEngine:
         return self._version != before
 
     def _start(self, seat: Seat, claim: Claim) -> None:
-        if not seat.is_fit_for(claim):
-            self._reseat(seat)
         try:
+            if not seat.is_fit_for(claim):
+                self._reseat(seat)
             source = self._files.path(claim.id) if claim.content is None else claim.content
             gone = seat.start(claim, Job(source, claim.sha256, claim.password))
         except NotNow:  # its file cannot be had, or there is no room to lay it before its reader
@@ -323,9 +329,18 @@ class LocalEngine:
                 self._hush()
 
     def _follow_now_and_then(self) -> None:
-        if self._is_time_to_count(LOOK_AGAIN_SECONDS):
-            with suppress(NotNow):  # there is no room for more: then work goes on with these
-                self._follow_the_number()
+        """Where no more can be had, work goes on with those who are here."""
+        if self._seats and not self._is_time_to_count(LOOK_AGAIN_SECONDS):
+            return
+        try:
+            self._follow_the_number()
+            self._is_short_of_workers = False
+        except FairleadError as error:
+            if not self._seats:
+                raise
+            if not self._is_short_of_workers:
+                _log.warning("fairlead: no more than %s workers: %s", len(self._seats), error)
+            self._is_short_of_workers = True
 
     def _follow_the_number(self) -> None:
         """As many workers as the settings ask for; those who leave finish what they have."""
@@ -335,6 +350,7 @@ class LocalEngine:
         for seat in self._seats[:]:
             seat.is_leaving = seat not in self._seats[:wanted]
             if seat.is_leaving and seat.claim is None:
+                self._selector.unregister(seat)
                 self._remove_seat(seat)
 
     def _add_seat(self) -> None:
@@ -345,7 +361,6 @@ class LocalEngine:
         self._listen(seat)
 
     def _remove_seat(self, seat: Seat) -> None:
-        self._selector.unregister(seat)
         self._seats.remove(seat)
         self._hand.workers -= 1
         seat.close()
@@ -386,11 +401,16 @@ class LocalEngine:
     def _reseat(self, seat: Seat, unwanted: Sequence[Claim] = ()) -> None:
         """Replace a child that is dead, too slow, or at work on what is no longer wanted.
 
-        What it has not begun is at hand again.
+        What it has not begun is at hand again. Where there is no room for another one now, its seat
+        is given up, and there is a new one as soon as there is room.
         """
         self._selector.unregister(seat)
-        left = seat.replace(self._limits())
-        self._hand.take_back([claim for claim in left if claim not in unwanted])
+        self._hand.take_back([claim for claim in seat.emptied() if claim not in unwanted])
+        try:
+            seat.fill(self._limits())
+        except NotNow:
+            self._remove_seat(seat)
+            raise
         self._listen(seat)
 
     def _survive(self, death: ChildDied) -> None:
@@ -434,7 +454,7 @@ class LocalEngine:
 
     def _nap(self) -> None:
         """Let answers gather while all workers have more to read: each wake disturbs them."""
-        behind = min(seat.behind for seat in self._seats)
+        behind = min((seat.behind for seat in self._seats), default=0)
         if behind and self._stop is Stop.NO:
             self._bell_alone.select(self._hand.nap(behind))
 
@@ -446,7 +466,7 @@ class LocalEngine:
             WATCH_SECONDS if is_busy else LOOK_AGAIN_SECONDS,
             self._look_seconds if is_free else LOOK_AGAIN_SECONDS,
         )
-        soonest = min(seat.deadline for seat in self._seats) - time.monotonic()
+        soonest = min((seat.deadline for seat in self._seats), default=inf) - time.monotonic()
         return max(0.0, min(longest, soonest))
 
     def _wake(self) -> None:

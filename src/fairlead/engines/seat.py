@@ -168,20 +168,20 @@ class Seat:
         is_old = self._sandbox.jobs_done >= RECYCLE_AFTER
         return not self._sandbox.ready or is_old or self._had_suspect
 
-    def replace(self, limits: Limits) -> list[Claim]:
-        """End the child at once, whatever it does, and put in a new one.
-
-        Returns what it had and has not ended.
-        """
+    def emptied(self) -> list[Claim]:
+        """End the child at once, whatever it does; what it had and has not ended."""
         self._sandbox.kill()
         self._sandbox.close(leave_desk=True)  # on a full disk there may be no room for a new one
         left = list(self.claims)
         self.claims.clear()
         self._job, self._withdrawn, self._had_suspect = None, 0, False
         self._set_clock()
+        return left
+
+    def fill(self, limits: Limits) -> None:
+        """Put in a new child."""
         self.limits = limits
         self._sandbox = self._started()
-        return left
 
     def close(self) -> None:
         """End the child at once."""
