@@ -631,7 +631,7 @@ def test_a_body_must_go_on_coming_as_quickly_as_it_began(
 
 
 def test_the_bytes_of_a_day_are_forgotten_with_it() -> None:
-    now = [86_400.0 * 2 - 1]
+    now = [86_400.0 * 2 - 3600]
     daily = Daily(lambda: now[0])
 
     def accepted(at: float) -> Document:
@@ -642,6 +642,10 @@ def test_the_bytes_of_a_day_are_forgotten_with_it() -> None:
     daily.check("globex", 10, 10)
     with pytest.raises(DailyBytesReached):
         daily.check("acme", 10, 1)
+    now[0] += 3599
+    daily.check("acme", 10, 10)  # by the store's clock, the next day may have begun
+    with pytest.raises(DailyBytesReached):
+        daily.check("acme", 10, 11)
     now[0] += 1
     daily.add([accepted(now[0] - 1)])  # of the day before, though it is told late
     daily.check("acme", 10, 10)

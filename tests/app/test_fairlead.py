@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import json
 import os
+import pickle
 import threading
 from contextlib import closing
 from pathlib import Path
@@ -13,6 +16,7 @@ import pytest
 from fairlead import Fairlead
 from fairlead.errors import (
     DamagedData,
+    DiskFull,
     NotReady,
     TooLarge,
     UnknownCustomer,
@@ -169,3 +173,32 @@ def test_a_state_that_there_is_not_is_refused_in_a_sentence(tmp_path: Path) -> N
         pytest.raises(UsageError, match=r"one of waiting, .*; got 'bogus'"),
     ):
         fairlead.documents(state="bogus")
+
+
+def test_documents_are_values_that_can_be_copied_and_sent(tmp_path: Path) -> None:
+    with Fairlead(tmp_path) as fairlead:
+        submitted = fairlead.submit("acme", b"hello", name="a.txt")
+        for document in (submitted, fairlead.document(submitted.id)):
+            assert pickle.loads(pickle.dumps(document)) == document
+            assert copy.deepcopy(document) == document
+            assert json.dumps(document.facts) == "{}"
+
+
+def test_who_deletes_again_takes_nothing_of_the_reserve(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Fairlead(tmp_path) as fairlead:
+        gone, here = (fairlead.submit("acme", each, name="a.txt") for each in (b"one", b"two"))
+        fairlead.folder.reserve.lay()
+        whole = (tmp_path / "reserve").stat().st_size
+        fairlead.delete(gone.id)
+
+        def full(*_given: object, **_named: object) -> None:
+            raise DiskFull("full")
+
+        monkeypatch.setattr(fairlead.store, "delete", full)
+        fairlead.delete(gone.id)
+        assert (tmp_path / "reserve").stat().st_size == whole > 0
+        with pytest.raises(DiskFull):
+            fairlead.delete(here.id)
+        assert (tmp_path / "reserve").stat().st_size == 0

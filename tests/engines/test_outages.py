@@ -304,7 +304,7 @@ def test_a_worker_that_dies_on_a_full_disk_comes_again_when_there_is_room(
 def test_where_no_more_workers_can_be_had_work_goes_on_with_those_there_are(
     fairlead: Fairlead, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A number that is too large for the machine ends nobody, unless it is the one to begin with."""
+    """A number that is too large for the machine ends nobody who has begun with a smaller one."""
     made, started = [1], Seat._started
 
     def few(seat: Seat) -> Any:

@@ -171,7 +171,9 @@ def test_where_a_refused_host_leads_to_is_told_to_the_operator_alone(
 ) -> None:
     """A customer could otherwise read the operator's own names."""
     answer = sender(resolver=lambda _host, _port: found)(sending("http://hook.example/"))
-    assert answer == Answer(None, error="hook.example does not lead to a public address")
+    assert answer == Answer(
+        None, error="hook.example is not known, or does not lead to a public address"
+    )
     assert ("hook.example leads to 10.1.2.3" in caplog.text) == ("10.1.2.3" in found)
 
 
@@ -212,7 +214,9 @@ def test_a_name_that_nobody_knows_is_not_told_from_one_that_leads_inside(
     answers = {
         sender(resolver=each)(sending("https://hook.example/")) for each in (unknown, inside)
     }
-    assert answers == {Answer(None, error="hook.example does not lead to a public address")}
+    assert answers == {
+        Answer(None, error="hook.example is not known, or does not lead to a public address")
+    }
     assert f"hook.example is not found: {cause}" in caplog.text
 
 

@@ -6,9 +6,11 @@ import time
 from collections.abc import Callable, Sequence
 
 from fairlead.core.documents import Document
-from fairlead.errors import DailyBytesReached, Words
+from fairlead.core.refusals import daily_bytes
 
 _DAY = 86_400
+_SLACK = 600
+"""Seconds before midnight when nothing is certain: the store may have a clock of its own."""
 
 
 class Daily:
@@ -26,25 +28,10 @@ class Daily:
     def check(self, customer: str, limit: int, coming: int) -> None:
         """Refuse where so many bytes, which are coming at the least, exceed the limit."""
         self._begin_day()
-        if coming > limit:
-            words = Words(
-                "customer {name} may send {bytes} bytes a day, and more came together; "
-                "send less at once",
-                name=repr(customer),
-                bytes=limit,
-            )
-            refusal = DailyBytesReached(words)
-            refusal.never_fits = True
-            raise refusal
-        if self._sent.get(customer, 0) + coming > limit:
-            raise DailyBytesReached(
-                Words(
-                    "customer {name} may send {bytes} bytes a day and would exceed that; submit "
-                    "the rest after midnight UTC",
-                    name=repr(customer),
-                    bytes=limit,
-                )
-            )
+        is_nearly_over = self._clock() % _DAY >= _DAY - _SLACK
+        sent = 0 if is_nearly_over else self._sent.get(customer, 0)
+        if sent + coming > limit:
+            raise daily_bytes(customer, limit, coming)
 
     def add(self, accepted: Sequence[Document]) -> None:
         """Keep in mind what came today, by the store's clock."""

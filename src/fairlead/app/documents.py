@@ -178,6 +178,8 @@ class Documents(Customers):
         Its events stay, without its content. One that was deleted before stays so. A full disk does
         not prevent it, as long as the reserve lasts.
         """
+        if self.store.deleted_customer(id_) is not None:
+            return  # nothing of the reserve is for that
         texts = self.folder.reserve.use(lambda: self.store.delete(id_, by=by, check=check))
         self._files.delete([id_])
         self._texts.delete(texts)

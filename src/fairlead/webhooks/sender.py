@@ -130,7 +130,7 @@ class Sender:
                 ", ".join(bad),
             )
         if bad or not addresses:  # one bad address of several: somebody is trying something
-            raise _Refused(f"{target.host} does not lead to a public address")
+            raise _Refused(f"{target.host} is not known, or does not lead to a public address")
 
     def _request(self, target: Target, sending: Sending) -> bytes:
         body = sending.body.encode()

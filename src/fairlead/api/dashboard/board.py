@@ -214,15 +214,14 @@ class Board:
 
     def hear(self, events: Sequence[Event]) -> None:
         """Take in what happened."""
+        revoked = {each.data.get("key") for each in events if each.kind is EventKind.KEY_REVOKED}
+        if revoked:
+            self._end_those(lambda viewer: viewer.key_id in revoked)
         if self._held is not None:
             self._held.extend(events)
         else:
             self.past.hear(events)
         self._changed.note(events)
-        for event in events:
-            if event.kind is EventKind.KEY_REVOKED:
-                key = event.data.get("key")
-                self._end_those(lambda viewer, key=key: viewer.key_id == key)  # type: ignore[misc]
         self._bell.set()
 
     def watch(self, viewer: Viewer, after: str) -> bool:

@@ -11,11 +11,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from fairlead.core import refusals
 from fairlead.core.classic import Check, ClassicPolicy, Counter
 from fairlead.core.costs import Row, row_of
 from fairlead.core.documents import Document, EventKind, NewDocument, Submission
 from fairlead.core.states import State
-from fairlead.stores.sql import ledger, line, refusals, rows
+from fairlead.stores.sql import ledger, line, rows
 from fairlead.stores.sql.moment import Moment
 from fairlead.stores.sql.queries import sql
 from fairlead.stores.sql.reading import unknown_customer
@@ -317,5 +318,6 @@ def _document(customer: str, new: NewDocument, place: _Place, now: float) -> Doc
         policy=place.policy,
         urgent=new.urgent,
         submitted_at=now,
+        facts={},
         estimate=place.estimate,
     )
