@@ -165,6 +165,21 @@ def test_a_newer_database_is_left_alone(tmp_path: Path) -> None:
         opened(tmp_path)
 
 
+def test_who_has_it_open_writes_nothing_more_once_a_newer_version_came(tmp_path: Path) -> None:
+    """What it would leave out, nobody could tell later."""
+    store = sqlite_store(tmp_path, RulesInForce(), Clock())
+    (before,) = submit(store, "acme")
+    connection = apsw.Connection(str(tmp_path / "fairlead.db"))
+    connection.pragma("user_version", len(migrations()) + 1)
+    with pytest.raises(NewerData):
+        submit(store, "acme")
+    connection.pragma("user_version", len(migrations()))
+    connection.close()
+    assert [each.id for each in store.documents()] == [before.id]
+    assert submit(store, "acme")[0].count == -1
+    store.close()
+
+
 def test_a_foreign_database_is_left_alone(tmp_path: Path) -> None:
     connection = apsw.Connection(str(tmp_path / "fairlead.db"))
     connection.execute("CREATE TABLE theirs (x)")

@@ -56,7 +56,7 @@ def prepare(path: Path) -> None:
         try:
             connection.set_busy_timeout(BUSY_MILLISECONDS)
             _check_owner(connection, path)
-            if _version(connection, path) < len(migrations()):
+            if known_version(connection, path) < len(migrations()):
                 connection.execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL")
                 _migrate(connection, path)
         finally:
@@ -98,8 +98,9 @@ def _check_owner(connection: apsw.Connection, path: Path) -> None:
         raise DamagedData(f"{path} is not a Fairlead database; choose another folder with --data")
 
 
-def _version(connection: apsw.Connection, path: Path) -> int:
-    version = int(connection.pragma("user_version"))
+def known_version(connection: apsw.Connection, path: Path) -> int:
+    """The version of the schema; raises where it is newer than what is known here."""
+    version: int = connection.execute("PRAGMA user_version").get
     if version > len(migrations()):
         raise NewerData(
             f"{path} has schema version {version} and this Fairlead knows {len(migrations())}; "
@@ -112,7 +113,7 @@ def _migrate(connection: apsw.Connection, path: Path) -> None:
     """One transaction for all steps; the version is read inside it, as another may be first."""
     connection.execute("BEGIN IMMEDIATE")
     try:
-        for number in range(_version(connection, path), len(migrations())):
+        for number in range(known_version(connection, path), len(migrations())):
             connection.execute(migrations()[number])
             connection.pragma("user_version", number + 1)
         connection.pragma("application_id", APPLICATION_ID)

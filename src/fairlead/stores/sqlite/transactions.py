@@ -10,7 +10,7 @@ from pathlib import Path
 import apsw
 
 from fairlead.stores.sql.writer import Writer
-from fairlead.stores.sqlite.database import connect, our_words
+from fairlead.stores.sqlite.database import connect, known_version, our_words
 from fairlead.stores.sqlite.homing import Homing
 from fairlead.stores.sqlite.waiting import Waiting
 
@@ -51,6 +51,7 @@ class SqliteWriter(Writer):
             self._waiting.is_vain = True
             raise
         self._waiting.is_vain = False
+        known_version(self._connection, self._path)  # a newer process may have changed the rules
         return self._connection
 
     def _end(self, *, durable: bool) -> None:  # noqa: ARG002 (it was begun so)
