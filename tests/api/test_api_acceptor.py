@@ -10,6 +10,7 @@ from typing import Any, cast
 import pytest
 
 from fairlead.api import acceptor as module
+from fairlead.api import shares
 from fairlead.api.acceptor import Acceptor
 from fairlead.app import Fairlead
 from fairlead.intake import Offer
@@ -18,8 +19,13 @@ from fairlead.intake import Offer
 class Noting:
     """Accepts everything, and notes how many came together."""
 
+    is_far = False
+
     def __init__(self) -> None:
         self.batches: list[int] = []
+
+    def goes_far(self, _offer: Offer) -> bool:
+        return self.is_far
 
     def accept_each(self, offers: list[Offer]) -> list[list[Any]]:
         self.batches.append(len(offers))
@@ -161,8 +167,9 @@ def test_who_comes_after_it_closed_is_not_left_waiting(acceptor: Acceptor) -> No
 class Gate(Noting):
     """Begins a batch, and goes on when it may."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_far: bool = False) -> None:
         super().__init__()
+        self.is_far = is_far
         self.begun, self.may_end = threading.Event(), threading.Event()
 
     def accept_each(self, offers: list[Offer]) -> list[list[Any]]:
@@ -177,13 +184,16 @@ def test_no_batch_waits_for_what_goes_far() -> None:
 
         waits = threading.Barrier(3)
 
+        def goes_far(self, offer: Offer) -> bool:
+            return offer.customer != "near"
+
         def accept_each(self, offers: list[Offer]) -> list[list[Any]]:
-            if offers[0].customer != "near":
+            if self.goes_far(offers[0]):
                 self.waits.wait()
             return super().accept_each(offers)
 
     far = Far()
-    acceptor = Acceptor(cast("Fairlead", far), lambda offer: offer.customer != "near")
+    acceptor = Acceptor(cast("Fairlead", far))
 
     async def beside() -> None:
         others = [asyncio.ensure_future(acceptor.accept(Offer(each, []))) for each in ("a", "b")]
@@ -209,8 +219,8 @@ class File:
 
 
 def test_who_is_cut_off_far_away_is_told_what_became_of_it() -> None:
-    gate = Gate()
-    acceptor = Acceptor(cast("Fairlead", gate), lambda _offer: True)
+    gate = Gate(is_far=True)
+    acceptor = Acceptor(cast("Fairlead", gate))
 
     async def cut_off() -> list[Any]:
         task = asyncio.ensure_future(acceptor.accept(Offer("acme", [])))
@@ -222,6 +232,32 @@ def test_who_is_cut_off_far_away_is_told_what_became_of_it() -> None:
 
     assert asyncio.run(cut_off()) == ["acme"]
     acceptor.close()
+
+
+def test_what_has_not_begun_far_away_is_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When its request is cut off, and when the server stops."""
+    monkeypatch.setattr(shares, "SHARE", 1)
+    gate = Gate(is_far=True)
+    acceptor = Acceptor(cast("Fairlead", gate))
+    files = [File(), File(), File()]
+
+    async def taken_back() -> list[Any]:
+        offers = [Offer("acme", [(cast("Any", each), "a")]) for each in files]
+        begun, cut_off, left = [asyncio.ensure_future(acceptor.accept(each)) for each in offers]
+        await asyncio.to_thread(gate.begun.wait)
+        cut_off.cancel()
+        await asyncio.wait([cut_off])
+        closing = asyncio.ensure_future(asyncio.to_thread(acceptor.close))
+        await asyncio.wait([left])
+        gate.may_end.set()
+        await closing
+        found: list[Any] = await asyncio.gather(begun, cut_off, left, return_exceptions=True)
+        return found
+
+    told, *others = asyncio.run(taken_back())
+    assert told == ["acme"]
+    assert all(isinstance(each, asyncio.CancelledError) for each in others)
+    assert [each.is_discarded for each in files] == [False, True, True]
 
 
 def test_who_is_cut_off_is_accepted_or_takes_its_documents_back() -> None:

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from queue import Queue
 from threading import Event, Thread
 
+import httpx
 import pytest
-from apikit import served, upload
+from apikit import PATIENT, Served, served, upload
 
 from fairlead.api.office import THREADS
+from fairlead.api.shares import SHARE
 
+MANY = THREADS + SHARE
 LONG = b"a long word " * 10_000
 EMPTY = b"<ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult>"
+DELETED = b"<DeleteResult><Deleted><Key>%b</Key></Deleted></DeleteResult>"
 
 
 class Bucket(ThreadingHTTPServer):
@@ -29,6 +32,15 @@ class Bucket(ThreadingHTTPServer):
         self.objects: dict[str, bytes] = {}
         self.asked = Queue[str]()
         self.may_answer = Event()
+
+    def hold(self) -> None:
+        """Answer nobody from now on, and forget what was asked before."""
+        self.may_answer.clear()
+        self.asked = Queue[str]()
+
+    def expect(self, method: str, times: int = 1) -> None:
+        """Wait until so many ask for this."""
+        assert [self.asked.get(timeout=PATIENT) for _ in range(times)] == [method] * times
 
     @property
     def url(self) -> str:
@@ -43,6 +55,11 @@ class _Handler(BaseHTTPRequestHandler):
         self._wait()
         self.server.objects[self.path] = content
         self._answer(b"")
+
+    def do_POST(self) -> None:
+        asked = self.rfile.read(int(self.headers["Content-Length"]))
+        self._wait()
+        self._answer(DELETED % asked.partition(b"<Key>")[2].partition(b"</Key>")[0])
 
     def do_GET(self) -> None:
         if "list-type" in self.path:  # the sweep of orphans finds nothing
@@ -67,8 +84,10 @@ class _Handler(BaseHTTPRequestHandler):
         """Nothing."""
 
 
-@contextmanager
-def bucket() -> Iterator[Bucket]:
+@pytest.fixture
+def slow(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bucket]:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "who")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     with Bucket() as found:
         thread = Thread(target=found.serve_forever)
         thread.start()
@@ -80,30 +99,77 @@ def bucket() -> Iterator[Bucket]:
             thread.join()
 
 
-def test_nobody_waits_for_what_is_another_ones(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "who")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
-    number = 2 * THREADS
-    with (
-        bucket() as slow,
-        served(data, "--workers", "0", files=slow.url) as server,
-        ThreadPoolExecutor(number) as pool,
-    ):
-        acme, globex = server.customer("acme"), server.customer("globex")
-        coming = [pool.submit(upload, acme, LONG) for _ in range(number)]
-        assert slow.asked.get() == "PUT"
-        short = upload(globex, b"short")
-        assert short.status_code == 202
+@pytest.fixture
+def server(data: Path, slow: Bucket) -> Iterator[Served]:
+    with served(data, "--workers", "1", files=slow.url) as running:
+        yield running
+
+
+@pytest.fixture
+def pool(slow: Bucket) -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(MANY + 1) as made:
+        yield made
         slow.may_answer.set()
-        found = [each.result().json()["id"] for each in coming]
-        slow.may_answer.clear()
-        for _ in range(number - 1):
-            assert slow.asked.get() == "PUT"
-        fetched = [pool.submit(acme.get, f"/v1/documents/{each}/file") for each in found]
-        for _ in range(number):
-            assert slow.asked.get() == "GET"
-        place = f"/v1/documents/{short.json()['id']}"
-        assert globex.get(place).json()["state"] == "waiting"
-        assert globex.get(f"{place}/file").content == b"short"
-        slow.may_answer.set()
-        assert {each.result().content for each in fetched} == {LONG}
+
+
+def ids_of(client: httpx.Client, content: bytes, number: int = 1) -> list[str]:
+    """So many documents, once they are done."""
+    found = [upload(client, content).json()["id"] for _ in range(number)]
+    for each in found:
+        assert client.get(f"/v1/documents/{each}?wait=60").json()["state"] == "done"
+    return found
+
+
+def test_who_sends_waits_for_nobody_else(
+    server: Served, slow: Bucket, pool: ThreadPoolExecutor
+) -> None:
+    acme, globex = server.customer("acme"), server.customer("globex")
+    coming = [pool.submit(upload, acme, LONG) for _ in range(MANY)]
+    slow.expect("PUT", SHARE)
+    assert upload(globex, b"short").status_code == 202
+    assert upload(acme, b"short").status_code == 202
+    coming.append(pool.submit(upload, globex, LONG))
+    slow.expect("PUT")
+    slow.may_answer.set()
+    assert {each.result().status_code for each in coming} == {202}
+
+
+@pytest.mark.parametrize(
+    "place", ["/v1/documents/{}/file", "/v1/documents/{}/text", "/document/{}"]
+)
+def test_who_fetches_waits_for_nobody_else(
+    place: str, server: Served, slow: Bucket, pool: ThreadPoolExecutor
+) -> None:
+    """And nobody waits who fetches what is short."""
+    acme, globex = server.customer("acme"), server.customer("globex")
+    slow.may_answer.set()
+    long, (other,) = ids_of(acme, LONG, MANY), ids_of(globex, LONG)
+    (short,) = ids_of(acme, b"short")
+    for each in server.data.glob("cache/**/fetched/*"):
+        each.unlink()  # else what the worker has fetched need not be fetched again
+    slow.hold()
+    fetched = [pool.submit(acme.get, place.format(each)) for each in long]
+    slow.expect("GET", SHARE)
+    assert "short" in acme.get(place.format(short)).text
+    assert globex.get(f"/v1/documents/{other}").json()["state"] == "done"
+    fetched.append(pool.submit(globex.get, place.format(other)))
+    slow.expect("GET")
+    slow.may_answer.set()
+    assert all("a long word" in each.result().text for each in fetched)
+
+
+def test_who_deletes_waits_for_nobody_else(
+    server: Served, slow: Bucket, pool: ThreadPoolExecutor
+) -> None:
+    """What is deleted is gone at once; its files may take their time."""
+    acme, globex = server.customer("acme"), server.customer("globex")
+    places = [f"/v1/documents/{each}" for each in ids_of(acme, b"short", MANY)]
+    (other,) = ids_of(globex, b"short")
+    deleted = [pool.submit(acme.delete, each) for each in places]
+    slow.expect("POST", SHARE)
+    assert globex.get(f"/v1/documents/{other}").json()["state"] == "done"
+    deleted.append(pool.submit(globex.delete, f"/v1/documents/{other}"))
+    slow.expect("POST")
+    assert globex.get(f"/v1/documents/{other}").status_code == 404
+    slow.may_answer.set()
+    assert {each.result().status_code for each in deleted} == {204}

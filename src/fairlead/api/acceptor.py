@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from time import monotonic
 
+from fairlead.api.shares import SharedThreads
 from fairlead.app import Fairlead
 from fairlead.core.documents import Document
 from fairlead.intake import Offer
@@ -18,8 +19,6 @@ QUIET_SECONDS = 0.001
 """How long nobody comes or is answered, and the loop is idle, before a batch begins."""
 LONGEST_WAIT = 0.02
 """Then it begins in any case."""
-
-FAR_AT_ONCE = 16
 
 Answer = asyncio.Future[list[Document]]
 Outcomes = asyncio.Future[list[list[Document] | Exception]]
@@ -42,15 +41,14 @@ class Acceptor:
     many as were answered last, as long as they come or requests keep the event loop busy: one large
     batch costs less than two small ones, flushes the disk once, and does not work against the loop.
 
-    What `goes_far`, to another machine that keeps its files, is accepted beside all this: no batch
-    waits for it, nor does another such offer.
+    What goes far, to another machine that keeps its files, is accepted beside all this: no batch
+    waits for it, nor does another customer's offer.
     """
 
-    def __init__(self, fairlead: Fairlead, goes_far: Callable[[Offer], bool] | None = None) -> None:
+    def __init__(self, fairlead: Fairlead) -> None:
         self._fairlead = fairlead
-        self._goes_far = goes_far
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="accept")
-        self._far = ThreadPoolExecutor(FAR_AT_ONCE, thread_name_prefix="accept-far")
+        self._far = SharedThreads("accept-far")
         self._waiting: deque[_Waiting] = deque()
         self._is_busy = False
         self._is_closed = False
@@ -61,9 +59,9 @@ class Acceptor:
 
     async def accept(self, offer: Offer) -> list[Document]:
         """Return when the documents are safe; raise when they were refused."""
+        if self._fairlead.goes_far(offer):
+            return await self._accept_beside(offer)
         waiting = _Waiting(offer, asyncio.get_running_loop().create_future())
-        if self._goes_far is not None and self._goes_far(offer):
-            return await self._accept_beside(waiting)
         self._waiting.append(waiting)
         self._moves += 1
         self._start()
@@ -74,15 +72,21 @@ class Acceptor:
         finally:
             self._moves += 1
 
-    async def _accept_beside(self, waiting: _Waiting) -> list[Document]:
-        if self._is_closed:
-            discard(waiting.offer)
-            raise asyncio.CancelledError
-        self._hand_over(self._far, [waiting], _answer)
-        try:
-            return await waiting.answer
-        except asyncio.CancelledError:
-            return await self._cut_off(waiting)
+    async def _accept_beside(self, offer: Offer) -> list[Document]:
+        """Who is cut off before it begins takes its documents back; else it is told the end."""
+        work = self._far.submit(offer.customer, partial(self._accept, [offer]))
+        while True:
+            try:
+                (outcome,) = await asyncio.shield(asyncio.wrap_future(work))
+            except asyncio.CancelledError:
+                if work.cancel():
+                    discard(offer)
+                    raise
+            else:
+                break
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
 
     async def _cut_off(self, waiting: _Waiting) -> list[Document]:
         """Who is in a batch is told what became of it; who is not takes its documents back."""
@@ -102,7 +106,7 @@ class Acceptor:
         self._stop_waiting()
         self._start()
         self._pool.shutdown()
-        self._far.shutdown()
+        self._far.close()
 
     def _start(self) -> None:
         """Begin with those who wait, unless more are to be expected in a moment."""
@@ -142,17 +146,9 @@ class Acceptor:
         number = min(len(self._waiting), MOST_TOGETHER)
         batch = [self._waiting.popleft() for _ in range(number)]
         self._is_busy = True
-        self._hand_over(self._pool, batch, self._settle)
-
-    def _hand_over(
-        self,
-        pool: ThreadPoolExecutor,
-        batch: list[_Waiting],
-        settle: Callable[[list[_Waiting], Outcomes], None],
-    ) -> None:
         loop = asyncio.get_running_loop()
-        done = loop.run_in_executor(pool, self._accept, [each.offer for each in batch])
-        done.add_done_callback(lambda found: settle(batch, found))
+        done = loop.run_in_executor(self._pool, self._accept, [each.offer for each in batch])
+        done.add_done_callback(lambda found: self._settle(batch, found))
 
     def _accept(self, offers: list[Offer]) -> list[list[Document] | Exception]:
         try:

@@ -344,7 +344,7 @@ async def text(request: Request, id_: str) -> Response:
     if document.text_sha256 is not None and is_known(request, etag):
         return Response(status_code=304, headers=headers)
     try:
-        found = await office.fetch(_read, office, document, wanted)
+        found = await _read(office, document, wanted)
     except NotReady as error:
         if document.state.is_pending:
             raise Problem("not-ready", said(error), retry_after=1, code=error.code) from None
@@ -353,14 +353,21 @@ async def text(request: Request, id_: str) -> Response:
     return LongResponse(found, 200, headers, wanted if is_json else f"{wanted}; charset=utf-8")
 
 
-def _read(office: Office, document: Document, wanted: str) -> bytes:
-    """The text as it is sent."""
-    if wanted == "text/markdown":
-        return office.fairlead.markdown(document.id).encode()
-    text = office.fairlead.text(document.id)
-    if wanted == "text/plain":
-        return text.encode()
-    return as_json(_about_text(document) | {"text": text})
+async def _read(office: Office, document: Document, wanted: str) -> bytes:
+    """The text as it is sent. A short one waits for no files."""
+    fairlead, id_ = office.fairlead, document.id
+    is_markdown = wanted == "text/markdown"
+    short = await office.ask(fairlead.short_markdown if is_markdown else fairlead.short_text, id_)
+    if short is not None:
+        return _as_sent(short, document, wanted)
+    read = fairlead.markdown if is_markdown else fairlead.text
+    return await office.fetch(lambda: _as_sent(read(id_), document, wanted))
+
+
+def _as_sent(text: str, document: Document, wanted: str) -> bytes:
+    if wanted == "application/json":
+        return as_json(_about_text(document) | {"text": text})
+    return text.encode()
 
 
 def _text_etag(wanted: str, document: Document) -> str:
@@ -480,14 +487,16 @@ async def delete(request: Request, id_: str) -> Response:
     """
     office = office_of(request)
     caller = await office.door.caller(request)
-    await office.ask(_delete, office, caller, id_, check_for(request, _etag_of))
+    texts = await office.ask(_delete, office, caller, id_, check_for(request, _etag_of))
+    await office.fetch(office.fairlead.delete_files, id_, texts)
     return Response(status_code=204)
 
 
-def _delete(office: Office, caller: Caller, id_: str, check: Check | None) -> None:
+def _delete(office: Office, caller: Caller, id_: str, check: Check | None) -> list[str]:
+    """Delete the row; the keys of its texts, which are files."""
     if not _may_know(office, caller, id_):
         raise unknown_document(id_)
-    office.fairlead.delete(id_, by=caller.key_id, check=check)
+    return office.fairlead.delete_row(id_, by=caller.key_id, check=check)
 
 
 def _encoded(shown: dict[str, Any]) -> bytes:

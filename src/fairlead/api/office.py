@@ -20,6 +20,7 @@ from fairlead.api.door import ASKED_BY, Door
 from fairlead.api.hub import Hub
 from fairlead.api.limits import Limiter
 from fairlead.api.metrics import Metrics
+from fairlead.api.shares import SharedThreads
 from fairlead.app import Fairlead
 from fairlead.settings import Settings
 
@@ -28,8 +29,6 @@ T = TypeVar("T")
 
 THREADS = 8
 """How many questions to the store run at once; more would only wait for one another."""
-FETCH_THREADS = 16
-"""How many files are fetched at once. They may come slowly, and questions do not wait for them."""
 LOOK_SECONDS = 0.02
 """Between looks whether the settings have changed."""
 
@@ -44,13 +43,12 @@ class Office:
 
     def __post_init__(self) -> None:
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="api")
-        self._fetching = ThreadPoolExecutor(FETCH_THREADS, thread_name_prefix="fetch")
+        self._fetching = SharedThreads("fetch")
         self.hub = Hub(self.fairlead)
         self.metrics = Metrics(self.fairlead)
         self.limiter = Limiter()
         self.daily = Daily()
-        goes_far = self.fairlead.goes_far if self.fairlead.is_far else None
-        self.acceptor = Acceptor(self.fairlead, goes_far)
+        self.acceptor = Acceptor(self.fairlead)
         self.door = Door(self)
         self.board = Board(self.fairlead)
         self._settings = self.fairlead.settings
@@ -65,13 +63,19 @@ class Office:
 
     async def ask(self, call: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
         """Run what may wait in a thread; for a customer, without a sight of others' things."""
-        return await self._answered(self._pool, partial(call, *args, **named))
+        answer = self._as_asked(partial(call, *args, **named))
+        return await asyncio.get_running_loop().run_in_executor(self._pool, answer)
 
     async def fetch(self, call: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
-        """As `ask`, for what may wait for files that another machine keeps."""
-        return await self._answered(self._fetching, partial(call, *args, **named))
+        """As `ask`, for what may wait for files that another machine keeps.
 
-    def _answered(self, pool: ThreadPoolExecutor, call: Callable[[], T]) -> asyncio.Future[T]:
+        No question waits for it, nor does what another customer fetches.
+        """
+        answer = self._as_asked(partial(call, *args, **named))
+        return await asyncio.wrap_future(self._fetching.submit(ASKED_BY.get(), answer))
+
+    def _as_asked(self, call: Callable[[], T]) -> Callable[[], T]:
+        """The call with the sight of who asks now."""
         customer = ASKED_BY.get()
 
         def answer() -> T:
@@ -80,7 +84,7 @@ class Office:
             with self.fairlead.store.seen_by(customer):
                 return call()
 
-        return asyncio.get_running_loop().run_in_executor(pool, answer)
+        return answer
 
     def open(self) -> None:
         """Begin to watch what happens."""
@@ -100,7 +104,7 @@ class Office:
         self.board.close()
         self.hub.close()
         self.acceptor.close()
-        self._fetching.shutdown(cancel_futures=True)
+        self._fetching.close()
         self._pool.shutdown(cancel_futures=True)
 
 

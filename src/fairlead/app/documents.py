@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from fairlead.app.customers import Customers
 from fairlead.core.documents import Document
@@ -15,6 +15,14 @@ from fairlead.errors import DamagedData, NotReady, UnknownDocument, Words
 from fairlead.given import Source
 from fairlead.intake import Offer
 from fairlead.ports import Check, Incoming
+
+
+class _Kept(NamedTuple):
+    """What is known of a text. Without a key, the store keeps it itself."""
+
+    which: Literal["text", "markdown"]
+    sha256: str
+    key: str | None
 
 
 class Documents(Customers):
@@ -72,14 +80,9 @@ class Documents(Customers):
         """A new document that comes in pieces; it is nothing until `accept_each` takes it."""
         return self._intake.begin()
 
-    @property
-    def is_far(self) -> bool:
-        """Whether another machine keeps the files of documents that are not short."""
-        return self._files.is_far
-
     def goes_far(self, offer: Offer) -> bool:
-        """Whether to accept this waits for that machine."""
-        return self.is_far and self._intake.goes_far(offer)
+        """Whether to accept this waits for another machine, which keeps what is not short."""
+        return self._files.is_far and not offer.is_short
 
     def accept_each(self, offers: Sequence[Offer]) -> list[list[Document] | Exception]:
         """Accept what came in pieces; each offer is accepted or refused as a whole."""
@@ -135,27 +138,30 @@ class Documents(Customers):
 
     def text(self, id_: str) -> str:
         """The text of a document that is done."""
-        document = self.document(id_)
-        if document.text_sha256 is None:
-            raise NotReady(_why_no_text(document))
-        if document.text_key is not None:
-            return self._texts.read(document.text_key, document.text_sha256).decode()
-        return self._short_text(id_, "text", document.text_sha256)
+        return self._read(id_, _text_of(self.document(id_)))
 
     def markdown(self, id_: str) -> str:
         """The document as Markdown, once it is done; where it has no layout, its text."""
-        document = self.document(id_)
-        if document.markdown_sha256 is None:
-            return self.text(id_)
-        if document.markdown_key is not None:
-            return self._texts.read(document.markdown_key, document.markdown_sha256).decode()
-        return self._short_text(id_, "markdown", document.markdown_sha256)
+        return self._read(id_, _markdown_of(self.document(id_)))
 
-    def _short_text(self, id_: str, which: Literal["text", "markdown"], sha256: str) -> str:
-        """A text that the store keeps itself, after a check of its SHA-256."""
+    def short_text(self, id_: str) -> str | None:
+        """As `text`, where it is short; None: it is a file."""
+        return self._read_short(id_, _text_of(self.document(id_)))
+
+    def short_markdown(self, id_: str) -> str | None:
+        """As `markdown`, where it is short; None: it is a file."""
+        return self._read_short(id_, _markdown_of(self.document(id_)))
+
+    def _read_short(self, id_: str, kept: _Kept) -> str | None:
+        return self._read(id_, kept) if kept.key is None else None
+
+    def _read(self, id_: str, kept: _Kept) -> str:
+        """A text, after a check of its SHA-256."""
+        if kept.key is not None:
+            return self._texts.read(kept.key, kept.sha256).decode()
         found = self.store.short_texts(id_)
-        content: bytes | None = None if found is None else getattr(found, which)
-        return _checked(content, sha256, f"the {which} of document {id_}").decode()
+        content: bytes | None = None if found is None else getattr(found, kept.which)
+        return _checked(content, kept.sha256, f"the {kept.which} of document {id_}").decode()
 
     def content(self, id_: str) -> bytes:
         """The document as it was submitted."""
@@ -178,7 +184,16 @@ class Documents(Customers):
         Its events stay, without its content. One that was deleted before stays so. A full disk does
         not prevent it, as long as the reserve lasts.
         """
-        texts = self.folder.reserve.use(lambda: self.store.delete(id_, by=by, check=check))
+        self.delete_files(id_, self.delete_row(id_, by=by, check=check))
+
+    def delete_row(
+        self, id_: str, *, by: str | None = None, check: Check | None = None
+    ) -> list[str]:
+        """As `delete`, without the files, which are left to `delete_files`; the keys of texts."""
+        return self.folder.reserve.use(lambda: self.store.delete(id_, by=by, check=check))
+
+    def delete_files(self, id_: str, texts: Sequence[str]) -> None:
+        """Remove the files of a document whose row is deleted."""
         self._files.delete([id_])
         self._texts.delete(texts)
 
@@ -204,6 +219,18 @@ class Documents(Customers):
     def retry(self, id_: str, *, by: str | None = None, check: Check | None = None) -> Document:
         """Queue a failed or cancelled document once more, at its own place."""
         return self.store.again(id_, by=by, check=check)
+
+
+def _text_of(document: Document) -> _Kept:
+    if document.text_sha256 is None:
+        raise NotReady(_why_no_text(document))
+    return _Kept("text", document.text_sha256, document.text_key)
+
+
+def _markdown_of(document: Document) -> _Kept:
+    if document.markdown_sha256 is None:
+        return _text_of(document)
+    return _Kept("markdown", document.markdown_sha256, document.markdown_key)
 
 
 def _checked(content: bytes | None, sha256: str, what: str) -> bytes:

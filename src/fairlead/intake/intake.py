@@ -18,6 +18,9 @@ from fairlead.intake.names import check_customer, check_name
 from fairlead.intake.sources import Opener, check_not_empty, chunks, opened
 from fairlead.ports import SHORT_BYTES, SHORT_TOGETHER, Files, Incoming, Store, Stored
 
+_SHARE = SHORT_TOGETHER // 64
+"""Bytes of an offer, of which 64 fit into a commit."""
+
 
 class _Offered(NamedTuple):
     """A document that was looked at, but of which nothing is stored yet."""
@@ -36,9 +39,11 @@ class Offer(NamedTuple):
     key: str | None = None
     password: str | None = None
 
-
-FAIR_SHARE = SHORT_TOGETHER // 64
-"""Bytes of an offer, of which 64 fit into a commit."""
+    @property
+    def is_short(self) -> bool:
+        """Whether the store keeps all of it, also when 64 such offers come together."""
+        files = [file for file, _ in self.files]
+        return all(each.is_short for each in files) and sum(each.size for each in files) <= _SHARE
 
 
 class Intake:
@@ -84,12 +89,6 @@ class Intake:
     def begin(self) -> Incoming:
         """A new document, of which nothing has come yet."""
         return self._files.begin(new_id(self._clock()))
-
-    def goes_far(self, offer: Offer) -> bool:
-        """Whether to accept it takes another machine, which keeps its files."""
-        files = [file for file, _ in offer.files]
-        is_short = all(file.is_short for file in files)
-        return not (is_short and sum(file.size for file in files) <= FAIR_SHARE)
 
     def accept_each(self, offers: Sequence[Offer]) -> list[list[Document] | Exception]:
         """Accept documents that have come in pieces, with few waits for the disk.

@@ -143,7 +143,8 @@ async def one(request: Request, id_: str) -> Response:
     """One document: its life, why it has its priority, its text."""
     page = await page_of(request)
     found = await page.office.ask(_look, page, id_)
-    return show(request, "document.html", page=page, **found)
+    preview = await _preview(page, id_)
+    return show(request, "document.html", page=page, preview=preview, **found)
 
 
 def _look(page: Page, id_: str) -> dict[str, Any]:
@@ -162,7 +163,6 @@ def _look(page: Page, id_: str) -> dict[str, Any]:
         "ahead": said.most_ahead(place.most) if place and place.most and is_operator else None,
         "life": life(events, said, is_operator=is_operator),
         "attempts": attempts(events),
-        "preview": _preview(page, document),
         "preview_characters": PREVIEW,
         "parts_of": fairlead.documents(parent=id_, limit=PAGE),
         "may_cancel": allows(document.state, Action.CANCEL),
@@ -170,11 +170,15 @@ def _look(page: Page, id_: str) -> dict[str, Any]:
     }
 
 
-def _preview(page: Page, document: Document) -> str | None:
+async def _preview(page: Page, id_: str) -> str | None:
+    """The beginning of its text. A short one waits for no files."""
+    office, fairlead = page.office, page.office.fairlead
     try:
-        return page.office.fairlead.text(document.id)[: PREVIEW + 1]
+        short = await office.ask(fairlead.short_text, id_)
+        text = await office.fetch(fairlead.text, id_) if short is None else short
     except NotReady:
         return None
+    return text[: PREVIEW + 1]
 
 
 # --- cancelling and retrying ---
