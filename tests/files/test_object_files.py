@@ -182,6 +182,32 @@ def test_removed_files_are_gone_and_others_stay(files: ObjectFiles) -> None:
     assert list(files.older_than(time.time() - 3600)) == []
 
 
+def test_what_is_removed_while_it_is_fetched_leaves_nothing(
+    files: ObjectFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files.put_all([(key(), b"secret")])
+    get, delete, got, is_removed = obstore.get, obstore.delete, Event(), Event()
+
+    def slowly(where: S3Store, path: str) -> obstore.GetResult:
+        found = get(where, path)
+        got.set()
+        is_removed.wait()
+        return found
+
+    def removed(where: S3Store, paths: list[str]) -> None:
+        delete(where, paths)
+        is_removed.set()
+
+    monkeypatch.setattr(obstore, "get", slowly)
+    monkeypatch.setattr(obstore, "delete", removed)
+    with ThreadPoolExecutor(1) as pool:
+        fetched = pool.submit(files.path, key())
+        got.wait()
+        files.delete([key()])
+        fetched.result()
+    assert left_in(tmp_path / "scratch") == []
+
+
 def test_a_service_that_is_away_is_said_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "who")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")

@@ -174,12 +174,15 @@ class ObjectFiles:
 
     def delete(self, keys: Iterable[str]) -> None:
         """Remove files; those that are not there stay so."""
-        places = [(each, _place(each)) for each in keys]
-        for key, _ in places:
-            (self._fetched / key).unlink(missing_ok=True)
-        if places:
-            with _our_words():
-                obstore.delete(self._objects, [place for _, place in places])
+        places = {each: _place(each) for each in keys}
+        try:
+            if places:
+                with _our_words():
+                    obstore.delete(self._objects, list(places.values()))
+        finally:
+            for key in places:
+                with self._turn_of(key):  # one that is being fetched comes before
+                    (self._fetched / key).unlink(missing_ok=True)
 
     def older_than(self, moment: float) -> Iterator[list[str]]:
         """Keys of files last written before `moment`, page by page."""
