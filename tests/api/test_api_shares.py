@@ -43,8 +43,8 @@ def test_no_customer_has_more_than_its_share(threads: SharedThreads, slow: Slow)
     answers = [threads.submit("acme", slow) for _ in range(5 * SHARE)]
     for _ in range(SHARE):
         slow.begun.get()
-    assert threads.submit("globex", lambda: "at once").result() == "at once"
-    assert threads.submit(None, lambda: "too").result() == "too"
+    assert threads.submit("globex", lambda: "at once").result(60) == "at once"
+    assert threads.submit(None, lambda: "too").result(60) == "too"
     assert slow.begun.empty()
     slow.may_end.set()
     assert sum(each.result() for each in answers) == 5 * SHARE
