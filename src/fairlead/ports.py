@@ -39,6 +39,8 @@ SHORT_TOGETHER = 1 << 24
 
 Check = Callable[[Document], None]
 """Looks at a document in the step that is about to change it; raises where it must stay so."""
+OnPlaced = Callable[[list[list[Document] | Exception]], None]
+"""Hears what documents will be, before anything is safe: for what can be prepared meanwhile."""
 
 
 class Stored(NamedTuple):
@@ -225,8 +227,14 @@ class Store(Protocol):
         """Accept many submissions in one transaction, or refuse them all."""
         ...
 
-    def submit_each(self, submissions: Sequence[Submission]) -> list[list[Document] | Exception]:
-        """Accept many submissions with one wait for the disk, each accepted or refused alone."""
+    def submit_each(
+        self, submissions: Sequence[Submission], on_placed: OnPlaced | None = None
+    ) -> list[list[Document] | Exception]:
+        """Accept many submissions with one wait for the disk, each accepted or refused alone.
+
+        `on_placed` hears what the answers will be before anything is safe; should it come to
+        nothing, the answers are others.
+        """
         ...
 
     def claim(self, worker: str) -> Claim | None:

@@ -14,6 +14,7 @@ from fairlead.api import shares
 from fairlead.api.acceptor import Acceptor
 from fairlead.app import Fairlead
 from fairlead.intake import Offer
+from fairlead.ports import OnPlaced
 
 
 class Noting:
@@ -27,9 +28,17 @@ class Noting:
     def goes_far(self, _offer: Offer) -> bool:
         return self.is_far
 
-    def accept_each(self, offers: list[Offer]) -> list[list[Any]]:
+    def accept_each(
+        self,
+        offers: list[Offer],
+        on_placed: OnPlaced | None = None,
+    ) -> list[list[Any]]:
         self.batches.append(len(offers))
         return [[] for _ in offers]
+
+
+def as_they_are(documents: list[Any]) -> list[Any]:
+    return documents
 
 
 class Busy:
@@ -68,7 +77,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def one_after_another(acceptor: Acceptor, number: int) -> None:
     for _ in range(number):
-        await acceptor.accept(Offer("acme", []))
+        await acceptor.accept(Offer("acme", []), as_they_are)
 
 
 async def beside_each_other(acceptor: Acceptor, *numbers: int) -> None:
@@ -99,7 +108,7 @@ def test_who_was_just_answered_gets_the_time_to_come_back(
     async def over_a_line() -> None:
         """As many turns of the loop as an answer and the next request take."""
         for _ in range(3):
-            await acceptor.accept(Offer("acme", []))
+            await acceptor.accept(Offer("acme", []), as_they_are)
             await asyncio.sleep(0)
 
     async def three() -> None:
@@ -146,7 +155,7 @@ def test_no_batch_is_larger_than_the_largest(
 
 def test_who_waits_when_it_closes_is_not_left_waiting(acceptor: Acceptor, noting: Noting) -> None:
     async def closed_meanwhile() -> list[Any]:
-        offers = [acceptor.accept(Offer("acme", [])) for _ in range(3)]
+        offers = [acceptor.accept(Offer("acme", []), as_they_are) for _ in range(3)]
         answers = asyncio.gather(*offers, return_exceptions=True)
         await asyncio.sleep(0)  # the first has begun, the others wait
         acceptor.close()
@@ -172,7 +181,11 @@ class Gate(Noting):
         self.is_far = is_far
         self.begun, self.may_end = threading.Event(), threading.Event()
 
-    def accept_each(self, offers: list[Offer]) -> list[list[Any]]:
+    def accept_each(
+        self,
+        offers: list[Offer],
+        on_placed: OnPlaced | None = None,
+    ) -> list[list[Any]]:
         self.begun.set()
         self.may_end.wait()
         return [[offer.customer] for offer in offers]
@@ -187,18 +200,25 @@ def test_no_batch_waits_for_what_goes_far() -> None:
         def goes_far(self, offer: Offer) -> bool:
             return offer.customer != "near"
 
-        def accept_each(self, offers: list[Offer]) -> list[list[Any]]:
+        def accept_each(
+            self,
+            offers: list[Offer],
+            on_placed: OnPlaced | None = None,
+        ) -> list[list[Any]]:
             if self.goes_far(offers[0]):
                 self.waits.wait()
-            return super().accept_each(offers)
+            return super().accept_each(offers, on_placed)
 
     far = Far()
     acceptor = Acceptor(cast("Fairlead", far))
 
     async def beside() -> None:
-        others = [asyncio.ensure_future(acceptor.accept(Offer(each, []))) for each in ("a", "b")]
+        others = [
+            asyncio.ensure_future(acceptor.accept(Offer(each, []), as_they_are))
+            for each in ("a", "b")
+        ]
         for _ in range(2):
-            assert await acceptor.accept(Offer("near", [])) == []
+            assert await acceptor.accept(Offer("near", []), as_they_are) == []
         assert far.batches == [1, 1]
         await asyncio.to_thread(far.waits.wait)
         assert await asyncio.gather(*others) == [[], []]
@@ -206,7 +226,7 @@ def test_no_batch_waits_for_what_goes_far() -> None:
     asyncio.run(beside())
     acceptor.close()
     with pytest.raises(asyncio.CancelledError):
-        asyncio.run(acceptor.accept(Offer("far", [])))
+        asyncio.run(acceptor.accept(Offer("far", []), as_they_are))
 
 
 class File:
@@ -223,7 +243,7 @@ def test_who_is_cut_off_far_away_is_told_what_became_of_it() -> None:
     acceptor = Acceptor(cast("Fairlead", gate))
 
     async def cut_off() -> list[Any]:
-        task = asyncio.ensure_future(acceptor.accept(Offer("acme", [])))
+        task = asyncio.ensure_future(acceptor.accept(Offer("acme", []), as_they_are))
         await asyncio.to_thread(gate.begun.wait)
         task.cancel()
         await asyncio.sleep(0)
@@ -243,7 +263,9 @@ def test_what_has_not_begun_far_away_is_taken_back(monkeypatch: pytest.MonkeyPat
 
     async def taken_back() -> list[Any]:
         offers = [Offer("acme", [(cast("Any", each), "a")]) for each in files]
-        begun, cut_off, left = [asyncio.ensure_future(acceptor.accept(each)) for each in offers]
+        begun, cut_off, left = [
+            asyncio.ensure_future(acceptor.accept(each, as_they_are)) for each in offers
+        ]
         await asyncio.to_thread(gate.begun.wait)
         cut_off.cancel()
         await asyncio.wait([cut_off])
@@ -268,7 +290,7 @@ def test_who_is_cut_off_is_accepted_or_takes_its_documents_back() -> None:
 
     async def cut_off() -> list[Any]:
         offers = [Offer(name, [(cast("Any", each), "a")]) for name, each in named.items()]
-        tasks = [asyncio.ensure_future(acceptor.accept(each)) for each in offers]
+        tasks = [asyncio.ensure_future(acceptor.accept(each, as_they_are)) for each in offers]
         await asyncio.to_thread(gate.begun.wait)
         for _ in range(3):  # as often as a server may do that
             for each in tasks:
@@ -289,13 +311,13 @@ def test_who_is_cut_off_is_accepted_or_takes_its_documents_back() -> None:
 def test_a_batch_that_fails_as_a_whole_leaves_nothing_behind(
     acceptor: Acceptor, noting: Noting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(_offers: list[Offer]) -> list[list[Any]]:
+    def fail(*_given: Any) -> list[list[Any]]:
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(noting, "accept_each", fail)
     file = File()
     with pytest.raises(RuntimeError, match="new thread"):
-        asyncio.run(acceptor.accept(Offer("acme", [(cast("Any", file), "a")])))
+        asyncio.run(acceptor.accept(Offer("acme", [(cast("Any", file), "a")]), as_they_are))
     assert file.is_discarded
 
 
@@ -306,7 +328,7 @@ def test_who_is_cut_off_alone_leaves_no_batch_of_nobody(
 
     async def cut_off() -> None:
         await beside_each_other(acceptor, 1, 1)  # so one more is expected next time
-        task = asyncio.ensure_future(acceptor.accept(Offer("acme", [])))
+        task = asyncio.ensure_future(acceptor.accept(Offer("acme", []), as_they_are))
         await asyncio.sleep(0)
         task.cancel()
         await asyncio.wait([task])
@@ -314,3 +336,46 @@ def test_who_is_cut_off_alone_leaves_no_batch_of_nobody(
 
     asyncio.run(cut_off())
     assert 0 not in noting.batches
+
+
+class Placing(Gate):
+    """Tells what will be accepted, and accepts it when it may; or something else."""
+
+    def __init__(self, answers: list[list[Any]]) -> None:
+        super().__init__()
+        self.answers = answers
+
+    def accept_each(
+        self, offers: list[Offer], on_placed: OnPlaced | None = None
+    ) -> list[list[Any]]:
+        placed: list[list[Any]] = [[offer.customer] for offer in offers]
+        assert on_placed is not None
+        on_placed(cast("Any", placed))
+        self.may_end.wait()
+        return self.answers or placed
+
+
+@pytest.mark.parametrize("answers", [[], [["another"]]])
+def test_answers_are_prepared_while_the_disk_is_waited_for(answers: list[list[Any]]) -> None:
+    """They leave when the documents are safe, and only if they were accepted as they were shown."""
+    gate = Placing(answers)
+    acceptor = Acceptor(cast("Fairlead", gate))
+    shown: list[list[Any]] = []
+
+    async def accept() -> Any:
+        prepared = asyncio.Event()
+
+        def show(documents: list[Any]) -> int:
+            shown.append(documents)
+            prepared.set()
+            return len(shown)
+
+        task = asyncio.ensure_future(acceptor.accept(Offer("acme", []), show))
+        await prepared.wait()
+        assert not task.done()
+        gate.may_end.set()
+        return await task
+
+    assert asyncio.run(accept()) == len(shown) == (2 if answers else 1)
+    assert shown == [["acme"], *answers]
+    acceptor.close()

@@ -114,3 +114,16 @@ def test_an_error_of_one_touches_no_other(store: Store) -> None:
     assert isinstance(second, list)
     assert [each.count for each in first + second] == [0, -1]
     assert [each.name for each in store.customers()] == ["acme"]
+
+
+def test_what_will_be_accepted_is_told_before_anybody_sees_it(store: Store) -> None:
+    told: list[Any] = []
+
+    def hear(placed: list[list[Document] | Exception]) -> None:
+        told.append((placed, store.documents()))
+
+    answers = store.submit_each([submission("acme"), submission("globex", strict=True)], hear)
+    ((placed, seen),) = told
+    assert seen == []
+    assert placed == answers
+    assert answers[0] == store.documents()

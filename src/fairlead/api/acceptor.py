@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from time import monotonic
+from typing import Any, TypeVar
 
 from fairlead.api.shares import SharedThreads
 from fairlead.app import Fairlead
 from fairlead.core.documents import Document
 from fairlead.intake import Offer
+from fairlead.ports import OnPlaced
 
 MOST_TOGETHER = 64
 QUIET_SECONDS = 0.001
@@ -20,18 +23,27 @@ QUIET_SECONDS = 0.001
 LONGEST_WAIT = 0.02
 """Then it begins in any case."""
 
+T = TypeVar("T")
+Show = Callable[[list[Document]], Any]
 Answer = asyncio.Future[list[Document]]
 Outcomes = asyncio.Future[list[list[Document] | Exception]]
 
 
 class _Waiting:
-    """Somebody with an offer, and where its answer goes."""
+    """Somebody with an offer, how it shows what was accepted, and where its answer goes."""
 
-    __slots__ = ("answer", "offer")
+    __slots__ = ("answer", "offer", "placed", "show", "shown")
 
-    def __init__(self, offer: Offer, answer: Answer) -> None:
+    def __init__(self, offer: Offer, show: Show, answer: Answer) -> None:
         self.offer = offer
+        self.show = show
         self.answer = answer
+        self.placed: list[Document] | None = None
+        self.shown: Any = None
+
+    def prepare(self, placed: list[Document]) -> None:
+        """Show the documents as they will be, should they be accepted."""
+        self.placed, self.shown = placed, self.show(placed)
 
 
 class Acceptor:
@@ -40,6 +52,7 @@ class Acceptor:
     Whoever has just got an answer often sends the next document at once. So a batch waits for as
     many as were answered last, as long as they come or requests keep the event loop busy: one large
     batch costs less than two small ones, flushes the disk once, and does not work against the loop.
+    While the disk is waited for, the loop prepares the answers.
 
     What goes far, to another machine that keeps its files, is accepted beside all this: no batch
     waits for it, nor does another customer's offer.
@@ -57,11 +70,19 @@ class Acceptor:
         """How often somebody came or was answered."""
         self._timer: asyncio.TimerHandle | None = None
 
-    async def accept(self, offer: Offer) -> list[Document]:
-        """Return when the documents are safe; raise when they were refused."""
+    async def accept(self, offer: Offer, show: Callable[[list[Document]], T]) -> T:
+        """Return when the documents are safe, as they are shown; raise when they were refused.
+
+        They may be shown before they are safe, while the disk is waited for.
+        """
         if self._fairlead.goes_far(offer):
-            return await self._accept_beside(offer)
-        waiting = _Waiting(offer, asyncio.get_running_loop().create_future())
+            return show(await self._accept_beside(offer))
+        waiting = _Waiting(offer, show, asyncio.get_running_loop().create_future())
+        accepted = await self._accept_in_batch(waiting)
+        shown: T = waiting.shown if waiting.placed is accepted else show(accepted)
+        return shown
+
+    async def _accept_in_batch(self, waiting: _Waiting) -> list[Document]:
         self._waiting.append(waiting)
         self._moves += 1
         self._start()
@@ -146,13 +167,20 @@ class Acceptor:
         number = min(len(self._waiting), MOST_TOGETHER)
         batch = [self._waiting.popleft() for _ in range(number)]
         self._is_busy = True
-        loop = asyncio.get_running_loop()
-        done = loop.run_in_executor(self._pool, self._accept, [each.offer for each in batch])
+        loop, offers = asyncio.get_running_loop(), [each.offer for each in batch]
+
+        def on_placed(placed: list[list[Document] | Exception]) -> None:
+            with suppress(RuntimeError):  # the loop has ended; what was begun is still accepted
+                loop.call_soon_threadsafe(_prepare, batch, placed)
+
+        done = loop.run_in_executor(self._pool, self._accept, offers, on_placed)
         done.add_done_callback(lambda found: self._settle(batch, found))
 
-    def _accept(self, offers: list[Offer]) -> list[list[Document] | Exception]:
+    def _accept(
+        self, offers: list[Offer], on_placed: OnPlaced | None = None
+    ) -> list[list[Document] | Exception]:
         try:
-            return self._fairlead.accept_each(offers)
+            return self._fairlead.accept_each(offers, on_placed)
         except Exception as error:  # each request gets it
             for offer in offers:
                 discard(offer)
@@ -163,6 +191,12 @@ class Acceptor:
         self._expected = len(batch) + len(self._waiting)
         _answer(batch, found)
         self._start()
+
+
+def _prepare(batch: list[_Waiting], placed: list[list[Document] | Exception]) -> None:
+    for each, documents in zip(batch, placed, strict=True):
+        if not isinstance(documents, Exception):
+            each.prepare(documents)
 
 
 def _answer(batch: list[_Waiting], found: Outcomes) -> None:

@@ -163,14 +163,18 @@ async def submit(request: Request) -> Response:
     except BaseException:
         upload.discard()
         raise
-    accepted = await office.acceptor.accept(offer)
+    accepted, answer = await office.acceptor.accept(offer, _accepted)
     if limit is not None and key is None:
         office.daily.add(accepted)
-    shown = [document_json(each) for each in accepted]
+    return answer
+
+
+def _accepted(documents: list[Document]) -> tuple[list[Document], Response]:
+    shown = [document_json(each) for each in documents]
     if len(shown) == 1:
-        location = f"/v1/documents/{accepted[0].id}"
-        return JSONResponse(shown[0], 202, {"Location": location})
-    return JSONResponse({"documents": shown}, 202, {"Location": "/v1/documents"})
+        location = f"/v1/documents/{documents[0].id}"
+        return documents, JSONResponse(shown[0], 202, {"Location": location})
+    return documents, JSONResponse({"documents": shown}, 202, {"Location": "/v1/documents"})
 
 
 def _idempotency_key(request: Request) -> str | None:

@@ -14,7 +14,7 @@ from fairlead.core.states import State, state_of
 from fairlead.errors import DamagedData, NotReady, UnknownDocument, Words
 from fairlead.given import Source
 from fairlead.intake import Offer
-from fairlead.ports import Check, Incoming
+from fairlead.ports import Check, Incoming, OnPlaced
 
 
 class _Kept(NamedTuple):
@@ -84,9 +84,14 @@ class Documents(Customers):
         """Whether to accept this waits for another machine, which keeps what is not short."""
         return self._files.is_far and not offer.is_short
 
-    def accept_each(self, offers: Sequence[Offer]) -> list[list[Document] | Exception]:
-        """Accept what came in pieces; each offer is accepted or refused as a whole."""
-        return self._intake.accept_each(offers)
+    def accept_each(
+        self, offers: Sequence[Offer], on_placed: OnPlaced | None = None
+    ) -> list[list[Document] | Exception]:
+        """Accept what came in pieces; each offer is accepted or refused as a whole.
+
+        `on_placed` may be called with the answers as they will be, but before anything is safe.
+        """
+        return self._intake.accept_each(offers, on_placed)
 
     def document(self, id_: str) -> Document:
         """The document of this id."""

@@ -16,7 +16,7 @@ from fairlead.given import Source
 from fairlead.ids import new_id
 from fairlead.intake.names import check_customer, check_name
 from fairlead.intake.sources import Opener, check_not_empty, chunks, opened
-from fairlead.ports import SHORT_BYTES, SHORT_TOGETHER, Files, Incoming, Store, Stored
+from fairlead.ports import SHORT_BYTES, SHORT_TOGETHER, Files, Incoming, OnPlaced, Store, Stored
 
 _SHARE = SHORT_TOGETHER // 64
 """Bytes of an offer, of which 64 fit into a commit."""
@@ -90,15 +90,19 @@ class Intake:
         """A new document, of which nothing has come yet."""
         return self._files.begin(new_id(self._clock()))
 
-    def accept_each(self, offers: Sequence[Offer]) -> list[list[Document] | Exception]:
+    def accept_each(
+        self, offers: Sequence[Offer], on_placed: OnPlaced | None = None
+    ) -> list[list[Document] | Exception]:
         """Accept documents that have come in pieces, with few waits for the disk.
 
-        Each offer is accepted or refused as a whole, whatever becomes of the others.
+        Each offer is accepted or refused as a whole, whatever becomes of the others. `on_placed` is
+        called with the answers before anything is safe, if the store is asked for all offers.
         """
         kept = self._keep_each([[file for file, _ in offer.files] for offer in offers])
         offered = zip(offers, kept, strict=True)
         good = [(each, stored) for each, stored in offered if not isinstance(stored, Exception)]
-        answers = iter(self._store.submit_each([_submission(*each) for each in good]))
+        placed = on_placed if len(good) == len(offers) else None
+        answers = iter(self._store.submit_each([_submission(*each) for each in good], placed))
         return [
             stored if isinstance(stored, Exception) else self._tidied(stored, next(answers))
             for stored in kept

@@ -35,7 +35,7 @@ from fairlead.errors import (
     ReadOnlyData,
     StoreRefused,
 )
-from fairlead.ports import Check, Outbox
+from fairlead.ports import Check, OnPlaced, Outbox
 from fairlead.stores.sql import (
     acceptance,
     claims,
@@ -132,12 +132,21 @@ class SqlStore(ABC):
         """Accept many submissions in one transaction, or refuse them all."""
         return self._write(lambda moment: acceptance.accept_all(moment, submissions))
 
-    def submit_each(self, submissions: Sequence[Submission]) -> list[list[Document] | Exception]:
+    def submit_each(
+        self, submissions: Sequence[Submission], on_placed: OnPlaced | None = None
+    ) -> list[list[Document] | Exception]:
         """Accept many submissions with one wait for the disk, each accepted or refused alone."""
         if not submissions:
             return []
+
+        def accept(moment: Moment) -> list[list[Document] | Exception]:
+            answers = acceptance.accept_each(moment, submissions)
+            if on_placed is not None:
+                on_placed(answers)
+            return answers
+
         try:
-            return self._write(lambda moment: acceptance.accept_each(moment, submissions))
+            return self._write(accept)
         except _OUT_OF_ORDER as error:
             return [error] * len(submissions)
         except Exception as error:  # of one of them
