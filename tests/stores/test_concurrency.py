@@ -289,10 +289,14 @@ def test_a_signal_is_heard_while_a_lock_is_waited_for(embedded: Any) -> None:
             signal.raise_signal(signal.SIGINT)
         return True
 
-    with locked(embedded._path.parent), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(waiting.Waiting, "__call__", press)
-        with pytest.raises(KeyboardInterrupt):
-            submit(embedded, "acme")
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with locked(embedded._path.parent), pytest.MonkeyPatch.context() as patch:
+            patch.setattr(waiting.Waiting, "__call__", press)
+            with pytest.raises(KeyboardInterrupt):
+                submit(embedded, "acme")
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert len(submit(embedded, "acme")) == 1
 
 
