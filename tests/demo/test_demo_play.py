@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from email.message import EmailMessage
 from io import StringIO
 from pathlib import Path
 
@@ -70,3 +71,20 @@ ENDED = Standing("all done", 3, 0, 0, 3, None, 0.0, 0.0)
 def test_every_small_customer_has_its_documents() -> None:
     assert len(SMALL) == len(SMALL_DOCUMENTS)
     assert LARGE not in SMALL
+
+
+def test_what_is_attached_to_a_document_is_no_document_of_its_own_here(tmp_path: Path) -> None:
+    mail = EmailMessage()
+    mail["From"], mail["Subject"] = "a@example.org", "attached"
+    mail.set_content("see the attachment")
+    for number in range(3):
+        mail.add_attachment(f"attached {number}", filename=f"{number}.txt")
+    samples = [Sample("mail.eml", bytes(mail), "see")] * 4
+    with Fairlead(tmp_path, settings={"workers": 2}) as fairlead:
+        play = Play(fairlead, [Scene(LARGE, samples, 0)])
+        fairlead.run_until_idle(on_tick=play.advance)
+        play.advance()
+        assert len(fairlead.documents()) == 16
+        (standing,), (verdict,) = play.standings(), play.verdicts()
+    assert (standing.documents, standing.done, standing.waiting + standing.processing) == (4, 4, 0)
+    assert verdict.documents == 4

@@ -126,8 +126,9 @@ class Play:
         self._tallies[scene.customer] = _Tally(accepted)
 
     def _documents(self) -> list[Document]:
-        """All, in order of arrival."""
-        return self._fairlead.documents(limit=self.documents_in_all)[::-1]
+        """All that were submitted, in order of arrival; what was attached to them is not shown."""
+        found = self._fairlead.documents(limit=10 * self.documents_in_all)
+        return [each for each in reversed(found) if each.parent is None]
 
 
 class _Tally:
@@ -136,15 +137,21 @@ class _Tally:
     def __init__(self, accepted: list[Document]) -> None:
         self._accepted = accepted
         self._waiting = {each.id: each for each in accepted}
+        self._not_done = set(self._waiting)
         self._waits: dict[str, float] = {}
-        self.done = 0
+
+    @property
+    def done(self) -> int:
+        """How many are at their end; parts of them do not count."""
+        return len(self._accepted) - len(self._not_done)
 
     def note(self, event: Event) -> None:
         """Follow one event."""
         document = event.document or ""
         if event.kind is EventKind.CLAIMED and document in self._waiting:
             self._waits[document] = event.at - self._waiting.pop(document).submitted_at
-        self.done += event.kind in (EventKind.DONE, EventKind.FAILED)
+        if event.kind in (EventKind.DONE, EventKind.FAILED):
+            self._not_done.discard(document)
 
     def standing(self, customer: str, now: float) -> Standing:
         """How the customer is doing."""
