@@ -26,7 +26,7 @@ LONGEST_WAIT = 0.02
 T = TypeVar("T")
 Show = Callable[[list[Document]], Any]
 Answer = asyncio.Future[list[Document]]
-Outcomes = asyncio.Future[list[list[Document] | Exception]]
+Outcomes = list[list[Document] | Exception]
 
 
 class _Waiting:
@@ -169,16 +169,14 @@ class Acceptor:
         self._is_busy = True
         loop, offers = asyncio.get_running_loop(), [each.offer for each in batch]
 
-        def on_placed(placed: list[list[Document] | Exception]) -> None:
+        def on_placed(placed: Outcomes) -> None:
             with suppress(RuntimeError):  # the loop has ended; what was begun is still accepted
                 loop.call_soon_threadsafe(_prepare, batch, placed)
 
         done = loop.run_in_executor(self._pool, self._accept, offers, on_placed)
         done.add_done_callback(lambda found: self._settle(batch, found))
 
-    def _accept(
-        self, offers: list[Offer], on_placed: OnPlaced | None = None
-    ) -> list[list[Document] | Exception]:
+    def _accept(self, offers: list[Offer], on_placed: OnPlaced | None = None) -> Outcomes:
         try:
             return self._fairlead.accept_each(offers, on_placed)
         except Exception as error:  # each request gets it
@@ -186,27 +184,23 @@ class Acceptor:
                 discard(offer)
             return [error] * len(offers)
 
-    def _settle(self, batch: list[_Waiting], found: Outcomes) -> None:
+    def _settle(self, batch: list[_Waiting], found: asyncio.Future[Outcomes]) -> None:
         self._is_busy = False
         self._expected = len(batch) + len(self._waiting)
-        _answer(batch, found)
+        for each, outcome in zip(batch, found.result(), strict=True):
+            if each.answer.done():
+                continue  # nobody waits for it any more; what was accepted stays
+            if isinstance(outcome, Exception):
+                each.answer.set_exception(outcome)
+            else:
+                each.answer.set_result(outcome)
         self._start()
 
 
-def _prepare(batch: list[_Waiting], placed: list[list[Document] | Exception]) -> None:
+def _prepare(batch: list[_Waiting], placed: Outcomes) -> None:
     for each, documents in zip(batch, placed, strict=True):
         if not isinstance(documents, Exception):
             each.prepare(documents)
-
-
-def _answer(batch: list[_Waiting], found: Outcomes) -> None:
-    for each, outcome in zip(batch, found.result(), strict=True):
-        if each.answer.done():
-            continue  # nobody waits for it any more; what was accepted stays
-        if isinstance(outcome, Exception):
-            each.answer.set_exception(outcome)
-        else:
-            each.answer.set_result(outcome)
 
 
 def discard(offer: Offer) -> None:

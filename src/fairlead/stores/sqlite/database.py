@@ -19,9 +19,9 @@ from fairlead.errors import (
     StoreBusy,
 )
 from fairlead.stores.sqlite.queries import migrations
+from fairlead.stores.sqlite.waiting import BUSY_SECONDS
 
 APPLICATION_ID = 0x4661_6972  # "Fair"
-BUSY_MILLISECONDS = 30_000
 STATEMENTS = 1024
 """How many uses of other statements a prepared one outlives.
 
@@ -43,7 +43,7 @@ def connect(path: Path) -> apsw.Connection:
         connection = apsw.Connection(
             str(path), flags=apsw.SQLITE_OPEN_READWRITE, statementcachesize=STATEMENTS
         )
-        connection.set_busy_timeout(BUSY_MILLISECONDS)
+        connection.set_busy_timeout(int(1000 * BUSY_SECONDS))
         connection.execute(_PRAGMAS)
         return connection
 
@@ -54,7 +54,7 @@ def prepare(path: Path) -> None:
         _make_private(path)
         connection = apsw.Connection(str(path))
         try:
-            connection.set_busy_timeout(BUSY_MILLISECONDS)
+            connection.set_busy_timeout(int(1000 * BUSY_SECONDS))
             _check_owner(connection, path)
             if known_version(connection, path) < len(migrations()):
                 connection.execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL")
