@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from fairlead.cli.common import GivenPath, json_option, print_json, safe
+from fairlead.cli.common import GivenPath, counted, json_option, print_json, safe
 from fairlead.cli.installation import Batches, Installation, Manner
 from fairlead.cli.place import Place, opened, place_options
 from fairlead.cli.progress import progress_bar
@@ -279,4 +279,4 @@ def _print(documents: list[Document], *, as_json: bool) -> None:
 def _amount(document: Document) -> str | None:
     """How much was read; None until it is done."""
     words = document.facts.get("words")
-    return None if words is None else f"{words:,} words"
+    return None if words is None else counted(words, "word")
