@@ -59,10 +59,10 @@ class Recorder:
         headers = {name: response.headers[name] for name in HEADERS if name in response.headers}
         if "etag" in headers:
             headers["etag"] = "<etag>"
-        asked = {name: options[name] for name in ("params", "headers", "json") if name in options}
+        shown = ("params", "headers", "json")
         exchange = {
             "request": f"{method} {path}",
-            **asked,
+            **{name: value for name, value in options.items() if name in shown},
             "status": response.status_code,
             "answer headers": headers,
             "body": response.json() if is_json else response.text,
@@ -262,7 +262,7 @@ def test_events_and_audit(server: Served, ask: Recorder) -> None:
 def _events(ask: Recorder, client: httpx.Client, number: int) -> list[str]:
     """The lines of the stream up to the event of this number."""
     lines: list[str] = []
-    params = {"after": 0, "customer": "events"}
+    params = {"after": "0", "customer": "events"}
     with client.stream("GET", "/v1/events", params=params) as response:
         for line in response.iter_lines():
             field, _, value = line.partition(": ")
