@@ -199,7 +199,8 @@ def thread_starts(source: list[Module]) -> Iterator[str]:
 
 
 def _old_files() -> list[str]:
-    paths = [*PACKAGE.rglob("*.py"), *(path for path in PACKAGE.rglob("*") if path.is_dir())]
+    files = list(PACKAGE.rglob("*.py"))
+    paths = {*files, *(path.parent for path in files)}
     return sorted(str(path.relative_to(SOURCE)) for path in paths if path.stem in OLD_NAMES)
 
 

@@ -90,7 +90,11 @@ def check_snapshot(name: str, content: str) -> None:
     expected = path.read_text("utf-8") if path.exists() else ""
     if content != expected:
         diff = difflib.unified_diff(
-            expected.splitlines(), content.splitlines(), str(path), "now", lineterm=""
+            expected.splitlines(),
+            content.splitlines(),
+            f"tests/snapshots/{name}",
+            "now",
+            lineterm="",
         )
         pytest.fail(
             "\n".join(diff) + f"\n\n{name} is not as recorded. If the change is intended, record "
