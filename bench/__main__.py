@@ -13,9 +13,9 @@ import click
 
 from bench.filling import BATCH, fill, fill_behind_a_paused_head
 from fairlead import Fairlead
-from fairlead.core.documents import Claim, Done
-from fairlead.core.rules import PolicyName, Rules
-from fairlead.stores.sqlite import SqliteStore
+from fairlead.model.documents import Claim, Done
+from fairlead.policy.rules import PolicyName, Rules
+from fairlead.storage.sqlite import SqliteStore
 
 ROUNDS = 40
 CLAIMS_A_ROUND = 50

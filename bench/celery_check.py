@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 import redis
 
-from fairlead.ledgers.redis import RedisLedger
+from fairlead.integrations.counters.redis import RedisCounters
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "helpers"))  # starts a Redis
 
@@ -23,10 +23,10 @@ AIM = 0.8
 @click.option("--rounds", default=400, show_default=True)
 @click.option("--checks", default=50, show_default=True, help="In each round.")
 @click.option("--ledger", help="A Redis that runs already; without, one is started.")
-def main(rounds: int, checks: int, ledger: str | None) -> None:
+def main(rounds: int, checks: int, counters: str | None) -> None:
     """Print the rates of both and their ratio; exit 1 if it is below the aim."""
-    if ledger is not None:
-        sys.exit(compare(ledger, rounds, checks))
+    if counters is not None:
+        sys.exit(compare(counters, rounds, checks))
     import servers  # noqa: PLC0415
 
     with servers.redis() as server:
@@ -37,10 +37,10 @@ def compare(url: str, rounds: int, checks: int) -> int:
     """Both in short turns, so that noise meets them alike."""
     client = redis.Redis.from_url(url)
     script = client.register_script(INCR)
-    ledger = RedisLedger(client, "bench")
+    counters = RedisCounters(client, "bench")
     kinds: dict[str, Callable[[str], object]] = {
         "INCR script": lambda customer: script([f"bench:{customer}"]),
-        "check": lambda customer: ledger.check(customer, 1500),
+        "check": lambda customer: counters.check(customer, 1500),
     }
     rates: dict[str, list[float]] = {name: [] for name in kinds}
     for number in range(rounds + 1):

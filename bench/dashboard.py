@@ -24,8 +24,8 @@ from playwright.sync_api import Browser, Page
 from bench.browser import browser, serving
 from bench.installation import crowd
 from fairlead import Fairlead
-from fairlead.core.documents import NewDocument, Submission
-from fairlead.ids import new_id
+from fairlead.model.documents import NewDocument, Submission
+from fairlead.model.ids import new_id
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 TIMELINE = ["devtools.timeline", "disabled-by-default-devtools.timeline"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 import time
 
-from fairlead.core.documents import NewDocument, Submission
-from fairlead.ids import new_id
-from fairlead.ports import Store
+from fairlead.model.documents import NewDocument, Submission
+from fairlead.model.ids import new_id
+from fairlead.model.ports import Store
 
 BATCH = 500
 

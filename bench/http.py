@@ -33,14 +33,14 @@ from multipart import PushMultipartParser
 from starlette.responses import JSONResponse, Response
 
 from fairlead import Fairlead
-from fairlead.api.make import create_inner, guarded
-from fairlead.api.office import Office, office_of
-from fairlead.api.server import bound_socket, collect_less, server_config
-from fairlead.api.upload import read_upload
-from fairlead.core.shown import document_json
 from fairlead.intake import Offer
-from fairlead.stores.sqlite import embedded
-from fairlead.stores.sqlite.transactions import SqliteWriter
+from fairlead.model.json_document import document_json
+from fairlead.server.app import create_inner, guarded
+from fairlead.server.context import ServerContext, context_of
+from fairlead.server.server import bound_socket, collect_less, server_config
+from fairlead.server.upload import read_upload
+from fairlead.storage.sqlite import store as embedded
+from fairlead.storage.sqlite.writer import SqliteWriter
 
 ADDRESS = "/v1/documents"
 
@@ -57,21 +57,21 @@ class Round(NamedTuple):
 
 async def nowhere(request: Request) -> Response:
     """Reads the same upload with the same checks, and stores nothing."""
-    office = office_of(request)
-    await office.door.customer(request)
-    upload = await read_upload(request, office)
+    context = context_of(request)
+    await context.auth.customer(request)
+    upload = await read_upload(request, context)
     upload.discard()
     return JSONResponse({"files": len(upload.files)}, 202)
 
 
 async def alone(request: Request) -> Response:
     """The same promise, kept for one request after the other."""
-    office = office_of(request)
-    _, customer = await office.door.customer(request)
-    upload = await read_upload(request, office)
+    context = context_of(request)
+    _, customer = await context.auth.customer(request)
+    upload = await read_upload(request, context)
     loop = asyncio.get_running_loop()
     offers = [Offer(customer, upload.files)]
-    (found,) = await loop.run_in_executor(_one_at_a_time, office.fairlead.accept_each, offers)
+    (found,) = await loop.run_in_executor(_one_at_a_time, context.fairlead.accept_each, offers)
     assert isinstance(found, list)
     return JSONResponse(document_json(found[0]), 202)
 
@@ -103,11 +103,11 @@ def run_plain_server(listener: socket.socket) -> None:
 def run_server(data: str, way: str, listener: socket.socket) -> None:
     """Our server, where uploads are taken in this way."""
     with Fairlead(data) as fairlead:
-        office = Office(fairlead)
-        app = create_inner(office)
+        context = ServerContext(fairlead)
+        app = create_inner(context)
         if way in _IN_ITS_PLACE:
             app.routes.insert(0, APIRoute(ADDRESS, _IN_ITS_PLACE[way], methods=["POST"]))
-        config = server_config(guarded(app, office), fairlead.settings.request_timeout)
+        config = server_config(guarded(app, context), fairlead.settings.request_timeout)
         collect_less()
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(uvicorn.Server(config).serve(sockets=[listener]))

@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from fairlead import Fairlead
-from fairlead.core.documents import Broken, Claim, Done, Failed, NewDocument, Outcome, Submission
-from fairlead.files.local import LocalFiles
-from fairlead.ids import new_id
+from fairlead.blobs.local import LocalFiles
+from fairlead.model.documents import Broken, Claim, Done, Failed, NewDocument, Outcome, Submission
+from fairlead.model.ids import new_id
 
 HOSTILE = '<script>alert("x")</script> & "quoted" \'name\'.pdf'
 TEXT = """Invoice 2041

@@ -11,10 +11,10 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from fairlead.core.classic import ClassicPolicy, FifoPolicy, Policy
-from fairlead.core.fair import FairRule
-from fairlead.core.lane import OverdueLane
-from fairlead.sim import Arrival, Run, percentile, simulate
+from fairlead.policy.classic import ClassicPolicy, FifoPolicy, Policy
+from fairlead.policy.fair import FairRule
+from fairlead.policy.overdue_lane import OverdueLane
+from fairlead.simulation import Arrival, Run, percentile, simulate
 
 HOUR = 3600
 TRACES = 30

@@ -18,9 +18,9 @@ import click
 import psycopg
 
 from bench.filling import BATCH, fill, fill_behind_a_paused_head, new_documents
-from fairlead.core.documents import Done, Submission
-from fairlead.core.rules import Rules
-from fairlead.stores.postgres import PostgresStore
+from fairlead.model.documents import Done, Submission
+from fairlead.policy.rules import Rules
+from fairlead.storage.postgres import PostgresStore
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "helpers"))
 from postgreskit import Server

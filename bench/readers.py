@@ -10,7 +10,7 @@ import time
 from collections import defaultdict
 from pathlib import Path
 
-from fairlead.work.extract import CannotRead, extract
+from fairlead.read import CannotRead, extract
 
 ROUNDS = 5
 

@@ -20,9 +20,9 @@ from typing import NamedTuple
 import click
 
 from fairlead import Fairlead
-from fairlead.core.states import State
 from fairlead.demo.samples import samples
-from fairlead.work.extract import CannotRead, ReadLimits, extract, readers
+from fairlead.model.states import State
+from fairlead.read import CannotRead, ReadLimits, extract, readers
 
 CORPUS = Path("../shared/corpus")
 BATCH = 500

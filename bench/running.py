@@ -21,9 +21,9 @@ import click
 from reportlab.pdfgen import canvas
 
 from fairlead import Fairlead
-from fairlead.core.documents import Document
-from fairlead.engines.local import LocalEngine
-from fairlead.sim import percentile
+from fairlead.model.documents import Document
+from fairlead.simulation import percentile
+from fairlead.worker.engine import LocalEngine
 
 STANDARD_PAGES = 10
 STANDARD_SECONDS = 6.0

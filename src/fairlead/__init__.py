@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fairlead.core.classic import Check, ClassicPolicy, Counter
 from fairlead.errors import FairleadError
+from fairlead.policy.classic import Check, ClassicPolicy, Counter
 
 if TYPE_CHECKING:
     from fairlead.app import Fairlead

@@ -55,7 +55,7 @@ from __future__ import annotations
 from typing import Any
 
 
-class Words(str):
+class Message(str):
     """A sentence in English that other languages can say: a template and what fills it.
 
     `hint` is added for whoever sits at a command line; others are not told it.
@@ -65,16 +65,16 @@ class Words(str):
     template: str
     params: dict[str, Any]
 
-    def __new__(cls, template: str, /, *, hint: str | None = None, **params: Any) -> Words:
+    def __new__(cls, template: str, /, *, hint: str | None = None, **params: Any) -> Message:
         """Fill the template: numbers with their thousands apart, lists in a row, else as it is."""
         said = template.format(**{name: _shown(value) for name, value in params.items()})
         made = super().__new__(cls, said if hint is None else f"{said}; {hint}")
         made.template, made.params = template, params
         return made
 
-    def without_hint(self) -> Words:
+    def without_hint(self) -> Message:
         """What is said to those who have no command line."""
-        return Words(self.template, **self.params)
+        return Message(self.template, **self.params)
 
 
 def _shown(value: object) -> str:
@@ -266,7 +266,7 @@ class CustomerExists(FairleadError):
     title = "The customer is known already"
 
 
-class NotLetIn(FairleadError):
+class Unauthorized(FairleadError):
     """The server does not know the key, or none was sent."""
 
     code = "unauthorised"
@@ -308,7 +308,7 @@ class BrokerUnreachable(FairleadError):
     title = "The broker cannot be reached"
 
 
-class LedgerDown(FairleadError):
+class CounterUnavailable(FairleadError):
     """The ledger of fair priorities did not answer in time, or not as expected."""
 
     code = "ledger-down"
@@ -357,28 +357,28 @@ class DataInUse(DataError):
     title = "The data folder is in use"
 
 
-class NotNow(DataError):
+class TemporarilyUnavailable(DataError):
     """It cannot be done now, and can be when something has passed: who has time tries again."""
 
     code = "not-now"
     title = "This cannot be served now"
 
 
-class DiskFull(NotNow):
+class DiskFull(TemporarilyUnavailable):
     """The disk of the data folder is full."""
 
     code = "disk-full"
     title = "The disk is full"
 
 
-class StoreBusy(NotNow):
+class StoreBusy(TemporarilyUnavailable):
     """Another process kept the database locked for too long."""
 
     code = "store-busy"
     title = "The database is busy"
 
 
-class StoreUnreachable(NotNow):
+class StoreUnreachable(TemporarilyUnavailable):
     """The database server cannot be reached, or the connection to it was lost."""
 
     code = "store-unreachable"

@@ -11,8 +11,8 @@ import pytest
 from storekit import STORES, let_go_first
 
 from fairlead import Fairlead
-from fairlead.core.documents import CustomerSettings
 from fairlead.errors import CustomerExists, InvalidCustomer, InvalidSetting
+from fairlead.model.documents import CustomerSettings
 
 Pair = tuple[Fairlead, Fairlead]
 

@@ -12,8 +12,8 @@ from click.testing import CliRunner, Result
 
 from fairlead import Fairlead
 from fairlead.cli import main
-from fairlead.core.documents import EventKind
 from fairlead.errors import InvalidCustomer, InvalidSetting
+from fairlead.model.documents import EventKind
 
 Run = Callable[..., Result]
 

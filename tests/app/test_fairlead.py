@@ -23,7 +23,7 @@ from fairlead.errors import (
     UnknownDocument,
     UsageError,
 )
-from fairlead.ports import SHORT_BYTES
+from fairlead.model.ports import SHORT_BYTES
 
 
 def test_the_contract_of_the_first_page(tmp_path: Path) -> None:

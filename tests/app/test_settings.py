@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from fairlead import Fairlead
+from fairlead.config.settings import Sources
 from fairlead.errors import InvalidSetting
-from fairlead.settings import Sources
 
 
 def write(folder: Path, text: str) -> None:

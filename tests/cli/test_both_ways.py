@@ -417,7 +417,7 @@ def test_a_signal_stops_waiting_and_the_ids_are_told(
 def test_a_server_that_dies_is_waited_for_a_while_and_the_ids_are_told(
     tmp_path: Path, letter: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fairlead.cli.place.PATIENCE", 0.3)
+    monkeypatch.setattr("fairlead.cli.target.PATIENCE", 0.3)
     with served(tmp_path / "data", "--workers", "0") as server:
 
         def sees(piece: bytes) -> None:

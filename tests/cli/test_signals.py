@@ -14,9 +14,9 @@ from pathlib import Path
 from lockkit import BUSY_LONG, locked
 
 from fairlead import Fairlead
-from fairlead.core.documents import EventKind
-from fairlead.core.states import State
 from fairlead.demo.samples import samples
+from fairlead.model.documents import EventKind
+from fairlead.model.states import State
 
 PROGRAM = ("-m", "fairlead")
 

@@ -22,7 +22,7 @@ from fairlead import Fairlead
 from fairlead.cli import main
 from fairlead.cli.local import Local
 from fairlead.cli.remote import Remote
-from fairlead.core.documents import Document
+from fairlead.model.documents import Document
 
 
 @pytest.fixture(autouse=True)

@@ -23,12 +23,12 @@ from cutkit import cut
 from saykit import saying
 
 from fairlead import Client, Fairlead, errors
-from fairlead.client.refusals import error_of
-from fairlead.client.stream import Told, blocks
-from fairlead.core.problems import KINDS, TYPE_PREFIX
-from fairlead.core.shown import document_json
-from fairlead.core.states import State
-from fairlead.shapes import customer_json, fairness_json, key_json, why_json
+from fairlead.client.errors import error_of
+from fairlead.client.sse import ServerSentEvent, blocks
+from fairlead.model.json import customer_json, fairness_json, key_json, why_json
+from fairlead.model.json_document import document_json
+from fairlead.model.problems import KINDS, TYPE_PREFIX
+from fairlead.model.states import State
 
 
 def test_a_document_from_submission_to_text(acme: Client, tmp_path: Path) -> None:
@@ -133,8 +133,8 @@ def test_waiting_has_an_end_also_for_who_is_too_fast(
     server: Served, operator: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now, slept = time.monotonic(), list[float]()
-    monkeypatch.setattr("fairlead.client.line.time.monotonic", lambda: now + sum(slept))
-    monkeypatch.setattr("fairlead.client.line.time.sleep", slept.append)
+    monkeypatch.setattr("fairlead.client.transport.time.monotonic", lambda: now + sum(slept))
+    monkeypatch.setattr("fairlead.client.transport.time.sleep", slept.append)
     with Client(server.url, server.key("hasty")) as client:
         ended = client.cancel(client.submit(b"x").id)
         operator.set_customer("hasty", requests_a_second=0.05, requests_burst=1)
@@ -185,7 +185,7 @@ def test_an_operator_does_all_there_is_to_do(operator: Client) -> None:
     with Client(operator.url, key) as theirs:
         assert theirs.me().customer == "sea/side ü"
         assert operator.revoke_key(kept.id).is_revoked
-        with pytest.raises(errors.NotLetIn):
+        with pytest.raises(errors.Unauthorized):
             theirs.me()
     assert operator.add_key(None)[1].is_operator
     with pytest.raises(errors.UnknownKey):
@@ -579,9 +579,9 @@ def test_blocks_of_a_stream() -> None:
     lines = [": ping", "", "retry: 1000", "", "id: 7", "", "id: 8", "event: done", "data: a"]
     more = ["data: b", "", "data:c", ""]
     assert list(blocks([*lines, *more])) == [
-        Told("7", "message", ""),
-        Told("8", "done", "a\nb"),
-        Told(None, "message", "c"),
+        ServerSentEvent("7", "message", ""),
+        ServerSentEvent("8", "done", "a\nb"),
+        ServerSentEvent(None, "message", "c"),
     ]
 
 
@@ -864,7 +864,7 @@ def test_a_large_file_is_not_read_into_memory(server: Served, tmp_path: Path) ->
     with large.open("wb") as file:
         file.truncate(200_000_000)
     code = (
-        "import resource, sys; from fairlead import Client; import fairlead.client.line\n"
+        "import resource, sys; from fairlead import Client; import fairlead.client.transport\n"
         "with Client() as client:\n"
         "    client.submit(b'small')\n"
         "    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"

@@ -16,7 +16,7 @@ from dashkit import Line, open_page
 from playwright.sync_api import Browser, Dialog, Page, expect
 
 from fairlead import Fairlead
-from fairlead.locale import LANGUAGES
+from fairlead.i18n import LANGUAGES
 
 WAIT = 1000 * 20
 SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")

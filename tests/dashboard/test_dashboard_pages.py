@@ -16,8 +16,8 @@ from bench.installation import BURSTS, HOSTILE, STEADY
 from dashkit import client, customer, operator, text, tree
 
 from fairlead import Fairlead
-from fairlead.locale import LANGUAGES
-from fairlead.locale.catalogue import catalogue
+from fairlead.i18n import LANGUAGES
+from fairlead.i18n.catalogue import catalogue
 
 OWN_WORDS = "UTC HTTP SHA-256 Fairlead Webhook webhook JSON"
 DATA = (

@@ -11,25 +11,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead import Fairlead
-from fairlead.api.dashboard.board import Board, Message, remembered
-from fairlead.api.dashboard.charts import Chart, flow_chart, nice, pending_chart, staircase_chart
-from fairlead.api.dashboard.life import attempts, life
-from fairlead.api.dashboard.page import own_path, query
-from fairlead.api.dashboard.past import (
+from fairlead.i18n import translator
+from fairlead.model.access_keys import Tally
+from fairlead.model.documents import Claim, Done, Event, EventKind, Failed
+from fairlead.model.ids import new_id
+from fairlead.server.dashboard.charts import Chart, flow_chart, nice, pending_chart, staircase_chart
+from fairlead.server.dashboard.last_hour import (
     HOUR,
-    Past,
+    HourTotals,
+    LastHour,
     Sample,
     Step,
-    Sums,
     before,
     percentile,
     staircase,
 )
-from fairlead.api.dashboard.rows import Row, filtered_rows, short_worker, sorted_rows, who_waits
-from fairlead.core.access import Tally
-from fairlead.core.documents import Claim, Done, Event, EventKind, Failed
-from fairlead.ids import new_id
-from fairlead.locale import translator
+from fairlead.server.dashboard.live_view import LiveMessage, LiveView, remembered
+from fairlead.server.dashboard.page import own_path, query
+from fairlead.server.dashboard.rows import Row, filtered_rows, short_worker, sorted_rows, who_waits
+from fairlead.server.dashboard.timeline import attempts, life
 
 NOW = 1_800_000_000.0
 DONE = Done("text/plain", {}, "00000000.1", "0" * 64, 2.0)
@@ -43,7 +43,7 @@ def event(kind: EventKind, at: float, document: str | None = None, **data: Any) 
 
 
 def test_sums_forget_what_is_older_than_an_hour() -> None:
-    sums = Sums()
+    sums = HourTotals()
     sums.add(NOW, "acme", 3)
     sums.add(NOW + 1800, "globex", 1)
     assert (sums.share("acme"), sums.share("globex")) == (0.75, 0.25)
@@ -56,7 +56,7 @@ def test_sums_forget_what_is_older_than_an_hour() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 9000), st.sampled_from("abc"), st.integers(0, 9))))
 def test_sums_are_those_of_the_last_hour(added: list[tuple[int, str, int]]) -> None:
-    sums, added = Sums(), sorted(added)
+    sums, added = HourTotals(), sorted(added)
     for at, name, amount in added:
         sums.add(at, name, amount)
     sums.forget(9000)
@@ -70,7 +70,7 @@ def test_sums_are_those_of_the_last_hour(added: list[tuple[int, str, int]]) -> N
 
 
 def test_the_past_knows_who_works_on_what_and_who_waited() -> None:
-    past, id_ = Past(), new_id(NOW)
+    past, id_ = LastHour(), new_id(NOW)
     past.hear([event(EventKind.SUBMITTED, NOW, id_)])
     past.hear([event(EventKind.CLAIMED, NOW + 5, id_, fence=1, worker="host-1:7.1#2")])
     past.hear([event(EventKind.PROGRESS, NOW + 6, id_, pages_done=3, pages=9)])
@@ -83,10 +83,10 @@ def test_the_past_knows_who_works_on_what_and_who_waited() -> None:
 
 
 def test_a_second_attempt_is_no_second_wait() -> None:
-    past, id_ = Past(), new_id(NOW)
+    past, id_ = LastHour(), new_id(NOW)
     for fence in (1, 2):
         past.hear([event(EventKind.CLAIMED, NOW + fence, id_, fence=fence, worker="w")])
-        past.hear([event(EventKind.RETRIED, NOW + fence, id_, error="timeout", delay=2)])
+        past.hear([event(EventKind.REQUEUED, NOW + fence, id_, error="timeout", delay=2)])
     assert len(past.waits) == 1
     assert past.running == {}
 
@@ -95,7 +95,7 @@ def test_a_second_attempt_is_no_second_wait() -> None:
     ("sent", "name"), [(0, "light"), (3, "light"), (4, "medium"), (22, "heavy")]
 )
 def test_classes_are_by_what_was_sent(sent: int, name: str) -> None:
-    past = Past()
+    past = LastHour()
     for _ in range(sent):
         past.hear([event(EventKind.SUBMITTED, NOW, new_id(NOW))])
     assert past.class_of("acme") == name
@@ -252,25 +252,25 @@ def test_the_last_hour_is_learnt_from_the_store(fairlead: Fairlead, clock: list[
     assert past.samples[-1].pending[0] == 1  # one of the two is still pending
 
 
-def look(board: Board, fairlead: Fairlead, since: int) -> tuple[Message | None, int]:
+def look(live_view: LiveView, fairlead: Fairlead, since: int) -> tuple[LiveMessage | None, int]:
     """What the board would send after what has happened."""
-    board.hear(fairlead.events(since))
-    changed, board._changed = board._changed, type(board._changed)(everything=False)
-    return board._look(changed), fairlead.store.last_event()
+    live_view.hear(fairlead.events(since))
+    changed, live_view._changed = live_view._changed, type(live_view._changed)(everything=False)
+    return live_view._look(changed), fairlead.store.last_event()
 
 
 def test_the_board_sends_what_changed_and_to_whom_it_belongs(fairlead: Fairlead) -> None:
-    board = Board(fairlead)
-    board._held = None
+    live_view = LiveView(fairlead)
+    live_view._held = None
     fairlead.submit("acme", b"x")
     fairlead.submit("globex", b"x")
-    first, seen = look(board, fairlead, 0)
+    first, seen = look(live_view, fairlead, 0)
     assert first is not None
     assert set(first.customers) == {"acme", "globex"}
-    nothing, seen = look(board, fairlead, seen)
+    nothing, seen = look(live_view, fairlead, seen)
     assert nothing is None
     document = fairlead.submit("acme", b"y", name="<b>.txt")
-    second, seen = look(board, fairlead, seen)
+    second, seen = look(live_view, fairlead, seen)
     assert second is not None
     assert second.customers == {"acme": {"pending": 2, "waiting": 2, "count": -1, "sent": 2}}
     assert second.figures["waiting"] == 3
@@ -279,32 +279,32 @@ def test_the_board_sends_what_changed_and_to_whom_it_belongs(fairlead: Fairlead)
     assert '"figures"' not in second.text("acme")
     assert document.id in second.text("acme")
     fairlead.delete(document.id)
-    third, _ = look(board, fairlead, seen)
+    third, _ = look(live_view, fairlead, seen)
     assert third is not None
     assert third.documents == []
 
 
 def test_a_reset_by_time_alone_is_sent_too(fairlead: Fairlead, clock: list[float]) -> None:
-    board = Board(fairlead)
-    board._held = None
+    live_view = LiveView(fairlead)
+    live_view._held = None
     for _ in range(4):
         fairlead.submit("acme", b"x")
-    _, seen = look(board, fairlead, 0)
+    _, seen = look(live_view, fairlead, 0)
     clock[0] += 1501
-    board._slow_at = 0.0
-    found, _ = look(board, fairlead, seen)
+    live_view._slow_at = 0.0
+    found, _ = look(live_view, fairlead, seen)
     assert found is not None
     assert found.customers["acme"] == {"count": 0, "priority": 1, "resets_at": None}
 
 
 @pytest.mark.parametrize("policy", ["classic", "fair"])
 def test_rows_follow_the_policy_in_force(fairlead: Fairlead, policy: str) -> None:
-    board = Board(fairlead)
+    live_view = LiveView(fairlead)
     for _ in range(5):
         fairlead.submit("acme", b"x")
     fairlead.use_policy(policy)
     customer = fairlead.customer("acme")
-    (found,) = board.rows([customer])
+    (found,) = live_view.rows([customer])
     following = fairlead.next_place(customer)
     assert found.priority == following.priority
     assert found.count == (-4 if policy == "classic" else following.count)

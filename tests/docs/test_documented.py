@@ -16,12 +16,12 @@ from click.testing import CliRunner
 
 from fairlead.cli import main
 from fairlead.cli.config import shown
-from fairlead.core.documents import EventKind
-from fairlead.core.problems import KINDS
 from fairlead.demo.samples import samples
-from fairlead.stores.sql.claims import WORKER_LOST
-from fairlead.work.extract import readers
-from fairlead.work.results import AGAIN, FINAL
+from fairlead.model.documents import EventKind
+from fairlead.model.problems import KINDS
+from fairlead.read import readers
+from fairlead.storage.sql.claims import WORKER_LOST
+from fairlead.worker.sandbox.answer import FINAL, RETRIED
 
 ROOT = Path(__file__).resolve().parents[2]
 REFERENCE = ROOT / "docs" / "reference"
@@ -147,7 +147,7 @@ def test_every_problem_is_documented() -> None:
 
 def test_every_failure_code_is_documented() -> None:
     codes = read("documents.md").partition("## Failure codes")[2]
-    assert set(rows(codes)) == FINAL | AGAIN | {WORKER_LOST}
+    assert set(rows(codes)) == FINAL | RETRIED | {WORKER_LOST}
 
 
 def test_every_kind_is_documented() -> None:

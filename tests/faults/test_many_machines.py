@@ -18,8 +18,8 @@ from apikit import Served
 from fleetkit import ENDS, Fleet, every_event, fleet, inversions
 
 from fairlead import Fairlead
-from fairlead.core.states import State
 from fairlead.errors import StoreUnreachable
+from fairlead.model.states import State
 
 pytestmark = pytest.mark.faults
 

@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from fairlead import Fairlead
-from fairlead.core.documents import EventKind
-from fairlead.core.states import State
+from fairlead.model.documents import EventKind
+from fairlead.model.states import State
 
 pytestmark = pytest.mark.faults
 

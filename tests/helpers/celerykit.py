@@ -40,11 +40,17 @@ class Kit:
     """The application, its fair priorities, and what its tasks told."""
 
     def __init__(
-        self, broker: str, ledger: str, records: str, queue: str, fair: dict[str, Any], **conf: Any
+        self,
+        broker: str,
+        counters: str,
+        records: str,
+        queue: str,
+        fair: dict[str, Any],
+        **conf: Any,
     ) -> None:
         self.place = {
             "broker": broker,
-            "ledger": ledger,
+            "counters": counters,
             "records": records,
             "queue": queue,
             "fair": fair,
@@ -55,7 +61,7 @@ class Kit:
         self.app = Celery(queue, broker=broker, backend=records, set_as_current=False)
         self.app.conf.update(task_default_queue=queue, broker_connection_retry_on_startup=True)
         self.app.conf.update(result_expires=60, **conf)
-        self.fair = FairPriorities(self.app, ledger, name=queue, **{"timeout": 60.0, **fair})
+        self.fair = FairPriorities(self.app, counters, name=queue, **{"timeout": 60.0, **fair})
         self._add_tasks()
 
     def _add_tasks(self) -> None:

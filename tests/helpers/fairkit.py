@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 from fairmodel import Row, World
 from hypothesis import strategies as st
 
-from fairlead.core.fair import FairRule
-from fairlead.core.lane import OverdueLane
-from fairlead.sim import Arrival, FairDesk, Placement, Run, Turn, run_at
+from fairlead.policy.fair import FairRule
+from fairlead.policy.overdue_lane import OverdueLane
+from fairlead.simulation import Arrival, Placement, Run, SimulatedFair, Turn, run_at
 
 # The product's types say float; fractions behave alike and are exact.
 Exact = Any
@@ -108,7 +108,7 @@ def rest(doc: Accepted, at: Fraction) -> Fraction:
     return min(doc.seconds, max(Fraction(0), doc.finished - at))
 
 
-class RecordingDesk(FairDesk):
+class RecordingDesk(SimulatedFair):
     """The product's desk; what it does is written down."""
 
     def __init__(self, world: World, kind: type[FairRule] = FairRule) -> None:
@@ -154,9 +154,9 @@ class RecordingDesk(FairDesk):
 
 def watched(rows: list[Row], world: World, kind: type[FairRule] = FairRule) -> History:
     """The history of a run."""
-    desk = RecordingDesk(world, kind)
-    desk.history.runs = run_at(desk, arrivals_of(rows), world.workers)
-    return desk.history
+    job_dir = RecordingDesk(world, kind)
+    job_dir.history.runs = run_at(job_dir, arrivals_of(rows), world.workers)
+    return job_dir.history
 
 
 def _fractions(*values: str | int) -> st.SearchStrategy[Fraction]:

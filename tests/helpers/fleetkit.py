@@ -19,7 +19,7 @@ from apikit import Served, served
 from servers import descendants
 
 from fairlead import Fairlead
-from fairlead.core.documents import Document, Event, EventKind
+from fairlead.model.documents import Document, Event, EventKind
 
 SLOWEST = 120.0
 ENDS = (EventKind.DONE, EventKind.FAILED, EventKind.CANCELLED)

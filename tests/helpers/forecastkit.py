@@ -7,13 +7,13 @@ import random
 from collections import deque
 from typing import NamedTuple
 
-from fairlead.core.classic import ClassicPolicy
-from fairlead.core.fair import FairRule
-from fairlead.core.forecast import Ahead, Arrived, Flow, Forecast, Pair, Running, forecast
-from fairlead.core.lane import OverdueLane
-from fairlead.sim import Arrival, Placement, Turn, desk_for
-from fairlead.sim.desk import FairDesk
-from fairlead.sim.simulate import run_at
+from fairlead.policy.classic import ClassicPolicy
+from fairlead.policy.fair import FairRule
+from fairlead.policy.forecast import Ahead, Arrived, Flow, Forecast, Pair, Running, forecast
+from fairlead.policy.overdue_lane import OverdueLane
+from fairlead.simulation import Arrival, Placement, Turn, policy_for
+from fairlead.simulation.policies import SimulatedFair
+from fairlead.simulation.simulate import run_at
 
 
 class Said(NamedTuple):
@@ -35,7 +35,7 @@ class Prophet:
         lot: random.Random,
     ) -> None:
         self.said: list[Said] = []
-        self._desk = desk_for(policy, workers, lane)
+        self._desk = policy_for(policy, workers, lane)
         self._unit = policy.unit if isinstance(policy, FairRule) else 0.0
         self._workers = workers
         self._lane = lane
@@ -50,7 +50,7 @@ class Prophet:
         placed = self._desk.accept(arrival, now)
         number = len(self._rows)
         self._rows.append(arrival)
-        is_fair = isinstance(self._desk, FairDesk)
+        is_fair = isinstance(self._desk, SimulatedFair)
         rank = self._desk._tickets[number].tag if is_fair else float(placed.priority)  # type: ignore[attr-defined]
         behind = -placed.count * self._unit if is_fair else float(placed.priority)
         self._keys[number] = (rank, number)
@@ -77,7 +77,7 @@ class Prophet:
             return  # it starts at once: no forecast is needed
         key = self._keys[number]
         before = [other for other, place in self._keys.items() if place < key]
-        is_fair = isinstance(self._desk, FairDesk)
+        is_fair = isinstance(self._desk, SimulatedFair)
         behind = key[0] - self._desk.clock.value if is_fair else key[0]  # type: ignore[attr-defined]
         ahead = Ahead(len(before), sum(cost(self._rows[each]) for each in before), behind, is_fair)
         flow = Flow(

@@ -26,9 +26,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fairlead.work import child
-from fairlead.work.extract import Extracted
-from fairlead.work.wire import HEADER, Tag, frame, pack, pack_part, pack_progress
+from fairlead.read import Extracted
+from fairlead.worker.sandbox import child
+from fairlead.worker.sandbox.protocol import HEADER, Tag, frame, pack, pack_part, pack_progress
 
 MARK = "hostile:"
 PARENT = os.getppid()
@@ -66,7 +66,7 @@ def install(*, unlocked: bool) -> None:
     child.extract = extract
     if unlocked:
         child.lock_process = lambda memory, parent: None
-        child.lock_files = lambda desk, environment: True
+        child.lock_files = lambda job_dir, environment: True
         child.lock_calls = lambda: True
 
 

@@ -6,8 +6,8 @@ import os
 import sys
 from pathlib import Path
 
-from fairlead.work.limits import Limits
-from fairlead.work.sandbox import Sandbox
+from fairlead.worker.sandbox.limits import Limits
+from fairlead.worker.sandbox.process import Sandbox
 
 HERE = Path(__file__).parent
 SCRIPT = (
@@ -19,7 +19,10 @@ SCRIPT = (
     "hostile.install(unlocked={unlocked})\n"
 )
 CHILD = "sys.exit(hostile.child.run_as(*sys.argv[1:]))\n"
-NURSERY = "from fairlead.work import birth\nsys.exit(birth.main(int(sys.argv[1])))\n"
+FORKSERVER = (
+    "from fairlead.worker.sandbox import forkserver_main\n"
+    "sys.exit(forkserver_main.main(int(sys.argv[1])))\n"
+)
 
 
 def hostile_command(sandbox: Sandbox, *, unlocked: bool = False) -> list[str]:
@@ -30,7 +33,7 @@ def hostile_command(sandbox: Sandbox, *, unlocked: bool = False) -> list[str]:
 
 def hostile_nursery(before: str = "") -> list[str]:
     """How to start a process that forks such children."""
-    script = SCRIPT.format(path=str(HERE / "hostile.py"), unlocked=False) + before + NURSERY
+    script = SCRIPT.format(path=str(HERE / "hostile.py"), unlocked=False) + before + FORKSERVER
     return [sys.executable, "-I", "-B", "-c", script, str(os.getpid())]
 
 

@@ -6,7 +6,7 @@ import csv
 from itertools import groupby
 from pathlib import Path
 
-from fairlead.ledgers import open_ledger
+from fairlead.integrations.counters import open_counters
 
 VECTORS = Path(__file__).parents[1] / "vectors" / "classic.csv"
 PATIENT = 60.0
@@ -22,8 +22,8 @@ def cases() -> dict[str, list[dict[str, str]]]:
 
 def counts(url: str, customer: str, number: int) -> list[int]:
     """So many checks, one after the other; run by several processes at once."""
-    ledger = open_ledger(url, timeout=PATIENT)
+    counters = open_counters(url, timeout=PATIENT)
     try:
-        return [ledger.check(customer, 1500) for _ in range(number)]
+        return [counters.check(customer, 1500) for _ in range(number)]
     finally:
-        ledger.close()
+        counters.close()

@@ -11,7 +11,7 @@ import apsw
 _LONG = """
 import sys
 from fairlead.cli import main
-from fairlead.stores.sqlite import waiting
+from fairlead.storage.sqlite import waiting
 waiting.BUSY_SECONDS = 3600.0
 look = waiting.Waiting.__call__
 def tell(self, looks):

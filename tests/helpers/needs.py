@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from fairlead.work.extract.ocr import tessdata
+from fairlead.read.ocr import tessdata
 
 
 def need(there: bool, what: str) -> None:

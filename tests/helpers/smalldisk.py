@@ -15,11 +15,11 @@ from pathlib import Path
 from apikit import problem, served, upload
 from storekit import DONE, Clock, RulesInForce, submit
 
-from fairlead import reserve
+from fairlead.blobs import LocalFiles
+from fairlead.config import disk_reserve as reserve
 from fairlead.errors import DiskFull, ReadOnlyData
-from fairlead.files import LocalFiles
 from fairlead.intake import Intake
-from fairlead.stores.sqlite import SqliteStore
+from fairlead.storage.sqlite import SqliteStore
 
 SIZE = "6m"
 BALLAST = 2_000_000

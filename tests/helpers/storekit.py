@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 import postgreskit
 import pytest
 
-from fairlead.core.documents import Broken, Claim, Document, Done, Failed, NewDocument, Submission
-from fairlead.core.rules import Rules
-from fairlead.ports import Store
-from fairlead.stores.postgres import PostgresStore
-from fairlead.stores.sqlite import SqliteStore
+from fairlead.model.documents import Broken, Claim, Document, Done, Failed, NewDocument, Submission
+from fairlead.model.ports import Store
+from fairlead.policy.rules import Rules
+from fairlead.storage.postgres import PostgresStore
+from fairlead.storage.sqlite import SqliteStore
 
 LEASE = 30.0
 DONE = Done("text/plain", {"pages": 1}, "text-of-it", "0" * 64)

@@ -18,12 +18,12 @@ from hypothesis.stateful import (
 from storekit import CRASHED, DAMAGED, DONE, StoreFactory, house, new_document
 from storemodel import Model
 
-from fairlead.core.documents import Claim, Outcome, Saved, Submission
-from fairlead.core.lane import OverdueLane
-from fairlead.core.retry import RetryRule
-from fairlead.core.rules import Rules
 from fairlead.errors import InvalidTransition, PendingCapReached
-from fairlead.ports import Store
+from fairlead.model.documents import Claim, Outcome, Saved, Submission
+from fairlead.model.ports import Store
+from fairlead.policy.overdue_lane import OverdueLane
+from fairlead.policy.retry import RetryRule
+from fairlead.policy.rules import Rules
 
 RULES = Rules(
     reset_interval=10.0,
@@ -151,8 +151,8 @@ class StoreMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.model.documents)
     @rule(back=st.integers(0, 30))
-    def again(self, back: int) -> None:
-        self.decide("again", back)
+    def retry(self, back: int) -> None:
+        self.decide("retry", back)
 
     @rule(customer=customers, paused=st.sampled_from([True, False, False]))
     def pause_or_resume(self, customer: str, paused: bool) -> None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from fairlead.core.documents import Broken, CustomerSettings, Done, Failed, Outcome
-from fairlead.core.rules import Rules
+from fairlead.model.documents import Broken, CustomerSettings, Done, Failed, Outcome
+from fairlead.policy.rules import Rules
 
 Place = tuple[int, int]
 
@@ -240,7 +240,7 @@ class Model:
         document.state, document.retry_at = "cancelled", None
         return True
 
-    def again(self, id_: str) -> bool:
+    def retry(self, id_: str) -> bool:
         """Whether that is possible."""
         document = self.document(id_)
         if document.state in ("waiting", "processing"):

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import pytest
 from storekit import Clock, RulesInForce, sqlite_store
 
-from fairlead.core.documents import Document, Submission
+from fairlead.blobs import LocalFiles
+from fairlead.blobs.upload import LocalIncoming
 from fairlead.errors import (
     DataError,
     DiskFull,
@@ -27,11 +28,10 @@ from fairlead.errors import (
     UnreadableSource,
     UsageError,
 )
-from fairlead.files import LocalFiles
-from fairlead.files.incoming import LocalIncoming
-from fairlead.given import Source
 from fairlead.intake import Intake, Offer, intake
-from fairlead.ports import SHORT_BYTES, Store
+from fairlead.model.documents import Document, Submission
+from fairlead.model.ports import SHORT_BYTES, Store
+from fairlead.model.sources import Source
 
 LIMIT = 300_000
 SHORT, LONG = b"content", b"long " * 20_000
@@ -186,7 +186,7 @@ def test_a_disk_that_is_full_takes_short_ones_only_with_their_group(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("fairlead.files.local.fsync_path", full)
+    monkeypatch.setattr("fairlead.blobs.local.fsync_path", full)
     good, bad = desk.intake.accept_each(offers)
     assert isinstance(good, list)
     assert isinstance(bad, DiskFull)

@@ -13,9 +13,9 @@ from standardwebhooks import Webhook
 from storekit import DONE, Clock, RulesInForce, must_claim, sqlite_store, submit_one
 
 from fairlead import Fairlead
-from fairlead.core.webhooks import LEASE, Answer, Sending, Status
 from fairlead.errors import InvalidWebhook, StoreBusy, UnknownDelivery, UnknownWebhook
-from fairlead.ports import Store
+from fairlead.model.ports import Store
+from fairlead.model.webhooks import LEASE, Sending, Status, WebhookResponse
 from fairlead.webhooks import Deliverer
 from fairlead.webhooks.deliverer import (
     AT_ONCE,
@@ -37,13 +37,13 @@ class Post:
         self.gate = Event()
         self._changed = Condition()
 
-    def __call__(self, sending: Sending) -> Answer:
+    def __call__(self, sending: Sending) -> WebhookResponse:
         with self._changed:
             self.sent.append(sending)
             self._changed.notify_all()
         if "slow" in sending.url:
             self.gate.wait()
-        return Answer(204)
+        return WebhookResponse(204)
 
     def wait_for(self, number: int, customer: str) -> None:
         with self._changed:
@@ -113,7 +113,7 @@ class Held(Post):
         super().__init__()
         self.let_go = Semaphore(0)
 
-    def __call__(self, sending: Sending) -> Answer:
+    def __call__(self, sending: Sending) -> WebhookResponse:
         answer = super().__call__(sending)
         if sending.customer != "late":
             self.let_go.acquire()
@@ -187,10 +187,10 @@ class Dead(Post):
         self.held: list[str] = []
         self.holds = False
 
-    def __call__(self, sending: Sending) -> Answer:
+    def __call__(self, sending: Sending) -> WebhookResponse:
         if "dead" not in sending.url:
             has_stumbled, self.has_stumbled = self.has_stumbled, True
-            return super().__call__(sending) if has_stumbled else Answer(500)
+            return super().__call__(sending) if has_stumbled else WebhookResponse(500)
         with self._changed:
             self.sent.append(sending)
             if self.holds:
@@ -200,7 +200,7 @@ class Dead(Post):
             self.gate.wait()
         with self._changed:
             self.watch.advance(15)
-        return Answer(500)
+        return WebhookResponse(500)
 
     def wait_for_held(self, number: int) -> None:
         with self._changed:
@@ -244,12 +244,12 @@ def test_receivers_that_never_answer_hold_up_no_others(
 def test_who_failed_rests_for_longer_than_it_kept_us_waiting(store: Store, clock: Clock) -> None:
     post, watch = Post(), Clock()
 
-    def slow(sending: Sending) -> Answer:
+    def slow(sending: Sending) -> WebhookResponse:
         if sending.customer == "good":
             return post(sending)
         watch.advance(15)
         post(sending)
-        return Answer(500)
+        return WebhookResponse(500)
 
     bad, good = added(store, "bad", 1), added(store, "good", 2)
     for webhook in [bad] * 3 + [good] * 5:

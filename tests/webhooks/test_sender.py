@@ -16,7 +16,7 @@ import pytest
 from hookkit import GOOD, SECRET, Receiver, receiving, says, sending
 from standardwebhooks import Webhook
 
-from fairlead.core.webhooks import Answer
+from fairlead.model.webhooks import WebhookResponse
 from fairlead.webhooks import Networks, Sender
 from fairlead.webhooks.sender import MOST_BYTES
 
@@ -128,12 +128,12 @@ def bodiless(connection: socket.socket, receiver: Receiver) -> None:
 
 def test_a_body_that_does_not_come_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fairlead.webhooks.sender.BODY_SECONDS", 0.1, raising=False)
-    answers: Queue[Answer] = Queue()
+    answers: Queue[WebhookResponse] = Queue()
     with receiving(bodiless) as receiver:
         attempt = sender(time_limit=3600)
         url = receiver.url()
         Thread(target=lambda: answers.put(attempt(sending(url))), daemon=True).start()
-        assert answers.get(timeout=PATIENCE) == Answer(200)
+        assert answers.get(timeout=PATIENCE) == WebhookResponse(200)
 
 
 @pytest.mark.parametrize("handle", [endless_head, endless_continue])
@@ -141,7 +141,7 @@ def test_an_endless_head_is_no_answer(handle: object) -> None:
     """Its bytes are counted: there would be time for all that the receiver sends."""
     with receiving(handle) as receiver:  # type: ignore[arg-type]
         answer = sender(time_limit=3600)(sending(receiver.url()))
-    assert answer == Answer(None, error="the answer is not HTTP: LineTooLong")
+    assert answer == WebhookResponse(None, error="the answer is not HTTP: LineTooLong")
 
 
 @pytest.mark.parametrize("handle", [silent, dripping])
@@ -171,7 +171,7 @@ def test_where_a_refused_host_leads_to_is_told_to_the_operator_alone(
 ) -> None:
     """A customer could otherwise read the operator's own names."""
     answer = sender(resolver=lambda _host, _port: found)(sending("http://hook.example/"))
-    assert answer == Answer(
+    assert answer == WebhookResponse(
         None, error="hook.example is not known, or does not lead to a public address"
     )
     assert ("hook.example leads to 10.1.2.3" in caplog.text) == ("10.1.2.3" in found)
@@ -215,7 +215,9 @@ def test_a_name_that_nobody_knows_is_not_told_from_one_that_leads_inside(
         sender(resolver=each)(sending("https://hook.example/")) for each in (unknown, inside)
     }
     assert answers == {
-        Answer(None, error="hook.example is not known, or does not lead to a public address")
+        WebhookResponse(
+            None, error="hook.example is not known, or does not lead to a public address"
+        )
     }
     assert f"hook.example is not found: {cause}" in caplog.text
 

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from fairlead.app.wiring import Wiring
-from fairlead.core.classic import Check, ClassicPolicy
-from fairlead.core.documents import Customer
-from fairlead.core.explain import why_reset
-from fairlead.core.fair import Clock, FairRule, Placed
-from fairlead.core.rules import PolicyName
-from fairlead.core.shown import CustomerView
 from fairlead.errors import CustomerExists
 from fairlead.intake.names import check_customer
+from fairlead.model.documents import Customer
+from fairlead.model.json_document import CustomerView
+from fairlead.policy.classic import Check, ClassicPolicy
+from fairlead.policy.explain import why_reset
+from fairlead.policy.fair import Clock, FairRule, Placed
+from fairlead.policy.rules import PolicyName
 
 
 class Customers(Wiring):

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from fairlead.app.customers import Customers
-from fairlead.core.documents import Document
-from fairlead.core.explain import Explanation, explain
-from fairlead.core.states import State, state_of
-from fairlead.errors import DamagedData, NotReady, UnknownDocument, Words
-from fairlead.given import Source
+from fairlead.errors import DamagedData, Message, NotReady, UnknownDocument
 from fairlead.intake import Offer
-from fairlead.ports import Check, Incoming, OnPlaced
+from fairlead.model.documents import Document
+from fairlead.model.ports import Check, Incoming, OnPlaced
+from fairlead.model.sources import Source
+from fairlead.model.states import State, state_of
+from fairlead.policy.explain import Explanation, explain
 
 
 class _Kept(NamedTuple):
@@ -225,7 +225,7 @@ class Documents(Customers):
 
     def retry(self, id_: str, *, by: str | None = None, check: Check | None = None) -> Document:
         """Queue a failed or cancelled document once more, at its own place."""
-        return self.store.again(id_, by=by, check=check)
+        return self.store.retry(id_, by=by, check=check)
 
 
 def _text_of(document: Document) -> _Kept:
@@ -249,16 +249,16 @@ def _checked(content: bytes | None, sha256: str, what: str) -> bytes:
 
 def _why_no_text(document: Document) -> str:
     if document.state.is_pending:
-        return Words(
+        return Message(
             "document {id} is {state}; its text comes when it is done",
             id=document.id,
             state=document.state.value,
         )
     if document.error is None:
-        return Words(
+        return Message(
             "document {id} is {state}; it has no text", id=document.id, state=document.state.value
         )
-    return Words(
+    return Message(
         "document {id} is {state} ({error}): {detail}; it has no text",
         id=document.id,
         state=document.state.value,

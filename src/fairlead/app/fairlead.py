@@ -9,15 +9,15 @@ from collections.abc import Callable, Iterable, Iterator
 from fairlead.app.documents import Documents
 from fairlead.app.keys import Keys
 from fairlead.app.webhooks import Webhooks
-from fairlead.core.documents import Event, Switched, Totals
-from fairlead.core.fairness import Fairness
-from fairlead.core.rules import check_policy
-from fairlead.engines.local import LocalEngine
-from fairlead.engines.ringer import Ringer, Rings
 from fairlead.errors import MissingExtra, UnknownDocument
-from fairlead.work.extract import ReadLimits
-from fairlead.work.limits import Limits
-from fairlead.work.sweep import Sweeper, portions
+from fairlead.model.documents import Event, Switched, Totals
+from fairlead.policy.fairness import Fairness
+from fairlead.policy.rules import check_policy
+from fairlead.read import ReadLimits
+from fairlead.worker.engine import LocalEngine
+from fairlead.worker.orphan_sweeper import Sweeper, portions
+from fairlead.worker.sandbox.limits import Limits
+from fairlead.worker.wakeup import WakeupPublisher, WakeupSender
 
 TELL_SECONDS = 0.5
 """How often those who wait are told how much is left."""
@@ -73,7 +73,7 @@ class Fairlead(Documents, Webhooks, Keys):
             workers=lambda: self.settings.workers if workers is None else workers,
             limits=self._limits,
             lease=lambda: self.settings.lease,
-            desks=self.folder.desks,
+            job_dirs=self.folder.job_dirs,
             on_tick=on_tick,
         )
 
@@ -87,11 +87,11 @@ class Fairlead(Documents, Webhooks, Keys):
             self.folder.reserve.lay()
         return self._sweep_portions()
 
-    def ringer(self) -> Ringer:
+    def wakeup_publisher(self) -> WakeupPublisher:
         """A thread that wakes Celery's workers when documents wait, until it is closed."""
-        return Ringer(self.store, self.bell())
+        return WakeupPublisher(self.store, self.bell())
 
-    def bell(self) -> Rings:
+    def bell(self) -> WakeupSender:
         """What reaches the broker that the settings name."""
         return _celery_bell(self.settings.needed_broker())
 
@@ -153,12 +153,12 @@ class Fairlead(Documents, Webhooks, Keys):
         return Limits(settings.time_limit, settings.memory_limit, read, is_strict)
 
 
-def _celery_bell(broker: str) -> Rings:
+def _celery_bell(broker: str) -> WakeupSender:
     """What rings for Celery's workers by this broker; its libraries are an extra."""
     try:
-        from fairlead.engines.celery.bell import Bell, make_app  # noqa: PLC0415 (an extra)
+        from fairlead.worker.celery.broker import CeleryBroker, make_app  # noqa: PLC0415 (an extra)
     except ImportError as error:
         raise MissingExtra(
             f"the library {error.name} is missing; install it: pip install 'fairlead[celery]'"
         ) from None
-    return Bell(make_app(broker))
+    return CeleryBroker(make_app(broker))

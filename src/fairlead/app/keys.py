@@ -5,10 +5,10 @@ from __future__ import annotations
 from contextlib import suppress
 
 from fairlead.app.customers import Customers
-from fairlead.core.access import Key
 from fairlead.errors import UnknownKey
 from fairlead.intake.names import check_customer
-from fairlead.keys import id_of, matches, new_key, sha256_of
+from fairlead.model.access_keys import Key
+from fairlead.model.key_secrets import id_of, matches, new_key, sha256_of
 
 
 class Keys(Customers):

@@ -7,9 +7,9 @@ import random
 from collections.abc import Iterable
 
 from fairlead.app.wiring import Wiring
-from fairlead.core.webhooks import DEFAULT_KINDS, Delivery, NewWebhook, Webhook, check_kinds
-from fairlead.errors import UnknownDelivery, UnknownWebhook, Words
-from fairlead.ids import new_id
+from fairlead.errors import Message, UnknownDelivery, UnknownWebhook
+from fairlead.model.ids import new_id
+from fairlead.model.webhooks import DEFAULT_KINDS, Delivery, NewWebhook, Webhook, check_kinds
 from fairlead.webhooks import Deliverer, Networks, Sender, check_url, new_secret
 
 
@@ -39,7 +39,7 @@ class Webhooks(Wiring):
         found = self.store.outbox.webhook(id_)
         if customer not in (None, found.customer):
             raise UnknownWebhook(
-                Words("no webhook has the id {id}; list those there are", id=repr(id_))
+                Message("no webhook has the id {id}; list those there are", id=repr(id_))
             )
         return found
 
@@ -81,7 +81,7 @@ class Webhooks(Wiring):
         found = self.store.outbox.delivery(id_)
         if customer not in (None, self.webhook(found.webhook).customer):
             raise UnknownDelivery(
-                Words("no delivery has the id {id}; list those of its webhook", id=repr(id_))
+                Message("no delivery has the id {id}; list those of its webhook", id=repr(id_))
             )
         return found
 

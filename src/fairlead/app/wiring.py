@@ -8,17 +8,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from fairlead.core.rules import PolicyName
-from fairlead.datafolder import DataFolder
+from fairlead.blobs.local import LocalFiles
+from fairlead.config.data_folder import DataFolder
+from fairlead.config.settings import Explained, Settings, Sources
 from fairlead.errors import MissingExtra
-from fairlead.files.local import LocalFiles
 from fairlead.intake import Intake
-from fairlead.ports import Files, Store
-from fairlead.settings import Explained, Settings, Sources
-from fairlead.stores.sqlite import SqliteStore
+from fairlead.model.ports import Files, Store
+from fairlead.policy.rules import PolicyName
+from fairlead.storage.sqlite import SqliteStore
 
 if TYPE_CHECKING:
-    from fairlead.stores.postgres import PostgresStore
+    from fairlead.storage.postgres import PostgresStore
 
 
 class Wiring:
@@ -67,7 +67,7 @@ class Wiring:
         if url is None:
             return LocalFiles(folder)
         try:
-            from fairlead.files import objects  # noqa: PLC0415 (an extra)
+            from fairlead.blobs import object_storage as objects  # noqa: PLC0415 (an extra)
         except ImportError as error:
             raise MissingExtra(
                 f"the library {error.name} is missing; install it: pip install 'fairlead[s3]'"
@@ -113,7 +113,7 @@ class Wiring:
 def postgres_store() -> type[PostgresStore]:
     """The store on a PostgreSQL server, whose libraries are an extra."""
     try:
-        from fairlead.stores.postgres import PostgresStore  # noqa: PLC0415 (an extra)
+        from fairlead.storage.postgres import PostgresStore  # noqa: PLC0415 (an extra)
     except ImportError as error:
         raise MissingExtra(
             f"the library {error.name} is missing; install it: pip install 'fairlead[postgres]'"

@@ -16,10 +16,10 @@ import click
 from click.core import ParameterSource
 
 from fairlead.app import Fairlead
-from fairlead.core.fairness import Fairness
+from fairlead.config.settings import DEFAULT_DATA
 from fairlead.errors import DataError, FairleadError, UsageError
-from fairlead.keys import without_secrets
-from fairlead.settings import DEFAULT_DATA
+from fairlead.model.key_secrets import without_secrets
+from fairlead.policy.fairness import Fairness
 
 T = TypeVar("T")
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)

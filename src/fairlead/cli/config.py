@@ -15,8 +15,8 @@ from fairlead.cli.common import (
     print_json,
     print_table,
 )
+from fairlead.config.settings import Explained, Sources
 from fairlead.errors import DataError
-from fairlead.settings import Explained, Sources
 
 
 @click.group("config")

@@ -17,10 +17,10 @@ from fairlead.cli.common import (
     safe,
 )
 from fairlead.cli.installation import Installation
-from fairlead.cli.place import Place, opened, place_options
-from fairlead.core.shown import CustomerView
+from fairlead.cli.target import Target, opened, target_options
 from fairlead.errors import UsageError
-from fairlead.shapes import customer_json, fairness_json
+from fairlead.model.json import customer_json, fairness_json
+from fairlead.model.json_document import CustomerView
 
 
 @click.group("customers")
@@ -30,20 +30,20 @@ def customers_group() -> None:
 
 @customers_group.command("add")
 @click.argument("name")
-@place_options
+@target_options
 @json_option
-def add_command(*, name: str, place: Place, as_json: bool) -> None:
+def add_command(*, name: str, target: Target, as_json: bool) -> None:
     """Make a customer known before it submits anything."""
-    with opened(place, makes=True) as installation:
+    with opened(target, makes=True) as installation:
         _print_customer(installation.add_customer(name), as_json=as_json)
 
 
 @customers_group.command("list")
-@place_options
+@target_options
 @json_option
-def list_command(*, place: Place, as_json: bool) -> None:
+def list_command(*, target: Target, as_json: bool) -> None:
     """List customers with their pending documents and next priority."""
-    with opened(place) as installation:
+    with opened(target) as installation:
         found, fairness = installation.customers()
     shown = [customer_json(each) for each in found]
     if as_json:
@@ -60,11 +60,11 @@ def list_command(*, place: Place, as_json: bool) -> None:
 
 @customers_group.command("show")
 @click.argument("name")
-@place_options
+@target_options
 @json_option
-def show_command(*, name: str, place: Place, as_json: bool) -> None:
+def show_command(*, name: str, target: Target, as_json: bool) -> None:
     """Show all about one customer."""
-    with opened(place) as installation:
+    with opened(target) as installation:
         _print_customer(installation.customer(name), as_json=as_json)
 
 
@@ -103,7 +103,7 @@ _CHANGES: dict[str, tuple[Callable[[str], Any], str]] = {
 
 @customers_group.command("set")
 @click.argument("name")
-@place_options
+@target_options
 @click.option("--weight", metavar="N|none", help="Its account's share of the work under fair.")
 @click.option("--account", metavar="NAME|none", help="One account for several customers.")
 @click.option("--processing-cap", metavar="N|none", help="Most documents processing at once.")
@@ -114,12 +114,12 @@ _CHANGES: dict[str, tuple[Callable[[str], Any], str]] = {
 @click.option("--reset-interval", metavar="S|none", help="A reset interval of its own.")
 @click.option("--thresholds", metavar="N,N,…|none", help="Thresholds of its own.")
 @json_option
-def set_command(*, name: str, place: Place, as_json: bool, **given: str | None) -> None:
+def set_command(*, name: str, target: Target, as_json: bool, **given: str | None) -> None:
     """Change a customer's settings; `none` goes back to what holds for everybody."""
     changes = {field: _parsed(field, text) for field, text in given.items() if text is not None}
     if not changes:
         raise UsageError("nothing to set; give --weight, --processing-cap or another option")
-    with opened(place) as installation:
+    with opened(target) as installation:
         _print_customer(installation.set_customer(name, changes), as_json=as_json)
 
 
@@ -130,10 +130,10 @@ def _add_decision(
 
     @customers_group.command(name, help=help_text)
     @click.argument("name")
-    @place_options
+    @target_options
     @json_option
-    def command(*, name: str, place: Place, as_json: bool) -> None:
-        with opened(place) as installation:
+    def command(*, name: str, target: Target, as_json: bool) -> None:
+        with opened(target) as installation:
             _print_customer(decide(installation, name), as_json=as_json)
 
 

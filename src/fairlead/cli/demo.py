@@ -16,7 +16,7 @@ from fairlead.cli.common import no_url_option
 from fairlead.cli.progress import progress_bar
 
 if TYPE_CHECKING:
-    from fairlead.demo.play import Play, Scene
+    from fairlead.demo.scenario import Scenario, Scene
 
 
 @click.command("demo")
@@ -50,7 +50,7 @@ def demo_command(*, data: Path | None, workers: int, documents: int, picture: Pa
 
 
 def _make_scenes(documents: int) -> list[Scene]:
-    from fairlead.demo.play import SMALL_DOCUMENTS, make_scenes  # noqa: PLC0415 (an extra)
+    from fairlead.demo.scenario import SMALL_DOCUMENTS, make_scenes  # noqa: PLC0415 (an extra)
 
     with progress_bar() as bar:
         task = bar.add_task(
@@ -61,10 +61,10 @@ def _make_scenes(documents: int) -> list[Scene]:
 
 
 def _perform(fairlead: Fairlead, scenes: list[Scene], picture: Path | None) -> None:
-    from fairlead.demo.play import Play  # noqa: PLC0415 (an extra)
+    from fairlead.demo.scenario import Scenario  # noqa: PLC0415 (an extra)
     from fairlead.demo.screen import LiveScreen  # noqa: PLC0415 (rich is slow to import)
 
-    play = Play(fairlead, scenes)
+    play = Scenario(fairlead, scenes)
 
     def tick() -> None:
         play.advance()
@@ -75,14 +75,10 @@ def _perform(fairlead: Fairlead, scenes: list[Scene], picture: Path | None) -> N
     _report(fairlead, play, picture)
 
 
-def _report(fairlead: Fairlead, play: Play, picture: Path | None) -> None:
+def _report(fairlead: Fairlead, play: Scenario, picture: Path | None) -> None:
     from rich.console import Console  # noqa: PLC0415 (slow to import)
 
-    from fairlead.demo.screen import (  # noqa: PLC0415
-        PICTURE_COLUMNS,
-        draw_picture,
-        verdict_table,
-    )
+    from fairlead.demo.screen import PICTURE_COLUMNS, draw_picture, verdict_table  # noqa: PLC0415
 
     table = verdict_table(play.verdicts())
     console = Console(highlight=False)

@@ -16,16 +16,16 @@ from fairlead.cli.common import (
     print_table,
     safe,
 )
-from fairlead.cli.installation import Asked
-from fairlead.cli.place import Place, opened, place_options
+from fairlead.cli.installation import DocumentQuery
 from fairlead.cli.submit import submit_command
-from fairlead.core.documents import Document
-from fairlead.core.explain import words
-from fairlead.core.names import check_customer
-from fairlead.core.shown import document_json
-from fairlead.core.states import State
-from fairlead.locale import language_of, translator
-from fairlead.shapes import why_json
+from fairlead.cli.target import Target, opened, target_options
+from fairlead.i18n import language_of, translator
+from fairlead.model.documents import Document
+from fairlead.model.json import why_json
+from fairlead.model.json_document import document_json
+from fairlead.model.names import check_customer
+from fairlead.model.states import State
+from fairlead.policy.explain import words
 
 MOST = 1_000_000_000
 """Of what is counted; a larger number would not fit."""
@@ -40,7 +40,7 @@ docs_group.add_command(submit_command)
 
 
 @docs_group.command("list")
-@place_options
+@target_options
 @click.option("--customer", help="Only of this customer.")
 @click.option(
     "--state", type=click.Choice([each.value for each in State]), help="Only in this one."
@@ -52,7 +52,7 @@ docs_group.add_command(submit_command)
 @json_option
 def list_command(
     *,
-    place: Place,
+    target: Target,
     customer: str | None,
     state: str | None,
     priority: int | None,
@@ -64,8 +64,8 @@ def list_command(
     """List documents, newest first."""
     if customer is not None:
         check_customer(customer)
-    with opened(place) as installation:
-        asked = Asked(customer, state, priority, parent, cursor, limit)
+    with opened(target) as installation:
+        asked = DocumentQuery(customer, state, priority, parent, cursor, limit)
         shown, following = installation.page(asked)
         now = installation.now()
     if as_json:
@@ -79,11 +79,11 @@ def list_command(
 
 @docs_group.command("show")
 @click.argument("id_", metavar="ID")
-@place_options
+@target_options
 @json_option
-def show_command(*, id_: str, place: Place, as_json: bool) -> None:
+def show_command(*, id_: str, target: Target, as_json: bool) -> None:
     """Show all about one document."""
-    with opened(place) as installation:
+    with opened(target) as installation:
         shown = document_json(installation.document(id_))
     if as_json:
         print_json(shown)
@@ -93,11 +93,11 @@ def show_command(*, id_: str, place: Place, as_json: bool) -> None:
 
 @docs_group.command("why")
 @click.argument("id_", metavar="ID")
-@place_options
+@target_options
 @json_option
-def why_command(*, id_: str, place: Place, as_json: bool) -> None:
+def why_command(*, id_: str, target: Target, as_json: bool) -> None:
     """Say why a document has its priority, and what it waits for."""
-    with opened(place) as installation:
+    with opened(target) as installation:
         found, now = installation.why(id_), installation.now()
         said = translator(installation.language() or language_of(os.environ))
     if as_json:
@@ -113,32 +113,32 @@ def why_command(*, id_: str, place: Place, as_json: bool) -> None:
 
 @docs_group.command("text")
 @click.argument("id_", metavar="ID")
-@place_options
+@target_options
 @click.option("--markdown", is_flag=True, help="With headings, lists and tables as Markdown.")
-def text_command(*, id_: str, place: Place, markdown: bool) -> None:
+def text_command(*, id_: str, target: Target, markdown: bool) -> None:
     """Print the text of a document that is done."""
-    with opened(place) as installation:
+    with opened(target) as installation:
         text = installation.text(id_, markdown=markdown)
     click.echo(text, nl=not text.endswith("\n"))
 
 
 @docs_group.command("cancel")
 @click.argument("ids", metavar="ID...", nargs=-1, required=True)
-@place_options
+@target_options
 @json_option
-def cancel_command(*, ids: tuple[str, ...], place: Place, as_json: bool) -> None:
+def cancel_command(*, ids: tuple[str, ...], target: Target, as_json: bool) -> None:
     """Cancel pending documents."""
-    with opened(place) as installation:
+    with opened(target) as installation:
         one_by_one(ids, installation.cancel, partial(_print_states, as_json=as_json))
 
 
 @docs_group.command("retry")
 @click.argument("ids", metavar="ID...", nargs=-1, required=True)
-@place_options
+@target_options
 @json_option
-def retry_command(*, ids: tuple[str, ...], place: Place, as_json: bool) -> None:
+def retry_command(*, ids: tuple[str, ...], target: Target, as_json: bool) -> None:
     """Queue failed or cancelled documents once more."""
-    with opened(place) as installation:
+    with opened(target) as installation:
         one_by_one(ids, installation.retry, partial(_print_states, as_json=as_json))
 
 

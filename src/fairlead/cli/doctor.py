@@ -23,10 +23,10 @@ from fairlead.cli.common import (
     no_url_option,
     print_json,
 )
+from fairlead.config.settings import without_secrets
 from fairlead.errors import BrokerUnreachable, FairleadError
-from fairlead.settings import without_secrets
-from fairlead.work import locks
-from fairlead.work.liveness import is_known_dead
+from fairlead.worker.liveness import is_known_dead
+from fairlead.worker.sandbox import locks
 
 LITTLE_ROOM = 500_000_000
 LIBRARIES = ("pypdfium2", "docx", "lxml", "charset_normalizer")

@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from fairlead.core.access import Key
-from fairlead.core.documents import Document
-from fairlead.core.explain import Explanation
-from fairlead.core.fairness import Fairness
-from fairlead.core.shown import CustomerView
+from fairlead.model.access_keys import Key
+from fairlead.model.documents import Document
+from fairlead.model.json_document import CustomerView
+from fairlead.policy.explain import Explanation
+from fairlead.policy.fairness import Fairness
 
 
-class Manner(NamedTuple):
+class SubmitOptions(NamedTuple):
     """How documents are submitted. No customer: the one that the key belongs to."""
 
     customer: str | None
@@ -23,7 +23,7 @@ class Manner(NamedTuple):
     password: str | None = None
 
 
-class Asked(NamedTuple):
+class DocumentQuery(NamedTuple):
     """Which documents are asked for; `cursor` is the last one of the page before."""
 
     customer: str | None
@@ -49,12 +49,15 @@ class Installation(Protocol):
         """Let go of it."""
         ...
 
-    def batches(self, manner: Manner) -> Batches:
+    def batches(self, options: SubmitOptions) -> Batches:
         """Check that this customer may submit here, and say how much at once."""
         ...
 
     def submit(
-        self, files: Sequence[tuple[Path, str]], manner: Manner, on_sent: Callable[[int], None]
+        self,
+        files: Sequence[tuple[Path, str]],
+        options: SubmitOptions,
+        on_sent: Callable[[int], None],
     ) -> list[Document]:
         """Accept files, each with its name, or none of them.
 
@@ -77,7 +80,7 @@ class Installation(Protocol):
         """The document of this id."""
         ...
 
-    def page(self, asked: Asked) -> tuple[list[Document], str | None]:
+    def page(self, asked: DocumentQuery) -> tuple[list[Document], str | None]:
         """Documents, newest first, and the cursor of the next page."""
         ...
 

@@ -7,13 +7,13 @@ from functools import partial
 import click
 
 from fairlead.cli.common import json_option, one_by_one, print_json, print_table
-from fairlead.cli.place import Place, opened, place_options
-from fairlead.core.access import Key
-from fairlead.core.names import check_customer
-from fairlead.core.shown import moment
+from fairlead.cli.target import Target, opened, target_options
 from fairlead.errors import UsageError
-from fairlead.keys import id_of
-from fairlead.shapes import key_json
+from fairlead.model.access_keys import Key
+from fairlead.model.json import key_json
+from fairlead.model.json_document import rfc3339
+from fairlead.model.key_secrets import id_of
+from fairlead.model.names import check_customer
 
 
 @click.group("keys")
@@ -23,14 +23,14 @@ def keys_group() -> None:
 
 @keys_group.command("add")
 @click.argument("customer", required=False)
-@place_options
+@target_options
 @click.option("--operator", is_flag=True, help="A key that opens everything, for no customer.")
 @json_option
-def add_command(*, customer: str | None, place: Place, operator: bool, as_json: bool) -> None:
+def add_command(*, customer: str | None, target: Target, operator: bool, as_json: bool) -> None:
     """Make a key, shown this once; the customer is made where there is none."""
     if (customer is None) != operator:
         raise UsageError("give either a customer or --operator")
-    with opened(place, makes=True) as installation:
+    with opened(target, makes=True) as installation:
         key, made = installation.add_key(customer)
     if as_json:
         print_json({"key": key} | key_json(made))
@@ -41,14 +41,14 @@ def add_command(*, customer: str | None, place: Place, operator: bool, as_json: 
 
 @keys_group.command("list")
 @click.argument("customer", required=False)
-@place_options
+@target_options
 @click.option("--operator", is_flag=True, help="Only keys of operators.")
 @json_option
-def list_command(*, customer: str | None, place: Place, operator: bool, as_json: bool) -> None:
+def list_command(*, customer: str | None, target: Target, operator: bool, as_json: bool) -> None:
     """List keys, without their secrets."""
     if customer is not None:
         check_customer(customer)
-    with opened(place) as installation:
+    with opened(target) as installation:
         found = installation.keys(customer, operators=operator)
     if as_json:
         print_json({"keys": [key_json(each) for each in found]})
@@ -58,11 +58,11 @@ def list_command(*, customer: str | None, place: Place, operator: bool, as_json:
 
 @keys_group.command("revoke")
 @click.argument("ids", metavar="ID...", nargs=-1, required=True)
-@place_options
+@target_options
 @json_option
-def revoke_command(*, ids: tuple[str, ...], place: Place, as_json: bool) -> None:
+def revoke_command(*, ids: tuple[str, ...], target: Target, as_json: bool) -> None:
     """Let keys open nothing any more, at once. A whole key does as well as its id."""
-    with opened(place) as installation:
+    with opened(target) as installation:
         one_by_one(
             [id_of(each) or each for each in ids],
             installation.revoke_key,
@@ -82,6 +82,6 @@ def _row(key: Key) -> list[str]:
     return [
         key.id,
         key.customer or "(operator)",
-        moment(key.created_at) or "",
-        moment(key.revoked_at) or "",
+        rfc3339(key.created_at) or "",
+        rfc3339(key.revoked_at) or "",
     ]

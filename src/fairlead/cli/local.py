@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from fairlead.app import Fairlead
-from fairlead.cli.installation import Asked, Batches, Manner
+from fairlead.cli.installation import Batches, DocumentQuery, SubmitOptions
 from fairlead.cli.progress import pages_told
-from fairlead.core.access import Key
-from fairlead.core.documents import Document
-from fairlead.core.explain import Explanation
-from fairlead.core.fairness import Fairness
-from fairlead.core.shown import CustomerView
+from fairlead.config.settings import Sources
 from fairlead.errors import UsageError
 from fairlead.intake.names import check_customer
-from fairlead.settings import Sources
+from fairlead.model.access_keys import Key
+from fairlead.model.documents import Document
+from fairlead.model.json_document import CustomerView
+from fairlead.policy.explain import Explanation
+from fairlead.policy.fairness import Fairness
 
 BY = "command-line"
 """Who decides, in the audit record, what is decided here."""
@@ -47,29 +47,29 @@ class Local:
 
     # --- documents ---
 
-    def batches(self, manner: Manner) -> Batches:
+    def batches(self, options: SubmitOptions) -> Batches:
         """As much as the settings allow; a customer must be named."""
-        if manner.customer is None:
+        if options.customer is None:
             raise UsageError("say whose documents these are: --customer NAME")
-        check_customer(manner.customer)
-        self._makes = not manner.strict
+        check_customer(options.customer)
+        self._makes = not options.strict
         limit = Sources(self._data).settings().max_document_bytes
-        return Batches(limit, _ANY if manner.key else BATCH, _ANY)
+        return Batches(limit, _ANY if options.key else BATCH, _ANY)
 
     def submit(
         self,
         files: Sequence[tuple[Path, str]],
-        manner: Manner,
+        options: SubmitOptions,
         on_sent: Callable[[int], None],  # noqa: ARG002 (a disk is quick)
     ) -> list[Document]:
         """Accept files, or none of them."""
         return self._fairlead.submit_many(
-            manner.customer or "",
+            options.customer or "",
             files,
-            urgent=manner.urgent,
-            strict=manner.strict,
-            idempotency_key=manner.key,
-            password=manner.password,
+            urgent=options.urgent,
+            strict=options.strict,
+            idempotency_key=options.key,
+            password=options.password,
         )
 
     def hints(self, documents: Sequence[Document]) -> list[str]:
@@ -107,7 +107,7 @@ class Local:
         """The document of this id."""
         return self._fairlead.document(id_)
 
-    def page(self, asked: Asked) -> tuple[list[Document], str | None]:
+    def page(self, asked: DocumentQuery) -> tuple[list[Document], str | None]:
         """Documents, newest first, and the cursor of the next page."""
         found = self._fairlead.documents(
             customer=asked.customer,

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
+from fairlead.app.migrate import migrate_store
 from fairlead.cli.common import data_option, json_option, print_json
 from fairlead.errors import InvalidSetting
-from fairlead.moving import migrate_store
 
 
 @click.command("migrate-store")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from fairlead.cli.common import safe
-from fairlead.core.documents import Event, EventKind
+from fairlead.model.documents import Event, EventKind
 
 if TYPE_CHECKING:
     from rich.progress import Progress

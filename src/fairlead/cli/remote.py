@@ -10,16 +10,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from fairlead.cli.installation import Asked, Batches, Manner
+from fairlead.cli.installation import Batches, DocumentQuery, SubmitOptions
 from fairlead.client import Client
-from fairlead.client.reading import Me
-from fairlead.core.access import Key
-from fairlead.core.documents import Document
-from fairlead.core.explain import Explanation
-from fairlead.core.fairness import Fairness
-from fairlead.core.shown import CustomerView
+from fairlead.client.decode import Me
+from fairlead.config.settings import ENVIRONMENT_PREFIX, Settings
 from fairlead.errors import NotAllowed, UnknownDocument, UsageError
-from fairlead.settings import ENVIRONMENT_PREFIX, Settings
+from fairlead.model.access_keys import Key
+from fairlead.model.documents import Document
+from fairlead.model.json_document import CustomerView
+from fairlead.policy.explain import Explanation
+from fairlead.policy.fairness import Fairness
 
 MOST_ON_A_PAGE = 1000
 _ROOM = 100_000
@@ -42,30 +42,33 @@ class Remote:
 
     # --- documents ---
 
-    def batches(self, manner: Manner) -> Batches:
+    def batches(self, options: SubmitOptions) -> Batches:
         """As much as one request may bring; the key must be that customer's."""
         if self._me.customer is None:
             raise NotAllowed(
                 "documents are submitted with a customer's key, and this one is an operator's; "
                 "make one with: fairlead keys add CUSTOMER, and give it as FAIRLEAD_KEY"
             )
-        if manner.customer not in (None, self._me.customer):
+        if options.customer not in (None, self._me.customer):
             raise UsageError(
-                f"the key is of customer {self._me.customer!r}, not of {manner.customer!r}; "
+                f"the key is of customer {self._me.customer!r}, not of {options.customer!r}; "
                 "leave out --customer, or give another key"
             )
         most = self._me.max_upload_bytes - _ROOM
         return Batches(self._me.max_document_bytes, self._me.max_upload_files, most)
 
     def submit(
-        self, files: Sequence[tuple[Path, str]], manner: Manner, on_sent: Callable[[int], None]
+        self,
+        files: Sequence[tuple[Path, str]],
+        options: SubmitOptions,
+        on_sent: Callable[[int], None],
     ) -> list[Document]:
         """Send files in one request."""
         return self._client.submit_many(
             files,
-            urgent=manner.urgent,
-            idempotency_key=manner.key,
-            password=manner.password,
+            urgent=options.urgent,
+            idempotency_key=options.key,
+            password=options.password,
             on_sent=on_sent,
         )
 
@@ -85,7 +88,7 @@ class Remote:
         """The document of this id."""
         return self._client.document(id_)
 
-    def page(self, asked: Asked) -> tuple[list[Document], str | None]:
+    def page(self, asked: DocumentQuery) -> tuple[list[Document], str | None]:
         """Documents, newest first, and the cursor of the next page."""
         found: list[Document] = []
         cursor = asked.cursor

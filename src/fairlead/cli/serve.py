@@ -16,7 +16,7 @@ from fairlead.cli.common import data_option, no_url_option
 from fairlead.errors import MissingExtra
 
 if TYPE_CHECKING:
-    from fairlead.api.office import Office
+    from fairlead.server.context import ServerContext
 
 
 @click.command("serve")
@@ -47,7 +47,7 @@ def serve_command(*, data: Path, host: str | None, port: int | None, workers: in
 
 def _serve(fairlead: Fairlead, *, has_workers: bool) -> bool:
     try:
-        from fairlead.api import server  # noqa: PLC0415 (an extra, needed here alone)
+        from fairlead.server import server  # noqa: PLC0415 (an extra, needed here alone)
     except ModuleNotFoundError as error:
         raise MissingExtra(
             f"the library {error.name} is missing; install it: pip install 'fairlead[server]'"
@@ -57,24 +57,24 @@ def _serve(fairlead: Fairlead, *, has_workers: bool) -> bool:
     fairlead.operator_key()
     is_local = settings.engine == "local"
     engine = fairlead.engine() if has_workers and is_local else None
-    ringer = None if is_local else fairlead.ringer()
+    wakeup_publisher = None if is_local else fairlead.wakeup_publisher()
     sweeper, deliverer = fairlead.sweeper(), fairlead.deliverer()
     try:
         return server.serve(
             fairlead,
             listener,
             engine,
-            on_ready=lambda office: _greet(fairlead, listener, office),
+            on_ready=lambda context: _greet(fairlead, listener, context),
             on_stop=_say_stopping,
         )
     finally:
         deliverer.close()
         sweeper.close()
-        if ringer is not None:
-            ringer.close()
+        if wakeup_publisher is not None:
+            wakeup_publisher.close()
 
 
-def _greet(fairlead: Fairlead, listener: socket.socket, office: Office) -> None:
+def _greet(fairlead: Fairlead, listener: socket.socket, context: ServerContext) -> None:
     host, port = listener.getsockname()[:2]
     address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     click.echo(f"fairlead: serving {address} on {fairlead.folder.path}; Ctrl-C ends", err=True)
@@ -85,7 +85,7 @@ def _greet(fairlead: Fairlead, listener: socket.socket, office: Office) -> None:
             "is served, and new documents are accepted once some space is free",
             err=True,
         )
-    click.echo(f"fairlead: log in: {address}/login?token={office.token}", err=True)
+    click.echo(f"fairlead: log in: {address}/login?token={context.token}", err=True)
 
 
 def _say_stopping() -> None:

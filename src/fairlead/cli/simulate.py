@@ -14,21 +14,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from fairlead.cli.common import no_url_option
-from fairlead.core.classic import (
+from fairlead.errors import InvalidSetting, UsageError
+from fairlead.policy.classic import (
     DEFAULT_RESET_INTERVAL,
     ClassicPolicy,
     FifoPolicy,
     Policy,
     check_reset,
 )
-from fairlead.core.fair import DEFAULT_UNIT, FairRule
-from fairlead.core.lane import OverdueLane
-from fairlead.core.levels import DEFAULT_THRESHOLDS
-from fairlead.errors import InvalidSetting, UsageError
-from fairlead.sim.report import LISTED, Report, printable, render
-from fairlead.sim.simulate import Run, simulate
-from fairlead.sim.summary import Summary, Waits, summarise
-from fairlead.sim.trace import Arrival, read_trace, write_outcome
+from fairlead.policy.fair import DEFAULT_UNIT, FairRule
+from fairlead.policy.levels import DEFAULT_THRESHOLDS
+from fairlead.policy.overdue_lane import OverdueLane
+from fairlead.simulation.report import LISTED, Report, printable, render
+from fairlead.simulation.simulate import Run, simulate
+from fairlead.simulation.summary import Summary, Waits, summarise
+from fairlead.simulation.trace import Arrival, read_trace, write_outcome
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -12,15 +12,15 @@ from pathlib import Path
 import click
 
 from fairlead.cli.common import GivenPath, counted, json_option, print_json, safe
-from fairlead.cli.installation import Batches, Installation, Manner
-from fairlead.cli.place import Place, opened, place_options
+from fairlead.cli.installation import Batches, Installation, SubmitOptions
 from fairlead.cli.progress import progress_bar
-from fairlead.core.documents import Document
-from fairlead.core.shown import document_json
-from fairlead.core.states import State
+from fairlead.cli.target import Target, opened, target_options
 from fairlead.errors import FairleadError, Refused, UnknownDocument, UnreadableSource, UsageError
 from fairlead.intake.names import check_name
 from fairlead.intake.sources import check_file
+from fairlead.model.documents import Document
+from fairlead.model.json_document import document_json
+from fairlead.model.states import State
 
 Named = tuple[Path, str]
 """A file, and the name that its document is to have."""
@@ -30,7 +30,7 @@ LARGE = 10_000_000
 
 @click.command("submit")
 @click.argument("paths", type=GivenPath(), metavar="PATH...", nargs=-1, required=True)
-@place_options
+@target_options
 @click.option("--customer", help="Whose documents these are; a key says it itself.")
 @click.option("--name", help="The document's name, if not its file's; for one file.")
 @click.option("--urgent", is_flag=True, help="Before the other documents of this customer.")
@@ -43,7 +43,7 @@ LARGE = 10_000_000
 def submit_command(
     *,
     paths: tuple[Path, ...],
-    place: Place,
+    target: Target,
     customer: str | None,
     name: str | None,
     urgent: bool,
@@ -55,20 +55,20 @@ def submit_command(
     as_json: bool,
 ) -> None:
     """Submit files, and all files of folders but the hidden ones."""
-    manner = Manner(customer, urgent, strict, idempotency_key)
-    with opened(place) as installation:
-        batches = installation.batches(manner)
+    options = SubmitOptions(customer, urgent, strict, idempotency_key)
+    with opened(target) as installation:
+        batches = installation.batches(options)
         _check_new_name(name)
         found = list(_files(paths, skip_bad=skip_bad))
         files = _checked(found, batches.document_bytes, name, skip_bad=skip_bad)
         if name is not None and len(files) != 1:
             raise UsageError(f"--name names one file; {len(files)} were given")
-        split = _split([(each, name or each.name) for each in files], batches, manner)
-        manner = manner._replace(password=_password(password))
+        split = _split([(each, name or each.name) for each in files], batches, options)
+        options = options._replace(password=_password(password))
         documents = accepted = list[Document]()
         try:
             with _ended_tidily():
-                _submit(installation, split, manner, accepted)
+                _submit(installation, split, options, accepted)
                 for hint in installation.hints(accepted):
                     click.echo(safe(hint), err=True)
                 if wait:
@@ -167,7 +167,7 @@ def _checked(files: list[Path], limit: int, name: str | None, *, skip_bad: bool)
     return good
 
 
-def _split(files: list[Named], batches: Batches, manner: Manner) -> list[list[Named]]:
+def _split(files: list[Named], batches: Batches, options: SubmitOptions) -> list[list[Named]]:
     """The files in batches, each accepted as a whole; with a key, all in one or refused."""
     found: list[list[Named]] = []
     room = 0
@@ -178,7 +178,7 @@ def _split(files: list[Named], batches: Batches, manner: Manner) -> list[list[Na
             room = batches.bytes
         found[-1].append(file)
         room -= size
-    if manner.key is not None and len(found) > 1:
+    if options.key is not None and len(found) > 1:
         raise Refused(
             "with an idempotency key all files go to the server in one request, which may bring "
             f"{batches.documents:,} files and {batches.bytes:,} bytes; submit fewer at a time, "
@@ -190,7 +190,7 @@ def _split(files: list[Named], batches: Batches, manner: Manner) -> list[list[Na
 def _submit(
     installation: Installation,
     batches: list[list[Named]],
-    manner: Manner,
+    options: SubmitOptions,
     accepted: list[Document],
 ) -> None:
     """Submit one batch after the other; `accepted` has what was, however this ends."""
@@ -199,7 +199,7 @@ def _submit(
         with _Bar() if number > 1 or _size(batches[0]) > LARGE else nullcontext() as bar:
             for batch in batches:
                 tell = bar.begin(number, len(accepted), _size(batch)) if bar else _tell_nobody
-                accepted += installation.submit(batch, manner, tell)
+                accepted += installation.submit(batch, options, tell)
     finally:
         if 0 < len(accepted) < number:
             click.echo(

@@ -15,9 +15,9 @@ import click
 from fairlead.app import Fairlead
 from fairlead.cli.common import counted, data_option, duration, no_url_option, safe
 from fairlead.cli.progress import PagesLine, pages_told
-from fairlead.core.documents import Document, EventKind
-from fairlead.engines.local import LocalEngine, Stop
-from fairlead.settings import Sources
+from fairlead.config.settings import Sources
+from fairlead.model.documents import Document, EventKind
+from fairlead.worker.engine import LocalEngine, Stop
 
 
 @click.command("worker")
@@ -57,7 +57,7 @@ def worker_command(
 
 def _become_celery(data: Path, workers: int, *, quiet: bool) -> None:
     os.environ["FAIRLEAD_DATA"] = str(data)  # also for the processes that it starts
-    from fairlead.engines import celery  # noqa: PLC0415 (an extra, needed here alone)
+    from fairlead.worker import celery  # noqa: PLC0415 (an extra, needed here alone)
 
     level = "WARNING" if quiet else "INFO"
     name = f"--hostname=fairlead-{os.getpid()}@%h"

@@ -12,18 +12,10 @@ from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
-from fairlead.client import reading
-from fairlead.client.reading import Me, Page
-from fairlead.client.stream import blocks
+from fairlead.client import decode as reading
+from fairlead.client.decode import Me, Page
+from fairlead.client.sse import blocks
 from fairlead.client.upload import Body, part_of
-from fairlead.core.access import Key
-from fairlead.core.documents import CustomerSettings, Document, Event
-from fairlead.core.explain import Explanation
-from fairlead.core.fairness import Fairness
-from fairlead.core.names import check_idempotency_key
-from fairlead.core.shown import CustomerView
-from fairlead.core.states import State, state_of
-from fairlead.core.webhooks import Delivery, Webhook
 from fairlead.errors import (
     CustomerExists,
     DamagedData,
@@ -37,12 +29,20 @@ from fairlead.errors import (
     UnknownWebhook,
     UsageError,
 )
-from fairlead.given import Source
+from fairlead.model.access_keys import Key
+from fairlead.model.documents import CustomerSettings, Document, Event
+from fairlead.model.json_document import CustomerView
+from fairlead.model.names import check_idempotency_key
+from fairlead.model.sources import Source
+from fairlead.model.states import State, state_of
+from fairlead.model.webhooks import Delivery, Webhook
+from fairlead.policy.explain import Explanation
+from fairlead.policy.fairness import Fairness
 
 if TYPE_CHECKING:
     import httpx
 
-    from fairlead.client.line import Line, Trials
+    from fairlead.client.transport import Line, Trials
 
 LONG_POLL = 20.0
 """Seconds for which one request waits for a document's end."""
@@ -535,7 +535,7 @@ class Client:
 
 def _line_module() -> ModuleType:
     try:
-        from fairlead.client import line  # noqa: PLC0415 (an extra, needed here alone)
+        from fairlead.client import transport as line  # noqa: PLC0415 (an extra, needed here alone)
     except ModuleNotFoundError as error:
         raise MissingExtra(
             f"the library {error.name} is missing; install it: pip install 'fairlead[client]'"

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 from urllib.parse import quote
 
-from fairlead.core.names import check_not_nameless
 from fairlead.errors import EmptyDocument, UnreadableSource
-from fairlead.given import Source, checked_file, read_piece
+from fairlead.model.names import check_not_nameless
+from fairlead.model.sources import Source, checked_file, read_piece
 
 PIECE = 1 << 16
 

@@ -14,7 +14,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from fairlead.demo.play import Play, Standing, Verdict
+from fairlead.demo.scenario import Scenario, Standing, WaitReport
 
 REFRESH_SECONDS = 0.2
 PICTURE_COLUMNS = 84
@@ -24,7 +24,7 @@ PICTURE_COLUMNS = 84
 class LiveScreen:
     """Standings on stderr, redrawn five times a second; plain lines where no terminal is."""
 
-    def __init__(self, play: Play) -> None:
+    def __init__(self, play: Scenario) -> None:
         self._play = play
         self._console = Console(stderr=True, highlight=False)
         self._live = Live(console=self._console, auto_refresh=False, transient=True)
@@ -80,7 +80,7 @@ def live_table(standings: Sequence[Standing]) -> Table:
     return table
 
 
-def verdict_table(verdicts: Sequence[Verdict]) -> Table:
+def verdict_table(verdicts: Sequence[WaitReport]) -> Table:
     """What each customer waited, beside first come, first served on the same run."""
     table = Table(
         title="Seconds from submission to start, beside first come, first served (FIFO)",

@@ -8,15 +8,23 @@ from contextlib import suppress
 from itertools import chain
 from typing import NamedTuple
 
-from fairlead.core.documents import Document, NewDocument, Submission
-from fairlead.core.looks import look
-from fairlead.core.names import check_idempotency_key
 from fairlead.errors import DataError
-from fairlead.given import Source
-from fairlead.ids import new_id
 from fairlead.intake.names import check_customer, check_name
 from fairlead.intake.sources import Opener, check_not_empty, chunks, opened
-from fairlead.ports import SHORT_BYTES, SHORT_TOGETHER, Files, Incoming, OnPlaced, Store, Stored
+from fairlead.model.documents import Document, NewDocument, Submission
+from fairlead.model.ids import new_id
+from fairlead.model.names import check_idempotency_key
+from fairlead.model.ports import (
+    SHORT_BYTES,
+    SHORT_TOGETHER,
+    Files,
+    Incoming,
+    OnPlaced,
+    Store,
+    Stored,
+)
+from fairlead.model.sniff import look
+from fairlead.model.sources import Source
 
 _SHARE = SHORT_TOGETHER // 64
 """Bytes of an offer, of which 64 fit into a commit."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from fairlead.core.names import (
+from fairlead.errors import InvalidName, Message
+from fairlead.model.names import (
     LONGEST_CUSTOMER,
     check_customer,
     check_not_nameless,
     is_printable,
     shown,
 )
-from fairlead.errors import InvalidName, Words
 
 __all__ = ["LONGEST_CUSTOMER", "LONGEST_NAME", "check_customer", "check_name"]
 
@@ -20,7 +20,7 @@ def check_name(name: str) -> str:
     """The document's name; refuses what is empty, too long, a path, or not printable."""
     if len(check_not_nameless(name)) > LONGEST_NAME:
         raise InvalidName(
-            Words(
+            Message(
                 "a document's name must have 1 to {most} characters, this one has {number}; give a "
                 "shorter one",
                 most=LONGEST_NAME,
@@ -29,14 +29,14 @@ def check_name(name: str) -> str:
         )
     if "/" in name or "\\" in name or name in (".", ".."):
         raise InvalidName(
-            Words(
+            Message(
                 "a document's name must not be a path, got {name}; leave out the folders",
                 name=shown(name),
             )
         )
     if not is_printable(name):
         raise InvalidName(
-            Words(
+            Message(
                 "a document's name must have no control or undecodable characters, got {name}; "
                 "rename it",
                 name=shown(name),

@@ -9,9 +9,9 @@ from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO
 
-from fairlead.errors import EmptyDocument, InvalidName, TooLarge, UnreadableSource, Words
-from fairlead.given import Source, checked_file, read_piece
+from fairlead.errors import EmptyDocument, InvalidName, Message, TooLarge, UnreadableSource
 from fairlead.intake.names import check_name
+from fairlead.model.sources import Source, checked_file, read_piece
 
 Opener = Callable[[], AbstractContextManager[BinaryIO]]
 """Opens a source; called when its turn comes, so that few files are open at once."""
@@ -96,5 +96,5 @@ def check_not_empty(size: int, name: str) -> None:
     """Refuse a document without content."""
     if size == 0:
         raise EmptyDocument(
-            Words("{name} is empty; submit a file that has content", name=repr(name))
+            Message("{name} is empty; submit a file that has content", name=repr(name))
         )

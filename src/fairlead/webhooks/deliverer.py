@@ -19,9 +19,9 @@ from collections.abc import Callable
 from threading import Condition, Thread
 from typing import NamedTuple
 
-from fairlead.core.webhooks import Answer, Sending
 from fairlead.errors import DataError
-from fairlead.ports import Outbox
+from fairlead.model.ports import Outbox
+from fairlead.model.webhooks import Sending, WebhookResponse
 from fairlead.webhooks.sender import Send
 
 _log = logging.getLogger(__name__)
@@ -184,7 +184,7 @@ class Deliverer:
             self._under_way.remove(sending)
             self._changed.notify_all()
 
-    def _may_settle(self, sending: Sending, answer: Answer, began: float) -> bool:
+    def _may_settle(self, sending: Sending, answer: WebhookResponse, began: float) -> bool:
         """Note how the receiver does; False: it comes too late, the store may be closed."""
         now = self._stopwatch()
         with self._changed:
@@ -197,7 +197,7 @@ class Deliverer:
             self._settling += not self._is_closed
             return not self._is_closed
 
-    def _settle(self, sending: Sending, answer: Answer) -> None:
+    def _settle(self, sending: Sending, answer: WebhookResponse) -> None:
         try:
             self._outbox.settle(sending, answer, jitter=self._lot())
         except DataError:  # not saved: another attempt comes when the claim ends

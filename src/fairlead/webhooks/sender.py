@@ -19,8 +19,8 @@ from http.client import HTTPException, HTTPResponse, LineTooLong
 from threading import Thread
 from typing import Protocol
 
-from fairlead.core.webhooks import MOST_CHARACTERS, Answer, Sending
 from fairlead.errors import InvalidWebhook
+from fairlead.model.webhooks import MOST_CHARACTERS, Sending, WebhookResponse
 from fairlead.webhooks.addresses import Networks
 from fairlead.webhooks.signing import headers
 from fairlead.webhooks.urls import Target, parse
@@ -39,7 +39,7 @@ Resolve = Callable[[str, int], list[str]]
 class Send(Protocol):
     """Makes an attempt."""
 
-    def __call__(self, sending: Sending) -> Answer:
+    def __call__(self, sending: Sending) -> WebhookResponse:
         """What came of it; never raises for what a receiver does."""
         ...
 
@@ -72,7 +72,7 @@ class Sender:
         self._time_limit = time_limit
         self._tls = tls
 
-    def __call__(self, sending: Sending) -> Answer:
+    def __call__(self, sending: Sending) -> WebhookResponse:
         """Make one attempt; what goes wrong is an answer too."""
         deadline = _Deadline(self._time_limit)
         try:
@@ -81,15 +81,15 @@ class Sender:
                 _post(connection, self._request(target, sending), deadline)
                 return _answer(connection, deadline)
         except (_Refused, InvalidWebhook) as error:
-            return Answer(None, error=str(error))
+            return WebhookResponse(None, error=str(error))
         except TimeoutError:
-            return Answer(None, error=f"no answer within {self._time_limit:g} s")
+            return WebhookResponse(None, error=f"no answer within {self._time_limit:g} s")
         except ssl.SSLError as error:
-            return Answer(None, error=f"no secure connection: {error.reason or error}")
+            return WebhookResponse(None, error=f"no secure connection: {error.reason or error}")
         except (OSError, UnicodeError) as error:
-            return Answer(None, error=f"no connection: {error}")
+            return WebhookResponse(None, error=f"no connection: {error}")
         except (HTTPException, ValueError) as error:
-            return Answer(None, error=f"the answer is not HTTP: {type(error).__name__}")
+            return WebhookResponse(None, error=f"the answer is not HTTP: {type(error).__name__}")
 
     def _connect(self, target: Target, deadline: _Deadline) -> socket.socket:
         addresses = self._addresses(target, deadline)
@@ -226,12 +226,12 @@ class _Readable:
         return io.BufferedReader(self._raw)
 
 
-def _answer(connection: socket.socket, deadline: _Deadline) -> Answer:
+def _answer(connection: socket.socket, deadline: _Deadline) -> WebhookResponse:
     response = HTTPResponse(_Readable(_Bounded(connection, deadline)), method="POST")  # type: ignore[arg-type] # it asks for no more
     with closing(response):
         response.begin()
         deadline.at_most(BODY_SECONDS)
-        return Answer(response.status, _beginning(response))
+        return WebhookResponse(response.status, _beginning(response))
 
 
 def _beginning(response: HTTPResponse) -> str:

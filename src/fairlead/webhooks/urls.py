@@ -7,7 +7,7 @@ import socket
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from fairlead.errors import InvalidWebhook, Words
+from fairlead.errors import InvalidWebhook, Message
 from fairlead.webhooks.addresses import Networks
 
 MOST_CHARACTERS = 2000
@@ -42,7 +42,7 @@ def check_url(url: str, networks: Networks) -> str:
     for address in _numeric(target.host):
         if not networks.allows(address):
             raise InvalidWebhook(
-                Words(
+                Message(
                     "a webhook must lead to a public address; {host} is {address}, which is not; "
                     "use another one, or let the operator allow its network (webhook_networks)",
                     host=target.host,
@@ -56,7 +56,7 @@ def parse(url: str) -> Target:
     """Take a URL apart; refuses what a webhook cannot have."""
     if len(url) > MOST_CHARACTERS or not url.isascii() or not url.isprintable() or " " in url:
         raise InvalidWebhook(
-            Words(
+            Message(
                 "a webhook's URL must have at most {most} plain ASCII characters and no spaces; "
                 "write other letters percent-encoded, and names in Punycode",
                 most=MOST_CHARACTERS,
@@ -67,23 +67,25 @@ def parse(url: str) -> Target:
         port = parts.port
     except ValueError as error:
         raise InvalidWebhook(
-            Words("a webhook's URL cannot be read: {why}; mend it", why=error)
+            Message("a webhook's URL cannot be read: {why}; mend it", why=error)
         ) from None
     if parts.scheme not in _PORTS:
         raise InvalidWebhook(
-            Words(
+            Message(
                 "a webhook's URL must begin with https:// or http://; got {scheme}",
                 scheme=repr(parts.scheme),
             )
         )
     if parts.username is not None or parts.password is not None or "\\" in url:
         raise InvalidWebhook(
-            Words("a webhook's URL must not hold a name or password; deliveries are signed instead")
+            Message(
+                "a webhook's URL must not hold a name or password; deliveries are signed instead"
+            )
         )
     host = parts.hostname or ""
     if not _is_host(host) or ("[" in parts.netloc) != (":" in host) or port == 0:
         raise InvalidWebhook(
-            Words("a webhook's URL must name a host, such as https://example.com/hook")
+            Message("a webhook's URL must name a host, such as https://example.com/hook")
         )
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     return Target(parts.scheme == "https", host, port or _PORTS[parts.scheme], path)

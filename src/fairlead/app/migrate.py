@@ -1,0 +1,32 @@
+"""Carrying an embedded installation over to a database server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fairlead.app import postgres_store
+from fairlead.config.data_folder import DataFolder
+from fairlead.config.settings import Sources
+from fairlead.storage.sqlite import SqliteStore
+
+
+def migrate_store(data: Path, to: str) -> dict[str, int]:
+    """Carry all rows of a data folder over to an empty PostgreSQL database; how many of each table.
+
+    Nothing is written to the folder meanwhile, and its database is put aside afterwards. What
+    is a file, long documents and texts, stays where it is.
+    """
+    folder = DataFolder(data)
+    folder.check_exists()
+    rules = Sources(data).rules
+    with folder.as_server():
+        target = postgres_store()(to, rules=rules)
+        source = SqliteStore(folder.database, rules=rules, clock=target.now)
+        try:
+            with source.held_still() as tables:
+                numbers = target.take_over(tables)
+        finally:
+            source.close()
+            target.close()
+        folder.put_database_aside()
+    return numbers

@@ -1,0 +1,235 @@
+"""Bytes in object storage that speaks S3.
+
+What comes in pieces is first written whole to a local folder, with its SHA-256, and then sent: it
+is there when the service says so, or not at all. What is read by path is fetched into a local
+folder, and kept there for a while. Nobody waits for what is fetched or sent for another one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from threading import Lock
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+from weakref import WeakValueDictionary
+
+import obstore
+from obstore.exceptions import BaseError
+from obstore.store import S3Store
+
+from fairlead.blobs.local import KEY, LocalFiles, checked
+from fairlead.blobs.os_errors import is_full
+from fairlead.blobs.upload import LocalIncoming, Memory, opened_private
+from fairlead.errors import DamagedData, DataError, DiskFull, FilesUnreachable, InvalidSetting
+from fairlead.model.ports import Incoming, Stored
+
+AT_ONCE = 8
+FETCH_BYTES = 1 << 22
+CACHE_BYTES = 2_000_000_000
+"""How much of what was fetched is kept for the next time."""
+FRESH_SECONDS = 300.0
+"""For how long a fetched file is safe: whoever asked for its path may not have opened it yet."""
+_OPTIONS = ("endpoint", "region", "virtual_hosted_style_request")
+
+
+def object_store(url: str, part: str) -> S3Store:
+    """The objects under `part` of a URL such as s3://bucket/prefix?endpoint=https://…&region=….
+
+    The keys come from the environment, or from the machine, as for other programs that speak S3.
+    """
+    parts = urlsplit(url)
+    options: dict[str, Any] = dict(parse_qsl(parts.query))
+    unknown = sorted(set(options) - set(_OPTIONS))
+    if parts.scheme != "s3" or not parts.hostname or unknown:
+        raise InvalidSetting(
+            "files must be a folder, or a URL such as s3://bucket/prefix?region=eu-central-1 with "
+            f"no other options than {', '.join(_OPTIONS)}; got {(unknown or [parts.scheme])[0]!r}"
+        )
+    prefix = "/".join(each for each in (parts.path.strip("/"), part) if each)
+    is_plain = options.get("endpoint", "").startswith("http://")
+    client: Any = {"allow_http": is_plain, "connect_timeout": "5s", "timeout": "60s"}
+    retry: Any = {"max_retries": 3}
+    return S3Store(
+        parts.hostname, prefix=prefix, client_options=client, retry_config=retry, **options
+    )
+
+
+class ObjectFiles:
+    """Objects by key. All methods may be called from any thread."""
+
+    is_far = True
+
+    def __init__(self, objects: S3Store, scratch: Path) -> None:
+        self._objects = objects
+        self._incoming = scratch / "incoming"
+        self._memory = Memory()
+        self._fetched = scratch / "fetched"
+        self._fetching: WeakValueDictionary[str, Lock] = WeakValueDictionary()
+        self._turns = Lock()
+
+    def begin(self, key: str) -> LocalIncoming:
+        """A new file, of which nothing has come yet."""
+        return LocalIncoming(checked(key), self._incoming, self._memory)
+
+    def keep_each(self, groups: Sequence[Sequence[Incoming]]) -> list[list[Stored] | Exception]:
+        """Send files; each group is kept or refused as a whole."""
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            return list(pool.map(self._kept, groups))
+
+    def _kept(self, group: Sequence[Incoming]) -> list[Stored] | Exception:
+        try:
+            for each in group:
+                each.flush()
+            stored = [each.stored() for each in group if isinstance(each, LocalIncoming)]
+            self._send([(each.key, self._incoming / each.key) for each in stored])
+        except Exception as error:  # for the caller to raise
+            return error
+        else:
+            return stored
+        finally:
+            for each in group:
+                each.discard()
+
+    def put_all(self, contents: Sequence[tuple[str, bytes]]) -> None:
+        """Store bytes by their keys: all or, when one cannot be stored, none of them."""
+        self._send(contents)
+
+    def _send(self, sources: Sequence[tuple[str, Path | bytes]]) -> None:
+        if not sources:
+            return
+        with _our_words(), ThreadPoolExecutor(min(AT_ONCE, len(sources))) as pool:
+            try:
+                list(pool.map(lambda each: self._send_one(*each), sources))
+            except BaseException:
+                with suppress(BaseError, OSError):
+                    obstore.delete(self._objects, [_place(key) for key, _ in sources])
+                raise
+
+    def _send_one(self, key: str, source: Path | bytes) -> None:
+        obstore.put(self._objects, _place(key), source)
+
+    def path(self, key: str) -> Path:
+        """Where the file of this key lies, now that it was fetched; nowhere, if it is gone."""
+        place = self._fetched / key
+        with self._turn_of(key), suppress(FileNotFoundError):
+            if not place.exists():
+                self._fetch(key, place)
+            os.utime(place)
+        return place
+
+    def _turn_of(self, key: str) -> Lock:
+        """Whoever asks for the same file waits until it is there; it is fetched once."""
+        with self._turns:
+            turn = self._fetching.get(key)
+            if turn is None:
+                turn = self._fetching[key] = Lock()
+            return turn
+
+    def _fetch(self, key: str, place: Path) -> None:
+        self._make_room()
+        coming = place.with_name(f"{key}.coming")
+        with _our_words():
+            self._fetched.mkdir(mode=0o700, parents=True, exist_ok=True)
+            try:
+                with os.fdopen(opened_private(coming), "wb") as target:
+                    for chunk in obstore.get(self._objects, _place(key)).stream(FETCH_BYTES):
+                        target.write(chunk)
+            except BaseException:
+                coming.unlink(missing_ok=True)  # it may have filled the disk itself
+                raise
+            coming.rename(place)
+
+    def _make_room(self) -> None:
+        """Forget what was fetched longest ago, where there is much."""
+        if not self._fetched.is_dir():
+            return
+        found = [(stat, each) for each in self._fetched.iterdir() if (stat := _stat(each))]
+        found.sort(key=lambda entry: entry[0].st_mtime, reverse=True)
+        total, fresh = 0, time.time() - FRESH_SECONDS
+        for stat, path in found:
+            total += stat.st_size
+            if total > CACHE_BYTES and stat.st_mtime < fresh:
+                path.unlink(missing_ok=True)
+
+    def read(self, key: str, sha256: str) -> bytes:
+        """The file's bytes, after a check of its SHA-256."""
+        try:
+            with _our_words():
+                content = bytes(obstore.get(self._objects, _place(key)).bytes())
+        except FileNotFoundError:
+            raise DamagedData(f"the object {key} is gone; restore it from a backup") from None
+        if hashlib.sha256(content).hexdigest() != sha256:
+            raise DamagedData(
+                f"the object {key} is not what was stored (its SHA-256 differs); "
+                "restore it from a backup"
+            )
+        return content
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """Remove files; those that are not there stay so."""
+        places = {each: _place(each) for each in keys}
+        try:
+            if places:
+                with _our_words():
+                    obstore.delete(self._objects, list(places.values()))
+        finally:
+            for key in places:
+                with self._turn_of(key):  # one that is being fetched comes before
+                    (self._fetched / key).unlink(missing_ok=True)
+
+    def older_than(self, moment: float) -> Iterator[list[str]]:
+        """Keys of files last written before `moment`, page by page."""
+        with _our_words():
+            for page in obstore.list(self._objects):
+                keys = [
+                    each["path"].rpartition("/")[2]
+                    for each in page
+                    if each["last_modified"].timestamp() < moment
+                ]
+                ours = [key for key in keys if KEY.fullmatch(key)]
+                if ours:
+                    yield ours
+
+    def sweep_incoming(self, moment: float) -> int:
+        """Remove half-written files that a crash left before `moment`; return how many."""
+        return LocalFiles(self._incoming.parent).sweep_incoming(moment)
+
+
+def _stat(path: Path) -> os.stat_result | None:
+    """None: somebody else has just removed it, or given it its name."""
+    try:
+        return path.stat()
+    except FileNotFoundError:
+        return None
+
+
+def _place(key: str) -> str:
+    """The name of an object; keys of about the same time share its beginning."""
+    return f"{checked(key)[:6]}/{key}"
+
+
+@contextmanager
+def _our_words() -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except BaseError as error:
+        said = re.sub(r"\s+", " ", str(error))[:300]
+        raise FilesUnreachable(
+            f"the object storage does not serve ({said}); mend that, or correct the setting files"
+        ) from error
+    except OSError as error:
+        if is_full(error):
+            raise DiskFull(
+                "the disk is full, so nothing can be fetched from the object storage; "
+                "free some space, then try again"
+            ) from error
+        raise DataError(f"the object storage cannot be used: {error}") from error

@@ -1,0 +1,187 @@
+"""The data folder: everything of an embedded installation in one place.
+
+fairlead.db     the store, unless it is on a database server
+fairlead.toml   settings, if any
+files/          the bytes of documents, unless they are short: those are in the store
+texts/          what was read out of them, unless it is short
+cache/          on its way to object storage, or lately fetched from it
+reading/        the documents at work, as the processes that read them see them
+operator.key    a key that opens everything; only this user may read it
+server.lock     held by the one server that works on the folder
+reserve         room that is given up where the disk is full
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from fairlead.blobs.local import fsync_folder
+from fairlead.blobs.os_errors import our_words, translated
+from fairlead.config.disk_reserve import Reserve
+from fairlead.errors import DamagedData, DataError, DataInUse, NoDataFolder
+
+NO_ROOM = 1 << 20
+"""Bytes; a disk that has less left is as good as full."""
+_PID_LENGTH = 20
+
+
+class DataFolder:
+    """Paths inside a data folder, and the lock of its server."""
+
+    def __init__(self, path: Path, *, files: Path | None = None) -> None:
+        self.path = path
+        self.database = path / "fairlead.db"
+        self.files = (files or path) / "files"
+        self.texts = (files or path) / "texts"
+        self.job_dirs = path / "reading"
+        self.operator_key = path / "operator.key"
+        self.reserve = Reserve(path / "reserve")
+        self._lock = path / "server.lock"
+        self._aside = path / "fairlead.db.carried-over"
+
+    def make(self) -> None:
+        """Make the folder where there is none."""
+        for folder in {self.path, self.files.parent}:
+            self._make(folder)
+
+    def _make(self, folder: Path) -> None:
+        try:
+            if not folder.is_dir():
+                folder.mkdir(parents=True, mode=0o700)
+                fsync_folder(folder.parent)
+        except FileExistsError:
+            raise DataError(
+                f"{folder} is a file; choose a folder with --data or FAIRLEAD_DATA"
+            ) from None
+        except OSError as error:
+            raise translated(error, folder) from error
+
+    def has_room(self) -> bool:
+        """Whether something can still be written: to the folder, and where the documents lie."""
+        places = {self.path, self.files.parent}
+        with suppress(OSError):  # then whoever writes will be told what is wrong
+            return all(_has_room(os.statvfs(place)) for place in places)
+        return True
+
+    def open_lock(self, name: str) -> int:
+        """A descriptor of a file of this name, for a lock between processes."""
+        try:
+            return os.open(self.path / name, os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise translated(error, self.path) from error
+
+    def read_operator_key(self) -> str | None:
+        """The operator key in its file, if there is one."""
+        try:
+            return self.operator_key.read_text("utf-8").strip()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise translated(error, self.path) from error
+
+    def write_operator_key(self, key: str) -> None:
+        """Keep the operator key in a file that only this user may read."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+        new = self.operator_key.with_suffix(".new")
+        try:
+            with os.fdopen(os.open(new, flags, 0o600), "w") as file:
+                file.write(key + "\n")
+            new.replace(self.operator_key)
+            fsync_folder(self.path)
+        except OSError as error:
+            raise translated(error, self.path) from error
+
+    def check_exists(self) -> None:
+        """Refuse a folder that holds no Fairlead data."""
+        if not self._has_database():
+            self.check_whole()
+            raise NoDataFolder(
+                f"there is no Fairlead data in {self.path}; name the folder with --data or "
+                "FAIRLEAD_DATA, or submit a first document: fairlead docs submit"
+            )
+
+    def check_whole(self) -> None:
+        """Refuse documents without their database: a new one would take them all for orphans."""
+        if self._has_database():
+            return
+        if self._aside.exists():
+            raise NoDataFolder(
+                f"the data of {self.path} were carried over to a database server; "
+                "name it with the setting store"
+            )
+        has_documents = any(self.files.glob("[!i]*/*"))  # not those in incoming/
+        if has_documents and not self._has_database():  # else another has just begun here
+            raise DamagedData(
+                f"{self.path} has documents but no {self.database.name}; restore that file from a "
+                "backup, or choose another folder with --data"
+            )
+
+    def put_database_aside(self) -> None:
+        """Let nobody go on with a database whose data were carried over."""
+        for suffix in ("", "-wal", "-shm"):
+            with suppress(FileNotFoundError):
+                Path(f"{self.database}{suffix}").replace(f"{self._aside}{suffix}")
+        fsync_folder(self.path)
+
+    def _has_database(self) -> bool:
+        try:
+            return self.database.exists()
+        except OSError as error:
+            raise translated(error, self.path) from error
+
+    @contextmanager
+    def as_server(self) -> Iterator[None]:
+        """Be the one server of this folder. The lock ends with the process, however it ends."""
+        with our_words(self.path):
+            lock = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            self._take(lock)
+            yield
+        finally:
+            os.close(lock)
+
+    def server_pid(self) -> int | None:
+        """The process id of the server that works on this folder, if there is one."""
+        try:
+            lock = os.open(self._lock, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return None
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return _pid_in(lock)
+        finally:
+            os.close(lock)
+        return None
+
+    def _take(self, lock: int) -> None:
+        while not _is_locked(lock):
+            server = self.server_pid()
+            if server is not None:  # else somebody only looked whether there is a server
+                raise DataInUse(
+                    f"process {server} already serves {self.path}; stop it first, give it more "
+                    "--workers, or choose another folder with --data"
+                )
+        with our_words(self.path):  # over what stands there, for which there is room on any disk
+            os.pwrite(lock, f"{os.getpid():<{_PID_LENGTH}}".encode(), 0)
+
+
+def _is_locked(lock: int) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _pid_in(lock: int) -> int:
+    return int(os.pread(lock, _PID_LENGTH, 0) or b"0")
+
+
+def _has_room(disk: os.statvfs_result) -> bool:
+    """Some file systems do not say how large they are; those are never full."""
+    return disk.f_blocks == 0 or disk.f_bavail * disk.f_frsize >= NO_ROOM

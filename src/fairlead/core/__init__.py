@@ -1,1 +1,0 @@
-"""Pure rules: no clock, no I/O, no randomness."""

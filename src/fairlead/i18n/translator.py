@@ -1,0 +1,156 @@
+"""A translator: everything that customers read, in one language."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, tzinfo
+from functools import cache
+
+from fairlead.errors import FairleadError, Message
+from fairlead.i18n.catalogue import catalogue
+from fairlead.i18n.formats import FORMATS
+from fairlead.i18n.negotiate import DEFAULT, LANGUAGES
+from fairlead.i18n.texts import FORECAST, FORECAST_NOW, LENGTHS, MOST_AHEAD
+from fairlead.policy.explain import PHRASES, WORDS, Plural, Reason
+from fairlead.policy.failures import SENTENCES
+from fairlead.policy.forecast import Forecast
+
+_SYMBOLS = ((86_400, "d"), (3600, "h"), (60, "min"))
+
+
+@cache
+def translator(language: str) -> Translator:
+    """The translator of one of our languages; of any other, the English one."""
+    return Translator(language if language in LANGUAGES else DEFAULT)
+
+
+class Translator:
+    """Speaks one language. A text that it lacks is said in English."""
+
+    def __init__(self, language: str) -> None:
+        self.language = language
+        self._format = FORMATS[language]
+
+    def reason(self, reason: Reason) -> str:
+        """A reason of an explanation as a sentence."""
+        params = dict(reason.params)
+        if reason.code == "failed" and self.language != DEFAULT:
+            params["detail"] = self.failure(params["error"])
+        shown = self._all_shown(params)
+        for name, plural in PHRASES.items():
+            if plural.by in params:
+                shown[name] = self._counted(plural, params[plural.by]).format(**shown)
+        return self._said(WORDS[reason.code]).format(**shown)
+
+    def failure(self, code: str) -> str:
+        """What a failure code means, as a sentence to the customer."""
+        return self._said(SENTENCES.get(code, code))
+
+    def title(self, error: FairleadError | type[FairleadError]) -> str:
+        """What an error is called, whatever the case at hand."""
+        return self._said(error.title)
+
+    def say(self, text: str) -> str:
+        """A sentence with what fills it; one that has no template stays as it is."""
+        if not isinstance(text, Message):
+            return text
+        params = dict(text.params)
+        if "detail" in params and self.language != DEFAULT:  # a failure has sentences of its own
+            params["detail"] = self.failure(params["error"]).rstrip(".")
+        return self._said(text.template).format(**self._all_shown(params))
+
+    def forecast(self, forecast: Forecast, now: float) -> str:
+        """When a document is expected to start, as a sentence."""
+        expected, low, high = (max(0.0, each - now) for each in forecast)
+        if high < 1:
+            return self._said(FORECAST_NOW)
+        shown = {"expected": self.short_duration(expected), "low": self.short_duration(low)}
+        shown["high"] = self.short_duration(high)
+        low_number, _, low_unit = shown["low"].partition(" ")
+        if shown["high"].endswith(f" {low_unit}"):
+            shown["low"] = low_number  # "1 to 6 min"
+        return self._said(FORECAST).format(**shown)
+
+    def most_ahead(self, most: Sequence[tuple[str, int]]) -> str:
+        """Whose documents go before, as a sentence."""
+        named = ", ".join(f"{name} ({self.number(number)})" for name, number in most)
+        return self._said(MOST_AHEAD).format(most=named)
+
+    def text(self, text: str, **params: object) -> str:
+        """A text of a screen, with what belongs into it."""
+        said = self._said(text)
+        return said.format(**self._all_shown(params)) if params else said
+
+    def count(self, one: str, other: str, number: int, **params: object) -> str:
+        """A text of a screen that depends on a number, which stands in it as `{number}`."""
+        form = self._counted(Plural("number", one, other), number)
+        return form.format(**self._all_shown(params | {"number": number}))
+
+    def number(self, value: float) -> str:
+        """A number with its thousands apart, and a real minus sign."""
+        form = self._format
+        plain = f"{abs(value):,}" if abs(value) >= form.least_grouped else f"{abs(value)}"
+        marks = str.maketrans({",": form.group, ".": form.decimal})
+        return ("−" if value < 0 else "") + plain.translate(marks)
+
+    def amount(self, value: float) -> str:
+        """As `number`, without a decimal mark where nothing follows it."""
+        return self.number(int(value) if float(value).is_integer() else value)
+
+    def duration(self, seconds: float) -> str:
+        """A length of time in whole words, such as 3 minutes."""
+        size = next((size for size in LENGTHS if round(seconds) >= 2 * size), 1)
+        number = round(seconds / size)
+        return self._counted(LENGTHS[size], number).format(number=self.number(number))
+
+    def short_duration(self, seconds: float) -> str:
+        """A length of time with the symbols that all our languages share, such as 3 min."""
+        for size, symbol in _SYMBOLS:
+            if seconds >= 2 * size:
+                return f"{self.number(round(seconds / size))} {symbol}"
+        return f"{self.number(round(seconds))} s"
+
+    def span(self, seconds: float) -> str:
+        """As `short_duration`, more exact where it is shorter than ten seconds."""
+        if 0 < seconds < 0.1:
+            return f"{self.number(max(1, round(1000 * seconds)))} ms"
+        tenths = round(max(0.0, seconds), 1)
+        return f"{self.number(tenths)} s" if 0 < tenths < 10 else self.short_duration(tenths)
+
+    def moment(self, seconds: float, zone: tzinfo = UTC) -> str:
+        """A time, with the name of its zone."""
+        found = datetime.fromtimestamp(seconds, zone)
+        return f"{found.strftime(self._format.moment)} {found.tzname()}"
+
+    def instant(self, seconds: float, zone: tzinfo = UTC) -> str:
+        """A time to the second, with the name of its zone."""
+        found = datetime.fromtimestamp(seconds, zone)
+        return f"{found.strftime(self._format.moment)}:{found:%S} {found.tzname()}"
+
+    @property
+    def marks(self) -> tuple[str, str, int]:
+        """The decimal mark, the mark between thousands, and the first number that has one."""
+        return self._format.decimal, self._format.group, self._format.least_grouped
+
+    def _said(self, text: str) -> str:
+        return catalogue(self.language).get(text, (text,))[0]
+
+    def _counted(self, plural: Plural, number: int) -> str:
+        forms = catalogue(self.language).get(plural.one)
+        if forms is None or len(forms) != self._format.forms:
+            return plural.one if number == 1 else plural.other
+        return forms[self._format.form(abs(number))]
+
+    def _all_shown(self, params: Mapping[str, object]) -> dict[str, str]:
+        return {name: self._shown(value) for name, value in params.items()}
+
+    def _shown(self, value: object) -> str:
+        if isinstance(value, Message):
+            return self.say(value)
+        if isinstance(value, list):
+            return "; ".join(map(self._shown, value))
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return self.number(value)
+        return str(value)

@@ -1,0 +1,1 @@
+"""Fair priorities for queues of other libraries."""

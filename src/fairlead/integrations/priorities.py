@@ -1,0 +1,100 @@
+"""From a customer to a priority, whatever happens to the ledger."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from threading import Lock
+
+from fairlead.errors import CounterUnavailable
+from fairlead.integrations.counters.base import CounterStore
+from fairlead.integrations.rules import CustomerRules
+
+LOGGER = logging.getLogger("fairlead.priorities")
+
+_FIRST_PAUSE = 1.0
+_LONGEST_PAUSE = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """What one submission gets. No count: the ledger could not be asked."""
+
+    priority: int
+    count: int | None
+
+
+class PriorityAssigner:
+    """Gives each submission its priority, and the fallback while the ledger is down."""
+
+    def __init__(
+        self,
+        counters: CounterStore,
+        rules: CustomerRules,
+        fallback: int,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._counters = counters
+        self._rules = rules
+        self._fallback = fallback
+        self._outage = _Outage(fallback, clock)
+
+    def place(self, customer: str) -> Placement:
+        """One submission of the customer, which is counted."""
+        if self._outage.is_to_be_left_alone():
+            return Placement(self._fallback, None)
+        policy = self._rules.of(customer)
+        try:
+            count = self._counters.check(customer, policy.reset_interval)
+        except CounterUnavailable as error:
+            self._outage.failed(error)
+            return Placement(self._fallback, None)
+        self._outage.answered()
+        return Placement(policy.priority_of(count), count)
+
+    def close(self) -> None:
+        """Let go of the ledger's connections."""
+        self._counters.close()
+
+
+class _Outage:
+    """Whether the ledger is down, when to ask again, and what to say: once each time."""
+
+    def __init__(self, fallback: int, clock: Callable[[], float]) -> None:
+        self._fallback = fallback
+        self._clock = clock
+        self._lock = Lock()
+        self._pause = 0.0
+        self._ask_again_at = 0.0
+
+    def is_to_be_left_alone(self) -> bool:
+        """Whether it failed a moment ago."""
+        return self._pause > 0 and self._clock() < self._ask_again_at
+
+    def failed(self, error: CounterUnavailable) -> None:
+        """It did not answer: leave it alone for a while, longer each time."""
+        with self._lock:
+            if self.is_to_be_left_alone():  # another thread found out at the same time
+                return
+            is_news = self._pause == 0
+            self._pause = min(self._pause * 2 or _FIRST_PAUSE, _LONGEST_PAUSE)
+            self._ask_again_at = self._clock() + self._pause
+        if is_news:
+            LOGGER.warning(
+                "the ledger of fair priorities cannot be reached: %s. Until it answers, tasks are "
+                "sent with priority %d, without being counted.",
+                " ".join(str(error).split()).rstrip("."),
+                self._fallback,
+            )
+
+    def answered(self) -> None:
+        """It is there."""
+        if self._pause == 0:
+            return
+        with self._lock:
+            was_down, self._pause = self._pause > 0, 0.0
+        if was_down:
+            LOGGER.warning("the ledger of fair priorities answers again; tasks are counted.")

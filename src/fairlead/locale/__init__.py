@@ -1,9 +1,0 @@
-"""What customers read, in their own language: sentences, numbers, lengths of time, times.
-
-The catalogues are the `.po` files beside this page, read when their language is first asked for.
-"""
-
-from fairlead.locale.negotiate import LANGUAGES, language_of, negotiate
-from fairlead.locale.translator import Translator, translator
-
-__all__ = ["LANGUAGES", "Translator", "language_of", "negotiate", "translator"]

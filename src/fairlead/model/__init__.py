@@ -1,0 +1,1 @@
+"""Plain records: what flows between the packages, each defined once."""

@@ -1,0 +1,118 @@
+"""The classic rule: each check of a customer lowers its count, a pause brings it back to 0.
+
+And `FifoPolicy`, first come, first served: what a queue without priorities does, to compare with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple, Protocol, cast
+
+from fairlead.errors import InvalidSetting
+from fairlead.policy.levels import DEFAULT_THRESHOLDS, check_thresholds, priority
+
+DEFAULT_RESET_INTERVAL = 1500.0
+LONGEST_RESET_INTERVAL = 100 * 365 * 86_400
+
+Reset = Literal["idle", "window"]
+
+
+class Counter(NamedTuple):
+    """A customer's record: its count, and the time from which the reset interval runs.
+
+    With `reset="idle"` that is the last check; with `"window"` the first one after a reset.
+    """
+
+    count: int  # type: ignore[assignment]  # nobody misses the method of tuples
+    updated_at: float
+
+
+class Check(NamedTuple):
+    """What one submission gets. Documents go in order of (rank, arrival), lowest first."""
+
+    count: int  # type: ignore[assignment]  # nobody misses the method of tuples
+    priority: int
+    counter: Counter
+    rank: float
+
+
+class Policy(Protocol):
+    """A rule that gives a document its place, from its customer's record and the time alone."""
+
+    @property
+    def label(self) -> str:
+        """Name and version, kept on each document that the rule placed."""
+        ...
+
+    def check(self, counter: Counter | None, *, now: float) -> Check:
+        """One submission of a customer whose record is `counter` (None: never seen)."""
+        ...
+
+
+class ClassicPolicy:
+    """The rule of the priority page, exactly."""
+
+    label = "classic/1"
+
+    def __init__(
+        self,
+        reset_interval: float = DEFAULT_RESET_INTERVAL,
+        thresholds: Sequence[int] = DEFAULT_THRESHOLDS,
+        reset: Reset = "idle",
+    ) -> None:
+        self.reset_interval = check_interval(reset_interval)
+        self.thresholds = check_thresholds(thresholds)
+        self.reset = check_reset(reset)
+
+    def check(self, counter: Counter | None, *, now: float) -> Check:
+        """Lower the count by one, or set it to 0 when the customer is new or was reset."""
+        after = self._after(counter, now)
+        level = self.priority_of(after.count)
+        return Check(after.count, level, after, float(level))
+
+    def priority_of(self, count: int) -> int:
+        """The priority that a count gives."""
+        return priority(count, self.thresholds)
+
+    def is_reset(self, counter: Counter, *, now: float) -> bool:
+        """Whether a check at `now` starts over: only when more than the interval has passed."""
+        return now - counter.updated_at > self.reset_interval
+
+    def _after(self, counter: Counter | None, now: float) -> Counter:
+        if counter is None or self.is_reset(counter, now=now):
+            return Counter(0, now)
+        if self.reset == "window":
+            return Counter(counter.count - 1, counter.updated_at)
+        return Counter(counter.count - 1, max(counter.updated_at, now))
+
+
+class FifoPolicy:
+    """First come, first served: every document has the same priority."""
+
+    label = "fifo/1"
+
+    def check(self, counter: Counter | None, *, now: float) -> Check:  # noqa: ARG002 (Policy)
+        """Count 0 and priority 1, whatever came before."""
+        return Check(0, 1, Counter(0, now), 1.0)
+
+
+def check_interval(seconds: float) -> float:
+    """The reset interval as a float; refuses what is not a length of time that may pass."""
+    if not is_number(seconds) or not 0 <= seconds <= LONGEST_RESET_INTERVAL:
+        raise InvalidSetting(
+            f"reset_interval must be a number of seconds from 0 to {LONGEST_RESET_INTERVAL:,} "
+            f"(100 years); got {seconds!r}"
+        )
+    return float(seconds)
+
+
+def is_number(value: object) -> bool:
+    """Whether it is one, and not only true or false."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def check_reset(reset: str) -> Reset:
+    """The reset mode; refuses any other word."""
+    if reset in ("idle", "window"):
+        return cast("Reset", reset)
+    raise InvalidSetting(f'reset must be "idle" or "window"; got {reset!r}')

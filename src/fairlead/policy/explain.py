@@ -1,0 +1,295 @@
+"""Explanations: why a document has its priority, and what it waits for.
+
+A reason is a code with parameters, so that screens may show it in any language; `words` says it
+in English.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from fairlead.model.documents import Customer, Document, Place
+from fairlead.model.states import State
+from fairlead.policy.classic import ClassicPolicy
+from fairlead.policy.fair import Clock, FairRule
+from fairlead.policy.forecast import Ahead, Flow, Forecast, forecast
+from fairlead.policy.levels import lowest_bound_passed, priority
+from fairlead.policy.overdue_lane import OverdueLane, waits_since
+
+
+class Reason(NamedTuple):
+    """One reason: a stable code, and the numbers and names that belong to it."""
+
+    code: str
+    params: Mapping[str, Any] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Everything there is to say about one document's place.
+
+    `id` is the document's. `forecast` has times; None: it does not wait, or nobody can tell.
+    """
+
+    id: str
+    reasons: tuple[Reason, ...]
+    place: Place | None
+    forecast: Forecast | None = None
+
+    @property
+    def position(self) -> int | None:
+        """Its place in the queue, 1 for the next; None: it is not in the queue."""
+        if self.place is None:
+            return None
+        return self.place.own_documents + self.place.other_documents + 1
+
+
+class Plural(NamedTuple):
+    """A part of a sentence that depends on a number: for one, and for any other."""
+
+    by: str
+    one: str
+    other: str
+
+
+PHRASES = {
+    "standard_documents": Plural(
+        "units", "{units} standard document", "{units} standard documents"
+    ),
+    "own": Plural(
+        "own_documents",
+        "{own_documents} document of the same customer",
+        "{own_documents} documents of the same customer",
+    ),
+    "others": Plural(
+        "other_documents",
+        "{other_documents} document of others",
+        "{other_documents} documents of others",
+    ),
+    "customers": Plural(
+        "other_customers", "{other_customers} customer", "{other_customers} customers"
+    ),
+}
+"""Parts of the sentences below, by the names that stand for them there."""
+
+WORDS = {
+    "count-below": "count {count} is below {bound}: priority {priority}",
+    "count-not-below": "count {count} is not below {bound}: priority {priority}",
+    "placed-earlier": "count {count} gave priority {priority} by the rules of that time",
+    "resets-unless": "resets in {seconds} s unless another document comes",
+    "resets": "resets in {seconds} s",
+    "reset-due": "the next document starts again at count 0",
+    "no-work-before": (
+        "none of its customer's earlier work was ahead of the clock: count 0, priority {priority}"
+    ),
+    "work-before": (
+        "its customer's earlier work lay {standard_documents} ahead of the clock: "
+        "count {count}, priority {priority}"
+    ),
+    "costs": "estimated at {seconds} s of work, with a weight of {weight}",
+    "clock-before": "the clock reaches it after {seconds} s of everybody's shared work",
+    "clock-reached": "the clock has reached it: nothing sent from now on goes before it",
+    "starts-ahead": (
+        "what its customer sends next comes {seconds} s of work after the clock; less when work "
+        "takes less than estimated or is cancelled, none after {interval} s with nothing pending"
+    ),
+    "starts-at-clock": "what its customer sends next starts at the clock: count 0",
+    "urgent": "urgent: it goes before the other documents of its customer",
+    "paused": "customer {customer} is paused: it starts when the customer is resumed",
+    "processing-cap": (
+        "customer {customer} is at its cap, processing: {processing}; it goes on when one is done"
+    ),
+    "overdue": "its customer has waited {seconds} s for a start and is overdue: it may go first",
+    "retry": "attempt {attempts} broke ({error}): the next one comes in {seconds} s",
+    "ahead": "before it: {own}, {others} ({customers})",
+    "next": "nothing goes before it: it starts when a worker is free",
+    "processing": "it is being processed, attempt {attempts}",
+    "done": "it is done",
+    "failed": "it has failed ({error}): {detail}",
+    "cancelled": "it was cancelled",
+}
+
+
+def words(reason: Reason) -> str:
+    """The reason as a sentence in English."""
+    shown = {name: _number(value) for name, value in reason.params.items()}
+    for name, plural in PHRASES.items():
+        if plural.by in reason.params:
+            is_one = reason.params[plural.by] == 1
+            shown[name] = (plural.one if is_one else plural.other).format(**shown)
+    return WORDS[reason.code].format(**shown)
+
+
+def why_priority(document: Document, thresholds: Sequence[int]) -> Reason:
+    """Why the document got its priority."""
+    count, level = document.count, document.priority
+    if priority(count, thresholds) != level:
+        return Reason("placed-earlier", {"count": count, "priority": level})
+    bound = lowest_bound_passed(count, thresholds)
+    code = "count-not-below" if bound is None else "count-below"
+    shown = thresholds[0] if bound is None else bound
+    return Reason(code, {"count": count, "bound": shown, "priority": level})
+
+
+def why_reset(policy: ClassicPolicy, customer: Customer, now: float) -> Reason:
+    """When the customer's count goes back to zero."""
+    counter = customer.counter
+    if counter is None or policy.is_reset(counter, now=now):
+        return Reason("reset-due")
+    left = counter.updated_at + policy.reset_interval - now
+    code = "resets-unless" if policy.reset == "idle" else "resets"
+    return Reason(code, {"seconds": round(left)})
+
+
+def why_restart(rule: FairRule, customer: Customer, clock: Clock, now: float) -> Reason:
+    """What the customer's next document would start from."""
+    tags = customer.tags
+    ahead = 0.0 if tags is None else tags.finish - clock.value
+    if tags is None or ahead <= 0 or rule.is_reset(tags, now=now, has_pending=customer.pending > 0):
+        return Reason("starts-at-clock")
+    params: dict[str, Any] = {"seconds": round(ahead, 3), "interval": round(rule.reset_interval)}
+    return Reason("starts-ahead", params)
+
+
+def explain(
+    document: Document,
+    customer: Customer,
+    place: Place | None,
+    *,
+    policy: ClassicPolicy | FairRule,
+    clock: Clock,
+    lane: OverdueLane | None,
+    now: float,
+    flow: Flow | None = None,
+) -> Explanation:
+    """All reasons for a document: its priority, then its wait, then what would change it."""
+    reasons = [_why_placed(document, policy)]
+    if document.urgent:
+        reasons.append(Reason("urgent"))
+    if document.state is State.WAITING:
+        reasons += _why_waiting(document, customer, place, lane, now)
+    else:
+        reasons.append(_what_became(document))
+    if isinstance(policy, FairRule):
+        reasons += _why_fair(document, customer, place, policy, clock)
+        reasons.append(why_restart(policy, customer, clock, now))
+    else:
+        reasons.append(why_reset(policy, customer, now))
+    expected = None
+    if place is not None and flow is not None and not customer.paused:
+        found = forecast(_ahead(document, customer, place, policy, clock, lane, now), flow)
+        expected = None if found is None else found.at(now)
+    return Explanation(document.id, tuple(reasons), place, expected)
+
+
+def _ahead(
+    document: Document,
+    customer: Customer,
+    place: Place,
+    policy: ClassicPolicy | FairRule,
+    clock: Clock,
+    lane: OverdueLane | None,
+    now: float,
+) -> Ahead:
+    """What the forecast needs to know of the document's place."""
+    is_fair = isinstance(policy, FairRule)
+    waited = _wait(customer, now)
+    is_oldest = document.submitted_at == customer.oldest_waiting_at and not place.own_documents
+    latest = None
+    if lane is not None and waited is not None and is_oldest:
+        # The lane takes it when its customer is overdue, and needs a part of the work for it.
+        latest = max(0.0, lane.after - waited) + lane.share * document.estimate
+    return Ahead(
+        documents=place.own_documents + place.other_documents,
+        seconds=place.seconds,
+        behind=place.tag - clock.value if is_fair else float(document.priority),
+        is_closing=is_fair,
+        own_documents=place.own_documents,
+        own_seconds=place.own_seconds,
+        cap=customer.settings.processing_cap,
+        latest=latest,
+        customer=customer.name,
+    )
+
+
+def _why_placed(document: Document, policy: ClassicPolicy | FairRule) -> Reason:
+    if not isinstance(policy, FairRule) or document.policy != policy.label:
+        return why_priority(document, policy.thresholds)
+    units = -document.count
+    params = {"count": document.count, "priority": document.priority, "units": units}
+    return Reason("work-before" if units else "no-work-before", params)
+
+
+def _why_fair(
+    document: Document, customer: Customer, place: Place | None, rule: FairRule, clock: Clock
+) -> list[Reason]:
+    """What the fair rule reckons with: cost and weight, and how far the clock has to go."""
+    weight = customer.settings.weight
+    cost: dict[str, Any] = {"seconds": round(document.estimate, 3), "weight": weight}
+    reasons = [Reason("costs", cost)]
+    if place is not None:
+        ahead = place.tag - clock.value
+        params = {"seconds": round(ahead, 3), "units": round(ahead / rule.unit, 1)}
+        reasons.append(Reason("clock-before", params) if ahead > 0 else Reason("clock-reached"))
+    return reasons
+
+
+def _why_waiting(
+    document: Document,
+    customer: Customer,
+    place: Place | None,
+    lane: OverdueLane | None,
+    now: float,
+) -> list[Reason]:
+    if customer.paused:
+        return [Reason("paused", {"customer": customer.name})]
+    if document.retry_at is not None:
+        left = max(0, round(document.retry_at - now))
+        params = {"attempts": document.attempts, "error": document.error, "seconds": left}
+        return [Reason("retry", params)]
+    cap = customer.settings.processing_cap
+    if cap is not None and customer.processing >= cap:
+        params = {"customer": customer.name, "processing": customer.processing}
+        return [Reason("processing-cap", params)]
+    reasons = []
+    waited = _wait(customer, now)
+    if lane is not None and waited is not None and waited > lane.after:
+        reasons.append(Reason("overdue", {"seconds": round(waited)}))
+    if place is not None:
+        reasons += _what_is_ahead(place)
+    return reasons
+
+
+def _what_is_ahead(place: Place) -> list[Reason]:
+    if not place.own_documents and not place.other_documents:
+        return [Reason("next")]
+    params: dict[str, Any] = {
+        "own_documents": place.own_documents,
+        "other_documents": place.other_documents,
+        "other_customers": place.other_customers,
+        "seconds": round(place.seconds, 3),
+    }
+    return [Reason("ahead", params)]
+
+
+def _wait(customer: Customer, now: float) -> float | None:
+    """How long the customer has been waiting for a start."""
+    if customer.oldest_waiting_at is None:
+        return None
+    return now - waits_since(customer.last_started_at, customer.oldest_waiting_at)
+
+
+def _what_became(document: Document) -> Reason:
+    params: dict[str, Any] = {}
+    if document.state is State.PROCESSING:
+        params = {"attempts": document.attempts}
+    if document.state is State.FAILED:
+        params = {"error": document.error, "detail": document.detail}
+    return Reason(document.state.value, params)
+
+
+def _number(value: Any) -> str:
+    """Numbers with thousands apart and a real minus sign; anything else as it is."""
+    return f"{value:,}".replace("-", "−") if isinstance(value, int | float) else str(value)

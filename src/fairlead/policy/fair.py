@@ -1,0 +1,186 @@
+"""The fair rule: one virtual clock, and for each account a finish tag that its work pushes on.
+
+A document's tag is where the virtual clock will be when its account's earlier work has had its
+share. Documents go in order of (tag, arrival), lowest first; the count and the priority only show
+how far ahead of the clock a tag lies. Nothing here rounds: with `fractions.Fraction` for all
+numbers, the results are exact.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from fairlead.errors import InvalidSetting
+from fairlead.policy.classic import DEFAULT_RESET_INTERVAL, check_interval
+from fairlead.policy.levels import DEFAULT_THRESHOLDS, check_thresholds, priority
+
+DEFAULT_UNIT = 6.0
+DEFAULT_THETA = 0.5
+
+# Sums of floats end a hair below the whole number of units that they stand for; a count must not
+# show that. As a fraction it leaves exact numbers exact.
+_HAIR = Fraction(1, 1_000_000)
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """The virtual clock, and the time up to which it was brought."""
+
+    value: float
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Tags:
+    """An account's record: its finish tag, the last tag given out, its last submission."""
+
+    finish: float
+    last: float
+    submitted_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """What one submission gets. Documents go in order of (tag, arrival), lowest first."""
+
+    tag: float
+    count: int
+    priority: int
+    tags: Tags
+
+
+@dataclass(frozen=True, slots=True)
+class FairRule:
+    """The rule. `unit` is the cost of a standard document, `theta` the pace of the clock.
+
+    Costs are seconds of work. An account of weight 2 gets twice the work of one of weight 1.
+    """
+
+    unit: float = DEFAULT_UNIT
+    theta: float = DEFAULT_THETA
+    reset_interval: float = DEFAULT_RESET_INTERVAL
+    thresholds: Sequence[int] = DEFAULT_THRESHOLDS
+
+    def __post_init__(self) -> None:
+        check_above_zero("unit", self.unit)
+        _check_from_zero("theta", self.theta)
+        check_interval(self.reset_interval)
+        check_thresholds(self.thresholds)
+
+    @property
+    def label(self) -> str:
+        """Name and version, kept on each document that the rule placed."""
+        return "fair/1"
+
+    def advanced(self, clock: Clock, *, now: float, workers: int, backlog: float) -> Clock:
+        """The clock at `now`, if since its last update nobody came or went.
+
+        Args:
+            clock: As it was last.
+            now: Where this is earlier than the clock's time, nothing changes.
+            workers: How many are alive.
+            backlog: The sum of the weights of all accounts with something waiting.
+        """
+        if now <= clock.at:
+            return clock
+        if not backlog > 0:
+            return Clock(clock.value, now)
+        return Clock(clock.value + self.theta * workers * (now - clock.at) / backlog, now)
+
+    def when_idle(self, clock: Clock, highest_finish: float) -> Clock:
+        """The clock while nobody waits: no account is behind another any more.
+
+        `highest_finish` is that of the accounts of which no document waits. One that is paused
+        with documents waiting is left out: its tags lie ahead for work that was never done.
+        """
+        return Clock(max(clock.value, highest_finish), clock.at)
+
+    def claimed(self, clock: Clock, tag: float) -> Clock:
+        """The clock after a claim outside the overdue lane; a lane claim does not move it."""
+        return Clock(max(clock.value, tag), clock.at)
+
+    def submit(
+        self,
+        tags: Tags | None,
+        clock: Clock,
+        *,
+        cost: float,
+        weight: float,
+        now: float,
+        has_pending: bool,
+    ) -> Placed:
+        """One submission of an account whose record is `tags` (None: never seen).
+
+        The clock must have been brought to `now`. Tags of one account never fall while any of its
+        documents is pending, so these go in order of arrival.
+        """
+        check_above_zero("weight", weight)
+        _check_from_zero("cost", cost)
+        finish = self._finish_before(tags, clock, now, has_pending=has_pending)
+        tag = max(clock.value, finish)
+        latest = now if tags is None else max(tags.submitted_at, now)
+        count = self.shown_count(tag, clock)
+        after = Tags(tag + cost / weight, tag, latest)
+        return Placed(tag, count, priority(count, self.thresholds), after)
+
+    def is_reset(self, tags: Tags, *, now: float, has_pending: bool) -> bool:
+        """Whether a submission at `now` starts over: after a pause of more than the interval."""
+        return not has_pending and now - tags.submitted_at > self.reset_interval
+
+    def corrected(self, tags: Tags, *, estimate: float, actual: float, weight: float) -> Tags:
+        """The record when the work is done: what it really cost takes the estimate's place."""
+        check_above_zero("weight", weight)
+        finish = tags.finish + (actual - estimate) / weight
+        return replace(tags, finish=max(tags.last, finish))
+
+    def given_back(
+        self, tags: Tags, *, estimate: float, weight: float, last_waiting: float | None
+    ) -> Tags:
+        """The record when a document was cancelled or refused before it ran.
+
+        `last_waiting` is the highest tag of the account's documents that still wait (None: none
+        does). The finish tag stays at or above it, so that a later document cannot overtake them.
+        """
+        check_above_zero("weight", weight)
+        finish = tags.finish - estimate / weight
+        if last_waiting is None:
+            return replace(tags, finish=finish, last=min(tags.last, finish))
+        return replace(tags, finish=max(last_waiting, finish), last=last_waiting)
+
+    def forgiven(self, tags: Tags, clock: Clock, *, last_waiting: float | None) -> Tags:
+        """The record when an operator resets the account: behind what waits, else at the clock."""
+        start = clock.value if last_waiting is None else last_waiting
+        return replace(tags, finish=min(tags.finish, start), last=min(tags.last, start))
+
+    def lifted(self, tags: Tags | None, by: float) -> Tags | None:
+        """The record when all waiting documents of an account were moved on by so much."""
+        if tags is None:
+            return None
+        return replace(tags, finish=tags.finish + by, last=tags.last + by)
+
+    def shown_count(self, tag: float, clock: Clock) -> int:
+        """How many standard documents the tag lies ahead of the clock, as 0 or a negative."""
+        return -math.floor(max(0, tag - clock.value) / self.unit + _HAIR)
+
+    def _finish_before(
+        self, tags: Tags | None, clock: Clock, now: float, *, has_pending: bool
+    ) -> float:
+        if tags is None:
+            return clock.value
+        if self.is_reset(tags, now=now, has_pending=has_pending):
+            return min(tags.finish, clock.value)
+        return tags.finish
+
+
+def check_above_zero(name: str, value: float) -> None:
+    """Refuse what is not a finite number above 0."""
+    if not 0 < value < math.inf:
+        raise InvalidSetting(f"{name} must be a number above 0; got {value!r}")
+
+
+def _check_from_zero(name: str, value: float) -> None:
+    if not 0 <= value < math.inf:
+        raise InvalidSetting(f"{name} must be a number of 0 or more; got {value!r}")

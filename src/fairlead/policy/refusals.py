@@ -1,0 +1,88 @@
+"""Why a submission is not accepted, in words for whoever sent it."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from fairlead.errors import (
+    DailyBytesReached,
+    DeletedDocument,
+    IdempotencyConflict,
+    Message,
+    PendingCapReached,
+    Refused,
+)
+
+R = TypeVar("R", bound=Refused)
+
+
+def pending_cap(name: str, cap: int, pending: int, sent: int) -> PendingCapReached:
+    """More than so many may not wait or run."""
+    if sent > cap:
+        words = Message(
+            "customer {name} may have {cap} documents pending, and {sent} came together; "
+            "send fewer at once",
+            name=repr(name),
+            cap=cap,
+            sent=sent,
+        )
+        return _for_good(PendingCapReached(words))
+    return PendingCapReached(
+        Message(
+            "customer {name} has a cap of {cap} pending documents (pending: {pending}, sent: "
+            "{sent}); submit when some are done",
+            name=repr(name),
+            cap=cap,
+            pending=pending,
+            sent=sent,
+        )
+    )
+
+
+def daily_bytes(name: str, limit: int, sent: int) -> DailyBytesReached:
+    """More than so much may not come on one day."""
+    if sent > limit:
+        words = Message(
+            "customer {name} may send {bytes} bytes a day, and {sent} came together; "
+            "send less at once",
+            name=repr(name),
+            bytes=limit,
+            sent=sent,
+        )
+        return _for_good(DailyBytesReached(words))
+    return DailyBytesReached(
+        Message(
+            "customer {name} may send {bytes} bytes a day and would exceed that; submit the "
+            "rest after midnight UTC",
+            name=repr(name),
+            bytes=limit,
+        )
+    )
+
+
+def other_documents(key: str | None) -> IdempotencyConflict:
+    """The key stands for something else."""
+    return IdempotencyConflict(
+        Message(
+            "idempotency key {key} was used before for other documents; send a new key with a "
+            "new submission",
+            key=repr(key),
+        )
+    )
+
+
+def deleted_documents(key: str | None) -> DeletedDocument:
+    """The key stands for something that is gone."""
+    return DeletedDocument(
+        Message(
+            "idempotency key {key} was used for documents that were deleted since; send a new "
+            "key to submit them again",
+            key=repr(key),
+        )
+    )
+
+
+def _for_good(refusal: R) -> R:
+    """The refusal of what will not fit later either."""
+    refusal.never_fits = True
+    return refusal

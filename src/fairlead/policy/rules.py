@@ -1,0 +1,82 @@
+"""The rules of an installation, put together: who goes when, how often to try, how long to hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal, cast
+
+from fairlead.errors import InvalidSetting
+from fairlead.policy.attachments import PartsRule
+from fairlead.policy.classic import (
+    DEFAULT_RESET_INTERVAL,
+    ClassicPolicy,
+    Reset,
+    check_interval,
+    check_reset,
+)
+from fairlead.policy.fair import DEFAULT_UNIT, FairRule, check_above_zero
+from fairlead.policy.levels import DEFAULT_THRESHOLDS, check_thresholds
+from fairlead.policy.overdue_lane import OverdueLane
+from fairlead.policy.retry import RetryRule
+
+PolicyName = Literal["classic", "fair"]
+
+
+def check_policy(name: str) -> PolicyName:
+    """The policy's name; refuses any other word."""
+    if name in ("classic", "fair"):
+        return cast("PolicyName", name)
+    raise InvalidSetting(f'policy must be "classic" or "fair"; got {name!r}')
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """Everything the store asks the rules for. `lane=None` switches the overdue lane off.
+
+    `bytes_a_day=None`: a customer may send any number of bytes.
+    `policy=None` leaves the policy as the store has it; a new store begins with classic.
+    """
+
+    policy: PolicyName | None = None
+    unit: float = DEFAULT_UNIT
+    reset_interval: float = DEFAULT_RESET_INTERVAL
+    thresholds: tuple[int, ...] = DEFAULT_THRESHOLDS
+    reset: Reset = "idle"
+    lane: OverdueLane | None = field(default_factory=OverdueLane)
+    retry: RetryRule = field(default_factory=RetryRule)
+    parts: PartsRule = field(default_factory=PartsRule)
+    lease: float = 30.0
+    bytes_a_day: int | None = None
+
+    def __post_init__(self) -> None:
+        check_above_zero("unit", self.unit)
+        check_interval(self.reset_interval)
+        check_thresholds(self.thresholds)
+        check_reset(self.reset)
+
+    def classic(
+        self, reset_interval: float | None = None, thresholds: Sequence[int] | None = None
+    ) -> ClassicPolicy:
+        """The classic rule for a customer, with its own interval and thresholds if it has any."""
+        return ClassicPolicy(
+            self.reset_interval if reset_interval is None else reset_interval,
+            self.thresholds if thresholds is None else thresholds,
+            self.reset,
+        )
+
+    def fair(
+        self, reset_interval: float | None = None, thresholds: Sequence[int] | None = None
+    ) -> FairRule:
+        """The fair rule for a customer, with its own interval and thresholds if it has any."""
+        return FairRule(
+            unit=self.unit,
+            reset_interval=self.reset_interval if reset_interval is None else reset_interval,
+            thresholds=self.thresholds if thresholds is None else thresholds,
+        )
+
+    def lane_of(self, policy: PolicyName) -> OverdueLane | None:
+        """The overdue lane beside a policy: classic reckons in documents, fair in seconds."""
+        if self.lane is None or policy == "classic":
+            return self.lane
+        return replace(self.lane, unit=self.unit)

@@ -1,0 +1,56 @@
+"""Text, Markdown and facts from a document's bytes, whatever its name says.
+
+A kind is one module of this package that defines `READER`, a family one with `READERS`;
+nothing else needs to know them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from fairlead.errors import MissingExtra
+from fairlead.read.base import JSON, CannotRead, Extracted, Part, ReadLimits, Task, ignore
+from fairlead.read.kinds import readers, recognise
+from fairlead.read.source import Source
+
+__all__ = ["JSON", "CannotRead", "Extracted", "Part", "ReadLimits", "extract", "readers"]
+
+_DEFAULTS = ReadLimits()
+
+
+def extract(
+    path: Path,
+    *,
+    limits: ReadLimits = _DEFAULTS,
+    password: str | None = None,
+    on_progress: Callable[[int, int], None] = ignore,
+) -> Extracted:
+    """The document's text, Markdown, facts and parts, or the reason why there are none.
+
+    `on_progress` hears the number of pages done and of pages in all.
+
+    Raises:
+        CannotRead: for any document that cannot be read; `kind` is set where it was recognised.
+        MissingExtra: the document libraries are not installed.
+        MemoryError: reading needs more memory than the process may have.
+    """
+    source = Source(path)
+    if not source.size:
+        raise CannotRead("empty", "The document has no content.")
+    kind = None
+    try:
+        reader = recognise(source)
+        kind = reader.kind
+        return reader.read(source, Task(limits, password, on_progress))
+    except CannotRead as error:
+        error.kind = error.kind or kind
+        raise
+    except (MemoryError, MissingExtra, KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:
+        # Libraries fail on broken documents in more ways than their manuals list, and a panic
+        # of one that is written in Rust is not even an Exception.
+        seems = f" looks like {kind} but" if kind else ""
+        detail = f"The document{seems} is damaged and could not be read."
+        raise CannotRead("damaged", detail, kind=kind) from error

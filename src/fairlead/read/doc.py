@@ -1,0 +1,165 @@
+"""Old Word documents (doc), of Word 6 to 2003."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from fairlead.read.base import CannotRead, Extracted, Rank, Reader, Task, library
+from fairlead.read.draft import Draft
+from fairlead.read.ole import Ole, opened
+from fairlead.read.passwords import unlocked_old
+from fairlead.read.source import Source
+from fairlead.read.text_writer import TextWriter
+
+_MAGICS = (0xA5EC, 0xA5DC)
+_WORD_97 = 0x00C1
+_CLX = 0x01A2  # where the header says where the table of pieces is
+_COUNTS = 0x004C
+# A field is a code, perhaps a result, and an end; only results are read.
+_FIELD = re.compile("\x13[^\x13\x14\x15]*(?:\x14([^\x13\x14\x15]*))?\x15")
+_MAX_FIELD_DEPTH = 20
+_MAX_COLUMNS = 64
+_SIGNS = {"\x0b": "\n", "\x1e": "-", "\x1f": "", "\xa0": " ", "\x0e": "\n", "\x01": "", "\x08": ""}
+_SIGN = re.compile("[" + "".join(map(re.escape, _SIGNS)) + "\x02-\x06\x0f-\x12\x16-\x1d]")
+
+_PARAGRAPH = re.compile("([^\r\x07\x0c]*)([\r\x07\x0c]|$)")
+
+
+class _Header(NamedTuple):
+    """What the beginning of the main stream says."""
+
+    version: int
+    encrypted: bool
+    table: str
+    start: int
+    end: int
+
+
+def recognises(source: Source) -> bool:
+    """Whether it is a compound file with Word's main stream."""
+    return source.has_ole_stream("WordDocument")
+
+
+def read(source: Source, task: Task) -> Extracted:
+    """The main text, then footnotes, headers and the other texts of the document."""
+    draft = Draft("doc", library("olefile"), task.limits)
+    with opened(source, task) as ole:
+        main = ole.stream("WordDocument")
+        header = _header(main)
+        if header.encrypted:
+            return read(unlocked_old(source, task), task)
+        ole.add_properties(draft)
+        text = "".join(_pieces(main, header, ole, draft))
+    pen = TextWriter(draft, gap=1)
+    _write(_without_fields(text), pen)
+    pen.close()
+    return draft.finish()
+
+
+def _header(main: bytes) -> _Header:
+    if len(main) < 0x60 or struct.unpack_from("<H", main)[0] not in _MAGICS:
+        raise CannotRead("damaged", "The Word document is damaged: its header is missing.")
+    version, flags = struct.unpack_from("<H6xH", main, 2)
+    start, end = struct.unpack_from("<II", main, 0x18)
+    return _Header(version, bool(flags & 0x100), f"{int(bool(flags & 0x200))}Table", start, end)
+
+
+def _pieces(main: bytes, header: _Header, ole: Ole, draft: Draft) -> Iterator[str]:
+    """The text, whose pieces may lie anywhere in the stream."""
+    if header.version < _WORD_97:
+        yield main[header.start : header.end].decode("cp1252", "replace")
+        return
+    at, size = struct.unpack_from("<II", main, _CLX)
+    table = ole.stream(header.table)
+    room = draft.limits.characters * 2
+    for offset, count, narrow in _places(table[at : at + size]):
+        width = 1 if narrow else 2
+        raw = main[offset : offset + width * min(count, room)]
+        room -= count
+        yield raw.decode("cp1252" if narrow else "utf-16-le", "replace")
+        if room <= 0:
+            return
+
+
+def _places(clx: bytes) -> Iterator[tuple[int, int, bool]]:
+    """Of each piece its place, its number of characters, and whether they have one byte each."""
+    at = 0
+    while at + 3 <= len(clx) and clx[at] == 1:  # how paragraphs changed: not needed
+        at += 3 + struct.unpack_from("<H", clx, at + 1)[0]
+    if at + 5 > len(clx) or clx[at] != 2:
+        raise CannotRead("damaged", "The Word document is damaged: its text cannot be found.")
+    (size,) = struct.unpack_from("<I", clx, at + 1)
+    pieces = clx[at + 5 : at + 5 + size]
+    count = max(0, (len(pieces) - 4) // 12)
+    ends = struct.unpack_from(f"<{count + 1}I", pieces)
+    for index in range(count):
+        (place,) = struct.unpack_from("<I", pieces, 4 * (count + 1) + 8 * index + 2)
+        length = max(0, ends[index + 1] - ends[index])
+        narrow = bool(place & 0x40000000)
+        offset = place & 0x3FFFFFFF
+        yield (offset // 2 if narrow else offset), length, narrow
+
+
+def _without_fields(text: str) -> str:
+    for _ in range(_MAX_FIELD_DEPTH):
+        shorter = _FIELD.sub(lambda found: found[1] or "", text)
+        if shorter == text:
+            break
+        text = shorter
+    return text
+
+
+def _write(text: str, pen: TextWriter) -> None:
+    """Write paragraphs and tables; a bell ends a cell, and another one each row."""
+    cells: list[str] = []
+    for found in _PARAGRAPH.finditer(text):
+        words = _SIGN.sub(lambda sign: _SIGNS.get(sign[0], ""), found[1])
+        if found[2] == "\x07":
+            cells.append(words)
+            continue
+        _write_table(cells, pen)
+        cells = []
+        pen.begin()
+        pen.write(words)
+        if found[2] == "\x0c":
+            pen.part()
+        if pen.draft.full:
+            return
+    _write_table(cells, pen)
+
+
+def _write_table(cells: list[str], pen: TextWriter) -> None:
+    if not cells:
+        return
+    pen.begin()
+    pen.table()
+    for row in _rows(cells):
+        pen.row()
+        for cell in row:
+            pen.cell()
+            pen.write(cell)
+    pen.end_table()
+
+
+def _rows(cells: list[str]) -> Iterator[list[str]]:
+    """The cells by rows: as wide as fits all of them, or else ended by each empty cell."""
+    for width in range(1, min(_MAX_COLUMNS, len(cells))):
+        step = width + 1
+        if len(cells) % step == 0 and not any(cells[width::step]):
+            yield from (cells[at : at + width] for at in range(0, len(cells), step))
+            return
+    row: list[str] = []
+    for cell in cells:
+        if cell:
+            row.append(cell)
+        elif row:
+            yield row
+            row = []
+    if row:
+        yield row
+
+
+READER = Reader("doc", Rank.SIGNATURE, recognises, read)

@@ -1,0 +1,62 @@
+"""Which kind a document is, by its content."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterator
+from functools import cache
+
+from fairlead.errors import MissingExtra
+from fairlead.read.base import CannotRead, Rank, Reader
+from fairlead.read.source import Source
+from fairlead.read.unsupported import refusal
+
+
+@cache
+def readers() -> tuple[Reader, ...]:
+    """The readers of this package, in the order in which they are asked.
+
+    The first call imports the document libraries.
+
+    Raises:
+        MissingExtra: one of them is not installed.
+    """
+    package = importlib.import_module("fairlead.read")
+    names = [module.name for module in pkgutil.iter_modules(package.__path__)]
+    modules = [_module(f"{package.__name__}.{name}") for name in names]
+    return tuple(sorted((r for module in modules for r in _defined(module)), key=_order))
+
+
+def recognise(source: Source) -> Reader:
+    """The reader of the document's kind.
+
+    Raises:
+        CannotRead: no reader knows it; the detail names what it seems to be.
+    """
+    for reader in readers():
+        # What is surely something else must not be taken for an archive or a text.
+        if reader.rank > Rank.SIGNATURE and (refused := refusal(source)):
+            raise refused
+        if reader.recognises(source):
+            return reader
+    raise CannotRead("unsupported", "The document is of a kind that cannot be read.")
+
+
+def _defined(module: object) -> Iterator[Reader]:
+    found = (getattr(module, "READER", None), *getattr(module, "READERS", ()))
+    yield from (reader for reader in found if isinstance(reader, Reader))
+
+
+def _order(reader: Reader) -> tuple[Rank, str]:
+    return reader.rank, reader.kind
+
+
+def _module(name: str) -> object:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        raise MissingExtra(
+            f"Reading documents needs the library {error.name!r}, which is not installed; "
+            "install it: pip install 'fairlead[documents]'"
+        ) from error

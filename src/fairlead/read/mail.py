@@ -1,0 +1,180 @@
+"""E-mail messages, by the standard library."""
+
+from __future__ import annotations
+
+import email
+import email.policy
+import email.utils
+import platform
+import re
+from collections.abc import Iterator
+from datetime import datetime
+from email.message import EmailMessage
+
+from fairlead.read.base import Extracted, Rank, Reader, Task, clean, clean_line
+from fairlead.read.decode import decode
+from fairlead.read.draft import Draft
+from fairlead.read.html import write_markup
+from fairlead.read.parts import Parts
+from fairlead.read.source import Source
+from fairlead.read.text_writer import TextWriter
+
+_MAX_DEPTH = 50  # of parts within parts
+_MAX_PARSED = 20_000  # parsing a list of addresses takes time that grows with its square
+_SHOWN = ("Subject", "From", "To", "Cc", "Date")
+_HEADER = re.compile(rb"([!-9;-~]+):")
+_MBOX = re.compile(rb"From \S+ .*\r?\n")
+_ADDRESS = re.compile(rb"^from:[^\r\n]*[^\s@<]@[\w-]+", re.IGNORECASE | re.MULTILINE)
+_ORIGIN = frozenset([b"from", b"received", b"return-path", b"sender"])
+_MACHINE = frozenset(
+    [b"message-id", b"received", b"mime-version", b"return-path", b"dkim-signature"]
+)
+_USUAL = _ORIGIN | _MACHINE | frozenset([b"to", b"cc", b"subject", b"date", b"content-type"])
+
+
+def recognises(source: Source) -> bool:
+    """Whether the document begins with the header lines of a message and nothing else.
+
+    A memo with From and Subject is a text, unless an address or a machine's line is there too.
+    """
+    head = source.head.removeprefix(b"\xef\xbb\xbf")
+    mbox = _MBOX.match(head)
+    block = re.split(rb"\r?\n\r?\n", head[mbox.end() if mbox else 0 :], maxsplit=1)[0]
+    names = _header_names(block)
+    return (
+        len(names & _USUAL) >= 2
+        and bool(names & _ORIGIN)
+        and bool(names & _MACHINE or _ADDRESS.search(block))
+    )
+
+
+def read(source: Source, task: Task) -> Extracted:
+    """Subject, sender, receivers, date and the body; attachments become parts."""
+    message = email.message_from_bytes(source.read(source.size), policy=email.policy.default)
+    draft = Draft("email", f"Python email {platform.python_version()}", task.limits)
+    shown = {name: value for name in _SHOWN if (value := _value(message, name))}
+    draft.fact("title", shown.get("Subject"))
+    draft.fact("author", shown.get("From"))
+    draft.created(_moment(message))
+    leaves = list(_leaves(message, draft))
+    _add_parts([leaf for leaf in leaves if _attachment(leaf)], draft)
+    write_message(shown, [_body(leaf) for leaf in leaves if not _attachment(leaf)], draft)
+    return draft.finish()
+
+
+def write_message(shown: dict[str, str], bodies: list[tuple[str, bool]], draft: Draft) -> None:
+    """Write headers and body; each body is a text and whether it is HTML. Plain goes first."""
+    pen = TextWriter(draft)
+    pen.write("\n".join(f"{name}: {value}" for name, value in shown.items()))
+    pen.part()
+    plain = [text for text, is_html in bodies if not is_html and text.strip()]
+    for text in plain:
+        pen.part()
+        _write_plain(text, pen)
+    for text, is_html in bodies if not plain else []:
+        if is_html:
+            pen.part()
+            write_markup(text, pen, titled=None)
+    pen.close()
+
+
+def _write_plain(text: str, pen: TextWriter) -> None:
+    # As it stands in the text; its paragraphs are those of Markdown too.
+    for paragraph in re.split(r"\n[ \t]*\n", clean(text)):
+        pen.begin()
+        pen.write(paragraph)
+
+
+def _header_names(block: bytes) -> frozenset[bytes]:
+    """The names of the headers in lower case; none where some line is no header line."""
+    names = set()
+    for line in block.splitlines():
+        found = _HEADER.match(line)
+        if found:
+            names.add(found[1].lower())
+        elif not names or line[:1] not in (b" ", b"\t"):
+            return frozenset()
+    return frozenset(names)
+
+
+def _value(message: EmailMessage, name: str) -> str:
+    raw = next((str(v) for k, v in message.raw_items() if k.lower() == name.lower()), "")
+    if len(raw) > _MAX_PARSED:
+        return clean_line(raw)
+    try:
+        return clean_line(str(message.get(name, "")))
+    except Exception:
+        # The standard library's parser of structured headers gives up on some malformed ones.
+        return clean_line(raw)
+
+
+def _moment(message: EmailMessage) -> datetime | None:
+    try:
+        return email.utils.parsedate_to_datetime(str(message.get("Date", "")))
+    except Exception:
+        # As above; and dates are often no dates.
+        return None
+
+
+def _leaves(message: EmailMessage, draft: Draft) -> Iterator[EmailMessage]:
+    """The parts that have content. A forwarded message counts as one: it is an attachment."""
+    waiting = [(message, 0)]
+    while waiting:
+        part, depth = waiting.pop()
+        payload = part.get_payload()
+        if part.get_content_maintype() != "multipart" or not isinstance(payload, list):
+            yield part
+        elif depth < _MAX_DEPTH:
+            inner = [p for p in reversed(payload) if isinstance(p, EmailMessage)]
+            waiting.extend((p, depth + 1) for p in inner)
+        else:
+            draft.warn(f"some parts were left out: they are nested more than {_MAX_DEPTH} deep")
+
+
+def _attachment(part: EmailMessage) -> str | None:
+    """The name of an attachment; None for a part of the body."""
+    try:
+        name = part.get_filename()
+        attached = bool(name) or part.get_content_disposition() == "attachment"
+    except Exception:
+        # As above: a malformed header.
+        name, attached = None, True
+    is_text = part.get_content_maintype() in ("text", "multipart")
+    if attached or not is_text:
+        return clean_line(name or "") or _name_for(part)
+    return None
+
+
+def _name_for(part: EmailMessage) -> str:
+    """A name for an attachment that has none."""
+    if part.get_content_type() == "message/rfc822":
+        return f"{_value(_inner(part), 'Subject').replace('/', ' ') or 'message'}.eml"
+    return f"attachment.{re.sub(r'[^a-z0-9]', '', part.get_content_subtype())[:10] or 'bin'}"
+
+
+def _inner(part: EmailMessage) -> EmailMessage:
+    payload = part.get_payload()
+    first = payload[0] if isinstance(payload, list) and payload else None
+    return first if isinstance(first, EmailMessage) else EmailMessage()
+
+
+def _add_parts(leaves: list[EmailMessage], draft: Draft) -> None:
+    parts = Parts(draft)
+    for leaf in leaves:
+        parts.add(_attachment(leaf) or "", _content(leaf))
+    parts.finish()
+
+
+def _content(part: EmailMessage) -> bytes:
+    if part.get_content_maintype() == "message":
+        return _inner(part).as_bytes() if part.get_content_type() == "message/rfc822" else b""
+    payload = part.get_payload(decode=True)
+    return payload if isinstance(payload, bytes) else b""
+
+
+def _body(part: EmailMessage) -> tuple[str, bool]:
+    text = decode(_content(part), declared=part.get_content_charset()).text
+    return text, part.get_content_type() == "text/html"
+
+
+READER = Reader("email", Rank.STRUCTURE, recognises, read)

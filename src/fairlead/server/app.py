@@ -1,0 +1,140 @@
+"""The application: all routes, and an OpenAPI document that tells the whole truth."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from copy import copy
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.middleware.asyncexitstack import AsyncExitStackMiddleware
+from fastapi.openapi.utils import get_openapi
+from fastapi.routing import APIRoute
+from fastapi_offline import FastAPIOffline
+from starlette.routing import BaseRoute
+from starlette.types import ASGIApp
+
+import fairlead
+from fairlead.server import schemas
+from fairlead.server.addresses import methods_at, with_ends
+from fairlead.server.context import ServerContext
+from fairlead.server.dashboard import routes as dashboard
+from fairlead.server.examples import EXAMPLES
+from fairlead.server.fast_routes import FastRoutes
+from fairlead.server.middleware import RequestGuard
+from fairlead.server.routes import customers, documents, events, health, keys, webhooks
+
+ROUTERS = (
+    documents.router,
+    events.router,
+    customers.router,
+    keys.router,
+    webhooks.router,
+    health.router,
+    *dashboard.ROUTERS,
+)
+"""What is served. More comes by adding a router here."""
+STREAMS = frozenset(["/v1/events", "/live"])
+"""Where answers do not end, so that there is nothing to ask without a body."""
+WRITING = frozenset(["post", "put", "patch", "delete"])
+"""Methods that change something, for which there may be no room."""
+
+
+def create_app(context: ServerContext) -> ASGIApp:
+    """The application for an office; it opens the office when it starts."""
+    return guarded(create_inner(context), context)
+
+
+def guarded(app: FastAPI, context: ServerContext) -> ASGIApp:
+    """The application with the layers that every request goes through."""
+    return RequestGuard(FastRoutes(app), context)
+
+
+def create_inner(context: ServerContext) -> FastAPI:
+    """The application without its guard, which answers for what goes wrong in it."""
+    app = FastAPIOffline(
+        title="Fairlead",
+        version=fairlead.__version__,
+        description="Processes documents for many customers, with fair priorities.",
+        redoc_url=None,
+        lifespan=_lifespan,
+        redirect_slashes=False,
+        routes=with_ends([each for router in ROUTERS for each in router.routes]),
+    )
+    _add_head(app)
+    app.state.context = context
+    app.state.methods = lambda path: methods_at(app.routes, path)
+    app.middleware_stack = AsyncExitStackMiddleware(app.router)  # errors are the guard's
+    app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
+    return app
+
+
+def _add_head(app: FastAPI) -> None:
+    """Let HEAD be answered as GET is; the server leaves the body out."""
+    for route in app.routes:
+        if isinstance(route, APIRoute) and route.methods and route.path not in STREAMS:
+            route.methods |= {"HEAD"} if "GET" in route.methods else set()
+
+
+@asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    context: ServerContext = app.state.context
+    context.open()
+    try:
+        yield
+    finally:
+        context.close()
+
+
+def _openapi(app: FastAPI) -> dict[str, Any]:
+    if app.openapi_schema is None:
+        found = get_openapi(
+            title=app.title,
+            version=app.version,
+            description=app.description,
+            routes=[_without_head(each) for each in app.routes],
+        )
+        app.openapi_schema = _completed(found)
+    return app.openapi_schema
+
+
+def _without_head(route: BaseRoute) -> BaseRoute:
+    """As the document lists it: what HEAD does goes without saying."""
+    if not isinstance(route, APIRoute):
+        return route
+    listed = copy(route)
+    listed.methods = (route.methods or set()) - {"HEAD"}
+    return listed
+
+
+def _completed(found: dict[str, Any]) -> dict[str, Any]:
+    """With the scheme of keys and an example of each schema, without FastAPI's shape of errors."""
+    parts = found["components"]["schemas"]
+    parts.pop("HTTPValidationError", None)
+    parts.pop("ValidationError", None)
+    parts["Problem"] = schemas.Problem.model_json_schema()
+    found["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
+    for path, operations in found["paths"].items():
+        for method, operation in operations.items():
+            _complete(operation, needs_key=path.startswith("/v1"), writes=method in WRITING)
+    for name in parts.keys() & EXAMPLES.keys():
+        parts[name]["example"] = EXAMPLES[name]
+    submit = found["paths"]["/v1/documents"]["post"]["responses"]["202"]
+    submit["headers"] = {"Location": {"schema": {"type": "string"}}}
+    return found
+
+
+def _complete(operation: dict[str, Any], *, needs_key: bool, writes: bool) -> None:
+    answers = operation["responses"]
+    if writes:
+        answers["507"] = schemas.problems("disk-full")[507]
+    if "HTTPValidationError" in str(answers.get("422")):
+        del answers["422"]
+    if needs_key:
+        operation["security"] = [{"key": []}]
+    if "application/json" in operation.get("requestBody", {}).get("content", {}):
+        answers["415"] = schemas.problems("unsupported-media-type")[415]
+    limited = answers.get("429")
+    if limited is not None:
+        limited["headers"] = {"Retry-After": {"schema": {"type": "integer"}}}

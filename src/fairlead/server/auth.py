@@ -1,0 +1,248 @@
+"""Who comes in: keys in the Authorization header, or the session of a login link."""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+import time
+from collections.abc import Sequence
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, NamedTuple
+
+from starlette.requests import Request
+from starlette.types import Scope
+
+from fairlead.config.settings import Settings
+from fairlead.errors import Message, UnknownKey
+from fairlead.model.access_keys import Key
+from fairlead.model.documents import CustomerSettings, Event, EventKind
+from fairlead.model.key_secrets import id_of, matches
+from fairlead.server.problems import Problem
+from fairlead.server.request_state import header_of, settings_of
+
+if TYPE_CHECKING:
+    from fairlead.server.context import ServerContext
+
+ASKED_BY: ContextVar[str | None] = ContextVar("asked_by", default=None)
+"""The customer whose key came with the request at hand; None: an operator's, or none yet."""
+
+_CALLER = "fairlead.caller"
+COOKIE = "fairlead_session"
+SESSION_SECONDS = 12 * 3600
+_MOST_KNOWN = 10_000
+_SAFE = frozenset(["GET", "HEAD", "OPTIONS"])
+
+
+class Caller(NamedTuple):
+    """Who asks. No customer: an operator."""
+
+    key_id: str
+    customer: str | None
+
+    @property
+    def is_operator(self) -> bool:
+        """Whether it may see and decide everything."""
+        return self.customer is None
+
+    def may_see(self, customer: str) -> bool:
+        """Whether things of this customer are for its eyes."""
+        return self.customer in (None, customer)
+
+
+class Authenticator:
+    """Knows keys and sessions.
+
+    What another process revokes is known here with the next events, some hundredths of a second
+    later; what is revoked over HTTP, at once.
+    """
+
+    def __init__(self, context: ServerContext) -> None:
+        self._office = context
+        self._known: dict[str, Key] = {}
+        self._own: dict[str, CustomerSettings] = {}
+        self._changes = 0
+        self._sessions: dict[str, tuple[Caller, float]] = {}
+
+    async def caller(self, request: Request) -> Caller:
+        """Who sends this request; raises where nobody may come in. Counts against its limit."""
+        given = header_of(request, b"authorization")
+        found = self._session(request) if given is None else await self._holder(given)
+        if found is None:
+            raise no_valid_key()
+        if found.customer is not None:
+            own = self._own.get(found.customer) or await self._read_own(found.customer)
+            self._office.limiter.check(found.customer, *_rate(own, settings_of(request)))
+        request.scope[_CALLER] = found
+        ASKED_BY.set(found.customer)
+        return found
+
+    async def _read_own(self, customer: str) -> CustomerSettings:
+        before = self._changes
+        known = (await self._office.ask(self._office.fairlead.customer, customer)).settings
+        if before == self._changes and len(self._own) < _MOST_KNOWN:
+            self._own[customer] = known
+        return known
+
+    def bytes_a_day(self, customer: str, usual: Settings) -> int | None:
+        """How many bytes a day a customer may send that has come in, as far as is known here."""
+        own = self._own.get(customer)
+        if own is None:
+            return None
+        return usual.bytes_a_day if own.bytes_a_day is None else own.bytes_a_day
+
+    async def operator(self, request: Request) -> Caller:
+        """As `caller`, for operators only."""
+        found = await self.caller(request)
+        if not found.is_operator:
+            raise Problem(
+                "forbidden", Message("this needs an operator's key, and the key is a customer's")
+            )
+        return found
+
+    async def customer(self, request: Request) -> tuple[Caller, str]:
+        """As `caller`, for customers only; with the customer's name."""
+        found = await self.caller(request)
+        if found.customer is None:
+            raise Problem(
+                "forbidden",
+                Message(
+                    "documents are submitted with a customer's key, and the key is an operator's; "
+                    "make one with: fairlead keys add CUSTOMER"
+                ),
+            )
+        return found, found.customer
+
+    async def _holder(self, authorization: str) -> Caller | None:
+        scheme, _, key = authorization.partition(" ")
+        known = await self._valid(key.strip()) if scheme.lower() == "bearer" else None
+        return None if known is None else Caller(known.id, known.customer)
+
+    async def _valid(self, key: str) -> Key | None:
+        """What is known of a key that opens something."""
+        id_ = id_of(key)
+        known = None if id_ is None else self._known.get(id_) or await self._find(id_)
+        if known is None or not matches(key, known.sha256) or known.is_revoked:
+            return None
+        return known
+
+    async def _find(self, id_: str) -> Key | None:
+        before = self._changes
+        try:
+            found = await self._office.ask(self._office.fairlead.store.key, id_)
+        except UnknownKey:
+            return None
+        if before == self._changes and len(self._known) < _MOST_KNOWN:
+            self._known[id_] = found  # nothing was revoked while it was read
+        return found
+
+    def hear(self, events: Sequence[Event]) -> None:
+        """Forget what a change of keys or limits has made untrue."""
+        for event in events:
+            if event.kind is EventKind.CUSTOMER_SET:
+                self.forget()
+            elif event.kind is EventKind.KEY_REVOKED:
+                self.revoked(str(event.data.get("key")))
+
+    def revoked(self, key_id: str) -> None:
+        """Look at all keys again, and end the sessions and streams of this one."""
+        self.forget()
+        kept = {name: each for name, each in self._sessions.items() if each[0].key_id != key_id}
+        self._sessions = kept
+        self._office.event_feed.revoked(key_id)
+
+    async def is_revoked(self, caller: Caller) -> bool:
+        """Whether the key that the caller came in with opens nothing any more."""
+        known = self._known.get(caller.key_id) or await self._find(caller.key_id)
+        return known is None or known.is_revoked
+
+    async def check_again(self, caller: Caller) -> None:
+        """Raise where the key that the caller came in with opens nothing any more."""
+        if await self.is_revoked(caller):
+            raise no_valid_key()
+
+    def forget(self) -> None:
+        """Look at all keys and limits again."""
+        self._changes += 1
+        self._known.clear()
+        self._own.clear()
+
+    # --- sessions ---
+
+    async def login(self, token: str) -> str:
+        """The cookie of a new session for the token of the login link.
+
+        It stands for the operator key of the data folder, and opens nothing without that.
+        """
+        if not hmac.compare_digest(token.encode(), self._office.token.encode()):
+            raise Problem(
+                "unauthorised",
+                Message(
+                    "this login link is not valid any more; take the one that the server printed "
+                    "at its start"
+                ),
+            )
+        key = await self._office.ask(self._office.fairlead.folder.read_operator_key)
+        session = await self.login_with_key(key or "")
+        if session is None:
+            raise no_valid_key()
+        return session
+
+    async def login_with_key(self, key: str) -> str | None:
+        """The cookie of a new session for who holds this key; None: it opens nothing."""
+        known = await self._valid(key.strip())
+        return None if known is None else await self._begin(Caller(known.id, known.customer))
+
+    def logout(self, session: str) -> None:
+        """End a session; one that is not there stays so."""
+        self._sessions.pop(session, None)
+
+    async def _begin(self, caller: Caller) -> str | None:
+        """The cookie of a new session; None: the key was revoked meanwhile."""
+        session = secrets.token_urlsafe(32)
+        self._sessions = {k: v for k, v in self._sessions.items() if v[1] > time.time()}
+        self._sessions[session] = (caller, time.time() + SESSION_SECONDS)
+        if await self.is_revoked(caller):  # then nobody ended a session that was not there yet
+            self.logout(session)
+            return None
+        return session
+
+    def _session(self, request: Request) -> Caller | None:
+        caller, until = self._sessions.get(request.cookies.get(COOKIE, ""), (None, 0.0))
+        if caller is None or until < time.time():
+            return None
+        if request.method not in _SAFE and not is_own_page(request):
+            raise Problem(
+                "forbidden", Message("another site may not decide in the name of a session")
+            )
+        return caller
+
+
+def _rate(own: CustomerSettings, usual: Settings) -> tuple[float | None, int]:
+    """How many requests a second a customer may send, and how many at once."""
+    rate, burst = own.requests_a_second, own.requests_burst
+    return (
+        usual.requests_a_second if rate is None else rate,
+        usual.requests_burst if burst is None else burst,
+    )
+
+
+def is_known(scope: Scope) -> bool:
+    """Whether it was looked who sends this request."""
+    return _CALLER in scope
+
+
+def no_valid_key() -> Problem:
+    """Of a request whose key opens nothing, or nothing any more."""
+    return Problem(
+        "unauthorised",
+        Message("no valid key came with the request; send the header Authorization: Bearer KEY"),
+    )
+
+
+def is_own_page(request: Request) -> bool:
+    """Whether a page of ours sent this: the browser says so, and pages cannot change it."""
+    site = request.headers.get("sec-fetch-site")
+    if site is not None:
+        return site in ("same-origin", "none")
+    origin = request.headers.get("origin")
+    return origin is None or origin.partition("://")[2] == request.headers.get("host")

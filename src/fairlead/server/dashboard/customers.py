@@ -1,0 +1,186 @@
+"""Customers: the table of all, the page of one, and what operators decide about them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
+
+from fairlead.errors import InvalidSetting, Message
+from fairlead.server.dashboard import texts as words
+from fairlead.server.dashboard.charts import staircase_chart
+from fairlead.server.dashboard.last_hour import LEVELS, staircase
+from fairlead.server.dashboard.page import Page, PageRoute, form_of, go, operator_page, query, show
+from fairlead.server.dashboard.rows import (
+    SHOWS,
+    SORTS,
+    Row,
+    document_row,
+    filtered_rows,
+    sorted_rows,
+)
+from fairlead.server.problems import Problem
+
+PAGE = 100
+LARGEST_PAGE = 1000
+NEWEST = 20
+STEPS = 500
+"""Documents of which a staircase is drawn."""
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+Name = Annotated[str, Query(max_length=1000)]
+
+
+@router.get("/customers")
+async def every(
+    request: Request,
+    *,
+    text: Name = "",
+    show_: Annotated[str, Query(alias="show", max_length=20)] = "all",
+    sort: Annotated[str, Query(max_length=20)] = "oldest",
+    down: bool = False,
+    number: Annotated[int, Query(alias="page", ge=1, le=10**6)] = 1,
+    limit: Annotated[int, Query(ge=1, le=LARGEST_PAGE)] = PAGE,
+) -> Response:
+    """All customers; filter, order and page stand in the address."""
+    page = await operator_page(request)
+    if sort not in SORTS or show_ not in SHOWS:
+        raise Problem("invalid-request", f"sort is one of {', '.join(SORTS)}")
+    found = await page.context.ask(_rows, page)
+    matching = sorted_rows(filtered_rows(found, text, show_), sort, reverse=down)
+    first = (number - 1) * limit
+    chosen: dict[str, Any] = {"text": text, "show": show_, "sort": sort, "down": down}
+    chosen["limit"] = limit
+    return show(
+        request,
+        "customers.html",
+        page=page,
+        rows=matching[first : first + limit],
+        first=first,
+        matching=len(matching),
+        all_customers=len(found),
+        chosen=chosen,
+        around=lambda step: query(**chosen, page=number + step),
+        number=number,
+        shows={code: page.said.text(text) for code, text in words.SHOWS.items()},
+        usual_limit=PAGE,
+    )
+
+
+def _rows(page: Page) -> list[Row]:
+    return page.context.live_view.rows(page.context.fairlead.customers())
+
+
+@router.get("/customer")
+async def one(request: Request, name: Name, done: str = "") -> Response:
+    """One customer: its documents, its staircase, its waits."""
+    page = await operator_page(request)
+    text = words.DONE_WITH_CUSTOMER.get(done)
+    return await customer_page(page, name, said=text and page.said.text(text))
+
+
+async def customer_page(page: Page, name: str, *, said: str | None = None) -> Response:
+    """The page of one customer, for operators and for the customer itself."""
+    found = await page.context.ask(_look, page, name)
+    return show(page.request, "customer.html", page=page, notice=said, **found)
+
+
+def _look(page: Page, name: str) -> dict[str, Any]:
+    fairlead, live_view = page.context.fairlead, page.context.live_view
+    customer, now = fairlead.customer(name), fairlead.now()
+    documents = fairlead.documents(customer=name, limit=STEPS)
+    return {
+        "customer": customer,
+        "row": live_view.rows([customer])[0],
+        "rows": [document_row(each) for each in documents[:NEWEST]],
+        "stairs": staircase_chart(staircase(documents), now),
+        "waits": live_view.past.waits_of(name),
+        "has_more_levels": any(each.priority > LEVELS for each in documents),
+    }
+
+
+# --- decisions ---
+
+
+@router.get("/customer/set")
+async def settings(request: Request, name: Name) -> Response:
+    """Where weight and caps are changed."""
+    page = await operator_page(request)
+    customer = await page.context.ask(page.context.fairlead.customer, name)
+    own = customer.settings
+    given = {
+        "weight": f"{own.weight:g}",
+        "processing_cap": own.processing_cap or "",
+        "pending_cap": own.pending_cap or "",
+    }
+    values: dict[str, Any] = {"name": name, "given": given, "before": given, "wrong": None}
+    return show(request, "settings.html", page=page, **values)
+
+
+@router.post("/customer/set")
+async def change(request: Request) -> Response:
+    """Change those of weight and caps that differ from what the form showed.
+
+    The others stay, whoever has changed them since.
+    """
+    page = await operator_page(request)
+    form = {name: values[0] for name, values in (await form_of(request)).items()}
+    name = form.pop("name", "")
+    given = {field: form.get(field, "").strip() for field in _FIELDS}
+    before = {field: form.get(f"{field}_before", "") for field in _FIELDS}
+    changed = [field for field in _FIELDS if given[field] != before[field]]
+    try:
+        changes = {field: _FIELDS[field](given[field]) for field in changed}
+        await page.context.ask(
+            page.context.fairlead.set_customer, name, by=page.caller.key_id, **changes
+        )
+    except (InvalidSetting, ValueError, OverflowError):
+        values: dict[str, Any] = {"name": name, "given": given, "before": before, "wrong": True}
+        return show(request, "settings.html", page=page, status=400, **values)
+    return go("/customer", name=name, done="set")
+
+
+def _number(text: str) -> float:
+    return float(text.replace(",", ".")) if text else 1.0
+
+
+def _cap(text: str) -> int | None:
+    return int(text) if text else None
+
+
+_FIELDS: dict[str, Any] = {"weight": _number, "processing_cap": _cap, "pending_cap": _cap}
+
+
+@router.get("/customer/{decision}")
+async def ask(request: Request, decision: str, name: Name) -> Response:
+    """Ask once more before it is done."""
+    page = await operator_page(request)
+    if decision not in words.DECISIONS:
+        raise Problem("not-found", Message("nothing is at this address; see /docs"))
+    await page.context.ask(page.context.fairlead.customer, name)
+    question, follows, button = words.DECISIONS[decision]
+    return show(
+        request,
+        "confirm.html",
+        page=page,
+        question=page.said.text(question, customer=name),
+        follows=[page.said.text(follows)],
+        button=page.said.text(button),
+        action=f"/customer/{decision}",
+        fields=[("name", name)],
+        back=("/customer", {"name": name}),
+        is_grave=decision != "resume",
+    )
+
+
+@router.post("/customer/{decision}")
+async def decide(request: Request, decision: str) -> Response:
+    """Pause, resume or reset a customer."""
+    page = await operator_page(request)
+    if decision not in words.DECISIONS:
+        raise Problem("not-found", Message("nothing is at this address; see /docs"))
+    name = (await form_of(request)).get("name", [""])[0]
+    act = getattr(page.context.fairlead, decision)
+    await page.context.ask(act, name, by=page.caller.key_id)
+    return go("/customer", name=name, done=decision)

@@ -1,0 +1,108 @@
+"""Coming in and going out, and the language of the pages."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from fairlead.errors import Message
+from fairlead.i18n import LANGUAGES
+from fairlead.server.auth import COOKIE, SESSION_SECONDS, is_own_page
+from fairlead.server.context import context_of
+from fairlead.server.dashboard import texts as words
+from fairlead.server.dashboard.assets import assets, digest, media_type
+from fairlead.server.dashboard.page import (
+    LANGUAGE_COOKIE,
+    PageRoute,
+    form_of,
+    go,
+    own_path,
+    said_to,
+    show,
+)
+from fairlead.server.problems import Problem
+
+YEAR = 365 * 86_400
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+
+@router.get("/login")
+async def login_page(request: Request, token: str | None = None) -> Response:
+    """Where a key is pasted; with the link that the server printed, straight on."""
+    if token is None:
+        return _form(request)
+    try:
+        session = await context_of(request).auth.login(token[:200])
+    except Problem:
+        if "text/html" not in request.headers.get("accept", ""):
+            raise
+        return _form(request, words.OLD_LINK, 401)
+    return _with_session(request, go("/"), session)
+
+
+@router.post("/login")
+async def login(request: Request) -> Response:
+    """Begin a session for who holds a key: an operator, or a customer with its own."""
+    if not is_own_page(request):
+        return _form(request, words.ANOTHER_SITE, 403)
+    form = await form_of(request)
+    session = await context_of(request).auth.login_with_key(form.get("key", [""])[0])
+    if session is None:
+        return _form(request, words.WRONG_KEY, 401)
+    return _with_session(request, go(own_path(form.get("next", ["/"])[0])), session)
+
+
+def _form(request: Request, text: str | None = None, status: int = 200) -> Response:
+    said = None if text is None else said_to(request).text(text)
+    onward = own_path(request.query_params.get("next", "/"))
+    return show(request, "login.html", status=status, said=said, onward=onward)
+
+
+def _with_session(request: Request, answer: Response, session: str) -> Response:
+    """A browser has one session: the one that it had ends."""
+    _end_session(request)
+    answer.set_cookie(
+        COOKIE, session, max_age=SESSION_SECONDS, httponly=True, samesite="strict", path="/"
+    )
+    return answer
+
+
+def _end_session(request: Request) -> None:
+    context, session = context_of(request), request.cookies.get(COOKIE, "")
+    context.auth.logout(session)
+    context.live_view.end_session(session)
+
+
+@router.post("/logout")
+async def logout(request: Request) -> Response:
+    """End the session, here and in its other tabs."""
+    await context_of(request).auth.caller(request)
+    _end_session(request)
+    answer = go("/login")
+    answer.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
+    return answer
+
+
+@router.post("/language")
+async def language(request: Request) -> Response:
+    """Choose the language of the pages."""
+    form = await form_of(request)
+    chosen = form.get("language", [""])[0]
+    answer = go(own_path(form.get("next", ["/"])[0]))
+    if chosen in LANGUAGES and is_own_page(request):
+        answer.set_cookie(
+            LANGUAGE_COOKIE, chosen, max_age=YEAR, httponly=True, samesite="strict", path="/"
+        )
+    return answer
+
+
+@router.get("/static/{version}/{name}")
+async def static(version: str, name: str) -> Response:
+    """Styles and scripts."""
+    content = assets().get(name)
+    if content is None:
+        raise Problem("not-found", Message("nothing is at this address; see /docs"))
+    is_newest = version == digest()
+    keep = f"public, max-age={YEAR}, immutable" if is_newest else "no-cache"
+    return Response(content, 200, {"Cache-Control": keep}, media_type(name))

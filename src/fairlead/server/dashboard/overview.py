@@ -1,0 +1,52 @@
+"""The overview for operators; a customer's own page for customers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from fairlead.server.dashboard import texts as words
+from fairlead.server.dashboard.charts import flow_chart, pending_chart
+from fairlead.server.dashboard.customers import customer_page
+from fairlead.server.dashboard.last_hour import HEAVY, LEVELS, LIGHT
+from fairlead.server.dashboard.page import Page, PageRoute, page_of, show
+from fairlead.server.dashboard.rows import figures, who_waits
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+
+@router.get("/")
+async def overview(request: Request) -> Response:
+    """Who waits, and why: the whole installation at a glance."""
+    page = await page_of(request)
+    if page.caller.customer is not None:
+        return await customer_page(page, page.caller.customer)
+    found = await page.context.ask(_look, page)
+    classes = [
+        (code, page.said.text(text, **_bounds(text))) for code, text in words.CLASSES.items()
+    ]
+    return show(request, "overview.html", page=page, classes=classes, **found)
+
+
+def _bounds(text: str) -> dict[str, int]:
+    known = {"light": LIGHT, "heavy": HEAVY}
+    return {name: value for name, value in known.items() if f"{{{name}}}" in text}
+
+
+def _look(page: Page) -> dict[str, Any]:
+    fairlead, live_view = page.context.fairlead, page.context.live_view
+    now, past = fairlead.now(), live_view.past
+    rows = live_view.rows(fairlead.customers())
+    tallies, fairness = fairlead.store.tallies(), fairlead.fairness()
+    return {
+        "figures": figures(rows, tallies, fairness, past, past.waits_by_class(), now),
+        "waits": who_waits(rows),
+        "workers": live_view.workers(),
+        "pending": pending_chart(list(past.samples), now),
+        "flow": flow_chart(dict(past.arrived), dict(past.ended), now),
+        "customers": len(rows),
+        "documents": sum(each.documents for each in tallies),
+        "has_more_levels": any(each.priority > LEVELS for each in tallies),
+    }

@@ -1,0 +1,126 @@
+"""Texts that pages choose by a code, and all texts of the dashboard for the catalogues."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+from jinja2 import Environment, nodes
+
+from fairlead.policy.explain import Plural
+
+STATES = {
+    "waiting": "waiting",
+    "processing": "processing",
+    "done": "done",
+    "failed": "failed",
+    "cancelled": "cancelled",
+}
+LIFE = {
+    "submitted": "submitted",
+    "claimed": "attempt {fence} began, on {worker}",
+    "claimed-lane": "attempt {fence} began through the overdue lane, on {worker}",
+    "began": "attempt began",
+    "progress": "read {pages_done} of {pages} pages",
+    "done": "done, after {seconds} of work",
+    "failed": "failed: {error}",
+    "retried": "the attempt broke ({error}); another one follows in {delay}",
+    "released": "given back to the line; the attempt does not count",
+    "rescued": "its worker was gone; back at its place in line",
+    "cancelled": "was cancelled",
+    "again": "queued once more",
+    "deleted": "was deleted",
+}
+"""What happened to a document, by the kind of the event."""
+CLASSES = {
+    "light": "light: up to {light} an hour",
+    "medium": "medium: up to {heavy} an hour",
+    "heavy": "heavy: more than {heavy} an hour",
+}
+SHOWS = {"all": "all customers", "waiting": "those that wait", "paused": "those that are paused"}
+DECISIONS = {
+    "pause": (
+        "Pause {customer}?",
+        "Its documents will wait until it is resumed. What is being processed goes on, and new "
+        "documents are accepted.",
+        "Pause",
+    ),
+    "resume": (
+        "Resume {customer}?",
+        "Its documents will be processed again, in their order.",
+        "Resume",
+    ),
+    "reset": (
+        "Reset the count of {customer}?",
+        "Its next document will be checked as its first: count 0. What waits keeps its place.",
+        "Reset the count",
+    ),
+}
+"""A question, what follows, and the word on the button."""
+DONE_WITH_CUSTOMER = {
+    "pause": "The customer is paused.",
+    "resume": "The customer is resumed.",
+    "reset": "The count is reset.",
+    "set": "The settings are saved.",
+}
+WITH_DOCUMENTS = {
+    "cancel": Plural("number", "Cancel {number} document?", "Cancel {number} documents?"),
+    "retry": Plural("number", "Retry {number} document?", "Retry {number} documents?"),
+}
+DONE_WITH_DOCUMENTS = {
+    "cancel": Plural(
+        "number", "{number} document was cancelled.", "{number} documents were cancelled."
+    ),
+    "retry": Plural(
+        "number", "{number} document was queued again.", "{number} documents were queued again."
+    ),
+}
+LEFT_OUT = Plural(
+    "number",
+    "{number} was left as it is, because its state had changed.",
+    "{number} were left as they are, because their states had changed.",
+)
+WRONG_KEY = "This key opens nothing. Check that it was copied whole, and that it was not revoked."
+OLD_LINK = (
+    "This login link is not valid any more. Take the one that the server printed at its start."
+)
+ANOTHER_SITE = "This was not sent by a page of the dashboard, so nothing was changed."
+
+
+def sentences(environment: Environment) -> set[str]:
+    """Texts of one form, as the pages use them."""
+    chosen: tuple[dict[str, str], ...] = (STATES, LIFE, CLASSES, SHOWS, DONE_WITH_CUSTOMER)
+    return {
+        *(text for texts in chosen for text in texts.values()),
+        *(text for texts in DECISIONS.values() for text in texts),
+        *(WRONG_KEY, OLD_LINK, ANOTHER_SITE),
+        *(args[0] for name, args in _calls(environment) if name == "_"),
+    }
+
+
+def plurals(environment: Environment) -> set[Plural]:
+    """Texts that depend on a number."""
+    return {
+        LEFT_OUT,
+        *WITH_DOCUMENTS.values(),
+        *DONE_WITH_DOCUMENTS.values(),
+        *(Plural("number", *args[:2]) for name, args in _calls(environment) if name == "n_"),
+    }
+
+
+@cache
+def _calls(environment: Environment) -> tuple[tuple[str, tuple[Any, ...]], ...]:
+    """Every call of `_` and `n_` in the templates, with its constant arguments."""
+    return tuple(_calls_in_templates(environment))
+
+
+def _calls_in_templates(environment: Environment) -> Iterator[tuple[str, tuple[Any, ...]]]:
+    loader = environment.loader
+    for name in environment.list_templates(extensions=["html"]):
+        source = loader.get_source(environment, name)[0] if loader else ""
+        for call in environment.parse(source).find_all(nodes.Call):
+            if isinstance(call.node, nodes.Name) and call.node.name in ("_", "n_"):
+                found = tuple(arg.value for arg in call.args if isinstance(arg, nodes.Const))
+                if found:
+                    yield call.node.name, found

@@ -1,0 +1,228 @@
+"""One watcher for all who wait: it reads new events once, and wakes whom they concern."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Sequence
+from threading import Event as Flag
+from threading import Thread
+from time import monotonic
+from typing import Any
+
+from fairlead.app import Fairlead
+from fairlead.errors import FairleadError
+from fairlead.model.documents import Event
+from fairlead.model.json import event_json
+
+_log = logging.getLogger(__name__)
+
+BUSY_SECONDS = 0.05
+"""Between looks while one finds something soon after another: fewer, with more events in each."""
+PAUSE_SECONDS = 1.0
+"""After events could not be read."""
+PORTION = 500
+MOST_QUEUED = 2000
+"""Events that wait for a slow reader before it is dropped."""
+INNER = frozenset(["worker", "fence"])
+"""What is told to operators only."""
+
+Listener = Callable[[Sequence[Event]], None]
+
+
+class EncodedEvent:
+    """An event with its texts, each made once for all who read it."""
+
+    def __init__(self, event: Event) -> None:
+        self.event = event
+        self._texts: dict[bool, bytes] = {}
+
+    def text(self, *, for_operator: bool) -> bytes:
+        """The event as a stream carries it."""
+        if for_operator not in self._texts:
+            self._texts[for_operator] = _text(self.event, for_operator=for_operator)
+        return self._texts[for_operator]
+
+
+def _text(event: Event, *, for_operator: bool) -> bytes:
+    shown: dict[str, Any] = event_json(event)
+    if not for_operator:
+        del shown["actor"]
+        shown["data"] = {name: v for name, v in shown["data"].items() if name not in INNER}
+    line = json.dumps(shown, ensure_ascii=False, separators=(",", ":"))
+    return f"id: {event.seq}\nevent: {event.kind.value}\ndata: {line}\n\n".encode()
+
+
+class Stream:
+    """The queue of one reader, and whose key it came with; no customer: it reads everything."""
+
+    def __init__(self, customer: str | None, key_id: str) -> None:
+        self.customer = customer
+        self.key_id = key_id
+        self.end: str | None = None
+        self._queue: deque[EncodedEvent] = deque()
+        self._bell = asyncio.Event()
+
+    def put(self, told: EncodedEvent) -> None:
+        """Queue an event, or drop the reader that has let too many wait."""
+        if self.end is None:
+            self._queue.append(told)
+            if len(self._queue) > MOST_QUEUED:
+                self.close("too-slow")
+            self._bell.set()
+
+    def close(self, reason: str) -> None:
+        """End the stream with a reason."""
+        self.end = self.end or reason
+        if reason in ("too-slow", "revoked"):
+            self._queue.clear()
+        self._bell.set()
+
+    async def take(self, seconds: float) -> list[EncodedEvent]:
+        """What has come; nothing after so many seconds, or at the end."""
+        if not self._queue and self.end is None:
+            try:
+                async with asyncio.timeout(seconds):
+                    await self._bell.wait()
+            except TimeoutError:
+                return []
+        self._bell.clear()
+        found = list(self._queue)
+        self._queue.clear()
+        return found
+
+
+class EventFeed:
+    """Wakes waiters and feeds streams. All but its own thread runs in the event loop."""
+
+    def __init__(self, fairlead: Fairlead) -> None:
+        self._fairlead = fairlead
+        self._listeners: list[Listener] = []
+        self._streams: set[Stream] = set()
+        self._waiters: dict[str, set[asyncio.Event]] = defaultdict(set)
+        self._stop = Flag()
+        self._bell = Flag()
+        self._thread: Thread | None = None
+        self.is_closing = False
+        self.seen = 0
+
+    def listen(self, listener: Listener) -> None:
+        """Tell this function of all events, in order and some at a time."""
+        self._listeners.append(listener)
+
+    def open(self) -> None:
+        """Begin to watch; to be called in the event loop."""
+        self.seen = self._fairlead.store.last_event()
+        loop = asyncio.get_running_loop()
+        self._thread = Thread(target=self._watch, args=(loop,), name="watcher", daemon=True)
+        self._thread.start()
+
+    def end_all(self) -> None:
+        """Let nobody wait any longer: the server is about to stop."""
+        self.is_closing = True
+        for stream in list(self._streams):
+            stream.close("stopping")
+        self._wake_all()
+
+    def revoked(self, key_id: str) -> None:
+        """End the streams of a key, and let all who wait look whether theirs still opens."""
+        for stream in list(self._streams):
+            if stream.key_id == key_id:
+                stream.close("revoked")
+        self._wake_all()
+
+    def _wake_all(self) -> None:
+        for waiters in self._waiters.values():
+            for each in waiters:
+                each.set()
+
+    def close(self) -> None:
+        """Stop watching."""
+        self._stop.set()
+        self._bell.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def subscribe(self, customer: str | None, key_id: str) -> Stream:
+        """A stream of all events after `seen`; of one customer, if named."""
+        stream = Stream(customer, key_id)
+        self._streams.add(stream)
+        if self.is_closing:
+            stream.close("stopping")
+        return stream
+
+    def unsubscribe(self, stream: Stream) -> None:
+        """Forget a stream."""
+        self._streams.discard(stream)
+
+    @property
+    def streams(self) -> int:
+        """How many streams are open."""
+        return len(self._streams)
+
+    def bell(self, document: str) -> asyncio.Event:
+        """Rings when something happened to the document; give it back with `forget`."""
+        bell = asyncio.Event()
+        self._waiters[document].add(bell)
+        return bell
+
+    def forget(self, document: str, bell: asyncio.Event) -> None:
+        """Wait no longer."""
+        self._waiters[document].discard(bell)
+        if not self._waiters[document]:
+            del self._waiters[document]
+
+    def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
+        version, seen, found_at = -1, self.seen, 0.0
+        store = self._fairlead.store
+        patience, is_told = store.watch(self._bell.set), False
+        while not self._stop.is_set():
+            self._bell.wait(patience)
+            self._bell.clear()
+            try:
+                version, before = store.version(), version
+                if version == before:
+                    continue
+                while events := self._fairlead.events(seen, PORTION):
+                    seen = events[-1].seq
+                    loop.call_soon_threadsafe(self._tell, events)
+                is_told = False
+                found_before, found_at = found_at, monotonic()
+                if found_at - found_before < 2 * BUSY_SECONDS:
+                    self._stop.wait(BUSY_SECONDS)
+            except Exception as error:  # whatever it is: without a watcher nobody hears of anything
+                if loop.is_closed():  # it has ended before us
+                    break
+                version = -1
+                if not is_told:
+                    unknown = None if isinstance(error, FairleadError) else error
+                    _log.warning("fairlead: events cannot be read: %s", error, exc_info=unknown)
+                is_told = True
+                self._stop.wait(PAUSE_SECONDS)
+        store.unwatch(self._bell.set)
+
+    def _tell(self, events: list[Event]) -> None:
+        self.seen = events[-1].seq
+        for listener in self._listeners:
+            try:
+                listener(events)
+            except Exception:  # the others are to hear of it all the same
+                _log.exception("fairlead: events from %s on were not taken in", events[0].seq)
+        if self._waiters:
+            self._wake(events)
+        if self._streams:
+            self._stream(events)
+
+    def _wake(self, events: Iterable[Event]) -> None:
+        for event in events:
+            for bell in self._waiters.get(event.document or "", ()):
+                bell.set()
+
+    def _stream(self, events: Iterable[Event]) -> None:
+        for event in events:
+            told = EncodedEvent(event)
+            for stream in self._streams:
+                if stream.customer is None or stream.customer == event.customer:
+                    stream.put(told)

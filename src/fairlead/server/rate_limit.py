@@ -1,0 +1,40 @@
+"""How many requests each customer may send."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+
+from fairlead.errors import Message
+from fairlead.server.problems import Problem
+
+
+class Limiter:
+    """A bucket of tokens for each customer: `burst` at most, so many more a second."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._buckets: dict[str, tuple[float, float]] = {}
+
+    def check(self, customer: str, rate: float | None, burst: int) -> None:
+        """Take a token, or refuse with the time after which there is one."""
+        if rate is None:
+            return
+        now = self._clock()
+        tokens, at = self._buckets.get(customer, (float(burst), now))
+        tokens = min(float(burst), tokens + (now - at) * rate)
+        if tokens < 1:
+            self._buckets[customer] = (tokens, now)
+            raise Problem(
+                "limit-reached",
+                Message(
+                    "{rate} requests a second are allowed, and {burst} at once after a rest; "
+                    "slow down",
+                    rate=rate,
+                    burst=burst,
+                ),
+                retry_after=max(1, math.ceil((1 - tokens) / rate)),
+                limit="requests_a_second",
+            )
+        self._buckets[customer] = (tokens - 1, now)

@@ -1,0 +1,187 @@
+"""/v1/customers and /v1/audit, for operators only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any
+from urllib.parse import quote
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
+
+from fairlead.errors import CustomerExists, Message, UnknownKey
+from fairlead.model.documents import Customer
+from fairlead.model.json import customer_json, event_json, fairness_json, key_json
+from fairlead.server import schemas
+from fairlead.server.context import ServerContext, context_of
+from fairlead.server.names import KEY_ID, NAME
+from fairlead.server.problems import Problem
+from fairlead.server.responses import JSONResponse
+
+router = APIRouter(prefix="/v1", tags=["operators"])
+_ONE = schemas.answers(200, schemas.Customer, "the customer", "forbidden", "unknown-customer")
+
+
+def _show(context: ServerContext, customer: Customer) -> dict[str, Any]:
+    return customer_json(context.fairlead.view(customer))
+
+
+@router.get(
+    "/customers", responses=schemas.answers(200, schemas.Customers, "all customers", "forbidden")
+)
+async def every(request: Request) -> Response:
+    """All customers by name, and how fair the queue is."""
+    context = context_of(request)
+    await context.auth.operator(request)
+    return JSONResponse(await context.ask(_every, context))
+
+
+def _every(context: ServerContext) -> dict[str, Any]:
+    found = [_show(context, each) for each in context.fairlead.customers()]
+    return {"customers": found, "fairness": fairness_json(context.fairlead.fairness())}
+
+
+@router.post(
+    "/customers",
+    status_code=201,
+    responses=schemas.answers(
+        201, schemas.Customer, "it is known now", "forbidden", "customer-exists"
+    ),
+)
+async def add(request: Request, new: schemas.NewCustomer) -> Response:
+    """Make a customer known, with settings of its own if some are given."""
+    context = context_of(request)
+    caller = await context.auth.operator(request)
+    shown = await context.ask(_add, context, new, caller.key_id)
+    return JSONResponse(shown, 201, {"Location": f"/v1/customers/{quote(new.name, safe='')}"})
+
+
+def _add(context: ServerContext, new: schemas.NewCustomer, by: str) -> dict[str, Any]:
+    try:
+        customer = context.fairlead.add_customer(new.name, must_be_new=True, by=by, **new.given())
+    except CustomerExists:
+        raise Problem(
+            "customer-exists",
+            Message("customer {name} is known; change it with PATCH", name=repr(new.name)),
+        ) from None
+    return _show(context, customer)
+
+
+def _add_decision(name: str, decide: Callable[..., Customer], help_text: str) -> None:
+    """A decision that needs nothing but the customer's name."""
+
+    @router.post(f"/customers/{NAME}/{name}", name=name, description=help_text, responses=_ONE)
+    async def decision(request: Request, name: str) -> Response:
+        context = context_of(request)
+        caller = await context.auth.operator(request)
+        found = await context.ask(decide, context.fairlead, name, by=caller.key_id)
+        return JSONResponse(await context.ask(_show, context, found))
+
+
+_add_decision(
+    "pause",
+    lambda fairlead, name, by: fairlead.pause(name, by=by),
+    "Let its documents wait; new ones are accepted all the same.",
+)
+_add_decision(
+    "resume", lambda fairlead, name, by: fairlead.resume(name, by=by), "Let its documents run."
+)
+_add_decision(
+    "reset",
+    lambda fairlead, name, by: fairlead.reset(name, by=by),
+    "Forget its count: the next document is checked as its first.",
+)
+
+
+@router.get(
+    f"/customers/{NAME}/keys",
+    responses=schemas.answers(200, schemas.Keys, "its keys", "forbidden", "unknown-customer"),
+)
+async def keys(request: Request, name: str) -> Response:
+    """The customer's keys, without their secrets."""
+    context = context_of(request)
+    await context.auth.operator(request)
+    found = await context.ask(context.fairlead.keys, name)
+    return JSONResponse({"keys": [key_json(each) for each in found]})
+
+
+@router.post(
+    f"/customers/{NAME}/keys",
+    status_code=201,
+    responses=schemas.answers(
+        201, schemas.NewKey, "the key, shown this once", "forbidden", "unknown-customer"
+    ),
+)
+async def add_key(request: Request, name: str) -> Response:
+    """A new key for the customer."""
+    context = context_of(request)
+    caller = await context.auth.operator(request)
+    await context.ask(context.fairlead.customer, name)  # a misspelt one is not made
+    key, made = await context.ask(context.fairlead.add_key, name, by=caller.key_id)
+    headers = {"Cache-Control": "no-store"}
+    return JSONResponse({"key": key} | key_json(made), 201, headers)
+
+
+@router.delete(
+    f"/customers/{NAME}/keys/{KEY_ID}",
+    status_code=204,
+    responses=schemas.answers(
+        204, None, "it opens nothing any more", "forbidden", "unknown-customer", "unknown-key"
+    ),
+)
+async def revoke(request: Request, name: str, key_id: str) -> Response:
+    """Let a key open nothing any more. One that was revoked stays so."""
+    context = context_of(request)
+    caller = await context.auth.operator(request)
+    await context.ask(_revoke, context, name, key_id, caller.key_id)
+    context.auth.revoked(key_id)
+    return Response(status_code=204)
+
+
+def _revoke(context: ServerContext, name: str, key_id: str, by: str) -> None:
+    if key_id not in {each.id for each in context.fairlead.keys(name)}:
+        raise UnknownKey(
+            Message(
+                "customer {name} has no key of the id {id}", name=repr(name), id=repr(key_id[:100])
+            )
+        )
+    context.fairlead.revoke_key(key_id, by=by)
+
+
+@router.get(f"/customers/{NAME}", responses=_ONE)
+async def one(request: Request, name: str) -> Response:
+    """All about one customer."""
+    context = context_of(request)
+    await context.auth.operator(request)
+    found = await context.ask(context.fairlead.customer, name)
+    return JSONResponse(await context.ask(_show, context, found))
+
+
+@router.patch(f"/customers/{NAME}", responses=_ONE)
+async def change(request: Request, name: str, changes: schemas.Changes) -> Response:
+    """Change its weight, account, caps, interval or thresholds; what is not sent stays."""
+    context = context_of(request)
+    caller = await context.auth.operator(request)
+    found = await context.ask(
+        context.fairlead.set_customer, name, by=caller.key_id, **changes.given()
+    )
+    context.auth.forget()
+    return JSONResponse(await context.ask(_show, context, found))
+
+
+@router.get(
+    "/audit", responses=schemas.answers(200, schemas.Audit, "decisions, newest first", "forbidden")
+)
+async def audit(
+    request: Request,
+    *,
+    cursor: Annotated[int | None, Query(ge=1, le=2**62)] = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+) -> Response:
+    """Who decided what and when: keys by their ids. `cursor` is the `next` of the page before."""
+    context = context_of(request)
+    await context.auth.operator(request)
+    found = await context.ask(context.fairlead.store.audit, cursor, limit + 1)
+    following = found[limit - 1].seq if len(found) > limit else None
+    entries = [event_json(each) for each in found[:limit]]
+    return JSONResponse({"entries": entries, "next": following})

@@ -1,0 +1,518 @@
+"""/v1/documents: submit, look, read, decide."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+import stat
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from email.utils import formatdate
+from io import BytesIO
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import FileResponse, Response
+from starlette.types import Receive, Scope, Send
+
+from fairlead.errors import Message, NotReady, UnknownDocument
+from fairlead.i18n import translator
+from fairlead.intake import Offer
+from fairlead.model.documents import Document
+from fairlead.model.json import why_json
+from fairlead.model.json_document import document_json
+from fairlead.model.names import check_idempotency_key
+from fairlead.model.ports import Check
+from fairlead.model.states import State
+from fairlead.server import schemas
+from fairlead.server.auth import Caller
+from fairlead.server.content_negotiation import best_type
+from fairlead.server.context import ServerContext, context_of
+from fairlead.server.headers import language_of, listed
+from fairlead.server.names import ID
+from fairlead.server.preconditions import check_for, is_among, is_known
+from fairlead.server.problems import Problem, invalid_cursor, said, unknown_document
+from fairlead.server.ranges import asked_ranges
+from fairlead.server.request_state import header_of, settings_of
+from fairlead.server.responses import JSONResponse, LongResponse, as_json
+from fairlead.server.upload import least_bytes, read_upload
+
+LONGEST_WAIT = 60
+_TEXTS = ("text/plain", "text/markdown", "application/json")
+_MARK = ("invalid-upload", "forbidden", "unsupported-media-type", "idempotency-conflict")
+_PARTS = schemas.BYTES | {"multipart/byteranges": schemas.BYTES["application/octet-stream"]}
+_BODY = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "multipart/form-data": {
+                "schema": {
+                    "type": "object",
+                    "required": ["file"],
+                    "properties": {
+                        "file": {
+                            "type": "array",
+                            "items": {"type": "string", "format": "binary"},
+                            "minItems": 1,
+                            "description": "one or more documents, accepted or refused together",
+                        },
+                        "urgent": {
+                            "type": "string",
+                            "enum": ["true", "false"],
+                            "description": "before the other documents of the same customer",
+                        },
+                        "password": {
+                            "type": "string",
+                            "maxLength": 1000,
+                            "description": "opens encrypted documents; kept until they have ended",
+                        },
+                    },
+                    "additionalProperties": False,
+                }
+            }
+        },
+    },
+    "parameters": [
+        {
+            "name": "Idempotency-Key",
+            "in": "header",
+            "required": False,
+            "schema": {"type": "string", "pattern": "^[!-~]{1,255}$"},
+            "description": "sent again with the same body, the same documents come back",
+        }
+    ],
+}
+
+
+class _Attachment(FileResponse):
+    """A file, and a problem where none of its bytes are asked for."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it; ranges are for GET only."""
+        if scope["method"] == "HEAD":
+            headers = [each for each in scope["headers"] if each[0] != b"range"]
+            scope = {**scope, "headers": headers}
+        await super().__call__(scope, receive, send)
+
+    @classmethod
+    def _parse_range_header(cls, http_range: str, file_size: int) -> list[tuple[int, int]]:
+        """The ranges that are sent; none: the whole."""
+        found = asked_ranges(http_range, file_size)
+        if found == []:
+            problem = Problem(
+                "range-not-satisfiable", Message("the range lies outside of the document")
+            )
+            problem.headers = {"Content-Range": f"bytes */{file_size}"}
+            raise problem
+        return found or []
+
+
+class _InMemory:
+    """Bytes that are read as if they were a file."""
+
+    def __init__(self, content: bytes) -> None:
+        self._stream = BytesIO(content)
+
+    async def seek(self, place: int) -> None:
+        self._stream.seek(place)
+
+    async def read(self, most: int) -> bytes:
+        return self._stream.read(most)
+
+
+class _Short(_Attachment):
+    """A short document, which is no file; else the same."""
+
+    def __init__(self, content: bytes, **others: Any) -> None:
+        about = os.stat_result((stat.S_IFREG, 0, 0, 0, 0, 0, len(content), 0, 0, 0))
+        super().__init__("", stat_result=about, **others)
+        self._content = content
+
+    @asynccontextmanager
+    async def _open_file(self) -> AsyncIterator[Any]:
+        yield _InMemory(self._content)
+
+
+router = APIRouter(prefix="/v1/documents", tags=["documents"])
+
+
+@router.post(
+    "",
+    status_code=202,
+    responses=schemas.answers(
+        *(202, schemas.Document | schemas.Documents, "accepted, and safe"),
+        *(*_MARK, "deleted"),
+    ),
+    openapi_extra=_BODY,
+)
+async def submit(request: Request) -> Response:
+    """Submit one or more documents. When the answer comes, they are safe."""
+    context = context_of(request)
+    caller, customer = await context.auth.customer(request)
+    key = _idempotency_key(request)
+    limit = context.auth.bytes_a_day(customer, settings_of(request))
+    if limit is not None and key is None:  # a repeat is answered whatever the limit
+        context.daily.check(customer, limit, least_bytes(request))
+    upload = await read_upload(request, context)
+    try:
+        await context.auth.check_again(caller)  # that was before the documents came
+        offer = Offer(customer, upload.files, upload.urgent, key, upload.password)
+    except BaseException:
+        upload.discard()
+        raise
+    accepted, answer = await context.upload_batcher.accept(offer, _accepted)
+    if limit is not None and key is None:
+        context.daily.add(accepted)
+    return answer
+
+
+def _accepted(documents: list[Document]) -> tuple[list[Document], Response]:
+    shown = [document_json(each) for each in documents]
+    if len(shown) == 1:
+        location = f"/v1/documents/{documents[0].id}"
+        return documents, JSONResponse(shown[0], 202, {"Location": location})
+    return documents, JSONResponse({"documents": shown}, 202, {"Location": "/v1/documents"})
+
+
+def _idempotency_key(request: Request) -> str | None:
+    key = header_of(request, b"idempotency-key")
+    if key is None:
+        return None
+    if len(request.headers.getlist("idempotency-key")) > 1:
+        raise Problem(
+            "invalid-request", Message("a request has one Idempotency-Key; this has more")
+        )
+    return check_idempotency_key(key)
+
+
+@router.get(
+    "",
+    responses=schemas.answers(
+        *(200, schemas.Page, "a page, newest first"),
+        *("invalid-cursor", "unknown-customer", "unknown-document"),
+    ),
+)
+async def pages(
+    request: Request,
+    *,
+    state: State | None = None,
+    priority: Annotated[int | None, Query(ge=1, le=2**31)] = None,
+    customer: Annotated[str | None, Query(max_length=200)] = None,
+    parent: Annotated[str | None, Query(max_length=100)] = None,
+    cursor: Annotated[str | None, Query(max_length=100)] = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+) -> Response:
+    """List documents, newest first. `cursor` is the `next` of the page before.
+
+    `parent` asks for the parts of one: its attachments, or the members of an archive. Both may
+    be ids of deleted documents.
+    """
+    context = context_of(request)
+    caller = await context.auth.caller(request)
+    if caller.customer is not None and customer not in (None, caller.customer):
+        return JSONResponse({"documents": [], "next": None})
+    asked = _DocumentQuery(caller.customer or customer, state, priority, parent, cursor, limit + 1)
+    found = await context.ask(_page, context, caller, asked)
+    following = found[limit - 1].id if len(found) > limit else None
+    shown = [document_json(each) for each in found[:limit]]
+    return JSONResponse({"documents": shown, "next": following})
+
+
+class _DocumentQuery(NamedTuple):
+    """Which documents are asked for."""
+
+    customer: str | None
+    state: State | None
+    priority: int | None
+    parent: str | None
+    cursor: str | None
+    limit: int
+
+
+def _page(context: ServerContext, caller: Caller, asked: _DocumentQuery) -> list[Document]:
+    if caller.is_operator and asked.customer is not None:
+        context.fairlead.customer(asked.customer)  # an unknown one is an error, not an empty list
+    if asked.parent is not None and not _may_know(context, caller, asked.parent):
+        raise unknown_document(asked.parent)
+    if asked.cursor is not None and not _may_know(context, caller, asked.cursor):
+        raise invalid_cursor()
+    return context.fairlead.store.documents(
+        customer=asked.customer,
+        state=asked.state,
+        priority=asked.priority,
+        parent=asked.parent,
+        before=asked.cursor,
+        limit=asked.limit,
+    )
+
+
+def _may_know(context: ServerContext, caller: Caller, id_: str) -> bool:
+    """Whether it is a document that the caller may see, or might have seen until its deletion."""
+    try:
+        return caller.may_see(context.fairlead.owner(id_))
+    except UnknownDocument:
+        return False
+
+
+async def visible(request: Request, id_: str) -> tuple[ServerContext, Caller, Document]:
+    """The document, if it is the caller's; another one's is as one that never was."""
+    context = context_of(request)
+    caller = await context.auth.caller(request)
+    return context, caller, await _look(context, caller, id_)
+
+
+async def _look(context: ServerContext, caller: Caller, id_: str) -> Document:
+    try:
+        document = await context.ask(context.fairlead.document, id_)
+    except UnknownDocument:
+        raise unknown_document(id_) from None
+    if not caller.may_see(document.customer):
+        raise unknown_document(id_)
+    return document
+
+
+@router.get(
+    f"/{ID}",
+    responses=schemas.answers(
+        200, schemas.Document, "the document", "unknown-document", "precondition-failed"
+    )
+    | schemas.NOT_MODIFIED,
+    openapi_extra={"parameters": [schemas.IF_NONE_MATCH, schemas.IF_MATCH]},
+)
+async def show(
+    request: Request, id_: str, wait: Annotated[float, Query(ge=0, le=LONGEST_WAIT)] = 0
+) -> Response:
+    """Show a document. With `wait`, the answer comes when it has ended, or after so many seconds.
+
+    With `wait` and `If-None-Match`, it comes as soon as anything about the document changes.
+    """
+    context, caller, document = await visible(request, id_)
+    known = listed(request.scope["headers"], b"if-none-match")
+    if wait and request.method != "HEAD":
+        document = await _wait(context, caller, document, wait, known)
+    content = _encoded(document_json(document))
+    etag = _etag(content)
+    if is_known(request, etag):
+        return Response(status_code=304, headers={"ETag": etag})
+    return Response(content, 200, {"ETag": etag}, "application/json")
+
+
+async def _wait(
+    context: ServerContext, caller: Caller, document: Document, seconds: float, known: str | None
+) -> Document:
+    bell = context.event_feed.bell(document.id)
+    try:
+        async with asyncio.timeout(seconds):
+            while True:
+                # Read after the bell was hung: what came in between is not missed.
+                document = await _look(context, caller, document.id)
+                await context.auth.check_again(caller)
+                if context.event_feed.is_closing or _is_news(document, known):
+                    return document
+                await bell.wait()
+                bell.clear()
+    except TimeoutError:
+        return document
+    finally:
+        context.event_feed.forget(document.id, bell)
+
+
+def _is_news(document: Document, known: str | None) -> bool:
+    if known is None:
+        return not document.state.is_pending
+    return not is_among(_etag_of(document), known)
+
+
+@router.get(
+    f"/{ID}/text",
+    response_class=Response,
+    responses=schemas.answers(
+        *(200, schemas.Text, "the text, by Accept"),
+        *("unknown-document", "not-ready", "not-acceptable", "precondition-failed"),
+        content={name: {"schema": {"type": "string"}} for name in _TEXTS[:2]},
+    )
+    | schemas.NOT_MODIFIED,
+    openapi_extra={"parameters": [schemas.IF_NONE_MATCH, schemas.IF_MATCH]},
+)
+async def text(request: Request, id_: str) -> Response:
+    """The text of a document that is done, as `text/plain`, `text/markdown` or JSON."""
+    context, _, document = await visible(request, id_)
+    wanted = best_type(listed(request.scope["headers"], b"accept"), _TEXTS)
+    if wanted is None:
+        raise Problem(
+            "not-acceptable", Message("the text is there as {types}", types=", ".join(_TEXTS))
+        )
+    etag = _text_etag(wanted, document)
+    headers = {"Vary": "Accept", "ETag": etag}
+    if document.text_sha256 is not None and is_known(request, etag):
+        return Response(status_code=304, headers=headers)
+    try:
+        found = await _read(context, document, wanted)
+    except NotReady as error:
+        if document.state.is_pending:
+            raise Problem("not-ready", said(error), retry_after=1, code=error.code) from None
+        raise
+    is_json = wanted == "application/json"
+    return LongResponse(found, 200, headers, wanted if is_json else f"{wanted}; charset=utf-8")
+
+
+async def _read(context: ServerContext, document: Document, wanted: str) -> bytes:
+    """The text as it is sent. A short one waits for no files."""
+    fairlead, id_ = context.fairlead, document.id
+    is_markdown = wanted == "text/markdown"
+    short = await context.ask(fairlead.short_markdown if is_markdown else fairlead.short_text, id_)
+    if short is not None:
+        return _as_sent(short, document, wanted)
+    read = fairlead.markdown if is_markdown else fairlead.text
+    return await context.fetch(lambda: _as_sent(read(id_), document, wanted))
+
+
+def _as_sent(text: str, document: Document, wanted: str) -> bytes:
+    if wanted == "application/json":
+        return as_json(_about_text(document) | {"text": text})
+    return text.encode()
+
+
+def _text_etag(wanted: str, document: Document) -> str:
+    """By what is known of the texts: to read and hash them would take as long as to send them."""
+    hashes = {"text": document.text_sha256, "markdown": document.markdown_sha256}
+    return _etag(_encoded({"type": wanted} | hashes | _about_text(document)))
+
+
+def _about_text(document: Document) -> dict[str, Any]:
+    shown = document_json(document)
+    return {name: shown[name] for name in ("id", "kind", "facts")}
+
+
+@router.get(
+    f"/{ID}/file",
+    response_class=Response,
+    responses=schemas.answers(
+        *(200, None, "the document as it was submitted"),
+        *("unknown-document", "range-not-satisfiable", "precondition-failed"),
+        "disk-full",  # fetched ones lie there
+        content=schemas.BYTES,
+    )
+    | {206: {"description": "the part of it that was asked for", "content": _PARTS}}
+    | schemas.NOT_MODIFIED,
+    openapi_extra={
+        "parameters": [
+            schemas.IF_NONE_MATCH,
+            schemas.header("If-Modified-Since", "a date: with one that is not past, 304"),
+            schemas.IF_MATCH,
+            schemas.header("If-Unmodified-Since", "a date: with one before Last-Modified, 412"),
+            schemas.header("Range", "which bytes; what is no range of bytes is ignored"),
+            schemas.header("If-Range", "an ETag: the range counts only while it is the file's"),
+        ]
+    },
+)
+async def content(request: Request, id_: str) -> Response:
+    """The document as it was submitted, always as an attachment; takes ranges."""
+    context, _, document = await visible(request, id_)
+    etag, changed = f'"{document.sha256}"', formatdate(document.submitted_at, usegmt=True)
+    marks = {"ETag": etag, "Last-Modified": changed}
+    if is_known(request, etag, document.submitted_at):
+        return Response(status_code=304, headers=marks)
+    how: dict[str, Any] = {
+        "media_type": "application/octet-stream",
+        "filename": document.name,
+        "content_disposition_type": "attachment",
+        "headers": marks | {"Content-Security-Policy": "sandbox; default-src 'none'"},
+    }
+    short = await context.ask(context.fairlead.short_content, document)
+    if short is not None:
+        return _Short(short, **how)
+    path: Path = await context.fetch(context.fairlead.content_path, document)
+    if not await context.ask(path.exists):
+        raise Problem("internal", Message("the file is not there; the operator has to restore it"))
+    return _Attachment(path, **how)
+
+
+@router.get(
+    f"/{ID}/why",
+    responses=schemas.answers(200, schemas.Why, "the reasons", "unknown-document"),
+)
+async def why(request: Request, id_: str) -> Response:
+    """Why the document has its priority, what it waits for, and when it may start.
+
+    In the language of Accept-Language. Other customers have no names.
+    """
+    context, caller, _ = await visible(request, id_)
+    found = await context.ask(context.fairlead.why, id_)
+    speaker = translator(language_of(request.scope["headers"]))
+    shown = why_json(found, speaker.reason, with_others=caller.is_operator)
+    headers = {"Content-Language": speaker.language, "Vary": "Accept-Language"}
+    return JSONResponse(shown, headers=headers)
+
+
+@router.post(
+    f"/{ID}/cancel",
+    responses=schemas.answers(
+        *(200, schemas.Document, "it is cancelled"),
+        *("unknown-document", "wrong-state", "precondition-failed"),
+    ),
+    openapi_extra={"parameters": [schemas.IF_MATCH]},
+)
+async def cancel(request: Request, id_: str) -> Response:
+    """Cancel a pending document. One that is cancelled stays so."""
+    context, caller, _ = await visible(request, id_)
+    check = check_for(request, _etag_of)
+    found = await context.ask(context.fairlead.cancel, id_, by=caller.key_id, check=check)
+    return JSONResponse(document_json(found))
+
+
+@router.post(
+    f"/{ID}/retry",
+    responses=schemas.answers(
+        *(200, schemas.Document, "it is pending"),
+        *("unknown-document", "wrong-state", "precondition-failed"),
+    ),
+    openapi_extra={"parameters": [schemas.IF_MATCH]},
+)
+async def retry(request: Request, id_: str) -> Response:
+    """Queue a failed or cancelled document once more. A pending one stays as it is."""
+    context, caller, _ = await visible(request, id_)
+    check = check_for(request, _etag_of)
+    found = await context.ask(context.fairlead.retry, id_, by=caller.key_id, check=check)
+    return JSONResponse(document_json(found))
+
+
+@router.delete(
+    f"/{ID}",
+    status_code=204,
+    responses=schemas.answers(204, None, "it is gone", "unknown-document", "precondition-failed"),
+    openapi_extra={"parameters": [schemas.IF_MATCH]},
+)
+async def delete(request: Request, id_: str) -> Response:
+    """Remove a document with its files; a pending one is cancelled first. Its events stay.
+
+    Deleting again what was deleted is no error.
+    """
+    context = context_of(request)
+    caller = await context.auth.caller(request)
+    texts = await context.ask(_delete, context, caller, id_, check_for(request, _etag_of))
+    await context.fetch(context.fairlead.delete_files, id_, texts)
+    return Response(status_code=204)
+
+
+def _delete(context: ServerContext, caller: Caller, id_: str, check: Check | None) -> list[str]:
+    """Delete the row; the keys of its texts, which are files."""
+    if not _may_know(context, caller, id_):
+        raise unknown_document(id_)
+    return context.fairlead.delete_row(id_, by=caller.key_id, check=check)
+
+
+def _encoded(shown: dict[str, Any]) -> bytes:
+    return json.dumps(shown, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _etag(content: bytes) -> str:
+    return f'"{hashlib.sha256(content).hexdigest()[:32]}"'
+
+
+def _etag_of(document: Document) -> str:
+    """Of the document itself, as it is shown."""
+    return _etag(_encoded(document_json(document)))

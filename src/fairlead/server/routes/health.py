@@ -1,0 +1,60 @@
+"""/livez, /readyz and /metrics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from fairlead.errors import Message
+from fairlead.server import schemas
+from fairlead.server.context import context_of
+from fairlead.server.problems import Problem
+from fairlead.server.responses import JSONResponse
+
+router = APIRouter(tags=["health"])
+_SAYS_SO: dict[int | str, dict[str, Any]] = {
+    200: {"description": "yes", "content": {"application/json": {"example": {"status": "ok"}}}}
+}
+
+
+@router.get("/livez", responses={**_SAYS_SO, **schemas.problems()})
+async def livez(_request: Request) -> Response:
+    """Whether the server answers at all."""
+    return JSONResponse({"status": "ok"})
+
+
+@router.get("/readyz", responses={**_SAYS_SO, **schemas.problems("unavailable")})
+async def readyz(request: Request) -> Response:
+    """Whether it can accept documents: the store answers, there is room, the workers get on.
+
+    Nor is it stopping.
+    """
+    context = context_of(request)
+    if context.event_feed.is_closing or not context.is_ready():
+        raise Problem(
+            "unavailable",
+            Message("the server is stopping, or its workers have ended or are held up"),
+        )
+    if not await context.ask(context.fairlead.folder.has_room):
+        raise Problem("unavailable", Message("the disk of the server has next to no room left"))
+    await context.ask(context.fairlead.totals)
+    return JSONResponse({"status": "ok"})
+
+
+@router.get(
+    "/metrics",
+    response_class=Response,
+    responses={
+        200: {"description": "numbers for Prometheus", "content": {"text/plain": {}}},
+        **schemas.problems(),
+    },
+)
+async def metrics(request: Request) -> Response:
+    """Numbers for Prometheus. They name no customer."""
+    context = context_of(request)
+    return Response(
+        await context.ask(context.metrics.text),
+        media_type="text/plain; version=0.0.4; charset=utf-8",
+    )

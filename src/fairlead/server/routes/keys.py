@@ -1,0 +1,79 @@
+"""/v1/me: whose the key is; and /v1/keys, for operators only."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
+
+from fairlead.errors import Message
+from fairlead.model.json import key_json
+from fairlead.server import schemas
+from fairlead.server.context import context_of
+from fairlead.server.names import KEY_ID
+from fairlead.server.problems import Problem
+from fairlead.server.responses import JSONResponse
+
+router = APIRouter(prefix="/v1", tags=["keys"])
+
+
+@router.get("/me", responses=schemas.answers(200, schemas.Me, "whose the key is"))
+async def me(request: Request) -> Response:
+    """Whose the key is, and what one request may bring."""
+    context = context_of(request)
+    caller = await context.auth.caller(request)
+    settings = context.fairlead.settings
+    limits = {
+        name: getattr(settings, name)
+        for name in ("max_document_bytes", "max_upload_bytes", "max_upload_files")
+    }
+    return JSONResponse({"key": caller.key_id, "customer": caller.customer, "limits": limits})
+
+
+@router.get(
+    "/keys",
+    responses=schemas.answers(200, schemas.Keys, "keys", "forbidden", "unknown-customer"),
+)
+async def every(
+    request: Request,
+    *,
+    customer: Annotated[str | None, Query(max_length=200)] = None,
+    operator: bool = False,
+) -> Response:
+    """Keys without their secrets, oldest first: of one customer, of operators, or all."""
+    context = context_of(request)
+    await context.auth.operator(request)
+    found = await context.ask(context.fairlead.keys, customer, operators=operator)
+    return JSONResponse({"keys": [key_json(each) for each in found]})
+
+
+@router.post(
+    "/keys",
+    status_code=201,
+    responses=schemas.answers(201, schemas.NewKey, "the key, shown this once", "forbidden"),
+)
+async def add(request: Request, new: schemas.KeyWanted) -> Response:
+    """A new key of a customer, which is made where there is none, or of an operator."""
+    context = context_of(request)
+    caller = await context.auth.operator(request)
+    if (new.customer is None) != new.operator:
+        raise Problem("invalid-request", Message("give either `customer` or `operator`: true"))
+    key, made = await context.ask(context.fairlead.add_key, new.customer, by=caller.key_id)
+    headers = {"Cache-Control": "no-store"}
+    return JSONResponse({"key": key} | key_json(made), 201, headers)
+
+
+@router.delete(
+    f"/keys/{KEY_ID}",
+    responses=schemas.answers(
+        *(200, schemas.Key, "it opens nothing any more"), *("forbidden", "unknown-key")
+    ),
+)
+async def revoke(request: Request, key_id: str) -> Response:
+    """Let any key open nothing any more. One that was revoked stays so."""
+    context = context_of(request)
+    caller = await context.auth.operator(request)
+    found = await context.ask(context.fairlead.revoke_key, key_id, by=caller.key_id)
+    context.auth.revoked(found.id)
+    return JSONResponse(key_json(found))

@@ -1,0 +1,243 @@
+"""Uploads: multipart bodies that go to disk as they come, and leave nothing behind when refused."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from urllib.parse import unquote
+
+from multipart import (
+    MultipartError,
+    MultipartSegment,
+    PushMultipartParser,
+    StrictParserError,
+    parse_options_header,
+)
+from starlette.requests import ClientDisconnect, Request
+
+from fairlead.config.settings import Settings
+from fairlead.errors import Message
+from fairlead.intake import check_name, check_not_empty
+from fairlead.model.ports import Incoming
+from fairlead.server.broken import LONGEST_HEADER, MOST_HEADERS, not_unicode, what_is_broken
+from fairlead.server.context import ServerContext
+from fairlead.server.problems import Problem
+from fairlead.server.request_state import header_of, settings_of
+
+MOST_FIELDS = 10
+LONGEST_FIELD = 1000
+LONGEST_BOUNDARY = 1024
+_DISPOSITION = "Content-Disposition"
+_ENCODED_NAME = re.compile(r"; *filename\* *= *utf-8'[^']*'([^;\s]+)", re.IGNORECASE)
+_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
+_TRUTH = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+
+
+@dataclass
+class Upload:
+    """What a request has brought so far."""
+
+    settings: Settings
+    files: list[tuple[Incoming, str]] = field(default_factory=list)
+    fields: dict[str, bytes] = field(default_factory=dict)
+    current: Incoming | str | None = None
+
+    @property
+    def urgent(self) -> bool:
+        """Whether the documents go before others of their customer."""
+        if "urgent" not in self.fields:
+            return False
+        given = self.fields["urgent"].decode("utf-8", "replace").strip().lower()
+        if given not in _TRUTH:
+            raise Problem("invalid-upload", Message("the field urgent must be true or false"))
+        return _TRUTH[given]
+
+    @property
+    def password(self) -> str | None:
+        """What opens the documents, if they are encrypted."""
+        given = self.fields.get("password")
+        try:
+            return None if given is None else given.decode()
+        except UnicodeDecodeError:
+            raise Problem("invalid-upload", Message("the field password must be UTF-8")) from None
+
+    def discard(self) -> None:
+        """Leave nothing behind."""
+        for file, _ in self.files:
+            file.discard()
+
+
+class _Parser(PushMultipartParser):  # type: ignore[misc]  # it has no types
+    """Passes over what comes after the end: a line break most often, which may come by itself."""
+
+    _is_over = False
+
+    def parse(self, chunk: bytes) -> Iterator[MultipartSegment | bytes | None]:
+        """What is in the next piece."""
+        if self._is_over:
+            return
+        try:
+            yield from super().parse(chunk)
+        except StrictParserError as error:
+            if str(error) != "Unexpected data after end of multipart stream":
+                raise
+            self._is_over = True
+
+
+async def read_upload(request: Request, context: ServerContext) -> Upload:
+    """Everything that the request brings; raises a problem and keeps nothing when it is wrong."""
+    upload = Upload(settings_of(request))
+    try:
+        parser = _parser(request, upload.settings)
+        await _read(request, context, parser, upload)
+        _check(upload)
+    except MultipartError as error:
+        upload.discard()
+        raise Problem("invalid-upload", what_is_broken(error)) from None
+    except ClientDisconnect:
+        upload.discard()
+        raise Problem(
+            "invalid-upload", Message("the connection ended before the body did")
+        ) from None
+    except BaseException:
+        upload.discard()
+        raise
+    return upload
+
+
+def least_bytes(request: Request) -> int:
+    """How many bytes the documents of a request have at the least, by the length that it says."""
+    parts = settings_of(request).max_upload_files + MOST_FIELDS
+    around = parts * (MOST_HEADERS * LONGEST_HEADER + LONGEST_FIELD + LONGEST_BOUNDARY)
+    return max(1, int(header_of(request, b"content-length") or 0) - around)
+
+
+def _parser(request: Request, settings: Settings) -> PushMultipartParser:
+    media_type, options = parse_options_header(header_of(request, b"content-type") or "")
+    if media_type != "multipart/form-data":
+        raise Problem(
+            "unsupported-media-type",
+            Message(
+                "documents are sent as multipart/form-data, in fields named file; got {type}",
+                type=repr(media_type[:100]),
+            ),
+        )
+    return _Parser(
+        options.get("boundary", ""),
+        max_header_size=LONGEST_HEADER,
+        max_header_count=MOST_HEADERS,
+        max_segment_count=settings.max_upload_files + MOST_FIELDS,
+        strict=True,
+    )
+
+
+async def _read(
+    request: Request, context: ServerContext, parser: PushMultipartParser, upload: Upload
+) -> None:
+    more_body = True
+    while more_body:
+        message = await request.receive()  # `stream` would do the same, for one more layer
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        more_body = message.get("more_body", False)
+        if message["body"]:
+            await _take(message["body"], context, parser, upload)
+    parser.close()
+
+
+async def _take(
+    chunk: bytes, context: ServerContext, parser: PushMultipartParser, upload: Upload
+) -> None:
+    for part in parser.parse(chunk):
+        if isinstance(part, MultipartSegment):
+            _begin(part, context, upload)
+        elif part is None:
+            upload.current = None
+        elif _add(bytes(part), upload) and not isinstance(upload.current, str | None):
+            await _flushed(context, upload.current)
+
+
+async def _flushed(context: ServerContext, file: Incoming) -> None:
+    """Flush the file; who is cut off meanwhile waits for it, so that nobody closes it under it."""
+    flushing = asyncio.ensure_future(context.ask(file.flush))
+    try:
+        await asyncio.shield(flushing)
+    except asyncio.CancelledError:
+        await asyncio.wait([flushing])
+        raise
+
+
+def _begin(part: MultipartSegment, context: ServerContext, upload: Upload) -> None:
+    if part.name == "file":
+        if len(upload.files) >= upload.settings.max_upload_files:
+            raise Problem(
+                "invalid-upload",
+                Message(
+                    "one request may bring {most} files; send several",
+                    most=upload.settings.max_upload_files,
+                ),
+            )
+        name = check_name(_encoded_name(part) or part.filename or "document")
+        upload.current = context.fairlead.begin()
+        upload.files.append((upload.current, name))
+    elif part.name in ("urgent", "password"):
+        upload.current = part.name
+        upload.fields[part.name] = b""
+    else:
+        raise Problem(
+            "invalid-upload",
+            Message(
+                "the fields are file, urgent and password; got {name}",
+                name=repr(str(part.name)[:100]),
+            ),
+        )
+
+
+def _encoded_name(part: MultipartSegment) -> str | None:
+    """The name in `filename*`, which no sender should use in a form and some do.
+
+    Where both are there, `filename` is then an approximation of it.
+    """
+    given = [value for key, value in part.headerlist if key == _DISPOSITION and "*" in value]
+    found = [_ENCODED_NAME.search(_QUOTED.sub('""', value)) for value in given]
+    if not found or found[-1] is None:
+        return None
+    try:
+        return unquote(found[-1][1], errors="strict")
+    except UnicodeDecodeError:
+        if part.filename:
+            return None
+        raise Problem("invalid-upload", not_unicode()) from None
+
+
+def _add(chunk: bytes, upload: Upload) -> bool:
+    """Take a piece; True where the file wants to be written."""
+    if isinstance(upload.current, str):
+        value = upload.fields[upload.current] + chunk
+        if len(value) > LONGEST_FIELD:
+            raise Problem(
+                "invalid-upload", Message("the field {name} is too long", name=upload.current)
+            )
+        upload.fields[upload.current] = value
+        return False
+    if upload.current is None:
+        return False
+    is_full = upload.current.add(chunk)
+    limit = upload.settings.max_document_bytes
+    if upload.current.size > limit:
+        raise Problem(
+            "too-large",
+            Message("a document may have {bytes} bytes; send a smaller one", bytes=limit),
+        )
+    return is_full
+
+
+def _check(upload: Upload) -> None:
+    if not upload.files:
+        raise Problem(
+            "invalid-upload", Message("no document came; send at least one field named file")
+        )
+    for file, name in upload.files:
+        check_not_empty(file.size, name)

@@ -1,0 +1,196 @@
+"""Reaching the PostgreSQL server: connections, migrations, and its errors in our words."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+import psycopg
+from psycopg import errors as pg
+from psycopg.conninfo import conninfo_to_dict
+
+from fairlead.errors import (
+    DamagedData,
+    DataError,
+    DiskFull,
+    InvalidSetting,
+    NewerData,
+    ReadOnlyData,
+    StoreBusy,
+    StoreRefused,
+    StoreUnreachable,
+)
+from fairlead.storage.postgres.dialect import migrations
+from fairlead.storage.postgres.session import Session, make_ready
+
+BUSY_SECONDS = 30
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 10.0
+CONNECT_SECONDS = 5
+
+_log = logging.getLogger(__name__)
+
+# Every statement of ours is a seek in an index or walks one in its order; the planner must not take
+# another way because it knows little of tables that are new. A process that froze in a transaction
+# must not hold up all others.
+READER_OPTIONS = {
+    "application_name": "fairlead",
+    "lock_timeout": f"{BUSY_SECONDS}s",
+    "idle_in_transaction_session_timeout": f"{BUSY_SECONDS}s",
+    "jit": "off",
+    "client_encoding": "UTF8",
+    "extra_float_digits": "1",
+}
+WRITER_OPTIONS = READER_OPTIONS | {
+    "plan_cache_mode": "force_generic_plan",
+    "enable_seqscan": "off",
+    "enable_bitmapscan": "off",
+    "enable_sort": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+}
+
+_TABLES = "SELECT 1 FROM pg_tables WHERE schemaname = current_schema() AND tablename = ANY($1)"
+_OURS = ["customers", "documents", "line_state"]
+
+
+ALONE = (
+    "SELECT pg_try_advisory_lock(hashtextextended('fairlead ' || current_schema() || ' ' || ?, 2))"
+)
+"""Whether nobody else does this; it holds until the connection ends."""
+
+
+def one_at_a_time(what: int) -> str:
+    """Waits until nobody else does this; it holds until the end of the transaction."""
+    name = "'fairlead ' || current_schema()"
+    return f"SELECT pg_advisory_xact_lock(hashtextextended({name}, {what}))"
+
+
+def parameters(url: str) -> dict[str, Any]:
+    """What a URL says about the connection."""
+    try:
+        found = conninfo_to_dict(url)
+    except psycopg.ProgrammingError as error:
+        raise InvalidSetting(
+            "store must be a URL such as postgresql://user:password@host/database; "
+            f"got one that cannot be read: {str(error).strip()}"
+        ) from None
+    return {"connect_timeout": CONNECT_SECONDS, "keepalives_idle": 15, **found}
+
+
+def shown(url: str) -> str:
+    """Where a URL leads to, without its secrets."""
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname or "the local server"
+        return f"PostgreSQL at {host}:{parts.port or 5432}{parts.path}"
+    except ValueError:
+        return "PostgreSQL"
+
+
+def connect(url: str, options: dict[str, str]) -> Session:
+    """A connection to the server, ready for use."""
+    connection = psycopg.connect(**parameters(url))
+    try:
+        make_ready(connection, options)
+    except BaseException:
+        connection.close()
+        raise
+    return Session(connection)
+
+
+def prepare(url: str) -> None:
+    """Make the tables where there are none, and bring older ones up to date."""
+    with our_words(url):
+        session = connect(url, READER_OPTIONS)
+        try:
+            with session.connection.transaction():
+                session.execute(one_at_a_time(1))
+                _migrate(session, url)
+        finally:
+            session.close()
+
+
+def prepare_patiently(url: str) -> None:
+    """As `prepare`; a server that cannot be reached is waited for."""
+    pause = FIRST_PAUSE
+    while True:
+        try:
+            return prepare(url)
+        except StoreUnreachable as error:
+            _log.warning("fairlead: %s; trying again in %.1f s", error, pause)
+            time.sleep(pause)
+            pause = min(LONGEST_PAUSE, 2 * pause)
+
+
+def _migrate(session: Session, url: str) -> None:
+    version = _version(session, url)
+    if version > len(migrations()):
+        raise NewerData(
+            f"{shown(url)} has schema version {version} and this Fairlead knows "
+            f"{len(migrations())}; install the newer Fairlead that wrote it"
+        )
+    for script in migrations()[version:]:
+        session.connection.execute(script.encode(), prepare=False)
+    session.execute("UPDATE fairlead SET version = ?", (len(migrations()),))
+
+
+def _version(session: Session, url: str) -> int:
+    if session.execute(_TABLES, (["fairlead"],)).get is None:
+        if session.execute(_TABLES, (_OURS,)).get is not None:
+            raise DamagedData(
+                f"{shown(url)} has tables of other programs; choose an empty database, "
+                "or a schema of its own in the URL: ?options=-csearch_path%3Dfairlead"
+            )
+        session.execute("CREATE TABLE fairlead (version INTEGER NOT NULL)")
+        session.execute("INSERT INTO fairlead VALUES (0)")
+    return int(session.execute("SELECT version FROM fairlead").get)
+
+
+@contextmanager
+def our_words(url: str) -> Iterator[None]:
+    """Turns PostgreSQL's errors into Fairlead's."""
+    try:
+        yield
+    except psycopg.Error as error:
+        raise _translated(error, shown(url)) from error
+
+
+def _translated(error: Exception, where: str) -> DataError:  # noqa: PLR0911 (one for each case)
+    said = " ".join(str(error).split())
+    match error:
+        case pg.DiskFull() | pg.OutOfMemory():
+            return DiskFull(f"{where} has no room left and nothing was written ({said}); free some")
+        case pg.ReadOnlySqlTransaction() | pg.InsufficientPrivilege():
+            return ReadOnlyData(
+                f"{where} may not be written ({said}); give this user its own database, "
+                "or the right to create tables"
+            )
+        case pg.LockNotAvailable() | pg.QueryCanceled() | pg.DeadlockDetected():
+            return StoreBusy(
+                f"{where} was locked by another process for {BUSY_SECONDS} s; try again"
+            )
+        case pg.DataCorrupted() | pg.IndexCorrupted() | pg.UndefinedTable() | pg.UndefinedColumn():
+            return DamagedData(f"{where} is damaged ({said}); restore it from a backup")
+        case psycopg.OperationalError() if _is_refusal(error, said):
+            return StoreRefused(
+                f"{where} refused the user or the database ({said}); correct the setting store"
+            )
+        case psycopg.OperationalError() | psycopg.InterfaceError():
+            return StoreUnreachable(
+                f"{where} cannot be reached ({said}); start it, or correct the setting store"
+            )
+        case _:
+            return DataError(f"{where} cannot be used: {said}")
+
+
+def _is_refusal(error: psycopg.Error, said: str) -> bool:
+    """Whether the server is there and will go on saying no."""
+    if isinstance(error, (pg.InvalidPassword, pg.InvalidAuthorizationSpecification)):
+        return True
+    told = ("authentication failed", "no pg_hba.conf entry", "no password supplied")
+    is_missing = "does not exist" in said and ("database" in said or "role" in said)
+    return any(each in said for each in told) or is_missing

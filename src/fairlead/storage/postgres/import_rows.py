@@ -1,0 +1,64 @@
+"""Takes over all rows of another store, in one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import psycopg
+
+from fairlead.errors import TargetNotEmpty
+from fairlead.storage.postgres.session import Cursor, Session
+from fairlead.storage.sql.table_copy import NUMBERED, TABLES, TableCopy
+
+_COLUMNS = """
+SELECT column_name, data_type = 'boolean' FROM information_schema.columns
+WHERE table_schema = current_schema() AND table_name = ? ORDER BY ordinal_position"""
+_GUARDED = """
+SELECT relname FROM pg_class
+WHERE relforcerowsecurity AND relnamespace = current_schema()::regnamespace"""
+_IS_USED = """
+SELECT EXISTS (SELECT 1 FROM customers) OR EXISTS (SELECT 1 FROM events)
+  OR EXISTS (SELECT 1 FROM keys) OR EXISTS (SELECT 1 FROM costs)"""
+
+
+def take_over(session: Session, tables: TableCopy, where: str) -> dict[str, int]:
+    """Copy everything into an empty store; how many rows of each table."""
+    if session.execute(_IS_USED).get:
+        raise TargetNotEmpty(
+            f"{where} has data of its own, which would be mixed up; choose an empty database, "
+            "or an empty schema in the URL: ?options=-csearch_path%3Dfairlead"
+        )
+    guarded = [row[0] for row in session.execute(_GUARDED)]
+    _alter(session, guarded, "NO FORCE ROW LEVEL SECURITY")  # COPY does not go by it
+    _alter(session, ["documents"], "DISABLE TRIGGER USER")
+    session.execute("DELETE FROM line_state")
+    session.pause()
+    numbers = {name: _copy(session.connection, name, tables) for name in TABLES}
+    for name, column in NUMBERED.items():
+        query = f"SELECT setval(pg_get_serial_sequence('{name}', '{column}'), ?, TRUE)"
+        if last := tables.last_number(name):
+            session.execute(query, (last,))
+    _alter(session, ["documents"], "ENABLE TRIGGER USER")
+    _alter(session, guarded, "FORCE ROW LEVEL SECURITY")
+    return numbers
+
+
+def _alter(session: Session, tables: Iterable[str], how: str) -> None:
+    for name in tables:
+        session.execute(f"ALTER TABLE {name} {how}")
+
+
+def _copy(connection: psycopg.Connection[Any], table: str, tables: TableCopy) -> int:
+    found = Cursor(connection)
+    found.execute(_COLUMNS.replace("?", "$1").encode(), (table,))
+    columns = found.fetchall()
+    truths = {number for number, (_, is_truth) in enumerate(columns) if is_truth}
+    names = ", ".join(name for name, _ in columns)
+    number = 0
+    statement = f"COPY {table} ({names}) FROM STDIN".encode()
+    with Cursor(connection) as cursor, cursor.copy(statement) as copy:
+        for row in tables.rows(table, [name for name, _ in columns]):
+            copy.write_row([bool(each) if at in truths else each for at, each in enumerate(row)])
+            number += 1
+    return number

@@ -1,0 +1,179 @@
+"""A connection to PostgreSQL that runs the shared statements."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack, nullcontext, suppress
+from typing import Any
+
+import psycopg
+from psycopg import RawCursor
+from psycopg.abc import Buffer
+from psycopg.adapt import Loader
+from psycopg.pq import ExecStatus, PipelineStatus, TransactionStatus
+from psycopg.types.numeric import Int8Dumper
+from psycopg.types.string import StrDumperUnknown
+
+from fairlead.storage.postgres.dialect import encoded, repeated
+
+_UNDER_WAY = (TransactionStatus.INTRANS, TransactionStatus.INERROR)
+_TIME = "SELECT extract(epoch FROM clock_timestamp())::float8"
+AT_ONCE = 50
+"""Rows that one statement inserts, where there are so many."""
+_COMMANDS = ("ROLLBACK", "ALTER")
+NO_SUCH_CHARACTER = "\N{REPLACEMENT CHARACTER}"
+
+
+class Cursor(RawCursor[tuple[Any, ...]]):
+    """What a statement came to."""
+
+    @property
+    def get(self) -> Any:
+        """The one value of the first row, or the row where it has several; None: no row."""
+        row = self.fetchone()
+        return row[0] if row is not None and len(row) == 1 else row
+
+
+class _Text(StrDumperUnknown):
+    """PostgreSQL's texts cannot have the character NUL, which hostile answers and names may."""
+
+    def dump(self, obj: str) -> Buffer | None:
+        return super().dump(obj.replace("\0", NO_SUCH_CHARACTER))
+
+
+class _WholeSum(Loader):
+    """Sums of whole numbers come as `numeric`, and are whole."""
+
+    def load(self, data: Buffer) -> int:
+        return int(bytes(data))
+
+
+def make_ready(connection: psycopg.Connection[tuple[Any, ...]], options: dict[str, str]) -> None:
+    """Set what holds for as long as the connection lasts."""
+    connection.prepare_threshold = 0
+    connection.adapters.register_dumper(int, Int8Dumper)  # one type, so one plan for each
+    connection.adapters.register_dumper(str, _Text)
+    connection.adapters.register_loader("numeric", _WholeSum)
+    calls = (f"set_config('{name}', '{value}', FALSE)" for name, value in options.items())
+    connection.execute(f"SELECT {', '.join(calls)}".encode())
+    connection.commit()
+    connection.autocommit = True
+
+
+class Session:
+    """One connection while one thread uses it for one transaction after another.
+
+    Statements whose results nobody asks for wait for the next one that is asked for, and travel
+    with it. So their errors come with that one, or at the end; a transaction with an error ends
+    as undone in any case.
+    """
+
+    __slots__ = ("_gathering", "_heard", "connection")
+
+    def __init__(self, connection: psycopg.Connection[tuple[Any, ...]]) -> None:
+        self.connection = connection
+        self._heard: tuple[float, float] | None = None
+        self._gathering: ExitStack | None = None
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a transaction is under way, failed or not."""
+        is_open = self._gathering is not None and not self.is_broken
+        return is_open or self.connection.info.transaction_status in _UNDER_WAY
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether it leads nowhere any more."""
+        return self.connection.closed or self.connection.broken
+
+    def begin(self, *statements: str) -> None:
+        """Begin a transaction with these statements, in one message; learn the server's time."""
+        text = ";".join(("BEGIN", *statements, _TIME))
+        cursor = self.connection.execute(text.encode(), prepare=False)
+        while cursor.nextset():
+            """The last one has the time."""
+        self._hear(cursor.fetchone())
+        self._gather()
+
+    def pause(self) -> None:
+        """Hear of every statement so far, and gather no more in this transaction."""
+        self._catch_up()
+
+    def commit(self) -> None:
+        """End the transaction; an error of any of its statements is raised, and all is undone."""
+        self.execute("COMMIT")
+        self._catch_up()
+
+    def roll_back(self) -> None:
+        """Undo the transaction, if one is under way."""
+        with suppress(psycopg.Error):  # what was wrong has been told
+            self._catch_up()
+        if self.connection.info.transaction_status in _UNDER_WAY:
+            self._run("ROLLBACK")
+
+    def now(self) -> float:
+        """The time by the server's clock, in this transaction."""
+        assert self._heard is not None  # noqa: S101 (it was heard at the beginning)
+        told, at = self._heard
+        return told + time.monotonic() - at
+
+    def execute(self, statement: str, values: Sequence[Any] = (), /) -> Cursor:
+        """Run one shared statement."""
+        if statement.startswith(_COMMANDS):
+            return self._command(statement)
+        cursor = Cursor(self.connection)
+        cursor.execute(encoded(statement), values)
+        if statement.startswith("RELEASE"):  # the end of one write of several: is all of it done?
+            self._go_on()
+        return cursor
+
+    def executemany(self, statement: str, rows: Iterable[Sequence[Any]], /) -> object:
+        """Run one statement for each row of values."""
+        left = list(rows)
+        while len(left) >= AT_ONCE and (text := repeated(statement, AT_ONCE)):
+            values = [value for row in left[:AT_ONCE] for value in row]
+            Cursor(self.connection).execute(text.encode(), values)
+            left = left[AT_ONCE:]
+        if left:
+            with Cursor(self.connection) as cursor:
+                cursor.executemany(encoded(statement), left)
+        return None
+
+    def close(self) -> None:
+        """Hang up."""
+        self.connection.close()
+
+    def _command(self, statement: str) -> Cursor:
+        """Run a statement after which psycopg would prepare all others anew, beside it."""
+        is_failed = self.connection.pgconn.pipeline_status == PipelineStatus.ABORTED
+        with suppress(psycopg.Error) if is_failed else nullcontext():  # it has been told
+            self._catch_up()
+        self._run(statement)
+        self._gather()
+        return Cursor(self.connection)
+
+    def _run(self, statement: str) -> None:
+        result = self.connection.pgconn.exec_(statement.encode())
+        if result.status != ExecStatus.COMMAND_OK:
+            raise psycopg.OperationalError(result.error_message.decode(errors="replace"))
+
+    def _go_on(self) -> None:
+        """Hear of every statement so far; raises the error of one that failed."""
+        self._catch_up()
+        self._gather()
+
+    def _gather(self) -> None:
+        self._gathering = ExitStack()
+        self._gathering.enter_context(self.connection.pipeline())
+
+    def _catch_up(self) -> None:
+        if self._gathering is not None:
+            try:
+                self._gathering.close()
+            finally:
+                self._gathering = None
+
+    def _hear(self, row: tuple[Any, ...] | None) -> None:
+        assert row is not None  # noqa: S101 (it was asked for)
+        self._heard = (row[0], time.monotonic())

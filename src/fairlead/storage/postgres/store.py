@@ -1,0 +1,139 @@
+"""The store of several machines: the truth in one PostgreSQL database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from contextvars import ContextVar
+
+from fairlead.policy.rules import Rules
+from fairlead.storage.postgres.connection import (
+    ALONE,
+    READER_OPTIONS,
+    connect,
+    our_words,
+    prepare,
+    prepare_patiently,
+    shown,
+)
+from fairlead.storage.postgres.import_rows import take_over
+from fairlead.storage.postgres.listen import Listener
+from fairlead.storage.postgres.reader_pool import ReaderPool
+from fairlead.storage.postgres.session import Session
+from fairlead.storage.postgres.writer import PostgresWriter
+from fairlead.storage.sql.connection import Connection
+from fairlead.storage.sql.store import SqlStore
+from fairlead.storage.sql.table_copy import TableCopy
+
+LOOK_ANYWAY_SECONDS = 1.0
+
+_ASKED_BY: ContextVar[str | None] = ContextVar("asked_by", default=None)
+_SEEN_BY = """
+SELECT set_config('fairlead.customer', coalesce(
+  (SELECT id FROM customers WHERE name = ?), -1)::text, TRUE)"""
+_IS_UNBOUND = "SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user"
+_FRAIL = "the database server runs with fsync off, so a power cut may lose what was accepted"
+_UNBOUND = (
+    "the database user is a superuser or bypasses row-level security, so nothing but our own care "
+    "keeps customers apart there; use a user that only owns its database"
+)
+
+
+class PostgresStore(SqlStore):
+    """A store on a server. All methods may be called from any thread.
+
+    `clock` gives the time, for tests; without one it is the server's. With `patient`, a server that
+    cannot be reached is waited for.
+    """
+
+    _writer: PostgresWriter
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        rules: Callable[[], Rules],
+        clock: Callable[[], float] | None = None,
+        patient: bool = False,
+    ) -> None:
+        prepare_patiently(url) if patient else prepare(url)
+        super().__init__(PostgresWriter(url, clock), rules=rules)
+        self._url = url
+        self._clock = clock
+        self._readers = ReaderPool(url)
+        self._listener = Listener(url)
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._listener.close()
+        self._writer.close()
+        self._readers.close()
+
+    def version(self) -> int:
+        """A number that changes when anything was committed, by any process.
+
+        It is the number of the last transaction that changed the line, as each of ours does.
+        """
+        with self._reading(whole=True) as connection:
+            return int(connection.execute("SELECT xmin::text::bigint FROM line_state").get)
+
+    def watch(self, bell: Callable[[], None]) -> float:
+        """Ring a bell after commits; how long to wait at most for a look all the same."""
+        self._listener.add(bell)
+        return LOOK_ANYWAY_SECONDS
+
+    def unwatch(self, bell: Callable[[], None]) -> None:
+        """Ring a bell no more."""
+        self._listener.remove(bell)
+
+    def now(self) -> float:
+        """The time by the server's clock."""
+        with self._reading(whole=True) as connection:
+            return self._now(connection)
+
+    def warnings(self) -> list[str]:
+        """What could be better about the database, for the doctor."""
+        with self._reading(whole=True) as connection:
+            is_unbound = connection.execute(_IS_UNBOUND).get
+            is_frail = connection.execute("SELECT current_setting('fsync') <> 'on'").get
+        found = {_UNBOUND: is_unbound, _FRAIL: is_frail}
+        return [words for words, holds in found.items() if holds]
+
+    def take_over(self, tables: TableCopy) -> dict[str, int]:
+        """Copy everything of another store into this empty one; how many rows of each table."""
+
+        def take(connection: Connection) -> dict[str, int]:
+            assert isinstance(connection, Session)  # noqa: S101 (we made it)
+            return take_over(connection, tables, shown(self._url))
+
+        return self._writer.run(take)
+
+    @contextmanager
+    def seen_by(self, customer: str) -> Iterator[None]:
+        """Let the questions asked within find nothing of other customers."""
+        before = _ASKED_BY.set(customer)
+        try:
+            yield
+        finally:
+            _ASKED_BY.reset(before)
+
+    @contextmanager
+    def only_one(self, duty: str) -> Iterator[bool]:
+        """Whether this process may do what one process at a time should do."""
+        with our_words(self._url), closing(connect(self._url, READER_OPTIONS)) as session:
+            yield bool(session.execute(ALONE, (duty,)).get)
+
+    @contextmanager
+    def _reading(self, *, whole: bool = False) -> Iterator[Session]:
+        customer = None if whole else _ASKED_BY.get()
+        with our_words(self._url), self._readers.tx() as session:
+            if customer is not None:
+                session.execute(_SEEN_BY, (customer,))
+            yield session
+
+    def _now(self, connection: Connection) -> float:
+        assert isinstance(connection, Session)  # noqa: S101 (we made it)
+        return connection.now() if self._clock is None else self._clock()
+
+    def _damage(self, connection: Connection) -> list[str]:  # noqa: ARG002 (the server looks after its files)
+        return []

@@ -1,0 +1,249 @@
+"""What people decide about documents and customers: cancel, again, pause, caps, reset."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any, NamedTuple
+
+from fairlead.errors import Message, PendingCapReached, UnknownDocument
+from fairlead.model.documents import CustomerSettings, EventKind
+from fairlead.model.ports import Check
+from fairlead.model.states import Action, State, after
+from fairlead.storage.sql import customer_queue as line
+from fairlead.storage.sql import fair_accounts as ledger
+from fairlead.storage.sql import reads as reading
+from fairlead.storage.sql import rows
+from fairlead.storage.sql.accept_batch import add_customer
+from fairlead.storage.sql.queries import sql
+from fairlead.storage.sql.transaction import NOBODY, Transaction
+from fairlead.storage.sql.webhook_rows import forget_document
+
+
+class _Found(NamedTuple):
+    """A document's row as a decision needs it."""
+
+    document: int
+    customer: int
+    state: State
+    estimate: float
+    started_at: float | None
+
+
+def cancel(tx: Transaction, id_: str, check: Check | None = None) -> None:
+    """Cancel a pending document; one that is cancelled already stays so."""
+    found = _find(tx, id_)
+    is_so = found.state is State.CANCELLED
+    if not is_so:
+        after(found.state, Action.CANCEL)
+    _look(tx, id_, check)
+    if is_so:
+        return
+    tx.connection.execute(sql("cancel_document"), (tx.now, found.document))
+    was_waiting = found.state is State.WAITING
+    worked = 0.0 if found.started_at is None else max(0.0, tx.now - found.started_at)
+    line.refresh(tx, found.customer, waiting=-was_waiting, processing=was_waiting - 1, work=worked)
+    if found.started_at is None:
+        ledger.give_back(tx, found.customer, found.estimate)
+    else:
+        ledger.correct(tx, found.customer, estimated=found.estimate, actual=worked)
+    tx.tell(EventKind.CANCELLED, found.customer, found.document)
+
+
+def delete(tx: Transaction, id_: str, check: Check | None = None) -> list[str]:
+    """Delete a document, a pending one after it was cancelled; the keys of its texts.
+
+    One that was deleted before stays so, unchecked.
+    """
+    if tx.connection.execute(sql("find_deleted"), (id_,)).get is not None:
+        return []
+    found = _find(tx, id_)
+    _look(tx, id_, check)
+    if found.state.is_pending:
+        cancel(tx, id_)
+    texts = reading.known_texts(tx.connection, [id_])
+    tx.connection.execute(sql("bury_document"), (found.document, tx.now))
+    tx.connection.execute(sql("forget_texts"), (found.document,))
+    tx.connection.execute(sql("forget_original"), (found.document,))
+    tx.connection.execute(sql("delete_document"), (found.document,))
+    forget_document(tx.connection, id_)
+    tx.tell(EventKind.DELETED, found.customer, found.document)
+    return sorted(texts)
+
+
+def add_key(tx: Transaction, id_: str, sha256: str, customer: str | None) -> None:
+    """Add a key; the customer must be known."""
+    number = None if customer is None else find_customer(tx, customer)
+    row = (id_, number, sha256, tx.now)
+    tx.connection.execute(sql("add_access_key"), row)
+    tx.tell(EventKind.KEY_ADDED, number or NOBODY, key=id_)
+
+
+def revoke_key(tx: Transaction, id_: str) -> None:
+    """Let a key open nothing any more; one that was revoked before stays so."""
+    found = tx.connection.execute(sql("revoke_access_key"), (tx.now, id_)).fetchone()
+    if found is not None:
+        tx.tell(EventKind.KEY_REVOKED, found[0] or NOBODY, key=id_)
+
+
+def retry(tx: Transaction, id_: str, check: Check | None = None) -> None:
+    """Queue a failed or cancelled document once more; a pending one stays."""
+    found = _find(tx, id_)
+    is_so = found.state.is_pending
+    if not is_so:
+        after(found.state, Action.RETRIED)
+        _check_room(tx, found.customer)
+    _look(tx, id_, check)
+    if is_so:
+        return
+    tx.connection.execute(sql("retry_document"), (found.document,))
+    _place_again(tx, found)
+    line.refresh(tx, found.customer, waiting=1)
+    tx.tell(EventKind.RETRIED, found.customer, found.document)
+
+
+def add(tx: Transaction, name: str, settings: Mapping[str, Any]) -> bool:
+    """Add a customer with these settings; False: it was there and stays so."""
+    if tx.connection.execute(sql("customer_id"), (name,)).get is not None:
+        return False
+    add_customer(tx, name)
+    if settings:
+        set_customer(tx, name, settings)
+    return True
+
+
+def set_customer(tx: Transaction, name: str, changes: Mapping[str, Any]) -> None:
+    """Change some of the customer's settings; those that others have set meanwhile stay."""
+    customer = find_customer(tx, name)
+    settings = reading.customer(tx.connection, name).settings.changed(changes)
+    ledger.lift(tx, customer)  # a wider cap frees what it held back
+    tx.connection.execute(
+        sql("set_customer"),
+        (
+            settings.processing_cap,
+            settings.pending_cap,
+            settings.reset_interval,
+            rows.thresholds_to(settings.thresholds),
+            settings.requests_a_second,
+            settings.requests_burst,
+            settings.bytes_a_day,
+            customer,
+        ),
+    )
+    _set_account(tx, customer, settings)
+    _changed(tx, customer, EventKind.CUSTOMER_SET, **_set_fields(settings))
+
+
+def pause(tx: Transaction, name: str, *, paused: bool) -> None:
+    """Pause or resume: a paused customer's documents wait, and are accepted all the same."""
+    customer = find_customer(tx, name)
+    if tx.connection.execute(sql("set_paused"), (paused, customer)).get is None:
+        return  # it was so before: nothing to tell
+    if not paused:
+        ledger.lift(tx, customer)
+    _changed(tx, customer, EventKind.CUSTOMER_PAUSED if paused else EventKind.CUSTOMER_RESUMED)
+
+
+def reset(tx: Transaction, name: str) -> None:
+    """Forget the count: the next document is checked as the first ever."""
+    customer = find_customer(tx, name)
+    tx.connection.execute(sql("reset_customer"), (customer,))
+    ledger.forgive(tx, customer)
+    _changed(tx, customer, EventKind.CUSTOMER_RESET)
+
+
+def find_customer(tx: Transaction, name: str) -> int:
+    """The number of a customer's row."""
+    customer: int | None = tx.connection.execute(sql("customer_id"), (name,)).get
+    if customer is None:
+        raise reading.unknown_customer(name)
+    return customer
+
+
+def _place_again(tx: Transaction, found: _Found) -> None:
+    """Its own place by the classic rule; by the fair one a new place, for the work comes anew."""
+    row = tx.connection.execute(sql("place_of_retried"), (found.document,)).fetchone()
+    assert row is not None  # noqa: S101 (it was found in this transaction)
+    policy, classic_count, interval, thresholds, lift = row
+    own = (interval, rows.thresholds_from(thresholds))
+    if tx.is_fair:
+        fair = tx.rules.fair(*own)
+        (placed,) = ledger.charge(tx, fair, found.customer, [found.estimate])
+        place = (placed.count, placed.priority, fair.label, placed.tag - lift, classic_count)
+    else:
+        classic = tx.rules.classic(*own)
+        if policy == classic.label:
+            return
+        level = classic.priority_of(classic_count)
+        place = (classic_count, level, classic.label, float(level), None)
+    tx.connection.execute(sql("place_document"), (found.document, *place))
+
+
+def _set_account(tx: Transaction, customer: int, settings: CustomerSettings) -> None:
+    """Move the customer to the account of this name, and set the account's weight."""
+    row = tx.connection.execute(sql("account_settings"), (customer,)).fetchone()
+    assert row is not None  # noqa: S101 (every customer has one)
+    before, name, weight = row
+    wanted: int | None = round(settings.weight * rows.THOUSANDTHS)
+    account = before
+    if settings.account != name:
+        account, is_new = _account(tx, settings.account)
+        tx.connection.execute(sql("join_account"), (account, customer))
+        tx.connection.execute(sql("carry_tags"), (before, account))
+        tx.connection.execute(sql("recount_accounts"), (before, account))
+        if wanted == weight and not is_new:
+            wanted = None  # it was the old account's: the new one has its own
+    if wanted is not None:
+        tx.connection.execute(sql("set_weight"), (wanted, account))
+    tx.connection.execute(sql("recount_backlog"))
+
+
+def _account(tx: Transaction, name: str | None) -> tuple[int, bool]:
+    """The account of this name, made where there is none; whether it is new."""
+    known: int | None = None
+    if name is not None:
+        known = tx.connection.execute(sql("find_account"), (name,)).get
+    if known is not None:
+        return known, False
+    return tx.connection.execute(sql("add_account"), (name,)).get, True
+
+
+def _changed(tx: Transaction, customer: int, kind: EventKind, **data: Any) -> None:
+    line.refresh(tx, customer)
+    tx.tell(kind, customer, **data)
+
+
+def _set_fields(settings: CustomerSettings) -> dict[str, Any]:
+    """What is not as for everybody."""
+    values = {each.name: (getattr(settings, each.name), each.default) for each in fields(settings)}
+    return {name: value for name, (value, usual) in values.items() if value != usual}
+
+
+def _find(tx: Transaction, id_: str) -> _Found:
+    row = tx.connection.execute(sql("find_document"), (id_,)).fetchone()
+    if row is None:
+        raise UnknownDocument(f"no document has the id {id_!r}; see: fairlead docs list")
+    document, customer, state, *others = row
+    return _Found(document, customer, State(state), *others)
+
+
+def _look(tx: Transaction, id_: str, check: Check | None) -> None:
+    """Let the check see the document as this transaction finds it, and refuse."""
+    if check is not None:
+        check(reading.document(tx.connection, id_))
+
+
+def _check_room(tx: Transaction, customer: int) -> None:
+    row = tx.connection.execute(sql("pending_room"), (customer,)).fetchone()
+    assert row is not None  # noqa: S101 (its document was found in this transaction)
+    cap, pending, name = row
+    if cap is not None and pending >= cap:
+        raise PendingCapReached(
+            Message(
+                "customer {name} is at its cap of {cap} pending documents (pending: {pending}); "
+                "retry when some are done",
+                name=repr(name),
+                cap=cap,
+                pending=pending,
+            )
+        )

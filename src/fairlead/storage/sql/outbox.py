@@ -1,0 +1,295 @@
+"""Webhooks and their deliveries: who is told, what is due, and what came of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection
+from contextlib import AbstractContextManager
+from typing import Protocol, TypeVar
+
+from fairlead.errors import InvalidWebhook, Message, UnknownDelivery, UnknownWebhook
+from fairlead.model.documents import EventKind, Saved
+from fairlead.model.webhooks import (
+    LEASE,
+    MOST_CHARACTERS,
+    MOST_OF_A_CUSTOMER,
+    TEST_KIND,
+    Delivery,
+    NewWebhook,
+    Sending,
+    Status,
+    Webhook,
+    WebhookResponse,
+    is_given_up,
+    next_delay,
+)
+from fairlead.storage.sql.actions import find_customer
+from fairlead.storage.sql.connection import Connection
+from fairlead.storage.sql.queries import sql
+from fairlead.storage.sql.rows import Row
+from fairlead.storage.sql.transaction import Transaction
+from fairlead.storage.sql.webhook_rows import add_delivery
+
+T = TypeVar("T")
+
+_FORGET_AT_ONCE = 1000
+_AFTER_ALL = 2**62
+
+
+class Write(Protocol):
+    """Makes one change in a transaction."""
+
+    def __call__(
+        self, action: Callable[[Transaction], T], *, durable: bool = True, by: str | None = None
+    ) -> T:
+        """Run the action; return when it is committed. `by` is who decided it."""
+        ...
+
+
+class SqlOutbox:
+    """Every change is one transaction of the store."""
+
+    def __init__(
+        self, write: Write, reading: Callable[[], AbstractContextManager[Connection]]
+    ) -> None:
+        self._write = write
+        self._reading = reading
+
+    # --- webhooks ---
+
+    def add(self, new: NewWebhook, *, by: str | None = None) -> Webhook:
+        """Keep a webhook; it is told of what happens from now on."""
+        self._write(lambda tx: _add(tx, new), by=by)
+        return self.webhook(new.id)
+
+    def webhook(self, id_: str) -> Webhook:
+        """The webhook of this id."""
+        with self._reading() as connection:
+            return _webhook(connection, id_)
+
+    def webhooks(self, customer: str | None = None) -> list[Webhook]:
+        """All webhooks, or those of a customer, oldest first."""
+        query = sql("select_webhook") + " WHERE c.name = coalesce(?, c.name) ORDER BY w.id"
+        with self._reading() as connection:
+            return [_webhook_of(row) for row in connection.execute(query, (customer,))]
+
+    def set(
+        self,
+        id_: str,
+        *,
+        url: str | None = None,
+        kinds: tuple[str, ...] | None = None,
+        enabled: bool | None = None,
+        by: str | None = None,
+    ) -> Webhook:
+        """Change a webhook; None: as it is. Enabling it forgets its failures."""
+        self._write(lambda tx: _set(tx, id_, url, kinds, enabled), by=by)
+        return self.webhook(id_)
+
+    def remove(self, id_: str, *, by: str | None = None) -> None:
+        """Forget a webhook and its deliveries; one that is not there stays so."""
+        self._write(lambda tx: _remove(tx, id_), by=by)
+
+    # --- deliveries ---
+
+    def test(self, id_: str) -> Delivery:
+        """Make a delivery that tells of nothing, due now."""
+        return self.delivery(self._write(lambda tx: _test(tx, id_)))
+
+    def resend(self, id_: str) -> Delivery:
+        """Make a delivery due now, with all its attempts and under its old id.
+
+        Not where its webhook is disabled: it would wait without a word.
+        """
+        self._write(lambda tx: _resend(tx, id_))
+        return self.delivery(id_)
+
+    def delivery(self, id_: str) -> Delivery:
+        """The delivery of this id."""
+        with self._reading() as connection:
+            return _delivery(connection, id_)
+
+    def deliveries(
+        self, webhook: str, *, before: str | None = None, limit: int = 100
+    ) -> list[Delivery]:
+        """Deliveries of a webhook, newest first; `before` is the last id of the page before."""
+        number = _AFTER_ALL if before is None else _number_in(before)
+        query = sql("select_delivery") + (
+            " WHERE webhook = ? AND seq < ? ORDER BY seq DESC LIMIT ?"
+        )
+        with self._reading() as connection:
+            found = connection.execute(query, (webhook, number, limit))
+            return [_delivery_of(row) for row in found]
+
+    # --- sending ---
+
+    def next_at(self) -> float | None:
+        """When the next attempt is due, or the claim of one ends; None: nothing is to be sent."""
+        with self._reading() as connection:
+            found: float | None = connection.execute(sql("next_delivery_at")).get
+            return found
+
+    def claim(
+        self, *, webhooks: Collection[str] = (), customers: Collection[str] = ()
+    ) -> Sending | None:
+        """The next attempt that is due, but for those of these webhooks and customers.
+
+        It is held for as long as any attempt may take; of one that nobody settled, another
+        attempt comes after that. So a crash repeats a delivery and never loses it.
+        """
+        busy = (json.dumps(list(webhooks)), json.dumps(list(customers)))
+        return self._write(lambda tx: _claim(tx, busy), durable=False)
+
+    def settle(self, sending: Sending, answer: WebhookResponse, *, jitter: float) -> Saved:
+        """Save what an attempt came to; an old one changes nothing. `jitter`: by lot, 0 to 1."""
+        return self._write(lambda tx: _settle(tx, sending, answer, jitter))
+
+    def forget(self, before: float) -> int:
+        """Remove some of the deliveries settled before a moment; return how many."""
+        values = (before, _FORGET_AT_ONCE)
+
+        def forget(tx: Transaction) -> int:
+            return len(tx.connection.execute(sql("forget_deliveries"), values).fetchall())
+
+        return self._write(forget)
+
+
+def _add(tx: Transaction, new: NewWebhook) -> None:
+    customer = find_customer(tx, new.customer)
+    number: int = tx.connection.execute(sql("count_webhooks"), (customer,)).get
+    if number >= MOST_OF_A_CUSTOMER:
+        raise InvalidWebhook(
+            Message(
+                "customer {name} has {number} webhooks, and more than {most} are not kept; "
+                "remove one first",
+                name=repr(new.customer),
+                number=number,
+                most=MOST_OF_A_CUSTOMER,
+            )
+        )
+    values = (new.id, customer, new.url, json.dumps(new.kinds), new.secret, tx.now)
+    tx.connection.execute(sql("add_webhook"), values)
+    tx.tell(EventKind.WEBHOOK_ADDED, customer, webhook=new.id)
+
+
+def _set(
+    tx: Transaction,
+    id_: str,
+    url: str | None,
+    kinds: tuple[str, ...] | None,
+    enabled: bool | None,  # noqa: FBT001 (handed on by name)
+) -> None:
+    known = _webhook(tx.connection, id_)
+    asked = known.kinds if kinds is None else kinds
+    values = (known.url if url is None else url, json.dumps(asked), id_)
+    tx.connection.execute(sql("set_webhook"), values)
+    if enabled is not None and enabled != known.enabled:
+        because = None if enabled else "by hand"
+        tx.connection.execute(sql("enable_webhook"), (int(enabled), because, id_))
+    customer = find_customer(tx, known.customer)
+    is_on = known.enabled if enabled is None else enabled
+    tx.tell(EventKind.WEBHOOK_SET, customer, webhook=id_, enabled=is_on)
+
+
+def _remove(tx: Transaction, id_: str) -> None:
+    tx.connection.execute(sql("remove_deliveries"), (id_,))
+    customer: int | None = tx.connection.execute(sql("remove_webhook"), (id_,)).get
+    if customer is not None:
+        tx.tell(EventKind.WEBHOOK_REMOVED, customer, webhook=id_)
+
+
+def _test(tx: Transaction, id_: str) -> str:
+    _check_enabled(tx.connection, id_)
+    number = add_delivery(tx.connection, tx.now, id_, TEST_KIND, {"webhook": id_})
+    return f"msg_{id_}_{number}"
+
+
+def _check_enabled(connection: Connection, id_: str) -> None:
+    if not _webhook(connection, id_).enabled:
+        raise InvalidWebhook(Message("webhook {id} is disabled; enable it first", id=id_))
+
+
+def _resend(tx: Transaction, id_: str) -> None:
+    found = _delivery(tx.connection, id_)
+    _check_enabled(tx.connection, found.webhook)
+    tx.connection.execute(sql("resend_delivery"), (tx.now, _number_in(id_)))
+    tx.connection.execute(sql("refresh_webhook"), (found.webhook,))
+
+
+def _claim(tx: Transaction, busy: tuple[str, str]) -> Sending | None:
+    webhook: str | None = tx.connection.execute(sql("webhook_due"), (tx.now, *busy)).get
+    if webhook is None:
+        return None
+    number: int = tx.connection.execute(sql("first_delivery_due"), (webhook,)).get
+    tx.connection.execute(sql("claim_delivery"), (tx.now + LEASE, number))
+    tx.connection.execute(sql("refresh_webhook"), (webhook,))
+    row = tx.connection.execute(sql("sending"), (number,)).fetchone()
+    assert row is not None  # noqa: S101 (claimed in this transaction)
+    return Sending(*row)
+
+
+def _settle(tx: Transaction, sending: Sending, answer: WebhookResponse, jitter: float) -> Saved:
+    held = (_number_in(sending.id), sending.fence)
+    row = tx.connection.execute(sql("held_delivery"), held).fetchone()
+    if row is None:
+        return Saved.STALE
+    attempts, body = row
+    # An answer to what a deleted document's delivery tells no more may repeat it.
+    text = answer.text[:MOST_CHARACTERS] if body == sending.body else None
+    delay = None if answer.is_good or answer.is_gone else next_delay(attempts, jitter)
+    due_at = None if delay is None else tx.now + delay
+    said = (answer.code, text, answer.error)
+    values = (due_at, int(answer.is_good), tx.now, *said, held[0])
+    tx.connection.execute(sql("settle_delivery"), values)
+    failing = (sending.webhook, int(answer.is_good), tx.now)
+    since: float | None = tx.connection.execute(sql("note_answer"), failing).get
+    tx.connection.execute(sql("refresh_webhook"), (sending.webhook,))
+    if answer.is_gone:
+        _disable(tx, sending, "the receiver answered 410 Gone")
+    elif delay is None and is_given_up(since, now=tx.now):
+        _disable(tx, sending, "all attempts of more than a day have failed")
+    return Saved.SAVED
+
+
+def _disable(tx: Transaction, sending: Sending, because: str) -> None:
+    query, values = sql("disable_webhook"), (because, sending.webhook)
+    if tx.connection.execute(query, values).get is not None:
+        customer = find_customer(tx, sending.customer)
+        tx.tell(EventKind.WEBHOOK_DISABLED, customer, webhook=sending.webhook, because=because)
+
+
+def _webhook(connection: Connection, id_: str) -> Webhook:
+    row = connection.execute(sql("select_webhook") + " WHERE w.id = ?", (id_,)).fetchone()
+    if row is None:
+        raise UnknownWebhook(
+            Message("no webhook has the id {id}; list those there are", id=repr(id_))
+        )
+    return _webhook_of(row)
+
+
+def _webhook_of(row: Row) -> Webhook:
+    id_, customer, url, kinds, enabled, *others = row
+    return Webhook(id_, customer, url, tuple(json.loads(kinds)), bool(enabled), *others)
+
+
+def _delivery(connection: Connection, id_: str) -> Delivery:
+    query = sql("select_delivery") + " WHERE seq = ?"
+    row = connection.execute(query, (_number_in(id_),)).fetchone()
+    if row is None or row[0] != id_:
+        raise UnknownDelivery(
+            Message("no delivery has the id {id}; list those of its webhook", id=repr(id_))
+        )
+    return _delivery_of(row)
+
+
+def _delivery_of(row: Row) -> Delivery:
+    id_, webhook, kind, document, delivered, created_at, attempts, due_at, *last = row
+    settled = Status.DELIVERED if delivered else Status.FAILED
+    status = settled if due_at is None else Status.PENDING
+    return Delivery(id_, webhook, kind, document, status, created_at, attempts, due_at, *last)
+
+
+def _number_in(id_: str) -> int:
+    """The number of a delivery in its id; 0, which none has, where it is no such id."""
+    number = id_.rpartition("_")[2]
+    return int(number) if number.isascii() and number.isdigit() and len(number) < 19 else 0

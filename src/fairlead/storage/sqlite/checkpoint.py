@@ -1,0 +1,80 @@
+"""Bringing pages home: out of SQLite's log into the database, beside the one who writes.
+
+By itself, SQLite does this in the commit that finds the log long, and all who want to write wait
+for some ten thousand pages and two flushes. Here a thread copies what there is. Only the few pages
+that were written meanwhile are left to the writer, after which the log can begin anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from threading import Thread
+
+import apsw
+
+from fairlead.errors import DataError
+
+LONG_LOG = 8000
+"""Pages of 4 KiB. A longer log means fewer copies of pages that often change."""
+MAY_COPY_BESIDE = tuple(map(int, apsw.sqlite_lib_version().split("."))) >= (3, 51, 3)
+"""Before 3.51.3, SQLite could lose pages that were written at a certain moment of the copying."""
+_FIRST_LOOK = "SELECT count(*) FROM sqlite_schema"
+"""Before its first look at the database, a connection does not know of the log."""
+
+
+class Checkpointer:
+    """Watches the log of the connection that writes. Its errors are nobody's: it tries again."""
+
+    def __init__(self, connection: apsw.Connection, another: Callable[[], apsw.Connection]) -> None:
+        self._connection = connection
+        self._another = another
+        self._pages = 0
+        self._due = LONG_LOG
+        self._thread: Thread | None = None
+        connection.set_wal_hook(self._note)
+
+    def look(self) -> None:
+        """After a commit: begin, or do the rest, until the log has begun anew."""
+        is_copying = self._thread is not None and self._thread.is_alive()
+        if self._pages < LONG_LOG:
+            self._due = LONG_LOG
+        elif not is_copying and self._pages >= self._due:
+            self._due = self._pages + LONG_LOG
+            self._begin()
+        elif not is_copying:
+            self._do_the_rest()
+
+    def close(self) -> None:
+        """Let what was begun end."""
+        if self._thread is not None:
+            self._thread.join()
+
+    def _note(self, _connection: apsw.Connection, _name: str, pages: int) -> int:
+        self._pages = pages
+        return apsw.SQLITE_OK
+
+    def _begin(self) -> None:
+        if not MAY_COPY_BESIDE:
+            self._do_the_rest()
+            return
+        self._thread = Thread(target=self._copy, name="homing", daemon=True)
+        try:
+            self._thread.start()
+        except RuntimeError:  # there are too many threads
+            self._thread = None
+            self._do_the_rest()
+
+    def _copy(self) -> None:
+        with suppress(apsw.Error, DataError):
+            connection = self._another()
+            try:
+                connection.execute(_FIRST_LOOK).fetchall()
+                connection.wal_checkpoint()
+            finally:
+                connection.close()
+
+    def _do_the_rest(self) -> None:
+        """What others write or still read meanwhile stays: then there is another commit for it."""
+        with suppress(apsw.Error):
+            self._connection.wal_checkpoint()

@@ -1,5 +1,0 @@
-"""The store of several machines: one PostgreSQL database, any number of processes."""
-
-from fairlead.stores.postgres.store import PostgresStore
-
-__all__ = ["PostgresStore"]

@@ -1,1 +1,0 @@
-"""Claim, lease, extract in a sandbox, finish, rescue."""

@@ -1,0 +1,104 @@
+"""The bell: messages to the broker that say nothing but "claim the next document"."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+from celery import Celery
+from kombu.exceptions import OperationalError
+
+from fairlead.errors import BrokerUnreachable
+
+QUEUE = "fairlead"
+TASK = "fairlead.claim_next"
+_PATIENCE = 5.0
+"""Seconds after which a broker that does not answer counts as unreachable."""
+
+
+def make_app(broker: str) -> Celery:
+    """A Celery application for this broker; its one task is added by the worker's program."""
+    app = Celery("fairlead", broker=broker, set_as_current=False)
+    app.conf.update(
+        task_default_queue=QUEUE,
+        task_default_delivery_mode="transient",  # the store knows what is to be done
+        task_ignore_result=True,
+        task_serializer="json",
+        accept_content=["json"],
+        worker_prefetch_multiplier=1,
+        broker_connection_timeout=_PATIENCE,
+        broker_connection_retry_on_startup=True,
+        broker_connection_max_retries=None,
+        broker_transport_options=_options(broker),
+    )
+    return app
+
+
+def _options(broker: str) -> dict[str, Any]:
+    if urlsplit(broker).scheme.startswith("redis"):
+        return {"socket_timeout": _PATIENCE, "socket_connect_timeout": _PATIENCE}
+    return {"confirm_publish": True, "connect_timeout": _PATIENCE}
+
+
+class CeleryBroker:
+    """Rings by one connection, which is made anew after every failure. For one thread."""
+
+    def __init__(self, app: Celery) -> None:
+        self._app = app
+        self._connection: Any = None
+
+    def ring_up_to(self, number: int) -> int:
+        """See to it that so many messages wait; return how many were sent.
+
+        Raises:
+            BrokerUnreachable: there is no broker to be heard.
+        """
+        with self._in_reach():
+            missing = max(0, number - self._waiting()) if number > 0 else 0
+            for _ in range(missing):
+                self._app.send_task(TASK, connection=self._connection, retry=False)
+        return missing
+
+    def messages(self) -> int:
+        """How many messages wait.
+
+        Raises:
+            BrokerUnreachable: there is no broker to be heard.
+        """
+        with self._in_reach():
+            return self._waiting()
+
+    def close(self) -> None:
+        """Hang up."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.release()
+
+    @contextmanager
+    def _in_reach(self) -> Iterator[None]:
+        try:
+            if self._connection is None:
+                self._connection = self._app.connection_for_write()
+                self._connection.ensure_connection(max_retries=1, timeout=_PATIENCE)
+            yield
+        except (OperationalError, OSError, *self._errors()) as error:
+            self.close()
+            raise BrokerUnreachable(
+                f"the broker cannot be reached ({error}); documents wait safely in the store "
+                "until it is back"
+            ) from error
+
+    def _errors(self) -> tuple[type[Exception], ...]:
+        """What the transport in use raises, besides the usual ones."""
+        if self._connection is None:
+            return ()
+        return (*self._connection.connection_errors, *self._connection.channel_errors)
+
+    def _waiting(self) -> int:
+        """How many messages wait; the queue is made where there is none."""
+        with self._connection.channel() as channel:
+            queue = self._app.amqp.queues[QUEUE].bind(channel)
+            queue.declare()
+            return int(queue.queue_declare().message_count)

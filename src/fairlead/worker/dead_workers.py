@@ -1,0 +1,13 @@
+"""Rescue: documents of workers that died on this machine need not wait until their leases end."""
+
+from __future__ import annotations
+
+from fairlead.model.ports import Store
+from fairlead.worker.liveness import is_known_dead
+
+
+def rescue_from_the_dead(store: Store) -> None:
+    """Take back what workers hold that are known to be gone."""
+    for worker in store.lease_holders():
+        if is_known_dead(worker):
+            store.rescue_from(worker)

@@ -1,0 +1,1 @@
+"""The child processes that read documents, and what limits them."""

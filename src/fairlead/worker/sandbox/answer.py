@@ -1,0 +1,203 @@
+"""What a child answered, checked: its bytes are as untrusted as the document it read."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, NoReturn
+
+from fairlead.model.documents import Broken, Failed
+from fairlead.read.base import Part
+
+MAX_FACTS_BYTES = 65_536
+MAX_DEPTH = 5
+MAX_KEYS = 64
+MAX_DETAIL = 500
+MAX_NAME = 255
+_NO_LETTERS = ("Cc", "Cs", "Zl", "Zp")
+_MAX_INTEGER = 2**53
+_IMPROPER = "a fact has an improper value"
+_KIND = re.compile(r"[a-z0-9-]{1,32}")
+
+# Which end each code means: Failed is final, Broken is worth another attempt.
+FINAL = frozenset(["unsupported", "damaged", "encrypted", "too-large", "empty", "corrupt"])
+RETRIED = frozenset(["memory-limit", "time-limit", "crashed", "bad-answer"])
+
+_ANSWER_KEYS = frozenset(["kind", "text", "markdown", "facts"])
+_ERROR_KEYS = frozenset(["error", "detail", "kind"])
+
+# Short of this, no answer can grow to much in memory.
+_HARMLESS_BYTES = 1_000_000
+# JSON of ours is at most this much longer than any other of the same value (1e15 is the worst).
+_MOST_GROWTH = 8
+_STRING = re.compile(rb'"[^"]*"?')  # it cannot fail once begun, so it never goes back
+
+
+class Extraction(NamedTuple):
+    """A document that was read: texts that encode to UTF-8, bounded facts, parts with names.
+
+    `markdown` is None where it would be the text once more.
+    """
+
+    kind: str
+    text: str
+    facts: Mapping[str, Any]
+    markdown: str | None = None
+    parts: tuple[Part, ...] = ()
+
+
+class _BadAnswer(Exception):
+    """The answer is not one."""
+
+
+def parse_answer(
+    raw: bytes, parts: Sequence[tuple[bytes, bytes]] = ()
+) -> Extraction | Failed | Broken:
+    """The outcome that an answer stands for; anything but a proper one is Broken. Never raises.
+
+    A part has a name of one line, without separators and control characters. How many parts there
+    are, and how long, was bounded when they came in.
+    """
+    try:
+        answer = _load(raw)
+        if "error" in answer:
+            return _failure(answer)
+        return _extraction(answer, len(raw))._replace(parts=tuple(_part(*each) for each in parts))
+    except _BadAnswer as error:
+        return Broken("bad-answer", f"The reading process gave an improper answer: {error}.")
+
+
+def failure(code: str, detail: str, kind: str | None = None) -> Failed | Broken:
+    """The outcome of a known code, final or worth another attempt.
+
+    Raises:
+        KeyError: the code is none of the known ones.
+    """
+    if code in FINAL:
+        return Failed(code, plain(detail), kind)
+    if code in RETRIED:
+        return Broken(code, plain(detail))
+    raise KeyError(code)
+
+
+def plain(detail: str) -> str:
+    """A sentence fit to be shown: one line, no control characters, at most 500 characters."""
+    line = " ".join(detail[: 4 * MAX_DETAIL].split())
+    return "".join(c for c in line if unicodedata.category(c)[0] != "C")[:MAX_DETAIL]
+
+
+def _load(raw: bytes) -> dict[str, Any]:
+    _require(_is_frugal(raw), "it has too much structure")
+    try:
+        answer = _DECODER.decode(raw.decode("utf-8"))
+    except (ValueError, RecursionError):
+        raise _BadAnswer("it is not JSON") from None
+    _require(isinstance(answer, dict), "it is not an object")
+    return dict(answer)
+
+
+def _is_frugal(raw: bytes) -> bool:
+    """Whether the answer is long only by its strings: millions of small values fill a memory."""
+    if len(raw) <= _HARMLESS_BYTES:
+        return True
+    without_escapes = raw.replace(b"\\\\", b"").replace(b'\\"', b"")
+    return len(_STRING.sub(b'""', without_escapes)) <= MAX_FACTS_BYTES
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
+
+
+def _extraction(answer: dict[str, Any], length: int) -> Extraction:
+    """The answer checked; `length` is that of its JSON."""
+    _require(answer.keys() == _ANSWER_KEYS, "it has other fields than an answer")
+    kind, text, facts = answer["kind"], answer["text"], answer["facts"]
+    markdown = answer["markdown"]
+    _require(_is_kind(kind), "its kind is no short token")
+    _require(isinstance(text, str) and _is_clean(text), "its text is not clean text")
+    is_marked = markdown is None or (isinstance(markdown, str) and _is_clean(markdown))
+    _require(is_marked, "its Markdown is not clean text")
+    _require(isinstance(facts, dict), "its facts are no object")
+    _check_facts(facts)
+    if length - len(text) > MAX_FACTS_BYTES // _MOST_GROWTH:
+        size = len(json.dumps(facts, ensure_ascii=False).encode())
+        _require(size <= MAX_FACTS_BYTES, "its facts are too long")
+    return Extraction(kind, text, facts, None if markdown == text else markdown)
+
+
+def _part(raw: bytes, content: bytes) -> Part:
+    try:
+        name = raw.decode()
+    except UnicodeDecodeError:
+        raise _BadAnswer("a part has no name") from None
+    _require(_is_name(name), "a part has an improper name")
+    return Part(name, content)
+
+
+def _is_name(name: str) -> bool:
+    """Whether it can be a document's name: one line that leads nowhere else."""
+    if not 0 < len(name) <= MAX_NAME or name in (".", ".."):
+        return False
+    return not any(c in "/\\" or unicodedata.category(c) in _NO_LETTERS for c in name)
+
+
+def _failure(answer: dict[str, Any]) -> Failed | Broken:
+    _require(answer.keys() == _ERROR_KEYS, "it has other fields than error, detail and kind")
+    code, detail, kind = answer["error"], answer["detail"], answer["kind"]
+    _require(isinstance(code, str) and code in FINAL | RETRIED, "its error is no known code")
+    _require(isinstance(detail, str) and bool(plain(detail)), "its detail is no sentence")
+    _require(kind is None or _is_kind(kind), "its kind is no short token")
+    return failure(code, detail, kind)
+
+
+def _is_kind(value: object) -> bool:
+    return isinstance(value, str) and _KIND.fullmatch(value) is not None
+
+
+def _is_clean(text: str) -> bool:
+    if text.isascii():
+        return "\x00" not in text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return "\x00" not in text
+
+
+def _check_facts(facts: dict[str, Any]) -> None:
+    """Refuse what a store could not keep, or what is nested or spread too far."""
+    level: list[object] = [facts]
+    for _ in range(MAX_DEPTH):
+        level = [inner for value in level for inner in _checked_inner(value)]
+        if not level:
+            return
+    raise _BadAnswer("its facts are nested too deeply")
+
+
+def _checked_inner(value: Any) -> list[object]:
+    """What is nested in an object or a list, once its plain values are found to be proper."""
+    is_object = type(value) is dict
+    _require(len(value) <= (MAX_KEYS if is_object else MAX_FACTS_BYTES), _IMPROPER)
+    inner: list[object] = []
+    for each in (*value, *value.values()) if is_object else value:
+        kind = type(each)  # of JSON: there are no others
+        if kind is str:
+            _require(_is_clean(each), _IMPROPER)
+        elif kind is int:
+            _require(abs(each) <= _MAX_INTEGER, _IMPROPER)
+        elif kind is float:
+            _require(math.isfinite(each), _IMPROPER)
+        elif kind is dict or kind is list:
+            inner.append(each)
+    return inner
+
+
+def _require(condition: bool, otherwise: str) -> None:  # noqa: FBT001 - reads like assert
+    if not condition:
+        raise _BadAnswer(otherwise)

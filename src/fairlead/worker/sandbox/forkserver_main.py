@@ -1,0 +1,97 @@
+"""The fork server: it has imported the libraries and forks the children that read documents.
+
+Starting Python and importing the libraries takes as long as reading dozens of documents. A forked
+child is ready at once, so children can be replaced often. The fork server itself opens no document.
+Run as `python -P -s -B -m fairlead.worker.sandbox.forkserver_main PARENT_PID`;
+`fairlead.worker.sandbox.forkserver` starts it and talks to it.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import socket
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NoReturn
+
+from fairlead.errors import MissingExtra
+from fairlead.read import readers
+from fairlead.worker.sandbox import child
+from fairlead.worker.sandbox.locks import die_with, readable
+from fairlead.worker.sandbox.warmup import warm_up
+
+MAX_REQUEST_BYTES = 65_536
+
+
+def main(parent: int) -> int:
+    """Serve requests until input ends; the return value is the exit code."""
+    requests = _take_socket()
+    die_with(parent)
+    with suppress(MissingExtra):  # each child will say so itself
+        readers()
+        warm_up()
+    readable(os.environ)
+    gc.collect()
+    gc.freeze()  # a collection in a child then leaves these pages shared
+    while True:
+        packet, descriptors, _flags, _sender = socket.recv_fds(requests, MAX_REQUEST_BYTES, 2)
+        if not packet:
+            return 0
+        reply = _serve(json.loads(packet), requests, descriptors)
+        requests.send(json.dumps(reply).encode())
+
+
+def _serve(request: dict[str, Any], requests: socket.socket, descriptors: list[int]) -> int | None:
+    if "reap" in request:
+        return os.waitstatus_to_exitcode(os.waitpid(request["reap"], 0)[1])
+    try:
+        return _fork(request["bear"], requests, descriptors) if _may_fork() else None
+    finally:
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
+def _may_fork() -> bool:
+    """Not beside threads: what they hold would be held for ever in the child."""
+    return len(list(Path("/proc/self/task").iterdir())) == 1
+
+
+def _fork(arguments: list[str], requests: socket.socket, descriptors: list[int]) -> int:
+    parent = os.getpid()
+    pid = os.fork()
+    if pid == 0:
+        _live(parent, arguments, requests, descriptors)
+    return pid
+
+
+def _live(
+    parent: int, arguments: list[str], requests: socket.socket, descriptors: list[int]
+) -> NoReturn:
+    """Be the child, with its pipes at the usual places, and never come back."""
+    code = 1
+    try:
+        requests.close()
+        os.setsid()
+        for place, descriptor in enumerate(descriptors):
+            os.dup2(descriptor, place)
+            os.close(descriptor)
+        memory, *others = arguments
+        code = child.run_as(memory, str(parent), *others)
+    finally:
+        os._exit(code)
+
+
+def _take_socket() -> socket.socket:
+    requests = socket.socket(fileno=os.dup(0))
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nowhere, 0)
+    os.dup2(nowhere, 1)
+    os.close(nowhere)
+    return requests
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1])))

@@ -1,0 +1,34 @@
+"""What reading one document may use, and what a child may answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from fairlead.read.base import ReadLimits
+
+_BYTES_A_CHARACTER = 4
+_TEXTS = 2  # the text, and the same with its marks
+_EXTRA_ANSWER_BYTES = 1_000_000
+_PROGRESS_BYTES = 1_000_000
+_PROGRESS_BYTES_A_SECOND = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What reading one document may use. `strict`: only behind every lock there is."""
+
+    seconds: float = 120.0
+    memory: int = 1_500_000_000
+    read: ReadLimits = field(default_factory=ReadLimits)
+    strict: bool = False
+
+    @property
+    def answer_bytes(self) -> int:
+        """The longest answer that an honest child can give."""
+        return self.read.characters * _BYTES_A_CHARACTER * _TEXTS + _EXTRA_ANSWER_BYTES
+
+    @property
+    def all_bytes(self) -> int:
+        """The most that an honest child can write for one document."""
+        progress = _PROGRESS_BYTES + int(self.seconds * _PROGRESS_BYTES_A_SECOND)
+        return self.answer_bytes + 2 * self.read.unpacked_bytes + progress

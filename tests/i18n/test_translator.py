@@ -1,0 +1,184 @@
+"""What customers read: reasons, numbers, lengths of time, times, and the choice of a language."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairlead.errors import FairleadError, Message, PendingCapReached
+from fairlead.i18n import LANGUAGES, language_of, negotiate, translator
+from fairlead.i18n.texts import errors
+from fairlead.policy.explain import WORDS, Reason, words
+from fairlead.policy.forecast import Forecast
+
+PARAMS = {
+    **dict.fromkeys(["count", "bound", "units"], -3),
+    **dict.fromkeys(["priority", "attempts", "processing", "own_documents"], 2),
+    **dict.fromkeys(["other_documents", "other_customers"], 5),
+    **dict.fromkeys(["seconds", "interval", "weight"], 1234.5),
+    "customer": "acme",
+    "error": "damaged",
+    "detail": "The PDF is damaged.",
+}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("code", WORDS)
+def test_every_reason_can_be_said(code: str, language: str) -> None:
+    said = translator(language).reason(Reason(code, PARAMS))
+    assert said
+    assert "{" not in said
+    if language == "en":
+        assert said == words(Reason(code, PARAMS))
+
+
+def ahead(own: int) -> Reason:
+    return Reason("ahead", {"own_documents": own, "other_documents": 1, "other_customers": 22})
+
+
+@pytest.mark.parametrize(
+    ("number", "polish"),
+    [
+        (1, "1 dokument tego"),
+        (2, "2 dokumenty tego"),
+        (5, "5 dokumentów tego"),
+        (12, "12 dokumentów tego"),
+        (22, "22 dokumenty tego"),
+        (112, "112 dokumentów tego"),
+        (0, "0 dokumentów tego"),
+    ],
+)
+def test_polish_has_three_forms(number: int, polish: str) -> None:
+    said = translator("pl").reason(ahead(number))
+    assert f"przed nim: {polish} samego klienta, 1 dokument innych (22 klienci)" == said
+
+
+def test_a_failure_is_told_in_the_customers_language() -> None:
+    reason = Reason("failed", {"error": "encrypted", "detail": "The PDF is protected."})
+    assert translator("de").reason(reason) == (
+        "es ist fehlgeschlagen (encrypted): Das Dokument ist durch ein Passwort geschützt; "
+        "senden Sie es ohne."
+    )
+    assert translator("en").reason(reason).endswith("The PDF is protected.")
+    assert translator("es").failure("never-heard-of") == "never-heard-of"
+
+
+def test_titles() -> None:
+    assert translator("de").title(PendingCapReached("x")) == "Zu viele ausstehende Dokumente"
+    assert translator("xx").title(FairleadError) == "Something went wrong"
+    for language in LANGUAGES[1:]:
+        assert all(translator(language).title(each) != each.title for each in errors())
+
+
+@pytest.mark.parametrize(
+    ("language", "shown"),
+    [
+        ("en", ["1,234", "12,345.5", "−20"]),
+        ("es", ["1234", "12.345,5", "−20"]),
+        ("pt", ["1.234", "12.345,5", "−20"]),
+        ("pl", ["1234", "12\u00a0345,5", "−20"]),
+        ("de", ["1.234", "12.345,5", "−20"]),
+    ],
+)
+def test_numbers(language: str, shown: list[str]) -> None:
+    assert [translator(language).number(each) for each in (1234, 12345.5, -20)] == shown
+
+
+def test_lengths_of_time() -> None:
+    lengths = (0.4, 1, 90, 150, 7200, 200_000)
+    assert [translator("en").duration(each) for each in lengths] == [
+        *("0 seconds", "1 second", "90 seconds", "2 minutes", "2 hours", "2 days")
+    ]
+    assert [translator("pl").duration(each) for each in (1, 3, 300, 7200)] == [
+        *("1 sekunda", "3 sekundy", "5 minut", "2 godziny")
+    ]
+    assert translator("pt").duration(0) == "0 segundo"
+
+
+def test_times() -> None:
+    at = 1_769_860_800.0
+    assert translator("en").moment(at) == "31/01/2026, 12:00 UTC"
+    assert translator("de").moment(at) == "31.01.2026, 12:00 UTC"
+
+
+def test_forecasts() -> None:
+    soon = Forecast(1180.0, 1060.0, 1360.0)
+    assert translator("en").forecast(soon, 1000.0) == (
+        "expected to start in about 3 min (60 s to 6 min)"
+    )
+    assert translator("de").forecast(Forecast(400.0, 300.0, 600.0), 0.0) == (
+        "Beginn erwartet in etwa 7 min (5 bis 10 min)"
+    )
+    assert translator("en").forecast(Forecast(1.0, 0.5, 1.5), 1.0) == "expected to start at once"
+
+
+@pytest.mark.parametrize(
+    ("accepted", "language"),
+    [
+        ("de-AT,de;q=0.9,en;q=0.8", "de"),
+        ("fr,pl;q=0.3,es;q=0.7", "es"),
+        ("pt-BR", "pt"),
+        ("PL", "pl"),
+        ("fr-CH, fr;q=0.9, *;q=0.5", "en"),
+        ("de;q=0,en;q=0.1", "en"),
+        ("de;q=0", "en"),
+        ("de ; q=0.5 , es ; q=0.6", "es"),
+        ("de;q=2,es", "es"),
+        ("de;q=nan", "en"),
+        ("de;q=x,,;;=,es;q=0.1", "es"),
+        ("", "en"),
+        (None, "en"),
+        ("xx", "en"),
+        ("x," * 100_000 + "de", "en"),
+    ],
+)
+def test_the_language_of_a_request(accepted: str | None, language: str) -> None:
+    assert negotiate(accepted) == language
+
+
+@given(st.text())
+def test_whatever_is_asked_for_there_is_a_language(accepted: str) -> None:
+    assert negotiate(accepted) in LANGUAGES
+
+
+@pytest.mark.parametrize(
+    ("environment", "language"),
+    [
+        ({"LANG": "de_AT.UTF-8"}, "de"),
+        ({"LANG": "de_DE.UTF-8", "LC_ALL": "pl_PL"}, "pl"),
+        ({"LANG": "de_DE.UTF-8", "LC_ALL": ""}, "de"),
+        ({"LANG": "C.UTF-8"}, "en"),
+        ({"LC_ALL": "C", "LANG": "de_DE"}, "en"),
+        ({}, "en"),
+    ],
+)
+def test_the_language_of_a_process(environment: dict[str, str], language: str) -> None:
+    assert language_of(environment) == language
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_words_are_said_with_what_fills_them(language: str) -> None:
+    words = Message("such a request may have {bytes} bytes; send a smaller one", bytes=1_234_567)
+    said = translator(language).say(words)
+    assert "{" not in said
+    assert ("1,234,567" in said) == (language == "en")
+    assert translator(language).say("no template") == "no template"
+
+
+def test_english_says_words_as_they_are_without_the_hint() -> None:
+    words = Message("{rate} of {burst} for {name}", rate=20.0, burst=2500, name="'x'", hint="see y")
+    assert words == "20 of 2,500 for 'x'; see y"
+    assert translator("en").say(words) == words.without_hint() == "20 of 2,500 for 'x'"
+
+
+def test_a_failure_is_told_in_its_own_sentence() -> None:
+    words = Message(
+        "document {id} is {state} ({error}): {detail}; it has no text",
+        id="1",
+        state="failed",
+        error="damaged",
+        detail="The PDF is damaged",
+    )
+    assert "The PDF is damaged" in translator("en").say(words)
+    assert translator("de").failure("damaged").rstrip(".") in translator("de").say(words)

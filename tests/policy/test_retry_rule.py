@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairlead.errors import InvalidSetting
+from fairlead.policy.retry import RetryRule
+
+rules = st.builds(
+    RetryRule,
+    max_attempts=st.integers(1, 40),
+    first_delay=st.floats(0, 300),
+    longest_delay=st.floats(300, 10_000),
+)
+
+
+@given(rules)
+def test_attempts_are_bounded(rule: RetryRule) -> None:
+    delays = [rule.delay(attempts) for attempts in range(1, rule.max_attempts + 5)]
+    assert [delay is None for delay in delays] == [False] * (rule.max_attempts - 1) + [True] * 5
+
+
+@given(rules)
+def test_delays_double_up_to_the_longest(rule: RetryRule) -> None:
+    expected = rule.first_delay
+    for attempts in range(1, rule.max_attempts):
+        assert rule.delay(attempts) == min(expected, rule.longest_delay)
+        expected = min(expected * 2, rule.longest_delay)
+
+
+def test_the_default_tries_three_times() -> None:
+    assert [RetryRule().delay(attempts) for attempts in (1, 2, 3, 4)] == [2.0, 4.0, None, None]
+
+
+def test_many_attempts_do_not_overflow() -> None:
+    assert RetryRule(max_attempts=10_000).delay(1_000) == 300.0
+
+
+@pytest.mark.parametrize("number", [0, -1])
+def test_fewer_than_one_attempt_is_refused(number: int) -> None:
+    with pytest.raises(InvalidSetting, match="max_attempts must be 1 or more"):
+        RetryRule(max_attempts=number)
+
+
+@pytest.mark.parametrize("delay", [-1, 301, math.nan, math.inf])
+def test_a_delay_out_of_bounds_is_refused(delay: float) -> None:
+    with pytest.raises(InvalidSetting, match="retry_delay must be"):
+        RetryRule(first_delay=delay)

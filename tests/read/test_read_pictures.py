@@ -1,0 +1,142 @@
+"""Pictures and scans: text in any direction and language, and bounds on what is unpacked."""
+
+from __future__ import annotations
+
+import io
+import struct
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import reportlab
+from needs import need_languages
+from PIL import Image, ImageDraw, ImageFont
+from reportlab.lib.utils import ImageReader
+from reportlab.pdfgen.canvas import Canvas
+
+from fairlead.read import CannotRead, Extracted, ocr
+from fairlead.read.draft import NO_TEXT
+
+Read = Callable[..., Extracted]
+Refuse = Callable[..., CannotRead]
+
+FONT = Path(reportlab.__file__).parent / "fonts" / "Vera.ttf"
+ENGLISH = "The invoice is due on the first of May.\nPlease pay it to the account below."
+GERMAN = "Die Rechnung für die Lieferung ist bis zum\nersten Mai zu bezahlen. Wir grüßen Sie."
+
+
+def picture(text: str = ENGLISH, size: int = 32, width: int = 1_240) -> Image.Image:
+    image = Image.new("L", (width, 8 * size), 255)
+    font = ImageFont.truetype(str(FONT), size)
+    ImageDraw.Draw(image).multiline_text((size, size), text, font=font, fill=0, spacing=size // 2)
+    return image
+
+
+def saved(image: Image.Image, kind: str = "PNG", **options: object) -> bytes:
+    buffer = io.BytesIO()
+    image.save(buffer, kind, **options)
+    return buffer.getvalue()
+
+
+@pytest.fixture
+def languages() -> None:
+    need_languages("eng", "deu", "osd")
+
+
+@pytest.mark.usefixtures("languages")
+@pytest.mark.parametrize("kind", ["PNG", "JPEG", "TIFF", "WEBP", "BMP", "GIF"])
+def test_every_kind_of_picture(read: Read, kind: str) -> None:
+    found = read(saved(picture(), kind))
+    assert (found.kind, found.text) == (kind.lower(), ENGLISH)
+    assert found.facts["pages"] == 1
+    assert "Tesseract" in str(found.facts["extractor"])
+
+
+@pytest.mark.usefixtures("languages")
+@pytest.mark.parametrize("degrees", [90, 180, 270])
+def test_a_picture_in_any_direction(read: Read, degrees: int) -> None:
+    assert read(saved(picture().rotate(degrees, expand=True))).text == ENGLISH
+
+
+@pytest.mark.usefixtures("languages")
+def test_another_language_is_found(read: Read) -> None:
+    found = read(saved(picture(GERMAN)))
+    assert (found.text, found.facts["language"]) == (GERMAN, "de")
+
+
+@pytest.mark.usefixtures("languages")
+def test_small_letters(read: Read) -> None:
+    assert " ".join(read(saved(picture(size=13, width=500))).text.split()) == ENGLISH.replace(
+        "\n", " "
+    )
+
+
+@pytest.mark.usefixtures("languages")
+def test_pages_of_one_picture_file(read: Read) -> None:
+    pages = [picture().convert("1"), picture("Another page of words").convert("1")]
+    data = saved(pages[0], "TIFF", compression="group4", save_all=True, append_images=pages[1:])
+    found = read(data)
+    assert found.text == f"{ENGLISH}\n\fAnother page of words"
+    assert read(data, pages=1).facts["warnings"] == ["only the first 1 of 2 pages were read"]
+
+
+@pytest.mark.usefixtures("languages")
+def test_only_pages_without_text_are_read_as_pictures(
+    read: Read, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    buffer = io.BytesIO()
+    canvas = Canvas(buffer)
+    canvas.drawString(72, 700, "a page with quite enough text of its own")
+    canvas.showPage()
+    canvas.drawImage(ImageReader(picture()), 50, 400, 500, 103)
+    canvas.showPage()
+    canvas.showPage()
+    canvas.save()
+    seen: list[object] = []
+    honest = ocr.Ocr.read
+
+    def counted(of: ocr.Ocr, image: Image.Image) -> str:
+        seen.append(image)
+        return honest(of, image)
+
+    monkeypatch.setattr(ocr.Ocr, "read", counted)
+    found = read(buffer.getvalue())
+    assert found.text == f"a page with quite enough text of its own\n\f{ENGLISH}"
+    assert len(seen) == 1
+
+
+def test_nothing_on_it_is_told(read: Read) -> None:
+    assert NO_TEXT in str(read(saved(Image.new("RGB", (300, 300), "white"))).facts["warnings"])
+
+
+def test_a_missing_library_or_language_is_named(
+    read: Read, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "eng.traineddata").write_bytes(b"x")
+    monkeypatch.setenv("TESSDATA_PREFIX", str(tmp_path))
+    blank = saved(Image.new("L", (300, 300), 255))
+    monkeypatch.setattr(ocr, "_library", lambda: None)
+    assert "fairlead[ocr]" in str(read(blank).facts["warnings"])
+    need_languages("eng")
+    monkeypatch.undo()
+    monkeypatch.setenv("TESSDATA_PREFIX", str(tmp_path))
+    warnings = str(read(blank, languages=("eng", "pol")).facts["warnings"])
+    assert "tesseract-ocr-pol" in warnings
+    assert "tesseract-ocr-eng" not in warnings
+
+
+def png(width: int, height: int) -> bytes:
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        checksum = struct.pack(">I", zlib.crc32(kind + data))
+        return struct.pack(">I", len(data)) + kind + data + checksum
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    body = chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(bytes(99)))
+    return b"\x89PNG\r\n\x1a\n" + body + chunk(b"IEND", b"")
+
+
+def test_a_giant_picture_is_refused_by_its_header(refuse: Refuse) -> None:
+    error = refuse(png(60_000, 60_000))
+    assert (error.code, error.kind) == ("too-large", "png")
+    assert "60000 × 60000" in error.detail

@@ -1,0 +1,193 @@
+"""Server-sent events, against a real server process."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from apikit import PATIENT, Served, problem, served, upload
+
+from fairlead import Fairlead
+from fairlead.model.key_secrets import id_of
+from fairlead.server.event_feed import MOST_QUEUED
+
+
+@contextmanager
+def stream(client: httpx.Client, **params: Any) -> Iterator[Iterator[dict[str, Any]]]:
+    headers = params.pop("headers", {})
+    with client.stream("GET", "/v1/events", params=params, headers=headers) as answer:
+        assert answer.status_code == 200
+        yield _events(answer.iter_lines())
+
+
+def _events(lines: Iterator[str]) -> Iterator[dict[str, Any]]:
+    for line in lines:
+        if line.startswith("data: "):
+            yield json.loads(line[6:])
+
+
+def take(events: Iterator[dict[str, Any]], number: int) -> list[dict[str, Any]]:
+    return [next(events) for _ in range(number)]
+
+
+def test_an_unknown_customer_has_no_stream(server: Served) -> None:
+    for name in ("nobody", ""):
+        answer = server.operator.get("/v1/events", params={"customer": name})
+        problem(answer, "unknown-customer", 404)
+
+
+def test_a_customer_sees_its_own_events_only(server: Served) -> None:
+    ours, theirs = server.customer("ours"), server.customer("theirs")
+    with stream(ours, after=0) as events:
+        upload(theirs, b"x")
+        id_ = upload(ours, b"y").json()["id"]
+        seen = take(events, 5)
+    assert [each["kind"] for each in seen] == [
+        *("customer-added", "key-added", "submitted", "claimed", "done"),
+    ]
+    assert seen[-1]["document"] == id_
+    assert {each["customer"] for each in seen} == {"ours"}
+    assert "worker" not in str(seen)
+    problem(ours.get("/v1/events", params={"customer": "theirs"}), "invalid-request", 400)
+    problem(ours.get("/v1/events", params={"customer": "nobody"}), "invalid-request", 400)
+    with stream(server.operator, after=0, customer="theirs") as events:
+        assert {each["customer"] for each in take(events, 3)} == {"theirs"}
+
+
+def test_going_on_after_an_event_has_no_gap_and_no_repeat(server: Served) -> None:
+    client = server.customer("goes-on")
+    upload(client, *[b"x"] * 20)
+    seen: list[int] = []
+    while len(seen) < 62:
+        headers = {"Last-Event-ID": str(seen[-1])} if seen else {"Last-Event-ID": "0"}
+        with stream(client, headers=headers) as events:
+            seen += [each["seq"] for each in take(events, min(7, 62 - len(seen)))]
+    with Fairlead(server.data) as fairlead:
+        assert seen == [each.seq for each in fairlead.events(customer="goes-on")]
+    for wrong in ("x", "-1", "9" * 5000):
+        problem(client.get("/v1/events", headers={"Last-Event-ID": wrong}), "invalid-request", 400)
+
+
+def test_a_number_that_no_event_has_yet_is_as_none(server: Served) -> None:
+    client = server.customer("restored")
+    with stream(client, headers={"Last-Event-ID": "99999999"}) as events:
+        server.operator.post("/v1/customers/restored/pause")
+        assert any(each["kind"] == "customer-paused" for each in events)
+
+
+@pytest.mark.parametrize("over_http", [True, False])
+def test_the_streams_of_a_revoked_key_end_and_no_others(server: Served, over_http: bool) -> None:
+    key = server.key("loses-a-key")
+    other = server.customer("loses-a-key")
+    with stream(server.client(key)) as events, stream(other) as others:
+        if over_http:
+            server.operator.delete(f"/v1/keys/{id_of(key)}").raise_for_status()
+        else:
+            with Fairlead(server.data) as fairlead:
+                fairlead.revoke_key(str(id_of(key)))
+        assert list(events)[-1] == {"reason": "revoked"}
+        upload(other, b"x")
+        assert any(each.get("kind") == "submitted" for each in others)
+
+
+def test_without_a_number_a_stream_begins_now(server: Served) -> None:
+    client = server.customer("now")
+    upload(client, b"before")
+    with stream(client) as events:
+        server.operator.post("/v1/customers/now/pause")
+        assert any(each["kind"] == "customer-paused" for each in events)
+
+
+def test_five_hundred_streams_at_once(data: Path) -> None:
+    with served(data, "--workers", "0") as server:
+        client = server.customer("many")
+        head = (
+            b"GET /v1/events HTTP/1.1\r\nHost: x\r\nAuthorization: "
+            + client.headers["authorization"].encode()
+            + b"\r\n\r\n"
+        )
+        lines = []
+        try:
+            for _ in range(500):
+                line = socket.create_connection(("127.0.0.1", server.port), PATIENT)
+                lines.append(line)
+                line.sendall(head)
+            for line in lines:
+                until(line, b"retry: 1000")
+            while "fairlead_http_streams 500.0" not in client.get("/metrics").text:
+                pass
+            id_ = upload(client, b"x").json()["id"].encode()
+            for line in lines:
+                until(line, id_)
+        finally:
+            for line in lines:
+                line.close()
+        assert upload(client, b"y").status_code == 202
+
+
+def until(line: socket.socket, words: bytes) -> None:
+    got = b""
+    while words not in got:
+        piece = line.recv(65_536)
+        assert piece, got
+        got += piece
+
+
+def test_a_stream_ends_with_a_reason_when_the_server_stops(data: Path) -> None:
+    with served(data, "--workers", "0") as server, stream(server.operator) as events:
+        server.process.terminate()
+        assert next(events) == {"reason": "stopping"}
+        assert server.process.wait(PATIENT) == 0
+
+
+def test_a_slow_reader_is_dropped_with_a_reason_and_others_are_not(data: Path) -> None:
+    long_one = tuple(range(-1, -5001, -1))  # some 29 kB in every event that tells of it
+    with Fairlead(data) as fairlead:
+        fairlead.add_customer("acme")  # before the server starts, which so tells nobody of it
+        with (
+            served(data, "--workers", "0") as server,
+            slow_reader(server) as slow,
+            stream(server.operator) as events,
+        ):
+            for _ in range(200):  # more than the network keeps for a reader
+                fairlead.set_customer("acme", thresholds=long_one)
+            assert [each["kind"] for each in take(events, 200)] == ["customer-set"] * 200
+            for _ in range(5):  # in steps that a quick reader can follow
+                fairlead.submit_many("acme", [b"x"] * 500)
+                assert [each["kind"] for each in take(events, 500)] == ["submitted"] * 500
+            got = read_all(slow)
+            fairlead.pause("acme")
+            assert take(events, 1)[0]["kind"] == "customer-paused"
+    assert got.endswith(b'event: end\ndata: {"reason": "too-slow"}\n\n\r\n0\r\n\r\n')
+    assert got.count(b"event: ") < 2700 - MOST_QUEUED
+
+
+@contextmanager
+def slow_reader(server: Served) -> Iterator[socket.socket]:
+    """A connection whose stream has begun, and of which nothing more is read for now."""
+    authorization = server.operator.headers["authorization"]
+    with socket.socket() as line:
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        line.settimeout(PATIENT)
+        line.connect(("127.0.0.1", server.port))
+        head = f"GET /v1/events HTTP/1.1\r\nHost: x\r\nAuthorization: {authorization}\r\n\r\n"
+        line.sendall(head.encode())
+        got = b""
+        while b"id: " not in got:
+            got += line.recv(4096)
+        yield line
+
+
+def read_all(line: socket.socket) -> bytes:
+    pieces = []
+    while piece := line.recv(1 << 20):
+        pieces.append(piece)
+        if piece.endswith(b"\r\n0\r\n\r\n"):
+            break
+    return b"".join(pieces)

@@ -1,0 +1,146 @@
+"""Problems in the language of whoever asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+from apikit import Served, problem, upload
+
+from fairlead import Client, errors
+from fairlead.i18n import LANGUAGES
+
+Ask = Callable[[httpx.Client, dict[str, str]], httpx.Response]
+
+
+def bad_name(client: httpx.Client, headers: dict[str, str]) -> httpx.Response:
+    return client.post("/v1/documents", files={"file": ("a/b\x7f.txt", b"x")}, headers=headers)
+
+
+def too_long(client: httpx.Client, headers: dict[str, str]) -> httpx.Response:
+    named = {"headers": headers | {"Idempotency-Key": "x" * 256}}
+    return upload(client, b"x", **named)
+
+
+ASKED: dict[str, tuple[int, Ask]] = {
+    "unknown-document": (404, lambda c, h: c.get("/v1/documents/never", headers=h)),
+    "forbidden": (403, lambda c, h: c.get("/v1/customers", headers=h)),
+    "not-found": (404, lambda c, h: c.get("/nowhere", headers=h)),
+    "method-not-allowed": (405, lambda c, h: c.put("/v1/documents", headers=h)),
+    "invalid-request": (400, too_long),
+    "invalid-upload": (400, lambda c, h: upload(c, b"", headers=h)),
+    "invalid-cursor": (400, lambda c, h: c.get("/v1/documents?cursor=x", headers=h)),
+    "key-in-query": (400, lambda c, h: c.get("/v1/documents?api_key=x", headers=h)),
+    "header-too-large": (431, lambda c, h: c.get("/livez", headers=h | {"X-A": "a" * 40_000})),
+    "unsupported-media-type": (415, lambda c, h: c.post("/v1/documents", json={}, headers=h)),
+}
+
+
+@pytest.fixture(scope="module")
+def customer(server: Served) -> httpx.Client:
+    return server.customer("polyglot")
+
+
+@pytest.mark.parametrize("kind", ASKED)
+def test_title_and_detail_are_in_the_language_that_was_asked_for(
+    customer: httpx.Client, kind: str
+) -> None:
+    status, ask = ASKED[kind]
+    answers = {each: ask(customer, {"Accept-Language": each}) for each in LANGUAGES}
+    found: dict[str, dict[str, Any]] = {name: each.json() for name, each in answers.items()}
+    for language, answer in answers.items():
+        assert answer.status_code == status
+        assert answer.headers["content-language"] == language
+        assert "Accept-Language" in answer.headers["vary"]
+        assert found[language]["type"] == f"urn:fairlead:problem:{kind}"
+    assert len({each["title"] for each in found.values()}) == len(LANGUAGES)
+    assert len({each["detail"] for each in found.values()}) == len(LANGUAGES)
+    plain = ask(customer, {})
+    assert plain.json() == found["en"]
+    assert plain.headers["content-language"] == "en"
+
+
+@pytest.mark.parametrize("content", [b"[" * 10_000, b'{"url": "\xff"}'])
+def test_a_body_that_cannot_be_read_is_spoken_of_in_our_words(
+    customer: httpx.Client, content: bytes
+) -> None:
+    headers = {"Content-Type": "application/json", "Accept-Language": "de"}
+    answer = customer.post("/v1/webhooks", content=content, headers=headers)
+    said = "der Inhalt muss JSON in UTF-8 sein und nicht tief verschachtelt"
+    assert problem(answer, "invalid-request", 400)["detail"] == said
+
+
+@pytest.mark.parametrize(
+    ("ask", "wrong"),
+    [
+        (
+            lambda c, h: c.get("/v1/documents?limit=0", headers=h),
+            "bei query.limit: muss 1 oder mehr sein",
+        ),
+        (
+            lambda c, h: c.get("/v1/documents?limit=x", headers=h),
+            "bei query.limit: muss eine ganze Zahl",
+        ),
+        (
+            lambda c, h: c.get("/v1/documents?state=lost", headers=h),
+            "bei query.state: muss eines von 'waiting', 'processing', 'done', 'failed', 'cance",
+        ),
+        (
+            lambda c, h: c.get("/v1/documents/x?wait=x", headers=h),
+            "bei query.wait: muss eine Zahl sein",
+        ),
+        (lambda c, h: c.post("/v1/webhooks", json={}, headers=h), "bei body.url: fehlt"),
+        (lambda c, h: c.post("/v1/webhooks", json=[], headers=h), "bei body: muss ein Objekt sein"),
+        (
+            lambda c, h: c.post("/v1/webhooks", json={"url": 1, "kinds": 2}, headers=h),
+            "bei body.url: muss ein Text sein; bei body.kinds: muss eine Liste sein",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_value_is_said_in_the_language_of_whoever_asks(
+    customer: httpx.Client, ask: Ask, wrong: str
+) -> None:
+    answer = ask(customer, {"Accept-Language": "de"})
+    found = problem(answer, "invalid-request", 400)["detail"]
+    assert found.startswith("etwas in der Anfrage ist nicht wie erwartet: " + wrong)
+
+
+def test_a_name_that_is_not_unicode_is_spoken_of_in_our_words(customer: httpx.Client) -> None:
+    part = 'Content-Disposition: form-data; name="file"; filename="Büro.txt"'.encode("latin-1")
+    body = b"--x\r\n" + part + b"\r\n\r\ncontent\r\n--x--\r\n"
+    headers = {"Content-Type": "multipart/form-data; boundary=x", "Accept-Language": "de"}
+    answer = customer.post("/v1/documents", content=body, headers=headers)
+    said = "die Kopfzeilen eines Teils und der Dateiname darin müssen UTF-8 sein"
+    assert problem(answer, "invalid-upload", 400)["detail"] == said
+
+
+@pytest.mark.parametrize(
+    ("accepted", "language"),
+    [("de-AT, en;q=0.5", "de"), ("tlh", "en"), ("fr, pl;q=0.1", "pl"), ("\xff\xfe;;q=", "en")],
+)
+def test_the_best_language_is_chosen(customer: httpx.Client, accepted: str, language: str) -> None:
+    headers = {"Accept-Language": accepted.encode("latin-1")}
+    answer = customer.get("/v1/documents/never", headers=headers)  # type: ignore[arg-type]
+    assert answer.headers["content-language"] == language
+
+
+def test_numbers_are_written_as_the_language_writes_them(server: Served) -> None:
+    client = server.customer("numbers")
+    server.operator.patch("/v1/customers/numbers", json={"bytes_a_day": 12_345})
+    said = {
+        language: upload(client, b"x" * 20_000, headers={"Accept-Language": language}).json()
+        for language in ("en", "de")
+    }
+    assert "12,345 bytes" in said["en"]["detail"]
+    assert "12.345 Bytes" in said["de"]["detail"]
+    assert said["de"]["limit"] == "bytes_a_day"
+
+
+def test_a_client_may_ask_for_its_language(server: Served) -> None:
+    with (
+        Client(server.url, server.key("polyglot"), language="es") as client,
+        pytest.raises(errors.UnknownDocument, match="ningún documento tiene el id"),
+    ):
+        client.document("never")

@@ -1,0 +1,129 @@
+"""The server while something it needs is away: it answers, says so, and goes on by itself."""
+
+from __future__ import annotations
+
+import signal
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx
+import pytest
+from apikit import PATIENT, Served, problem, served, served_by, upload
+from lockkit import BUSY_LONG, locked
+
+from fairlead import Fairlead
+from fairlead.config import data_folder as datafolder
+from fairlead.config.data_folder import DataFolder
+from fairlead.demo.samples import samples
+from fairlead.model.states import State
+
+_SOON = """
+from fairlead.cli import main
+from fairlead.storage.sqlite import waiting
+waiting.BUSY_SECONDS = 0.2
+waiting.STILL_BUSY_SECONDS = 0.05
+main()
+"""
+BUSY_SOON = ("-c", _SOON)
+"""A server that gives up waiting for a lock after a moment, not after half a minute."""
+_WANTS_MUCH = """
+from fairlead import datafolder
+from fairlead.cli import main
+datafolder.NO_ROOM = 1 << 60
+main()
+"""
+
+
+def wait_until_ready(server: Served, *, ready: bool) -> httpx.Response:
+    while True:
+        answer = server.operator.get("/readyz")
+        if (answer.status_code == 200) == ready:
+            return answer
+
+
+def told_of_work(server: Served) -> list[str]:
+    """What it has said about its work, once it has ended; each request refused has a line too."""
+    server._reader.join()
+    return [line for line in server.log if "fairlead: work" in line]
+
+
+def test_a_database_locked_for_long_is_borne_and_nothing_is_lost(data: Path) -> None:
+    content = next(samples(1, seed=4, pages=(150, 150))).content
+    with served_by(BUSY_SOON, data, "--workers", "2") as server:
+        client = server.customer("acme")
+        first = upload(client, content).json()["id"]
+        while not client.get("/v1/documents?state=processing").json()["documents"]:
+            pass
+        with locked(data):
+            problem(wait_until_ready(server, ready=False), "unavailable", 503)
+            assert client.get(f"/v1/documents/{first}").json()["state"] == "processing"
+            assert client.get(f"/v1/documents/{first}/file").content == content
+            refused = upload(client, b"another")
+            problem(refused, "unavailable", 503)
+            assert refused.headers["Retry-After"]
+            problem(client.post(f"/v1/documents/{first}/cancel"), "unavailable", 503)
+            assert server.operator.get("/livez").status_code == 200
+        wait_until_ready(server, ready=True)
+        ended = client.get(f"/v1/documents/{first}", params={"wait": 60}).json()
+        assert (ended["state"], ended["attempts"]) == ("done", 1)
+        assert upload(client, b"another").status_code == 202
+        assert server.stop() == 0
+        began, over = told_of_work(server)
+        assert "is locked by another process" in began
+        assert "goes on" in over
+
+
+def test_a_server_that_is_held_up_ends_when_it_is_told_to(data: Path) -> None:
+    with served_by(BUSY_SOON, data, "--workers", "1") as server, locked(data):
+        wait_until_ready(server, ready=False)
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(PATIENT) == 0
+
+
+def test_no_lock_keeps_a_server_from_ending_and_nothing_is_lost(data: Path) -> None:
+    """Neither what it reads, nor whether an upload was accepted, nor the time of who stops it."""
+    with served_by(BUSY_LONG, data, "--workers", "1") as server:
+        client = server.customer("acme")
+        first = upload(client, next(samples(1, seed=4, pages=(150, 150))).content).json()["id"]
+        while not client.get("/v1/documents?state=processing").json()["documents"]:
+            pass
+        with locked(data), ThreadPoolExecutor(1) as pool:
+            answer = pool.submit(upload, client, b"another")
+            while not any("waits for a lock" in line for line in server.log):
+                pass
+            server.process.send_signal(signal.SIGTERM)
+            problem(answer.result(), "unavailable", 503)
+            server.process.wait(PATIENT)
+    with Fairlead(data) as fairlead:
+        fairlead.run_until_idle(workers=1)
+        [document] = fairlead.documents()
+        assert (document.id, document.state) == (first, State.DONE)
+
+
+def test_no_lock_keeps_a_server_from_ending_that_has_just_begun(data: Path) -> None:
+    with Fairlead(data) as fairlead:
+        fairlead.operator_key()
+    with locked(data), served_by(BUSY_LONG, data, "--workers", "1") as server:
+        while not any("waits for a lock" in line for line in server.log):
+            pass
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(PATIENT) == 0
+
+
+def test_a_server_without_room_is_not_ready(data: Path) -> None:
+    with served_by(("-c", _WANTS_MUCH), data, "--workers", "0") as server:
+        answer = server.operator.get("/readyz", headers={"Accept-Language": "de"})
+        assert "kein Platz" in problem(answer, "unavailable", 503)["detail"]
+    with served(data, "--workers", "0") as server:
+        assert server.operator.get("/readyz").status_code == 200
+
+
+def test_room_is_looked_for_where_something_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = DataFolder(tmp_path / "data", files=tmp_path / "shared")
+    assert folder.has_room()  # nothing is there yet, and nothing known
+    folder.make()
+    assert folder.has_room()
+    monkeypatch.setattr(datafolder, "NO_ROOM", 1 << 60)
+    assert not folder.has_room()

@@ -1,0 +1,174 @@
+"""The OpenAPI document: true, by schemathesis, and complete."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import schemathesis
+from apikit import Served, served, upload
+from hypothesis import HealthCheck, Phase, given, settings
+from schemathesis.specs.openapi.checks import positive_data_acceptance
+
+from fairlead import Fairlead
+from fairlead.server import schemas
+from fairlead.server.app import create_inner
+from fairlead.server.context import ServerContext
+from fairlead.server.examples import EXAMPLES
+
+
+@pytest.fixture(scope="module")
+def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    with Fairlead(tmp_path_factory.mktemp("schema") / "data") as fairlead:
+        context = ServerContext(fairlead)
+        yield create_inner(context)
+        context.close()
+
+
+def test_every_operation_has_its_errors_and_examples(app: Any) -> None:
+    document = app.openapi()
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            where = f"{method} {path}"
+            assert operation.get("description"), where
+            answers = operation["responses"]
+            assert "500" in answers, where
+            if path.startswith("/v1"):
+                assert {"400", "401", "429"} <= set(answers), where
+                assert operation["security"], where
+            for status, answer in answers.items():
+                if status >= "400":
+                    content = answer["content"]["application/problem+json"]
+                    assert content["examples"], where
+
+
+def test_the_document_names_every_route_of_the_contract(app: Any) -> None:
+    paths = app.openapi()["paths"]
+    assert set(paths) == {
+        *("/v1/documents", "/v1/documents/{id_}", "/v1/documents/{id_}/text"),
+        *("/v1/documents/{id_}/file", "/v1/documents/{id_}/why", "/v1/documents/{id_}/cancel"),
+        *("/v1/documents/{id_}/retry", "/v1/events", "/v1/audit", "/v1/customers"),
+        *("/v1/customers/{name}", "/v1/customers/{name}/pause", "/v1/customers/{name}/resume"),
+        *("/v1/customers/{name}/reset", "/v1/customers/{name}/keys"),
+        *("/v1/customers/{name}/keys/{key_id}", "/livez", "/readyz", "/metrics"),
+        *("/v1/me", "/v1/keys", "/v1/keys/{key_id}"),
+        *("/v1/webhooks", "/v1/webhooks/{id_}", "/v1/webhooks/{id_}/test"),
+        *("/v1/webhooks/{id_}/deliveries", "/v1/webhooks/deliveries/{id_}/resend"),
+    }
+
+
+def test_whatever_writes_may_find_the_disk_full_and_all_the_server_busy(app: Any) -> None:
+    for path, operations in app.openapi()["paths"].items():
+        for method, operation in operations.items():
+            answers = operation["responses"]
+            assert "unavailable" in _kinds(answers["503"]), (method, path)
+            if method != "get":
+                assert "disk-full" in _kinds(answers["507"]), (method, path)
+
+
+def _kinds(answer: Any) -> set[str]:
+    return set(answer["content"]["application/problem+json"]["examples"])
+
+
+def references(part: Any) -> Iterator[str]:
+    """Every $ref in a part of the document."""
+    if isinstance(part, dict):
+        if isinstance(part.get("$ref"), str):
+            yield part["$ref"]
+        part = list(part.values())
+    if isinstance(part, list):
+        for each in part:
+            yield from references(each)
+
+
+def test_every_reference_leads_somewhere(app: Any) -> None:
+    document = app.openapi()
+    found = set(references(document))
+    assert "#/components/schemas/Documents" in found
+    for reference in found:
+        start, *names = reference.split("/")
+        part = document
+        for name in names:
+            assert name in part, reference
+            part = part[name]
+        assert start == "#"
+
+
+def test_every_schema_has_an_example_that_it_allows(app: Any) -> None:
+    document = app.openapi()
+    for name, schema in document["components"]["schemas"].items():
+        whole = {"$ref": f"#/components/schemas/{name}", "components": document["components"]}
+        assert "example" in schema, name
+        jsonschema.Draft202012Validator(whole).validate(schema["example"])
+
+
+def test_every_example_belongs_to_a_schema_and_leaves_nothing_out(app: Any) -> None:
+    parts = app.openapi()["components"]["schemas"]
+    assert set(EXAMPLES) == set(parts)
+    for name, model in vars(schemas).items():
+        if isinstance(model, type) and issubclass(model, schemas.Out) and model is not schemas.Out:
+            assert set(EXAMPLES[name]) == set(model.model_fields), name
+
+
+def test_media_types_are_those_that_come(app: Any) -> None:
+    paths = app.openapi()["paths"]
+
+    def types(path: str, status: str = "200") -> set[str]:
+        return set(paths[path]["get"]["responses"][status]["content"])
+
+    text, file = "/v1/documents/{id_}/text", "/v1/documents/{id_}/file"
+    assert types(text) == {"text/plain", "text/markdown", "application/json"}
+    assert types(file) == {"application/octet-stream"}
+    assert types(file, "206") == {"application/octet-stream", "multipart/byteranges"}
+    assert types("/v1/events") == {"text/event-stream"}
+    assert types("/metrics") == {"text/plain"}
+
+
+def test_if_none_match_is_named_where_304_is(app: Any) -> None:
+    for path, operations in app.openapi()["paths"].items():
+        for operation in operations.values():
+            named = {each["name"] for each in operation.get("parameters", [])}
+            assert ("If-None-Match" in named) == ("304" in operation["responses"]), path
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("who", ["customer", "operator"])
+def test_what_the_document_says_is_true(who: str, data: Path) -> None:
+    with served(data, "--workers", "0") as server:
+        client = server.customer("acme") if who == "customer" else server.operator
+        upload(server.customer("acme"), b"a document")
+        _check_all(server, client.headers["authorization"])
+
+
+def _check_all(server: Served, authorization: str) -> None:
+    schema = schemathesis.openapi.from_url(f"{server.url}/openapi.json")
+    for found in schema.get_all_operations():
+        operation: Any = found.ok()  # type: ignore[union-attr]  # a broken one fails here
+        # A stream does not end, and made-up webhooks would make the server call strangers.
+        if (operation.method, operation.path) not in (
+            ("get", "/v1/events"),
+            ("post", "/v1/webhooks"),
+        ):
+            _check(operation, authorization)
+
+
+def _check(operation: Any, authorization: str) -> None:
+    @settings(
+        max_examples=8,
+        derandomize=True,
+        deadline=None,
+        database=None,
+        phases=[Phase.explicit, Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(case=operation.as_strategy())
+    def check(case: Any) -> None:
+        # Some rules no schema can say: a cursor must come from a page, thresholds must fall.
+        case.call_and_validate(
+            headers={"Authorization": authorization}, excluded_checks=[positive_data_acceptance]
+        )
+
+    check()

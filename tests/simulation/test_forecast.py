@@ -1,0 +1,49 @@
+"""The forecast against the simulator: its range holds, and is not so wide that it says nothing.
+
+The constants of the forecast were fitted on the traffic of seed 7. These seeds are others: who
+changes a constant to please them must choose new ones here.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pytest
+from forecastkit import judged, traffic
+
+from fairlead.policy.classic import ClassicPolicy
+from fairlead.policy.fair import FairRule
+
+POLICIES: dict[str, ClassicPolicy | FairRule] = {"classic": ClassicPolicy(), "fair": FairRule()}
+WIDEST = 2.6
+"""Of a range over the wait, in the median of all forecasts of a case."""
+
+
+class Case(NamedTuple):
+    """Traffic by lot: how much of it, for how many workers, how long."""
+
+    seed: int
+    load: float
+    workers: int
+    hours: float
+
+
+CASES = [
+    Case(101, 0.6, 2, 1.0),
+    Case(101, 0.9, 1, 1.5),
+    Case(101, 1.2, 2, 1.0),
+    Case(202, 0.9, 4, 1.0),
+    Case(202, 0.75, 8, 0.5),
+]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("noise", [0.0, 0.8])
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_three_of_four_starts_lie_in_the_range(policy: str, noise: float, case: Case) -> None:
+    rows = traffic(case.seed, load=case.load, workers=case.workers, noise=noise, hours=case.hours)
+    found = judged(POLICIES[policy], rows, case.workers, seed=case.seed + 1)
+    print(f"{policy} {case} noise {noise}: {found}")
+    assert found.number > 100
+    assert found.hits >= 0.75
+    assert found.width <= WIDEST

@@ -1,0 +1,374 @@
+"""Many at once: exact counts, shared commits, and errors that stay with their caller."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import apsw
+import postgreskit
+import psycopg
+import pytest
+from lockkit import locked
+from storekit import (
+    LEASE,
+    STORES,
+    Clock,
+    RulesInForce,
+    StoreFactory,
+    must_claim,
+    sqlite_store,
+    submission,
+    submit,
+    submit_one,
+)
+
+from fairlead.errors import DataError, PendingCapReached, StoreBusy
+from fairlead.model.ports import Store
+from fairlead.storage.postgres.connection import WRITER_OPTIONS, one_at_a_time
+from fairlead.storage.sql.group_commit import Writer
+from fairlead.storage.sql.lease_grace import AFTERMATH
+from fairlead.storage.sqlite import SqliteStore
+from fairlead.storage.sqlite import lock_wait as waiting
+
+AT_ONCE, EACH = 8, 125
+EXACT = [-number for number in range(AT_ONCE * EACH)]
+
+SUBMIT_IN_A_PROCESS = f"""
+import sys
+from pathlib import Path
+from storekit import STORES, Clock, RulesInForce, new_document
+from fairlead.model.documents import Submission
+store = STORES[sys.argv[1]](Path(sys.argv[2]), RulesInForce(), Clock())
+print("ready", flush=True)
+sys.stdin.readline()
+for number in range({EACH}):
+    new = new_document()._replace(id=f"{{sys.argv[3]}}-{{number}}")
+    print(store.submit(Submission("acme", (new,)))[0].count)
+"""
+
+
+def test_threads_get_exact_counts(store: Store) -> None:
+    def submit_some(_: int) -> list[int]:
+        return [submit_one(store, "acme").count for _ in range(EACH)]
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        counts = [count for each in pool.map(submit_some, range(AT_ONCE)) for count in each]
+    assert sorted(counts, reverse=True) == EXACT
+    assert sorted((each.count for each in store.documents(limit=2000)), reverse=True) == EXACT
+    assert store.customer("acme").waiting == AT_ONCE * EACH
+
+
+@pytest.mark.parametrize("kind", STORES)
+def test_processes_get_exact_counts(kind: str, tmp_path: Path) -> None:
+    if kind == "postgres":
+        postgreskit.server()
+    helpers = Path(__file__).parents[1] / "helpers"
+    children = [
+        subprocess.Popen(
+            [sys.executable, "-c", SUBMIT_IN_A_PROCESS, kind, str(tmp_path), f"child {number}"],
+            env={"PYTHONPATH": str(helpers), **postgreskit.address()},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for number in range(AT_ONCE)
+    ]
+    for child in children:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "ready\n"  # all have opened the new store at once
+    for child in children:
+        assert child.stdin is not None
+        child.stdin.write("go\n")
+        child.stdin.flush()
+    counts = [int(line) for child in children for line in child.communicate()[0].split()]
+    assert [child.returncode for child in children] == [0] * AT_ONCE
+    assert sorted(counts, reverse=True) == EXACT
+
+
+def test_workers_at_once_get_each_document_once(
+    store: Store, store_factory: StoreFactory, tmp_path: Path
+) -> None:
+    submit(store, "acme", 50)
+    submit(store, "globex", 50)
+
+    def claim_some(number: int) -> list[str]:
+        own = store_factory(tmp_path, RulesInForce(), Clock())
+        try:
+            found = []
+            while claim := own.claim(f"worker {number}"):
+                found.append(claim.id)
+            return found
+        finally:
+            own.close()
+
+    with ThreadPoolExecutor(4) as pool:
+        claimed = [id_ for each in pool.map(claim_some, range(4)) for id_ in each]
+    assert sorted(claimed) == sorted(each.id for each in store.documents())
+
+
+# --- group commit, which is how the embedded store makes durable writes cheap ---
+
+
+class Gathered:
+    """Writes of many threads that are all queued before the first of them runs."""
+
+    def __init__(self, store: Any) -> None:
+        self.writer: Writer = store._writer
+        self.commits = 0
+        self.writer._connection.set_commit_hook(self._count)
+
+    def _count(self) -> bool:
+        self.commits += 1
+        return False
+
+    def run(self, actions: list[Callable[[], Any]]) -> list[Future[Any]]:
+        with ThreadPoolExecutor(len(actions)) as pool, self.writer._lock:
+            return [self._queued(pool, action) for action in actions]
+
+    def _queued(self, pool: ThreadPoolExecutor, action: Callable[[], Any]) -> Future[Any]:
+        number = len(self.writer._queue)
+        future = pool.submit(action)
+        while len(self.writer._queue) == number:
+            """Its thread is on its way to the queue, behind which the lock holds it."""
+        return future
+
+
+@pytest.fixture
+def embedded(tmp_path: Path) -> Any:
+    store = sqlite_store(tmp_path, RulesInForce(), Clock())
+    yield store
+    assert store.problems() == []
+    store.close()
+
+
+def test_writes_that_wait_together_share_one_commit(embedded: Any) -> None:
+    gathered = Gathered(embedded)
+    futures = gathered.run([lambda: submit_one(embedded, "acme").count] * 40)
+    assert sorted((each.result() for each in futures), reverse=True) == EXACT[:40]
+    assert gathered.commits == 1
+
+
+def test_one_writes_error_undoes_nothing_of_the_others(embedded: Any) -> None:
+    embedded.add_customer("capped", pending_cap=1)
+    gathered = Gathered(embedded)
+    actions = [
+        lambda: submit(embedded, "acme"),
+        lambda: submit(embedded, "capped", 2),
+        lambda: submit(embedded, "acme"),
+    ]
+    first, refused, third = gathered.run(actions)
+    assert isinstance(refused.exception(), PendingCapReached)
+    assert (first.result()[0].count, third.result()[0].count) == (0, -1)
+    assert gathered.commits == 1
+    assert embedded.documents(customer="capped") == []
+
+
+def test_an_interrupted_leader_leaves_nothing_half_done(embedded: Any) -> None:
+    def interrupted() -> None:
+        def action(connection: apsw.Connection) -> None:
+            connection.execute("UPDATE customers SET waiting = 99")
+            raise KeyboardInterrupt
+
+        embedded._writer.run(action)
+
+    submit(embedded, "acme")
+    gathered = Gathered(embedded)
+    actions = [lambda: submit(embedded, "acme"), interrupted, lambda: submit(embedded, "acme")]
+    errors = [future.exception() for future in gathered.run(actions)]
+    # Whoever got the lock first was the leader and is the one who is interrupted.
+    assert sorted(type(error).__name__ for error in errors) == [
+        *("KeyboardInterrupt", "StoreBusy", "StoreBusy"),
+    ]
+    assert gathered.commits == 0
+    assert embedded.customer("acme").waiting == 1
+    assert submit_one(embedded, "acme").count == -1
+
+
+def test_an_interruption_after_the_commit_costs_the_others_nothing(
+    embedded: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = embedded._writer._commit
+
+    def commit_and_interrupt(batch: list[Any]) -> None:
+        commit(batch)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(embedded._writer, "_commit", commit_and_interrupt)
+    futures = Gathered(embedded).run([lambda: submit_one(embedded, "acme")] * 3)
+    told = [each.result().id for each in futures if each.exception() is None]
+    assert len(told) == 2
+    assert embedded.known_documents(told) == set(told)
+    assert embedded.customer("acme").waiting == 3
+
+
+def test_a_write_that_an_interrupted_leader_took_along_does_not_wait_for_ever(
+    embedded: Any,
+) -> None:
+    """The leader was interrupted after it took the writes and before it settled them."""
+    writer: Writer = embedded._writer
+
+    class TakesAndForgets(type(writer._queue)):  # type: ignore[misc]  # a deque
+        def append(self, write: object) -> None:
+            """As if the leader had it in hand when it was interrupted."""
+
+    writer._queue = TakesAndForgets()
+    with pytest.raises(StoreBusy):
+        submit(embedded, "acme")
+
+
+def test_a_failing_commit_fails_every_write_of_its_batch(embedded: Any) -> None:
+    gathered = Gathered(embedded)
+    embedded._writer._connection.set_commit_hook(lambda: True)  # SQLite then rolls back
+    errors = [each.exception() for each in gathered.run([lambda: submit(embedded, "acme")] * 3)]
+    assert all(isinstance(error, Exception) for error in errors)
+    embedded._writer._connection.set_commit_hook(None)
+    assert embedded.documents() == []
+    assert submit_one(embedded, "acme").count == 0
+
+
+def test_a_closed_store_says_so_in_our_words(tmp_path: Path) -> None:
+    store = sqlite_store(tmp_path, RulesInForce(), Clock())
+    store.close()
+    with pytest.raises(DataError):
+        store.submit(submission("acme"))
+
+
+def test_a_lock_that_was_waited_for_in_vain_is_not_waited_for_long_again(
+    embedded: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All who write wait behind the one who waits."""
+    patience = embedded._writer._waiting
+    assert patience.longest == waiting.BUSY_SECONDS
+    with locked(embedded._path.parent):
+        with monkeypatch.context() as patch:
+            patch.setattr(waiting, "BUSY_SECONDS", 0.0)
+            with pytest.raises(StoreBusy):
+                submit(embedded, "acme")
+        assert patience.longest == waiting.STILL_BUSY_SECONDS < waiting.BUSY_SECONDS
+        assert embedded.documents() == []  # reading goes on
+    submit(embedded, "acme")
+    assert patience.longest == waiting.BUSY_SECONDS
+
+
+def test_who_is_about_to_stop_waits_for_a_lock_only_for_a_moment(
+    embedded: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also who waits already, for however long."""
+    monkeypatch.setattr(waiting, "BUSY_SECONDS", 3600.0)
+    monkeypatch.setattr(waiting, "LAST_SECONDS", 0.01)
+    waits, look = threading.Event(), waiting.LockWait.__call__
+
+    def tell(self: waiting.LockWait, looks: int) -> bool:
+        waits.set()
+        return look(self, looks)
+
+    monkeypatch.setattr(waiting.LockWait, "__call__", tell)
+    with locked(embedded._path.parent), ThreadPoolExecutor(1) as pool:
+        held_up = pool.submit(submit, embedded, "acme")
+        waits.wait()
+        embedded.hurry()
+        with pytest.raises(StoreBusy):
+            held_up.result()
+        with pytest.raises(StoreBusy):
+            submit(embedded, "acme")
+    assert submit_one(embedded, "acme").count == 0  # what needs no waiting is done
+
+
+def test_a_signal_is_heard_while_a_lock_is_waited_for(embedded: Any) -> None:
+    """In the main thread, where all signals are heard; as if Ctrl-C were pressed."""
+
+    def press(_waiting: waiting.LockWait, looks: int) -> bool:
+        if looks == 0:
+            signal.raise_signal(signal.SIGINT)
+        return True
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with locked(embedded._path.parent), pytest.MonkeyPatch.context() as patch:
+            patch.setattr(waiting.LockWait, "__call__", press)
+            with pytest.raises(KeyboardInterrupt):
+                submit(embedded, "acme")
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert len(submit(embedded, "acme")) == 1
+
+
+@contextmanager
+def kept_from_writing(store: Store, folder: Path) -> Iterator[None]:
+    """Another process keeps the lock that all who write need."""
+    if isinstance(store, SqliteStore):
+        with locked(folder):
+            yield
+    else:
+        with psycopg.connect(postgreskit.url_for(folder)) as other:
+            other.execute(one_at_a_time(0).encode())
+            yield
+
+
+def test_a_lease_that_ended_while_the_claim_waited_is_left_alone(
+    store: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its holder waited for the same lock, or server, and is about to renew it."""
+    submit(store, "acme")
+    held = must_claim(store)
+    begin = store._writer._begin
+
+    def begin_late(**named: Any) -> Any:
+        clock.advance(LEASE + 1)
+        return begin(**named)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store._writer, "_begin", begin_late)
+        assert store.claim("another") is None
+    assert store.renew([held]) == []
+    clock.advance(LEASE + 1)
+    assert store.claim("another") is not None
+
+
+def test_a_lock_takes_no_document_from_another_process(
+    tmp_path: Path, store_factory: StoreFactory, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long it is held: nobody could renew a lease meanwhile, and some come back later."""
+    monkeypatch.setattr(waiting, "BUSY_SECONDS", 0.0)
+    monkeypatch.setattr(waiting, "STILL_BUSY_SECONDS", 0.0)
+    monkeypatch.setitem(WRITER_OPTIONS, "lock_timeout", "1ms")
+    with ExitStack() as ending:
+        ending.enter_context(postgreskit.lent(tmp_path))
+        ours, theirs = (store_factory(tmp_path, RulesInForce(), clock) for _ in range(2))
+        ending.callback(ours.close)
+        ending.callback(theirs.close)
+        submit(ours, "acme")
+        held = must_claim(theirs)
+        with kept_from_writing(ours, tmp_path):
+            for _ in range(3):
+                with pytest.raises(StoreBusy):
+                    ours.claim("ours")
+                clock.advance(LEASE)
+        assert ours.claim("ours") is None
+        clock.advance(AFTERMATH / 2)
+        assert ours.claim("ours") is None
+        assert theirs.renew([held]) == []
+        clock.advance(max(AFTERMATH, LEASE) + 1)
+        assert must_claim(ours).id == held.id  # they are gone after all
+
+
+def test_locks_that_come_again_and_again_keep_no_document_from_others(
+    store: Any, clock: Clock
+) -> None:
+    """Who died is found out although the aftermath of one lock reaches into the next."""
+    submit(store, "acme")
+    held = must_claim(store)
+    begun = clock()
+    while clock() < begun + 2 * LEASE:
+        clock.advance(AFTERMATH / 2)
+        store._writer._hold_up.met(clock())
+        store._writer._hold_up.passed(clock())
+    assert must_claim(store).id == held.id

@@ -1,0 +1,363 @@
+"""The outbox: deliveries are made with their event, tried in time, and settled once."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hookkit import SECRET, added
+from storekit import (
+    DAMAGED,
+    DONE,
+    Clock,
+    RulesInForce,
+    must_claim,
+    new_document,
+    sqlite_store,
+    submit_one,
+)
+
+from fairlead.errors import InvalidWebhook, UnknownCustomer, UnknownDelivery, UnknownWebhook
+from fairlead.model.documents import Saved, Submission
+from fairlead.model.ports import Store
+from fairlead.model.webhooks import (
+    DELAYS,
+    LASTING,
+    LEASE,
+    MOST_OF_A_CUSTOMER,
+    NewWebhook,
+    Sending,
+    Status,
+    WebhookResponse,
+    next_delay,
+)
+
+GOOD, BAD = WebhookResponse(204), WebhookResponse(500, "oh no")
+
+
+def must_send(store: Store) -> Sending:
+    found = store.outbox.claim()
+    assert found is not None, "a delivery should have been due"
+    return found
+
+
+def told(store: Store, webhook: str) -> list[str]:
+    return [each.kind for each in reversed(store.outbox.deliveries(webhook))]
+
+
+def test_each_end_of_a_document_is_told_to_its_own_customer_alone(store: Store) -> None:
+    mine, other = added(store, "acme"), added(store, "globex")
+    done = submit_one(store, "acme")
+    store.finish(must_claim(store), DONE)
+    failed = submit_one(store, "acme")
+    store.finish(must_claim(store), DAMAGED)
+    store.retry(failed.id)  # not asked for
+    store.cancel(failed.id)
+    assert told(store, mine.id) == ["document.done", "document.failed", "document.cancelled"]
+    assert told(store, other.id) == []
+    assert store.outbox.deliveries(mine.id)[-1].document == done.id
+
+
+def test_the_body_is_the_document_as_it_was_then(store: Store, clock: Clock) -> None:
+    added(store, "acme")
+    document = submit_one(store, "acme")
+    store.finish(must_claim(store), DAMAGED)
+    store.retry(document.id)
+    clock.advance(5)
+    body = json.loads(must_send(store).body)
+    assert body["type"] == "document.failed"
+    assert body["timestamp"] == "1970-01-12T13:46:40.000Z"
+    assert (body["data"]["id"], body["data"]["state"]) == (document.id, "failed")
+    assert "text" not in body["data"]
+
+
+def test_an_outcome_that_comes_too_late_tells_nothing(store: Store, clock: Clock) -> None:
+    webhook = added(store, "acme")
+    submit_one(store, "acme")
+    old = must_claim(store)
+    clock.advance(1000)
+    new = must_claim(store)
+    assert store.finish(old, DONE) is Saved.STALE
+    assert told(store, webhook.id) == []
+    store.finish(new, DONE)
+    assert told(store, webhook.id) == ["document.done"]
+
+
+def test_a_good_answer_settles_it(store: Store) -> None:
+    webhook = added(store, "acme")
+    test = store.outbox.test(webhook.id)
+    sending = must_send(store)
+    assert (sending.id, sending.url, sending.secret) == (test.id, webhook.url, SECRET)
+    assert store.outbox.settle(sending, WebhookResponse(200, "thanks"), jitter=0.5) is Saved.SAVED
+    found = store.outbox.delivery(test.id)
+    assert (found.status, found.attempts, found.code) == (Status.DELIVERED, 1, 200)
+    assert (found.answer, found.next_at) == ("thanks", None)
+    assert store.outbox.next_at() is None
+
+
+def test_attempts_are_spread_over_hours_and_end(store: Store, clock: Clock) -> None:
+    webhook = added(store, "acme")
+    test = store.outbox.test(webhook.id)
+    for delay in DELAYS:
+        store.outbox.settle(must_send(store), BAD, jitter=0.5)
+        found = store.outbox.delivery(test.id)
+        assert found.next_at == pytest.approx(clock.now + 1.1 * delay)
+        assert store.outbox.claim() is None
+        clock.advance(1.1 * delay)
+    store.outbox.settle(must_send(store), BAD, jitter=0.5)
+    found = store.outbox.delivery(test.id)
+    assert (found.status, found.attempts) == (Status.FAILED, len(DELAYS) + 1)
+
+
+def test_before_the_first_attempt_there_is_no_delay() -> None:
+    with pytest.raises(ValueError, match="expected 1 attempt or more; got 0"):
+        next_delay(0, 0.0)
+
+
+def test_a_receiver_that_fails_for_a_day_is_disabled_and_that_is_told(
+    store: Store, clock: Clock
+) -> None:
+    webhook = added(store, "acme")
+    store.outbox.test(webhook.id)
+    for delay in (*DELAYS, LASTING):
+        store.outbox.settle(must_send(store), BAD, jitter=0.0)
+        clock.advance(delay)
+    found = store.outbox.webhook(webhook.id)
+    assert not found.enabled
+    assert found.disabled_because
+    event = store.events()[-1]
+    assert (event.kind, event.customer) == ("webhook-disabled", "acme")
+    assert event.data["webhook"] == webhook.id
+    submit_one(store, "acme")
+    store.finish(must_claim(store), DONE)
+    assert told(store, webhook.id) == ["webhook.test"]
+    assert store.outbox.set(webhook.id, enabled=True).failing_since is None
+
+
+def test_one_good_answer_in_between_keeps_it(store: Store, clock: Clock) -> None:
+    webhook = added(store, "acme")
+    store.outbox.test(webhook.id)
+    for delay in DELAYS:
+        store.outbox.settle(must_send(store), BAD, jitter=0.0)
+        clock.advance(delay)
+    last = must_send(store)
+    store.outbox.test(webhook.id)
+    store.outbox.settle(must_send(store), GOOD, jitter=0.0)
+    store.outbox.settle(last, BAD, jitter=0.0)
+    assert store.outbox.webhook(webhook.id).enabled
+
+
+def test_gone_disables_at_once(store: Store) -> None:
+    webhook = added(store, "acme")
+    test = store.outbox.test(webhook.id)
+    store.outbox.settle(must_send(store), WebhookResponse(410), jitter=0.0)
+    assert not store.outbox.webhook(webhook.id).enabled
+    assert store.outbox.delivery(test.id).status is Status.FAILED
+    for act, what in ((store.outbox.test, webhook.id), (store.outbox.resend, test.id)):
+        with pytest.raises(InvalidWebhook, match="disabled"):
+            act(what)
+    assert store.outbox.delivery(test.id).status is Status.FAILED
+
+
+def test_what_nobody_settled_comes_again_under_the_same_id(store: Store, clock: Clock) -> None:
+    webhook = added(store, "acme")
+    store.outbox.test(webhook.id)
+    first = must_send(store)
+    assert store.outbox.claim() is None
+    clock.advance(LEASE)
+    second = must_send(store)
+    assert (first.id, first.body) == (second.id, second.body)
+    assert store.outbox.settle(first, GOOD, jitter=0.0) is Saved.STALE
+    assert store.outbox.settle(second, GOOD, jitter=0.0) is Saved.SAVED
+    assert store.outbox.settle(second, BAD, jitter=0.0) is Saved.STALE
+
+
+def test_busy_webhooks_and_customers_are_left_aside(store: Store, clock: Clock) -> None:
+    first, second = added(store, "acme", 1), added(store, "acme", 2)
+    other = added(store, "globex")
+    for each in (first, second, other):
+        store.outbox.test(each.id)
+        clock.advance(1)
+    assert store.outbox.claim(webhooks=[first.id], customers=["acme"]) is not None
+    found = store.outbox.claim(webhooks=[first.id])
+    assert found is not None
+    assert found.webhook == second.id
+    assert must_send(store).webhook == first.id
+
+
+def test_sent_again_it_keeps_its_id_and_gets_all_attempts(store: Store) -> None:
+    webhook = added(store, "acme")
+    test = store.outbox.test(webhook.id)
+    store.outbox.settle(must_send(store), GOOD, jitter=0.0)
+    retry = store.outbox.resend(test.id)
+    assert (retry.id, retry.status, retry.attempts) == (test.id, Status.PENDING, 0)
+    assert must_send(store).id == test.id
+
+
+@pytest.mark.parametrize("answer", [GOOD, BAD])
+def test_sent_again_during_an_attempt_it_goes_out_again_at_once(
+    store: Store, answer: WebhookResponse
+) -> None:
+    """What became of the attempt under way settles nothing: somebody wanted another one."""
+    webhook = added(store, "acme")
+    test = store.outbox.test(webhook.id)
+    under_way = must_send(store)
+    store.outbox.resend(test.id)
+    assert store.outbox.settle(under_way, answer, jitter=0.0) is Saved.STALE
+    retry = must_send(store)
+    assert (retry.id, retry.body) == (under_way.id, under_way.body)
+    assert store.outbox.settle(retry, GOOD, jitter=0.0) is Saved.SAVED
+    assert store.outbox.delivery(test.id).attempts == 1
+
+
+def test_what_waits_for_a_disabled_one_goes_on_when_it_is_enabled(store: Store) -> None:
+    webhook = added(store, "acme")
+    store.outbox.test(webhook.id)
+    store.outbox.set(webhook.id, enabled=False)
+    assert store.outbox.claim() is None
+    assert store.outbox.next_at() is None
+    store.outbox.set(webhook.id, enabled=True, url="http://b.test/", kinds=("document.again",))
+    assert must_send(store).url == "http://b.test/"
+    assert store.outbox.webhook(webhook.id).kinds == ("document.again",)
+
+
+def test_removed_it_is_gone_with_its_deliveries(store: Store) -> None:
+    webhook = added(store, "acme")
+    test = store.outbox.test(webhook.id)
+    under_way = must_send(store)
+    store.outbox.remove(webhook.id)
+    store.outbox.remove(webhook.id)
+    assert store.outbox.webhooks() == []
+    assert store.outbox.settle(under_way, GOOD, jitter=0.0) is Saved.STALE
+    with pytest.raises(UnknownWebhook):
+        store.outbox.webhook(webhook.id)
+    with pytest.raises(UnknownDelivery):
+        store.outbox.delivery(test.id)
+
+
+SECRETIVE = ("invoice 4711.pdf", "0123abcd", "4711 at last")
+"""Of the document below: its name, its digest, and what a receiver says of it."""
+
+
+def secret_document(store: Store) -> str:
+    name, sha256, _ = SECRETIVE
+    new = new_document()._replace(name=name, sha256=sha256)
+    return store.submit(Submission("acme", (new,)))[0].id
+
+
+def all_told(store: Store, webhook: str) -> list[dict[str, Any]]:
+    """The bodies of all deliveries of a webhook, as a receiver gets them when they come again."""
+    for each in store.outbox.deliveries(webhook):
+        store.outbox.resend(each.id)
+    bodies = []
+    while (sending := store.outbox.claim()) is not None:
+        bodies.append(json.loads(sending.body))
+    return bodies
+
+
+def test_of_a_deleted_document_deliveries_tell_only_what_became_of_it(store: Store) -> None:
+    webhook = added(store, "acme")
+    deleted, kept = secret_document(store), submit_one(store, "acme")
+    for _ in range(2):
+        store.finish(must_claim(store), DONE)
+    store.outbox.settle(must_send(store), WebhookResponse(200, SECRETIVE[2]), jitter=0.0)
+    store.delete(deleted)
+    settled = store.outbox.deliveries(webhook.id)[-1]
+    assert (settled.document, settled.code, settled.answer) == (deleted, 200, None)
+    bare, whole = all_told(store, webhook.id)
+    assert not any(each in json.dumps(bare) for each in SECRETIVE)
+    assert bare["type"] == "document.done"
+    assert (bare["data"]["id"], bare["data"]["state"]) == (deleted, "done")
+    assert (whole["data"]["id"], whole["data"]["name"]) == (kept.id, kept.name)
+    assert set(bare["data"]) == set(whole["data"]), "a receiver finds all keys"
+
+
+def test_what_a_deletion_tells_is_still_sent(store: Store) -> None:
+    added(store, "acme")
+    pending = secret_document(store)
+    store.delete(pending)
+    body = json.loads(must_send(store).body)
+    assert (body["type"], body["data"]["id"]) == ("document.cancelled", pending)
+    assert body["data"]["name"] is None
+
+
+def test_an_answer_to_what_was_told_before_a_deletion_is_not_kept(store: Store) -> None:
+    webhook = added(store, "acme")
+    document = secret_document(store)
+    store.finish(must_claim(store), DONE)
+    under_way = must_send(store)
+    store.delete(document)
+    assert (
+        store.outbox.settle(under_way, WebhookResponse(200, SECRETIVE[2]), jitter=0.0)
+        is Saved.SAVED
+    )
+    (found,) = store.outbox.deliveries(webhook.id)
+    assert (found.status, found.code, found.answer) == (Status.DELIVERED, 200, None)
+
+
+def test_old_deliveries_are_forgotten_and_numbers_never_return(store: Store, clock: Clock) -> None:
+    webhook = added(store, "acme")
+    old = store.outbox.test(webhook.id)
+    store.outbox.settle(must_send(store), GOOD, jitter=0.0)
+    clock.advance(10)
+    kept = store.outbox.test(webhook.id)
+    assert store.outbox.forget(before=clock.now) == 1
+    assert [each.id for each in store.outbox.deliveries(webhook.id)] == [kept.id]
+    assert store.outbox.test(webhook.id).id not in (old.id, kept.id)
+
+
+def test_deliveries_come_in_pages(store: Store) -> None:
+    webhook = added(store, "acme")
+    ids = [store.outbox.test(webhook.id).id for _ in range(5)]
+    first = store.outbox.deliveries(webhook.id, limit=3)
+    second = store.outbox.deliveries(webhook.id, before=first[-1].id)
+    assert [each.id for each in first + second] == ids[::-1]
+
+
+@pytest.mark.parametrize("id_", ["", "msg_acme-1_2", "msg_x_1", "msg_acme-1_١", "1" * 400])
+def test_ids_that_are_none(store: Store, id_: str) -> None:
+    store.outbox.test(added(store, "acme").id)
+    with pytest.raises(UnknownDelivery):
+        store.outbox.delivery(id_)
+
+
+def test_a_customer_has_so_many_webhooks_and_must_be_known(store: Store) -> None:
+    for number in range(MOST_OF_A_CUSTOMER):
+        added(store, "acme", number)
+    with pytest.raises(InvalidWebhook, match="remove one"):
+        added(store, "acme", 99)
+    with pytest.raises(UnknownCustomer):
+        store.outbox.add(NewWebhook("w", "nobody", "http://a.test/", ("document.done",), SECRET))
+    assert len(store.outbox.webhooks("acme")) == MOST_OF_A_CUSTOMER
+
+
+def test_the_claim_is_flat_and_every_index_is_used(tmp_path: Path) -> None:
+    """Of the embedded store, whose plans show."""
+    store: Any = sqlite_store(tmp_path, RulesInForce(), Clock())
+    for number in range(20):
+        added(store, "acme", number)
+    seen: dict[str, object] = {}
+    writer = store._writer._connection
+    writer.exec_trace = lambda _, statement, bindings: not seen.update({statement: bindings})
+    store.outbox.test("acme-1")
+    store.outbox.settle(must_send(store), BAD, jitter=0.0)
+    store.outbox.forget(before=0.0)
+    document = submit_one(store, "acme")
+    store.finish(must_claim(store), DONE)
+    store.delete(document.id)
+    writer.exec_trace = None
+    plans = " ".join(
+        row[3]
+        for statement, bindings in seen.items()
+        for row in writer.execute("EXPLAIN QUERY PLAN " + statement, bindings)
+    )
+    assert not re.search(r"SCAN (deliveries|webhooks|d\b)|TEMP B-TREE", plans)
+    for index in (
+        *("webhooks_of_customer", "webhooks_due"),
+        *("deliveries_due", "deliveries_settled", "deliveries_of_document"),
+    ):
+        assert f"INDEX {index} " in plans, index
+    store.close()

@@ -1,0 +1,64 @@
+"""Lists of documents, newest first, page by page."""
+
+from __future__ import annotations
+
+import pytest
+from storekit import DONE, ids, must_claim, new_document, submit
+
+from fairlead.model.documents import Submission
+from fairlead.model.ports import Store
+from fairlead.model.states import State
+
+
+def test_documents_are_listed_newest_first(store: Store) -> None:
+    documents = submit(store, "acme", 3) + submit(store, "globex", 2)
+    assert store.documents() == documents[::-1]
+
+
+def test_pages_stay_right_while_documents_arrive(store: Store) -> None:
+    old = submit(store, "acme", 7)
+    pages = [store.documents(limit=3)]
+    while pages[-1]:
+        submit(store, "globex", 2)
+        pages.append(store.documents(before=pages[-1][-1].id, limit=3))
+    assert [each.id for page in pages for each in page] == ids(old)[::-1]
+
+
+@pytest.mark.parametrize("limit", [1, 2, 5])
+def test_pages_of_a_filtered_list_miss_nothing(store: Store, limit: int) -> None:
+    for _ in range(5):
+        submit(store, "acme", 2)
+        submit(store, "globex")
+    found, before = [], None
+    while page := store.documents(customer="globex", before=before, limit=limit):
+        found += page
+        before = page[-1].id
+    assert found == [each for each in store.documents() if each.customer == "globex"]
+
+
+def test_lists_can_be_narrowed(store: Store) -> None:
+    submit(store, "acme", 4)
+    submit(store, "globex", 2)
+    done = must_claim(store)
+    store.finish(done, DONE)
+    assert ids(store.documents(state=State.DONE)) == [done.id]
+    assert {each.priority for each in store.documents(priority=2)} == {2}
+    assert len(store.documents(customer="acme", state=State.WAITING, priority=1)) == 2
+    assert store.documents(customer="nobody") == []
+
+
+def test_known_documents_are_those_that_were_accepted(store: Store) -> None:
+    documents = submit(store, "acme", 3)
+    assert store.known_documents([*ids(documents), "no such id"]) == set(ids(documents))
+    assert store.known_documents([]) == set()
+
+
+def test_lists_can_be_narrowed_by_a_part_of_the_name(store: Store) -> None:
+    names = ["Invoice 1.pdf", "letter.txt", "INVOICE_2.pdf", "100%.txt"]
+    documents = tuple(new_document()._replace(name=each) for each in names)
+    found = {each.name: each.id for each in store.submit(Submission("acme", documents))}
+    wanted = [found["INVOICE_2.pdf"], found["Invoice 1.pdf"]]
+    assert ids(store.documents(name="invoice")) == wanted
+    assert ids(store.documents(name="0%")) == [found["100%.txt"]]
+    assert ids(store.documents(name="_2")) == [found["INVOICE_2.pdf"]]
+    assert store.documents(name="invoice", customer="globex") == []

@@ -1,0 +1,185 @@
+"""Parts: what comes out of a document becomes documents of its own, with the result and once."""
+
+from __future__ import annotations
+
+import pytest
+from storekit import (
+    CRASHED,
+    DAMAGED,
+    DONE,
+    Clock,
+    RulesInForce,
+    must_claim,
+    new_document,
+    submit,
+    submit_one,
+    work_off,
+)
+
+from fairlead.model.documents import Done, EventKind, NewDocument, Saved, Submission
+from fairlead.model.ports import Store
+from fairlead.policy.attachments import Family, PartsRule
+
+
+def with_parts(number: int, size: int = 10) -> Done:
+    parts = tuple(new_document()._replace(size=size) for _ in range(number))
+    return DONE._replace(parts=parts)
+
+
+def test_parts_belong_to_the_same_customer_and_know_their_parent(store: Store) -> None:
+    letter = submit_one(store, "acme", urgent=True)
+    done = with_parts(2)
+    store.finish(must_claim(store), done)
+    parts = store.documents(parent=letter.id)
+    assert [each.id for each in reversed(parts)] == [each.id for each in done.parts]
+    for part in parts:
+        assert (part.customer, part.parent, part.depth) == ("acme", letter.id, 1)
+        assert part.urgent
+    assert store.customer("acme").waiting == 2
+
+
+def test_parts_of_a_deleted_document_still_know_and_show_their_parent(store: Store) -> None:
+    letter = submit_one(store, "acme")
+    store.finish(must_claim(store), with_parts(2))
+    before = store.documents(parent=letter.id)
+    store.delete(letter.id)
+    assert store.documents(parent=letter.id) == before
+    assert {each.parent for each in store.documents()} == {letter.id}
+
+
+def test_parts_are_counted(store: Store) -> None:
+    submit(store, "acme", 2)
+    store.finish(must_claim(store), with_parts(3))
+    assert sorted(each.count for each in store.documents()) == [-4, -3, -2, -1, 0]
+    assert submit_one(store, "acme").count == -5
+
+
+def test_parts_come_with_the_result_that_counts_and_with_no_other(
+    store: Store, clock: Clock
+) -> None:
+    submit_one(store, "acme")
+    late = must_claim(store)
+    clock.advance(31.0)
+    newest = must_claim(store)
+    assert store.finish(late, with_parts(5)) is Saved.STALE
+    assert store.finish(newest, with_parts(1)) is Saved.SAVED
+    assert store.finish(newest, with_parts(5)) is Saved.STALE
+    assert len(store.documents()) == 2
+
+
+def test_no_cap_refuses_parts(store: Store) -> None:
+    submit_one(store, "acme")
+    store.set_customer("acme", pending_cap=1)
+    store.finish(must_claim(store), with_parts(4))
+    assert store.customer("acme").waiting == 4
+
+
+def test_a_family_does_not_grow_without_end(store: Store, rules: RulesInForce) -> None:
+    rules.change(parts=PartsRule(max_depth=2, max_documents=5, max_bytes=10**6))
+    top = submit_one(store, "acme")
+    store.finish(must_claim(store), with_parts(3))
+    store.finish(must_claim(store), with_parts(4))
+    first = store.documents(parent=top.id)[-1]
+    assert store.document(first.id).facts["parts_left_out"] == 2
+    assert len(store.documents(parent=first.id)) == 2
+    while claim := store.claim("worker"):
+        store.finish(claim, with_parts(3))
+    assert len(store.documents()) == 1 + 5
+
+
+def test_a_family_has_a_depth(store: Store, rules: RulesInForce) -> None:
+    rules.change(parts=PartsRule(max_depth=2))
+    submit_one(store, "acme")
+    while claim := store.claim("worker"):
+        store.finish(claim, with_parts(1))
+    assert sorted(each.depth for each in store.documents()) == [0, 1, 2]
+
+
+def test_families_do_not_share_their_limits(store: Store, rules: RulesInForce) -> None:
+    rules.change(parts=PartsRule(max_depth=1, max_documents=2))
+    submit(store, "acme", 2)
+    for _ in range(2):
+        store.finish(must_claim(store), with_parts(2))
+    assert len(store.documents()) == 6
+
+
+def test_parts_wait_for_their_turn_like_all_documents(store: Store) -> None:
+    submit_one(store, "acme")
+    store.finish(must_claim(store), with_parts(6))
+    submit_one(store, "globex")
+    assert [claim.customer for claim in work_off(store)][2:4] != ["acme", "acme"]
+
+
+@pytest.mark.parametrize("policy", ["classic", "fair"])
+def test_parts_are_placed_by_the_policy_in_force(
+    store: Store, rules: RulesInForce, policy: str
+) -> None:
+    rules.change(policy=policy)
+    submit_one(store, "acme")
+    store.finish(must_claim(store), with_parts(2))
+    assert {each.policy for each in store.documents()} == {f"{policy}/1"}
+    assert store.problems() == []
+
+
+def test_a_submission_of_a_part_is_told(store: Store) -> None:
+    submit_one(store, "acme")
+    done = with_parts(1)
+    store.finish(must_claim(store), done)
+    told = [each for each in store.events() if each.kind is EventKind.SUBMITTED]
+    assert [each.document for each in told][1] == done.parts[0].id
+
+
+# --- Markdown and passwords ---
+
+
+def test_markdown_is_kept_beside_the_text(store: Store) -> None:
+    document = submit_one(store, "acme")
+    done = DONE._replace(markdown_key="its-markdown", markdown_sha256="1" * 64)
+    store.finish(must_claim(store), done)
+    found = store.document(document.id)
+    assert (found.markdown_key, found.markdown_sha256) == ("its-markdown", "1" * 64)
+    assert store.known_texts([document.id]) == {"text-of-it", "its-markdown"}
+
+
+def locked(store: Store) -> NewDocument:
+    new = new_document()._replace(password="open sesame")
+    store.submit(Submission("acme", (new,)))
+    return new
+
+
+def test_a_password_comes_with_the_claim_and_with_each_further_one(
+    store: Store, clock: Clock
+) -> None:
+    locked(store)
+    claim = must_claim(store)
+    assert claim.password == "open sesame"
+    store.finish(claim, CRASHED)
+    clock.advance(60.0)
+    assert must_claim(store).password == "open sesame"
+
+
+@pytest.mark.parametrize("end", ["done", "failed", "cancelled"])
+def test_a_password_is_gone_when_the_document_has_ended(store: Store, end: str) -> None:
+    new = locked(store)
+    if end == "cancelled":
+        store.cancel(new.id)
+    else:
+        store.finish(must_claim(store), DONE if end == "done" else DAMAGED)
+    if end == "done":
+        assert "open sesame" not in repr(store.document(new.id))
+        return
+    store.retry(new.id)
+    assert must_claim(store).password is None
+
+
+# --- the rule ---
+
+
+def test_the_rule_takes_the_first_ones_that_fit() -> None:
+    rule = PartsRule(max_depth=3, max_documents=4, max_bytes=100)
+    assert rule.taken(0, Family(0, 0), [10, 10, 10]) == 3
+    assert rule.taken(0, Family(2, 20), [10, 10, 10]) == 2
+    assert rule.taken(0, Family(0, 95), [10, 1]) == 0
+    assert rule.taken(0, Family(0, 80), [10, 10, 1]) == 2
+    assert rule.taken(3, Family(0, 0), [10]) == 0
+    assert rule.taken(2, Family(9, 0), [10]) == 0

@@ -1,0 +1,123 @@
+"""What goes before a document: the answer is the order in which one worker then claims."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from storekit import (
+    CRASHED,
+    DONE,
+    Clock,
+    RulesInForce,
+    StoreFactory,
+    histories,
+    house,
+    ids,
+    must_claim,
+    new_document,
+    sqlite_store,
+    submit,
+    submit_one,
+    work_off,
+)
+
+from fairlead.model.documents import Submission
+from fairlead.model.ports import Store
+from fairlead.policy.rules import Rules
+from fairlead.storage.sql import reads as reading
+from fairlead.storage.sql.queries import sql
+
+RULES = Rules(thresholds=(-1, -2, -4), lane=None)
+
+bursts = st.lists(
+    st.tuples(
+        st.sampled_from(["acme", "globex", "initech"]),
+        st.lists(st.booleans(), min_size=1, max_size=5),
+        st.sampled_from(["done", "released", "cancelled", "none"]),
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+def test_the_place_is_the_order_in_which_one_worker_claims(store_factory: StoreFactory) -> None:
+    @settings(max_examples=histories(store_factory, 100))
+    @given(history=bursts)
+    def agree(history: list[tuple[str, list[bool], str]]) -> None:
+        with house(store_factory, RULES) as where:
+            for customer, flags, work in history:
+                documents = tuple(new_document(urgent=flag) for flag in flags)
+                where.store.submit(Submission(customer, documents))
+                work_a_little(where.store, work)
+            waiting = [each for each in where.store.documents() if each.state == "waiting"]
+            told = {each.id: ahead(where.store, each.id) for each in waiting}
+            assert told == actual_places(where.store)
+
+    agree()
+
+
+def work_a_little(store: Store, work: str) -> None:
+    if work == "none":
+        return
+    claim = must_claim(store)
+    if work == "done":
+        store.finish(claim, DONE)
+    elif work == "released":
+        store.release([claim])
+    else:
+        store.cancel(claim.id)
+        store.retry(claim.id)
+
+
+def ahead(store: Store, id_: str) -> tuple[int, int, int] | None:
+    """How many of its customer's documents go before it, and of others', and of how many."""
+    place = store.place(id_)
+    return place and (place.own_documents, place.other_documents, place.other_customers)
+
+
+def actual_places(store: Store) -> dict[str, tuple[int, int, int]]:
+    claims = work_off(store)
+    places = {}
+    for number, claim in enumerate(claims):
+        others = [each.customer for each in claims[:number] if each.customer != claim.customer]
+        places[claim.id] = (number - len(others), len(others), len(set(others)))
+    return places
+
+
+def test_only_queued_documents_have_a_place(store: Store) -> None:
+    done, delayed, processing, cancelled = submit(store, "acme", 4)
+    store.finish(must_claim(store), DONE)
+    store.finish(must_claim(store), CRASHED)
+    must_claim(store)
+    store.cancel(cancelled.id)
+    for document in (done, delayed, processing, cancelled):
+        assert store.place(document.id) is None
+    assert store.place("no such id") is None
+
+
+def test_documents_that_may_not_run_are_in_nobodys_way(store: Store) -> None:
+    submit(store, "acme", 3)
+    document = submit_one(store, "globex")
+    assert ahead(store, document.id) == (0, 3, 1)
+    store.pause("acme")
+    assert ahead(store, document.id) == (0, 0, 0)
+
+
+def test_a_place_is_told_although_others_claim_at_that_moment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All questions of one answer see the same moment."""
+    store = sqlite_store(tmp_path, RulesInForce(), Clock())
+    documents = submit(store, "acme", 3)
+
+    def sql_while_others_claim(name: str) -> str:
+        if name == "nth_slot":
+            assert ids(work_off(store)) == ids(documents)
+        return sql(name)
+
+    monkeypatch.setattr(reading, "sql", sql_while_others_claim)
+    assert ahead(store, documents[-1].id) == (2, 0, 0)
+    store.close()

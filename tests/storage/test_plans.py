@@ -1,0 +1,192 @@
+"""The claim stays flat: no statement of it looks at more rows when more documents wait."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import apsw
+import pytest
+from storekit import (
+    DONE,
+    LEASE,
+    Clock,
+    RulesInForce,
+    busy_day,
+    fast_folder,
+    must_claim,
+    new_document,
+    submit,
+)
+
+from fairlead.model.documents import Submission
+from fairlead.policy.overdue_lane import OverdueLane
+from fairlead.policy.rules import PolicyName, Rules
+from fairlead.storage.sqlite import SqliteStore
+
+MANY, FEW = 20_000, 100
+GROWS = re.compile(r"SCAN (documents|customers|accounts|[acde]\b)|TEMP B-TREE")
+
+
+POLICIES: list[PolicyName] = ["classic", "fair"]
+
+
+@contextmanager
+def filled(
+    number: int, *, customers: int = 50, urgent: int = 0, policy: PolicyName = "classic"
+) -> Iterator[SqliteStore]:
+    """A store in which so many documents wait, some of them urgent."""
+    lane = OverdueLane(after=5.0, share=2)
+    rules = RulesInForce(Rules(policy=policy, unit=0.01, lease=LEASE, lane=lane))
+    with fast_folder() as folder:
+        store = SqliteStore(folder / "fairlead.db", rules=rules, clock=Clock())
+        store.submit_all(
+            [
+                Submission(
+                    f"customer {each}",
+                    tuple(new_document(urgent=n < urgent) for n in range(number // customers)),
+                )
+                for each in range(customers)
+            ]
+        )
+        yield store
+        store.close()
+
+
+@pytest.fixture(scope="module", params=POLICIES)
+def large(request: pytest.FixtureRequest) -> Iterator[SqliteStore]:
+    with filled(MANY, urgent=10, policy=request.param) as store:
+        yield store
+
+
+def a_day(store: SqliteStore) -> None:
+    assert isinstance(store._clock, Clock)
+    busy_day(store, store._clock)
+
+
+def plans_of(store: SqliteStore, action: Callable[[SqliteStore], None]) -> dict[str, list[str]]:
+    """The plan of each statement that the store's writer runs for the action."""
+    seen: dict[str, Any] = {}
+
+    def note(_: apsw.Cursor, sql: str, bindings: Any) -> bool:
+        seen[sql] = bindings
+        return True
+
+    writer = store._writer._connection
+    writer.exec_trace = note
+    try:
+        action(store)
+    finally:
+        writer.exec_trace = None
+    return {sql: plan(writer, sql, bindings) for sql, bindings in seen.items()}
+
+
+def plan(connection: apsw.Connection, sql: str, bindings: Any = None) -> list[str]:
+    return [row[3] for row in connection.execute("EXPLAIN QUERY PLAN " + sql, bindings)]
+
+
+def test_no_statement_of_claim_settle_and_submit_grows(large: SqliteStore) -> None:
+    plans = plans_of(large, a_day)
+    growing = {sql: lines for sql, lines in plans.items() if any(map(GROWS.search, lines))}
+    assert growing == {}
+    assert len(plans) >= 25, "the day was not busy enough to show all statements"
+
+
+def test_the_watch_for_growing_plans_can_see_one(large: SqliteStore) -> None:
+    lines = plan(large._writer._connection, "SELECT * FROM documents ORDER BY sha256")
+    assert any(map(GROWS.search, lines))
+
+
+def steps(store: SqliteStore, action: Callable[[], object]) -> int:
+    """How many steps SQLite's machine makes for the action: the same on every computer."""
+    made = 0
+
+    def step() -> bool:
+        nonlocal made
+        made += 1
+        return False
+
+    writer = store._writer._connection
+    writer.set_progress_handler(step, 1)
+    try:
+        action()
+    finally:
+        writer.set_progress_handler(None)
+    assert made > 50, "these steps were not counted"
+    return made
+
+
+def steps_of_work(store: SqliteStore) -> int:
+    must_claim(store)  # statements are prepared and the lane has credit
+    return steps(store, lambda: store.finish(must_claim(store), DONE))
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("urgent", [0, 1])
+def test_a_claim_takes_the_same_steps_with_few_and_many(urgent: int, policy: PolicyName) -> None:
+    with (
+        filled(FEW, urgent=urgent, policy=policy) as few,
+        filled(MANY, urgent=urgent, policy=policy) as many,
+    ):
+        assert steps_of_work(many) <= steps_of_work(few) * 1.1
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_claim_takes_the_same_steps_with_few_and_many_customers(policy: PolicyName) -> None:
+    with (
+        filled(FEW, customers=10, policy=policy) as few,
+        filled(MANY, customers=5000, policy=policy) as many,
+    ):
+        assert steps_of_work(many) <= steps_of_work(few) * 1.1
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_paused_customer_with_nearly_all_documents_costs_nothing(policy: PolicyName) -> None:
+    with filled(FEW, policy=policy) as few, filled(MANY, customers=1, policy=policy) as many:
+        many.pause("customer 0")
+        submit(many, "somebody", 2)
+        submit(many, "somebody else", 2)
+        assert steps_of_work(many) <= steps_of_work(few) * 1.1
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_submitting_takes_the_same_steps_with_few_and_many(policy: PolicyName) -> None:
+    with filled(FEW, policy=policy) as few, filled(MANY, policy=policy) as many:
+        made = [
+            steps(store, lambda store=store: submit(store, "customer 3"))  # type: ignore[misc]
+            for store in (few, many)
+        ]
+        assert made[1] <= made[0] * 1.1
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_an_overdue_claim_takes_the_same_steps_with_few_and_many(policy: PolicyName) -> None:
+    made = []
+    for number in (FEW, MANY):
+        with filled(number, policy=policy) as store:
+            must_claim(store)
+            store._clock.advance(10)  # type: ignore[attr-defined]  # the tests' clock
+            made.append(steps(store, lambda store=store: must_claim(store)))  # type: ignore[misc]
+            assert store.events(after=store.last_event() - 1)[0].data["lane"] is True
+    assert made[1] <= made[0] * 1.1
+
+
+def test_resuming_takes_the_same_steps_with_few_and_many() -> None:
+    """Under fair it lifts all the customer's tags."""
+    made = []
+    for number in (FEW, MANY):
+        with filled(number, customers=2, policy="fair") as store:
+            store.pause("customer 0")
+            for _ in range(10):
+                must_claim(store)
+            made.append(steps(store, lambda store=store: store.resume("customer 0")))  # type: ignore[misc]
+    assert made[1] <= made[0] * 1.1
+
+
+def test_the_database_uses_every_index_it_keeps(large: SqliteStore) -> None:
+    """An index that nothing uses would cost every submission."""
+    used = " ".join(line for lines in plans_of(large, a_day).values() for line in lines)
+    for index in ("line", "lane", "queue", "arrivals", "ahead", "leases", "retries"):
+        assert re.search(rf"INDEX {index}\b", used), index

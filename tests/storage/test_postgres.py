@@ -1,0 +1,441 @@
+"""What only the PostgreSQL store does: customers apart, bells, outages, its versions."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from queue import Queue
+from typing import Any
+
+import postgreskit
+import psycopg
+import pytest
+from hookkit import added
+from postgreskit import Server
+from storekit import (
+    DONE,
+    Clock,
+    RulesInForce,
+    busy_day,
+    must_claim,
+    new_document,
+    postgres_store,
+    submission,
+    submit,
+    submit_one,
+)
+
+from fairlead.errors import (
+    DamagedData,
+    InvalidSetting,
+    NewerData,
+    StoreRefused,
+    StoreUnreachable,
+    UnknownCustomer,
+    UnknownDocument,
+)
+from fairlead.model.documents import Saved, ShortTexts, Submission
+from fairlead.policy.classic import LONGEST_RESET_INTERVAL
+from fairlead.storage.postgres import PostgresStore
+from fairlead.storage.postgres.dialect import migrations, repeated, translated
+from fairlead.storage.postgres.session import Session
+from fairlead.storage.sql.queries import statements
+
+TABLES_OF_CUSTOMERS = (
+    *("customers", "accounts", "documents", "idempotency", "events", "webhooks", "deliveries"),
+    *("keys", "deleted", "short_texts", "short_originals"),
+)
+
+
+@pytest.fixture
+def store(tmp_path: Path, clock: Clock) -> Iterator[PostgresStore]:
+    with postgreskit.lent(tmp_path):
+        store = postgres_store(tmp_path, RulesInForce(), clock)
+        assert isinstance(store, PostgresStore)
+        yield store
+        store.close()
+
+
+def test_the_time_of_a_claim_is_known_before_it_is_let_in(tmp_path: Path) -> None:
+    """By the server's clock: as of the last write, and from there on by our own."""
+    with postgreskit.lent(tmp_path):
+        store = PostgresStore(postgreskit.url_for(tmp_path), rules=RulesInForce())
+        assert store._writer.asked_at() == float("inf")  # no lease is left alone by a guess
+        submit(store, "acme")
+        assert store._writer.asked_at() == pytest.approx(store.now(), abs=60)
+        store.close()
+
+
+# --- customers apart ---
+
+
+def two_customers(store: PostgresStore) -> tuple[str, str]:
+    """A document of each of two customers, with a row in every table there is."""
+    found = []
+    for name in ("acme", "globex"):
+        added(store, name)
+        store.add_key(f"key of {name}", "0" * 64, name)
+        news = tuple(new_document(content=name.encode()) for _ in range(2))
+        store.submit(Submission(name, news, key="once"))
+        claim = must_claim(store)
+        store.finish(claim, DONE._replace(short=ShortTexts(name.encode(), None)))
+        store.delete(must_claim(store).id)
+        found.append(claim.id)
+    return found[0], found[1]
+
+
+def test_raw_sql_in_a_customers_transaction_sees_nothing_of_others(store: PostgresStore) -> None:
+    two_customers(store)
+    everything = counted(store)
+    with store.seen_by("acme"):
+        own = counted(store)
+    with store.seen_by("nobody at all"):
+        nothing = counted(store)
+    assert set(everything) == set(TABLES_OF_CUSTOMERS)
+    assert {name: 2 * number for name, number in own.items()} == everything
+    assert set(nothing.values()) == {0}
+
+
+def counted(store: PostgresStore) -> dict[str, int]:
+    with store._reading() as connection:
+        return {
+            name: connection.execute(f"SELECT count(*) FROM {name}").get
+            for name in TABLES_OF_CUSTOMERS
+        }
+
+
+def test_every_table_with_a_customer_is_guarded_for_its_owner_too(store: PostgresStore) -> None:
+    query = (
+        "SELECT relname, relrowsecurity AND relforcerowsecurity FROM pg_class "
+        "WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace"
+    )
+    with store._reading() as connection:
+        guarded = dict(connection.execute(query).fetchall())
+    of_all = {"fairlead", "line_state", "attendance", "costs", "tallies"}
+    assert {name for name, is_guarded in guarded.items() if not is_guarded} == of_all
+
+
+def test_the_guard_ends_with_its_transaction(store: PostgresStore) -> None:
+    two_customers(store)
+    with store.seen_by("acme"):
+        assert {each.customer for each in store.documents()} == {"acme"}
+        assert [each.name for each in store.customers()] == ["acme"]
+    assert {each.customer for each in store.documents()} == {"acme", "globex"}
+
+
+def test_what_is_others_is_not_there_however_it_is_asked_for(store: PostgresStore) -> None:
+    mine, other = two_customers(store)
+    with store.seen_by("acme"):
+        assert store.document(mine).id == mine
+        assert store.short_texts(mine) == ShortTexts(b"acme", None)
+        assert store.original(mine) == b"acme"
+        with pytest.raises(UnknownDocument):
+            store.document(other)
+        with pytest.raises(UnknownCustomer):
+            store.customer("globex")
+        assert store.short_texts(other) is None
+        assert store.original(other) is None
+        assert store.documents(customer="globex") == []
+        assert store.events(customer="globex") == []
+        assert {each.customer for each in store.events()} == {"acme"}
+        assert [each.customer for each in store.outbox.webhooks()] == ["acme"]
+
+
+def test_the_queue_as_a_whole_is_told_to_everybody(store: PostgresStore) -> None:
+    submit(store, "globex", 3)
+    mine = submit_one(store, "acme")
+    with store.seen_by("acme"):
+        place = store.place(mine.id)
+        assert place is not None
+        assert place.other_documents == 3
+        assert store.totals().waiting == 4
+
+
+# --- bells ---
+
+
+def test_a_commit_of_another_process_rings(store: PostgresStore, tmp_path: Path) -> None:
+    rung: Queue[bool] = Queue()
+    other = postgres_store(tmp_path, RulesInForce(), Clock())
+    other.watch(lambda: rung.put(True))
+    rung.get(timeout=30)  # it listens
+    before = other.version()
+    submit_one(store, "acme")
+    rung.get(timeout=30)
+    assert other.version() != before
+    other.close()
+
+
+def test_a_bell_that_was_taken_away_is_silent(store: PostgresStore) -> None:
+    mine: Queue[str] = Queue()
+    first, second = (lambda: mine.put("first")), (lambda: mine.put("second"))
+    store.watch(first)
+    assert mine.get(timeout=30) == "first"
+    store.unwatch(first)
+    store.watch(second)
+    submit_one(store, "acme")
+    assert mine.get(timeout=30) == "second"
+
+
+# --- errors that stay with their write ---
+
+
+def test_a_database_error_of_one_write_undoes_nothing_of_the_others(store: PostgresStore) -> None:
+    twice = new_document()
+    store.submit(Submission("acme", (twice,)))
+    first, wrong, third = store.submit_each(
+        [submission("acme"), Submission("globex", (twice,)), submission("initech")]
+    )
+    assert isinstance(wrong, Exception)
+    assert not isinstance(first, Exception)
+    assert not isinstance(third, Exception)
+    assert {each.customer for each in store.documents()} == {"acme", "initech"}
+    assert store.problems() == []
+
+
+def test_a_text_with_the_character_nul_is_kept_without_it(store: PostgresStore) -> None:
+    document = new_document()._replace(name="a\0b.txt")
+    store.submit(Submission("acme", (document,)))
+    assert store.document(document.id).name == "a\N{REPLACEMENT CHARACTER}b.txt"
+
+
+# --- the server's clock ---
+
+
+def test_times_are_the_servers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.time", lambda: 0.0)  # a machine whose clock is decades behind
+    with postgreskit.lent(tmp_path):
+        store = PostgresStore(postgreskit.url_for(tmp_path), rules=RulesInForce())
+        with psycopg.connect(postgreskit.url_for(tmp_path)) as connection:
+            row = connection.execute("SELECT extract(epoch FROM now())::float8").fetchone()
+            assert row is not None
+            (before,) = row
+            document = submit_one(store, "acme")
+            claim = must_claim(store)
+        assert before <= document.submitted_at <= claim.started_at <= store.now() < before + 600
+        store.close()
+
+
+# --- versions ---
+
+
+def test_a_store_of_a_newer_version_is_refused(tmp_path: Path) -> None:
+    with postgreskit.lent(tmp_path):
+        postgres_store(tmp_path, RulesInForce(), Clock()).close()
+        url = postgreskit.url_for(tmp_path)
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute("UPDATE fairlead SET version = 999")
+        with pytest.raises(NewerData, match="schema version 999"):
+            PostgresStore(url, rules=RulesInForce())
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute("UPDATE fairlead SET version = %s", (len(migrations()),))
+
+
+def test_another_programs_tables_are_left_alone(tmp_path: Path) -> None:
+    url = postgreskit.url_for(tmp_path)
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("CREATE TABLE documents (mine INTEGER)")
+        with pytest.raises(DamagedData, match="other programs"):
+            PostgresStore(url, rules=RulesInForce())
+        assert connection.execute("SELECT count(*) FROM documents").fetchone() == (0,)
+
+
+def test_a_migration_that_fails_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = postgreskit.url_for(tmp_path)
+    with monkeypatch.context() as patch:
+        broken = (migrations()[0], "CREATE TABLE oops (;")
+        patch.setattr("fairlead.storage.postgres.connection.migrations", lambda: broken)
+        with pytest.raises(Exception, match="syntax error"):
+            PostgresStore(url, rules=RulesInForce())
+    with psycopg.connect(url) as connection:
+        query = "SELECT count(*) FROM pg_tables WHERE schemaname = current_schema()"
+        assert connection.execute(query).fetchone() == (0,)
+    PostgresStore(url, rules=RulesInForce()).close()
+
+
+def test_an_interval_longer_than_any_is_brought_to_the_longest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, before = postgreskit.url_for(tmp_path), migrations()[:4]
+    with monkeypatch.context() as patch:
+        patch.setattr("fairlead.storage.postgres.connection.migrations", lambda: before)
+        store = PostgresStore(url, rules=RulesInForce())
+        store.add_customer("endless", reset_interval=60.0)
+        store.add_customer("short", reset_interval=60.0)
+        store.close()
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("UPDATE customers SET reset_interval = 1e300 WHERE name = 'endless'")
+    store = PostgresStore(url, rules=RulesInForce())
+    found = {each.name: each.settings.reset_interval for each in store.customers()}
+    assert found == {"endless": LONGEST_RESET_INTERVAL, "short": 60.0}
+    store.close()
+
+
+def test_deliveries_of_documents_that_were_deleted_before_keep_their_id(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, before = postgreskit.url_for(tmp_path), migrations()[:6]
+    with monkeypatch.context() as patch:
+        patch.setattr("fairlead.storage.postgres.connection.migrations", lambda: before)
+        store = PostgresStore(url, rules=RulesInForce())
+        added(store, "acme")
+        store.close()
+    told = '{"type":"document.done","data":{"name":"secret\\u0000.pdf"}}'
+    with psycopg.connect(url, autocommit=True) as connection:
+        for document in ("gone", "kept"):
+            connection.execute(
+                "INSERT INTO deliveries (webhook, kind, document, body, created_at, answer)"
+                " VALUES ('acme-1', 'document.done', %s, %s, 1000.5, 'thanks for it')",
+                (document, told),
+            )
+        connection.execute("INSERT INTO deleted (seq, id, customer, at) VALUES (1, 'gone', 1, 1)")
+    PostgresStore(url, rules=RulesInForce()).close()
+    with psycopg.connect(url) as connection:
+        query = "SELECT body, answer FROM deliveries ORDER BY document"
+        (gone, answer), (kept, _) = connection.execute(query).fetchall()
+    expected = {"type": "document.done", "timestamp": "1970-01-01T00:16:40.500Z"}
+    assert json.loads(gone) == expected | {"data": {"id": "gone"}}
+    assert (answer, kept) == (None, told)
+
+
+# --- a server that is away ---
+
+
+def test_an_address_that_nobody_answers_is_said_so() -> None:
+    with pytest.raises(StoreUnreachable, match=r"127\.0\.0\.1:1/x cannot be reached"):
+        PostgresStore("postgresql://127.0.0.1:1/x", rules=RulesInForce())
+
+
+def test_a_wrong_password_is_said_so_and_not_told() -> None:
+    url = postgreskit.server().url_of(password="hunter2")
+    with pytest.raises(StoreRefused, match="password authentication failed") as caught:
+        PostgresStore(url, rules=RulesInForce(), patient=True)
+    assert "hunter2" not in str(caught.value)
+
+
+def test_a_database_that_is_not_there_is_said_so() -> None:
+    url = postgreskit.server().url.removesuffix("fairlead") + "nowhere"
+    with pytest.raises(StoreRefused, match="does not exist"):
+        PostgresStore(url, rules=RulesInForce())
+
+
+@pytest.mark.parametrize("url", ["postgresql://a b", "postgresql://h/d?nonsense=1"])
+def test_an_address_that_is_none_is_said_so(url: str) -> None:
+    with pytest.raises(InvalidSetting, match="store must be a URL"):
+        PostgresStore(url, rules=RulesInForce())
+
+
+@pytest.fixture(scope="module")
+def frail() -> Iterator[Server]:
+    """A server that is killed now and then, and forgets nothing."""
+    with postgreskit.frail_server() as server:
+        yield server
+
+
+@pytest.mark.parametrize("end", [Server.stop, Server.kill])
+def test_it_goes_on_by_itself_when_the_server_is_back(
+    frail: Server, end: Callable[[Server], None]
+) -> None:
+    store = PostgresStore(frail.url, rules=RulesInForce())
+    rung: Queue[bool] = Queue()
+    store.watch(lambda: rung.put(True))
+    kept = submit_one(store, "acme")
+    store.totals()
+    claim = must_claim(store)
+    end(frail)
+    with pytest.raises(StoreUnreachable):
+        submit_one(store, "acme")
+    with pytest.raises(StoreUnreachable):
+        store.totals()
+    frail.start()
+    while not rung.empty():
+        rung.get()
+    assert kept.id in store.known_documents([kept.id])
+    if store.lost([claim]):  # claims may be forgotten: nobody was promised anything
+        claim = must_claim(store)
+    assert store.finish(claim, DONE) is Saved.SAVED
+    submit_one(store, "acme")
+    rung.get(timeout=30)  # and is heard again
+    store.close()
+
+
+def test_a_store_is_waited_for(frail: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    frail.stop()
+    pauses: list[float] = []
+
+    def start_in_the_pause(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 3:
+            monkeypatch.undo()
+            frail.start()
+
+    monkeypatch.setattr("fairlead.storage.postgres.connection.time.sleep", start_in_the_pause)
+    store = PostgresStore(frail.url, rules=RulesInForce(), patient=True)
+    assert pauses == [0.5, 1.0, 2.0]
+    store.totals()
+    store.close()
+
+
+def test_a_process_that_froze_in_a_transaction_does_not_hold_up_the_others(
+    store: PostgresStore,
+) -> None:
+    with store._reading() as connection:
+        limits = connection.execute(
+            "SELECT current_setting('idle_in_transaction_session_timeout'), "
+            "current_setting('lock_timeout')"
+        ).fetchone()
+    assert limits == ("30s", "30s")
+
+
+# --- the shared statements ---
+
+
+def test_statements_are_translated() -> None:
+    assert translated("SELECT ? FROM d INDEXED BY queue WHERE a = ?") == (
+        "SELECT $1 FROM d WHERE a = $2"
+    )
+    assert repeated("INSERT INTO t (a, b) VALUES (?1, ?1 + ?2)", 2) == (
+        "INSERT INTO t (a, b) VALUES ($1, $1 + $2), ($3, $3 + $4)"
+    )
+    assert repeated("UPDATE t SET a = ?", 2) is None
+    assert translated("UPDATE t SET a = ?2, b = ?1 + ?2") == "UPDATE t SET a = $2, b = $1 + $2"
+
+
+GROWS = re.compile(r"Seq Scan on (documents|customers|accounts|events|deliveries)|Sort ")
+
+
+def plan(connection: Session, statement: str, values: Sequence[Any]) -> str:
+    """How a prepared statement would be run, whatever its values are."""
+    found = connection.execute("EXPLAIN " + translated(statement), values).fetchall()
+    return "\n".join(row[0] for row in found)
+
+
+def test_no_statement_of_claim_settle_and_submit_grows(
+    store: PostgresStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(40):
+        submit(store, f"customer {number}", 50, urgent=number % 9 == 0)
+    seen: dict[str, Sequence[Any]] = {}
+    execute = Session.execute
+
+    def note(self: Session, statement: str, values: Sequence[Any] = (), /) -> Any:
+        if statement in statements().values():
+            seen[statement] = values
+        return execute(self, statement, values)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Session, "execute", note)
+        busy_day(store, clock)
+    told = store._writer.run(
+        lambda connection: {each: plan(connection, each, seen[each]) for each in seen}  # type: ignore[arg-type]
+    )
+    assert {each: lines for each, lines in told.items() if GROWS.search(lines)} == {}
+    assert len(told) >= 20, "the day was not busy enough to show all statements"
+    watched = store._writer.run(
+        lambda connection: plan(connection, "SELECT * FROM documents ORDER BY sha256", ())  # type: ignore[arg-type]
+    )
+    assert GROWS.search(watched)

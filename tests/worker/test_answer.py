@@ -1,0 +1,185 @@
+"""The child's answers are untrusted: whatever comes, an outcome comes out."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairlead.model.documents import Broken, Failed
+from fairlead.read import Part
+from fairlead.worker.sandbox.answer import FINAL, RETRIED, Extraction, failure, parse_answer, plain
+
+
+def packed(**answer: object) -> bytes:
+    return json.dumps(answer).encode()
+
+
+def good(**changes: object) -> bytes:
+    return packed(
+        **{"kind": "pdf", "text": "words", "markdown": None, "facts": {"pages": 1}, **changes}
+    )
+
+
+def error(**changes: object) -> bytes:
+    return packed(**{"error": "damaged", "detail": "It is broken.", "kind": "pdf", **changes})
+
+
+def nested(depth: int) -> dict[str, object]:
+    value: dict[str, object] = {}
+    for _ in range(depth - 1):
+        value = {"in": value}
+    return value
+
+
+def test_a_proper_answer() -> None:
+    assert parse_answer(good()) == Extraction("pdf", "words", {"pages": 1})
+
+
+def test_markdown_is_kept_where_it_differs() -> None:
+    for markdown, kept in ((None, None), ("words", None), ("# words", "# words")):
+        found = parse_answer(good(markdown=markdown))
+        assert isinstance(found, Extraction)
+        assert found.markdown == kept
+
+
+def test_parts_come_with_the_answer() -> None:
+    found = parse_answer(good(), [("a ä.pdf".encode(), b"%PDF"), (b"a", b"")])
+    assert isinstance(found, Extraction)
+    assert found.parts == (Part("a ä.pdf", b"%PDF"), Part("a", b""))
+    assert isinstance(parse_answer(error(), [(b"/", b"")]), Failed)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(b"", b".", b"..", b"a/b", b"a\\b", b"a\nb", b"\x1b[2J", b"\xff", b"a" * 256, b"a\x00"),
+        "a\u2028b".encode(),
+    ],
+)
+def test_a_part_with_an_improper_name_is_a_bad_answer(name: bytes) -> None:
+    found = parse_answer(good(), [(b"good.txt", b"x"), (name, b"x")])
+    assert isinstance(found, Broken)
+    assert found.code == "bad-answer"
+
+
+@pytest.mark.parametrize("code", sorted(FINAL))
+def test_final_codes(code: str) -> None:
+    assert parse_answer(error(error=code)) == Failed(code, "It is broken.", "pdf")
+
+
+@pytest.mark.parametrize("code", sorted(RETRIED))
+def test_codes_worth_another_attempt(code: str) -> None:
+    assert parse_answer(error(error=code, kind=None)) == Broken(code, "It is broken.")
+
+
+def test_an_unknown_code_of_ours_is_a_mistake() -> None:
+    with pytest.raises(KeyError):
+        failure("odd", "x")
+
+
+def test_a_detail_is_made_fit_to_be_shown() -> None:
+    found = parse_answer(error(detail="a\x1b[31m\nb\u202e\ud800" + "c" * 9_999))
+    assert isinstance(found, Failed)
+    assert found.detail.startswith("a[31m bccc")
+    assert len(found.detail) == 500
+    assert plain("\x00\n") == ""
+
+
+def test_facts_at_the_bounds() -> None:
+    for facts in (nested(5), {str(n): n for n in range(64)}, {"a": "x" * 65_000}, {"n": -(2**53)}):
+        assert isinstance(parse_answer(good(facts=facts)), Extraction)
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"",
+        b"\xff",
+        b"[]",
+        b"null",
+        b"{",
+        b"[" * 100_000,
+        b'{"a":' * 100_000,
+        b"9" * 10_000,
+        packed(),
+        good(kind="PDF"),
+        good(kind="p" * 33),
+        good(kind="pdf\n"),
+        good(kind=None),
+        good(text=None),
+        good(text="\ud800"),
+        good(text="a\x00b"),
+        good(markdown="\ud800"),
+        good(markdown=7),
+        good(facts=[]),
+        good(facts={"a": float("nan")}),
+        good(facts={"a": 2**60}),
+        good(facts={"a": "\x00"}),
+        good(facts={"\ud800": 1}),
+        good(facts={"a": "x" * 65_536}),
+        good(facts=nested(6)),
+        good(facts={str(n): n for n in range(65)}),
+        good(extra=1),
+        good().replace(b"1}", b"1e999}"),
+        error(error="odd"),
+        error(error=["damaged"]),
+        error(detail=7),
+        error(detail="\x00"),
+        error(kind=7),
+        error(text="both"),
+    ],
+)
+def test_anything_else_is_broken(raw: bytes) -> None:
+    found = parse_answer(raw)
+    assert isinstance(found, Broken)
+    assert found.code == "bad-answer"
+    assert found.detail.endswith(".")
+
+
+def test_a_long_answer_may_be_long_only_by_its_strings() -> None:
+    assert isinstance(parse_answer(good(text='"\\' * 1_000_000)), Extraction)
+    for flood in (b"[]," * 1_000_000, b'"",' * 1_000_000, b'{"a":0},' * 200_000):
+        found = parse_answer(b'{"kind":"a","text":"","facts":{"a":[' + flood + b"0]}}")
+        assert isinstance(found, Broken)
+        assert "too much structure" in found.detail
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(), max_size=9),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(max_size=9), inner),
+    max_leaves=20,
+)
+kinds = st.sampled_from(["pdf", "", "X", None, 3])
+answers = st.fixed_dictionaries(
+    {}, optional={"kind": kinds | values, "text": values, "facts": values}
+) | st.fixed_dictionaries(
+    {"error": st.sampled_from(["damaged", "crashed", "odd"]) | values, "detail": values},
+    optional={"kind": kinds | values},
+)
+
+
+@given(st.binary() | (values | answers).map(lambda value: json.dumps(value).encode()))
+def test_nothing_raises_and_what_passes_can_be_kept(raw: bytes) -> None:
+    found = parse_answer(raw)
+    if isinstance(found, Extraction):
+        found.text.encode()
+        json.dumps(dict(found.facts), allow_nan=False, ensure_ascii=False).encode()
+    else:
+        found.detail.encode()
+        assert found.code in FINAL | RETRIED
+
+
+@pytest.mark.parametrize("unit", [b'\\"', b'"', b"\\\\", b"\\", b'{"a":', b"[", b'"\\'])
+def test_a_long_answer_made_to_be_slow_is_refused_in_time(unit: bytes) -> None:
+    """Five million of them: anything that goes back and forth would not end."""
+    assert isinstance(parse_answer(b'"' + unit * 5_000_000), Broken)
+
+
+def test_escaped_quotes_do_not_hide_structure() -> None:
+    text = good(text='\\"' * 600_000)
+    assert isinstance(parse_answer(text), Extraction)
+    many = good(text="\\", facts={"n": [1] * 600_000})
+    assert isinstance(parse_answer(many), Broken)

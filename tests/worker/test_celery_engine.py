@@ -1,0 +1,297 @@
+"""The Celery engine: real brokers, real workers, PostgreSQL or a file as the truth."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from threading import Event
+
+import postgreskit
+import pytest
+import servers
+from fleetkit import ENDS, Fleet, every_event, fleet, inversions, wait
+from servers import Server
+
+from fairlead import Fairlead
+from fairlead.errors import BrokerUnreachable, StoreBusy, UsageError
+from fairlead.model.states import State
+from fairlead.worker.celery.celery_app import CeleryProgram
+from fairlead.worker.wakeup import WakeupPublisher
+
+BROKERS = ("redis", "rabbitmq")
+CELERY = (sys.executable, "-m", "celery", "-A", "fairlead.worker.celery")
+
+
+@pytest.fixture(scope="module", params=BROKERS)
+def one_broker(request: pytest.FixtureRequest) -> Iterator[Server]:
+    with getattr(servers, request.param)() as server:
+        yield server
+
+
+@pytest.fixture
+def broker(one_broker: Server) -> Iterator[Server]:
+    """The broker of all tests, which runs again after a test that left it dead."""
+    yield one_broker
+    if not one_broker.is_running:
+        one_broker.start()
+
+
+@contextmanager
+def machines(folder: Path, broker: Server) -> Iterator[Fleet]:
+    postgreskit.server()
+    with fleet(folder, postgreskit.url_for(folder), broker.url) as made:
+        yield made
+
+
+def test_documents_of_all_machines_are_processed_in_order(tmp_path: Path, broker: Server) -> None:
+    with machines(tmp_path, broker) as fleet, fleet.installation() as fairlead:
+        documents = []
+        for number in range(120):
+            customer = f"customer-{number % 7 if number % 2 else 0}"
+            documents.append(fairlead.submit(customer, b"text %d" % number, name="a.txt"))
+        fleet.add_worker("one", 2)
+        fleet.add_worker("two", 1)
+        wait(fairlead, *documents)
+        late = fairlead.submit("late", b"one more", name="late.txt")  # workers sleep by now
+        wait(fairlead, late)
+        events = every_event(fairlead)
+        known = {each.id: each for each in [*documents, late]}
+        assert {fairlead.text(each.id) for each in documents} == {f"text {n}" for n in range(120)}
+        assert sum(event.kind in ENDS for event in events) == len(known)
+        assert inversions(events, known) == 0
+        assert [worker.stop() for worker in fleet.workers] == [0, 0]
+
+
+def test_an_erased_broker_costs_delay_and_no_document(tmp_path: Path, broker: Server) -> None:
+    with machines(tmp_path, broker) as fleet, fleet.installation() as fairlead:
+        api = fleet.add_api("api")
+        fleet.add_worker("one", 1)
+        first = fairlead.submit("acme", b"first", name="1.txt")
+        wait(fairlead, first)
+        fairlead.pause("acme")  # a message that the worker has already is of no use
+        broker.kill()
+        broker.erase()
+        document = fairlead.submit("acme", b"accepted without a broker", name="2.txt")
+        assert api.operator.get(f"/v1/documents/{document.id}").json()["state"] == "waiting"
+        broker.start()
+        fairlead.resume("acme")
+        wait(fairlead, document)
+        assert fairlead.text(document.id) == "accepted without a broker"
+
+
+def test_celerys_own_tools_see_the_workers(tmp_path: Path, broker: Server) -> None:
+    with machines(tmp_path, broker) as fleet, fleet.installation() as fairlead:
+        fleet.add_worker("one", 1)
+        wait(fairlead, fairlead.submit("acme", b"x", name="x.txt"))
+        environment = {f"FAIRLEAD_{key.upper()}": each for key, each in fleet.settings.items()}
+        environment["FAIRLEAD_DATA"] = str(fleet.machine("tool"))
+        told = subprocess.run(
+            [*CELERY, "inspect", "registered", "--timeout", "5"],
+            env=os.environ | environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert "fairlead.claim_next" in told.stdout, told.stdout + told.stderr
+
+
+def test_the_doctor_looks_at_the_broker(tmp_path: Path) -> None:
+    with servers.redis() as broker:
+        environment = os.environ | {"FAIRLEAD_BROKER": broker.url, "FAIRLEAD_ENGINE": "celery"}
+        command = [sys.executable, "-m", "fairlead", "doctor", "--data", str(tmp_path)]
+        Fairlead(tmp_path).close()
+
+        def doctor() -> subprocess.CompletedProcess[str]:
+            return subprocess.run(
+                command, env=environment, capture_output=True, text=True, check=False
+            )
+
+        assert "the broker answers; 0 messages" in doctor().stdout
+        broker.kill()
+        told = doctor()
+        assert told.returncode == 1
+        assert "broker cannot be reached" in told.stdout
+
+
+def test_the_engine_works_on_a_data_folder_too(tmp_path: Path, broker: Server) -> None:
+    environment = os.environ | {"FAIRLEAD_BROKER": broker.url, "FAIRLEAD_ENGINE": "celery"}
+    with Fairlead(tmp_path / "data") as fairlead:
+        document = fairlead.submit("acme", b"embedded", name="e.txt")
+        process = subprocess.Popen(
+            [*CELERY, "worker", "--pool", "threads", "--concurrency", "2", "--loglevel", "ERROR"],
+            env=environment | {"FAIRLEAD_DATA": str(tmp_path / "data")},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            wait(fairlead, document)
+        finally:
+            process.terminate()
+            process.wait(60)
+        assert fairlead.text(document.id) == "embedded"
+
+
+def test_the_process_that_forks_a_pool_holds_no_file_of_the_installation(
+    tmp_path: Path, broker: Server
+) -> None:
+    """A fork with a SQLite file open would believe to hold its locks, and lose what it writes."""
+    environment = os.environ | {"FAIRLEAD_BROKER": broker.url, "FAIRLEAD_DATA": str(tmp_path)}
+    pools: set[str] = set()
+    with Fairlead(tmp_path) as fairlead:
+        process = subprocess.Popen(
+            [*CELERY, "worker", "-c", "1", "--max-tasks-per-child", "1", "--loglevel", "ERROR"],
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        proc = Path(f"/proc/{process.pid}")
+        try:
+            while len(pools) < 3:
+                wait(fairlead, fairlead.submit("acme", b"x", name="x.txt"))
+                pools |= set((proc / f"task/{process.pid}/children").read_text().split())
+                assert not [each for each in open_files(proc) if tmp_path in each.parents]
+        finally:
+            process.terminate()
+            process.wait(60)
+        assert {each.state for each in fairlead.documents()} == {State.DONE}
+        assert fairlead.store.problems() == []
+
+
+def open_files(proc: Path) -> Iterator[Path]:
+    for each in (proc / "fd").iterdir():
+        with suppress(FileNotFoundError):
+            yield each.readlink()
+
+
+def test_a_worker_without_a_broker_says_what_is_missing(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "fairlead", "worker", "--engine", "celery"]
+    told = subprocess.run(
+        [*command, "--data", str(tmp_path)], capture_output=True, text=True, check=False
+    )
+    assert told.returncode == 2
+    assert "FAIRLEAD_BROKER" in told.stderr
+    told = subprocess.run(
+        [*command, "--until-idle"], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+    assert told.returncode == 2
+    assert "local engine" in told.stderr
+    with Fairlead(tmp_path) as fairlead, pytest.raises(UsageError, match="FAIRLEAD_BROKER"):
+        fairlead.wakeup_publisher()
+
+
+class Recorder:
+    """A bell that notes how many messages it was asked for, and may be out of reach."""
+
+    def __init__(self) -> None:
+        self.asked: list[int] = []
+        self.is_reachable = True
+        self.was_asked = Event()
+
+    def ring_up_to(self, number: int) -> int:
+        self.was_asked.set()
+        if not self.is_reachable:
+            raise BrokerUnreachable("no broker; start it")
+        self.asked.append(number)
+        return number
+
+    def messages(self) -> int:
+        return 0
+
+    def close(self) -> None:
+        pass
+
+    def hear(self) -> None:
+        self.was_asked.clear()
+        assert self.was_asked.wait(60)
+
+
+def test_one_ringer_at_a_time_and_another_when_it_is_gone(tmp_path: Path) -> None:
+    with Fairlead(tmp_path) as first, Fairlead(tmp_path) as second:
+        bells = [Recorder(), Recorder()]
+        ringers = [WakeupPublisher(first.store, bells[0])]
+        bells[0].hear()
+        ringers.append(WakeupPublisher(second.store, bells[1]))
+        first.submit_many("acme", [(b"x", "x.txt")] * 3)
+        while 3 not in bells[0].asked:
+            bells[0].hear()
+        assert bells[1].asked == []
+        ringers[0].close()
+        bells[1].hear()
+        assert bells[1].asked[-1] == 3
+        ringers[1].close()
+
+
+def test_a_broker_that_comes_back_is_rung_again(tmp_path: Path) -> None:
+    with Fairlead(tmp_path) as fairlead:
+        bell = Recorder()
+        bell.is_reachable = False
+        fairlead.submit("acme", b"x", name="x.txt")
+        wakeup_publisher = WakeupPublisher(fairlead.store, bell)
+        bell.hear()
+        assert bell.asked == []
+        bell.is_reachable = True
+        while not bell.asked:
+            bell.hear()
+        assert bell.asked[0] == 1
+        wakeup_publisher.close()
+
+
+def test_who_is_to_ring_waits_for_what_passes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else nobody rings in this process until it is started anew."""
+    program, bell, tries = CeleryProgram(tmp_path), Recorder(), []
+    open_it = program._installation
+
+    def busy_at_first() -> Fairlead:
+        tries.append("once more")
+        if len(tries) == 1:
+            raise StoreBusy("the database is locked")
+        return open_it()
+
+    monkeypatch.setattr(program, "_installation", busy_at_first)
+    monkeypatch.setattr(
+        Fairlead, "wakeup_publisher", lambda self: WakeupPublisher(self.store, bell)
+    )
+    program._ring_in_turn()
+    bell.hear()
+    program.leave()
+    open_it().close()
+    assert len(tries) == 2
+
+
+DIES_AT_WORK = """
+import os, sys
+from fairlead import Fairlead
+from fairlead.worker.liveness import worker_name
+
+with Fairlead(sys.argv[1], settings={"lease": 3600}) as fairlead:
+    fairlead.store.claim(worker_name(1))
+    os._exit(0)
+"""
+
+
+def test_a_ring_for_the_document_of_a_worker_that_died_here(tmp_path: Path) -> None:
+    with Fairlead(tmp_path, settings={"lease": 3600}) as fairlead:
+        document = fairlead.submit("acme", b"x", name="x.txt")
+        subprocess.run([sys.executable, "-c", DIES_AT_WORK, str(tmp_path)], check=True)
+        assert fairlead.document(document.id).state is State.PROCESSING
+        bell = Recorder()
+        wakeup_publisher = WakeupPublisher(fairlead.store, bell)
+        bell.hear()
+        wakeup_publisher.close()
+        assert bell.asked[0] == 1
+
+
+def test_documents_that_may_not_run_ring_for_nobody(tmp_path: Path) -> None:
+    with Fairlead(tmp_path) as fairlead:
+        fairlead.submit_many("paused", [(b"x", "x.txt")] * 5)
+        fairlead.pause("paused")
+        assert fairlead.store.claimable(100) == 0
+        fairlead.submit_many("acme", [(b"x", "x.txt")] * 5)
+        assert fairlead.store.claimable(100) == 5
+        assert fairlead.store.claimable(3) == 3

@@ -1,0 +1,614 @@
+"""The local engine with real worker processes, some of which are killed or stopped on the way."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from fairlead import Fairlead
+from fairlead.blobs.local import LocalFiles
+from fairlead.demo.samples import samples
+from fairlead.errors import FairleadError, MissingExtra, ReadOnlyData, StoreUnreachable
+from fairlead.model.documents import Claim, Document, EventKind
+from fairlead.model.states import State
+from fairlead.worker import engine as local
+from fairlead.worker.engine import LocalEngine, Stop
+from fairlead.worker.result_writer import SHORT_TEXTS, FinishedJob, ResultWriter
+from fairlead.worker.sandbox.answer import Extraction
+from fairlead.worker.sandbox.forkserver import ForkServer
+from fairlead.worker.sandbox.process import Job, Sandbox
+from fairlead.worker.slot import WorkerSlot
+
+LONG = b"x" * (SHORT_TEXTS + 1)
+"""A document whose text becomes a file."""
+
+
+@pytest.fixture
+def fairlead(tmp_path: Path) -> Iterator[Fairlead]:
+    with Fairlead(tmp_path / "data", settings={"retry_delay": 0.01}) as installation:
+        yield installation
+
+
+def returned(value: list[str]) -> list[str]:
+    return value
+
+
+def letters(number: int) -> list[tuple[bytes, str]]:
+    return [(f"letter {each}".encode(), f"{each}.txt") for each in range(number)]
+
+
+def long_document() -> tuple[bytes, str]:
+    """A PDF of hundreds of pages: whoever reads it is in the middle of it for a while."""
+    sample = next(samples(1, seed=3, pages=(500, 500)))
+    return sample.content, sample.name
+
+
+def busy_seats(engine: LocalEngine) -> list[WorkerSlot]:
+    return [slot for slot in engine._slots if slot.claim is not None]
+
+
+def test_the_number_of_workers_follows_the_settings(tmp_path: Path) -> None:
+    numbers = [2, 3, 1]
+    workers: dict[int, int] = {}
+
+    def follow() -> None:
+        workers[numbers[0]] = len(engine.worker_pids())
+        if workers[numbers[0]] == numbers[0]:
+            numbers.pop(0)
+            if numbers:
+                (tmp_path / "fairlead.toml").write_text(f"workers = {numbers[0]}")
+            else:
+                engine.stop()
+
+    with Fairlead(tmp_path) as fairlead:
+        documents = fairlead.submit_many("acme", letters(40))
+        engine = fairlead.engine(on_tick=lambda: follow() if numbers else None)
+        engine.run()
+        assert workers == {2: 2, 3: 3, 1: 1}
+        fairlead.run_until_idle()
+        assert {fairlead.document(each.id).attempts for each in documents} == {1}
+
+
+def test_who_is_no_longer_wanted_gets_nothing_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local, "LOOK_AGAIN_SECONDS", 0.0)
+    held: list[set[str]] = []
+
+    def follow() -> None:
+        totals = fairlead.totals()
+        if len(engine.worker_pids()) == 1 and not totals.waiting + totals.processing:
+            engine.stop()
+        for slot in engine._slots[1:]:
+            if slot.claim is not None:
+                (tmp_path / "fairlead.toml").write_text("workers = 1")
+            if slot.is_leaving:
+                held.append({claim.id for claim in slot.claims})
+
+    with Fairlead(tmp_path) as fairlead:
+        documents = fairlead.submit_many("acme", letters(300))
+        engine = fairlead.engine(on_tick=follow)
+        engine.run()
+        assert all(later <= before for before, later in pairwise(held))
+        assert {fairlead.document(each.id).attempts for each in documents} == {1}
+
+
+def run(fairlead: Fairlead, on_tick: Callable[[LocalEngine], None], workers: int = 2) -> None:
+    engine = fairlead.engine(workers, on_tick=lambda: on_tick(engine))
+    engine.run(until_idle=True)
+
+
+def run_and(fairlead: Fairlead, after_start: Callable[[WorkerSlot], None]) -> None:
+    """Run until idle; right after each start, its seat is handed to `after_start`.
+
+    By then the worker has the document, and cannot have read one of hundreds of pages: whatever
+    is done to it meets it in mid-work, on a machine of any speed.
+    """
+    send = WorkerSlot._send
+
+    def send_and(slot: WorkerSlot, job: Job) -> FinishedJob | None:
+        found = send(slot, job)
+        after_start(slot)
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(WorkerSlot, "_send", send_and)
+        fairlead.run_until_idle(workers=2)
+
+
+def events_of(fairlead: Fairlead, document: Document) -> list[EventKind]:
+    return [event.kind for event in fairlead.events(limit=100_000) if event.document == document.id]
+
+
+def test_every_document_is_read_and_its_text_kept(fairlead: Fairlead) -> None:
+    made = list(samples(10, seed=1))
+    documents = fairlead.submit_many("acme", [(each.content, each.name) for each in made])
+    fairlead.run_until_idle(workers=2)
+    for document, sample in zip(documents, made, strict=True):
+        assert fairlead.document(document.id).state == "done"
+        assert sample.reference in fairlead.text(document.id)
+        assert fairlead.content(document.id) == sample.content
+
+
+def test_twenty_workers_killed_in_mid_work_lose_and_double_nothing(fairlead: Fairlead) -> None:
+    documents = fairlead.submit_many("acme", letters(1980))
+    large, name = long_document()
+    documents += [fairlead.submit("globex", large, name=f"{n}-{name}") for n in range(20)]
+    victims = {each.id for each in documents[-20:]}
+
+    def kill_readers_of_victims(slot: WorkerSlot) -> None:
+        if slot.claim and slot.claim.id in victims:
+            victims.remove(slot.claim.id)
+            os.kill(slot.pid, signal.SIGKILL)
+
+    run_and(fairlead, kill_readers_of_victims)
+    ends = Counter(
+        event.document
+        for event in fairlead.events(limit=100_000)
+        if event.kind in (EventKind.DONE, EventKind.FAILED, EventKind.CANCELLED)
+    )
+    assert ends == {each.id: 1 for each in documents}
+    found = [fairlead.document(each.id) for each in documents]
+    assert {each.state for each in found} == {State.DONE}
+    assert [each.attempts for each in found] == [1] * 1980 + [2] * 20
+    assert all(fairlead.text(each.id) for each in documents)
+
+
+def test_a_document_that_kills_its_worker_ends_as_failed(fairlead: Fairlead) -> None:
+    content, name = long_document()
+    poison = fairlead.submit("acme", content, name=name)
+    harmless = fairlead.submit("globex", b"harmless", name="h.txt")
+
+    def kill_its_reader(slot: WorkerSlot) -> None:
+        if slot.claim and slot.claim.id == poison.id:
+            os.kill(slot.pid, signal.SIGKILL)
+
+    run_and(fairlead, kill_its_reader)
+    ended = fairlead.document(poison.id)
+    assert (ended.state, ended.error, ended.attempts) == (State.FAILED, "crashed", 2)
+    assert fairlead.document(harmless.id).state is State.DONE
+
+
+def test_a_worker_that_dies_idle_is_replaced(fairlead: Fairlead) -> None:
+    killed: list[int] = []
+
+    def kill_one_once(engine: LocalEngine) -> None:
+        if not killed and any(slot.is_free for slot in engine._slots):
+            free = next(slot for slot in engine._slots if slot.is_free)
+            killed.append(free.pid)
+            os.kill(free.pid, signal.SIGKILL)
+            fairlead.submit_many("acme", letters(50))
+
+    fairlead.submit("acme", b"first", name="first.txt")
+    run(fairlead, kill_one_once)
+    assert killed
+    assert {each.state for each in fairlead.documents()} == {State.DONE}
+
+
+def test_the_lease_is_renewed_while_the_work_goes_on(tmp_path: Path) -> None:
+    with Fairlead(tmp_path / "data", settings={"lease": 1.0}) as fairlead:
+        document = fairlead.submit("acme", b"slow", name="slow.txt")
+        stopped: list[int] = []
+
+        def hold_for_three_leases(engine: LocalEngine) -> None:
+            for slot in busy_seats(engine):
+                if not stopped:
+                    os.kill(slot.pid, signal.SIGSTOP)
+                    stopped.append(slot.pid)
+                if slot.seconds() > 3:
+                    os.kill(slot.pid, signal.SIGCONT)
+                else:
+                    assert fairlead.store.claim("thief") is None
+
+        # Stopped before its job is sent, so that it cannot be done too soon.
+        def stop_first(engine: LocalEngine) -> None:
+            for slot in engine._slots:
+                if slot.is_free and not stopped:
+                    os.kill(slot.pid, signal.SIGSTOP)
+                    stopped.append(slot.pid)
+            hold_for_three_leases(engine)
+
+        run(fairlead, stop_first, workers=1)
+        ended = fairlead.document(document.id)
+        assert (ended.state, ended.attempts) == (State.DONE, 1)
+
+
+def test_leases_are_renewed_as_soon_as_the_store_is_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A third of an hour after they could not be, it might be too late."""
+    with Fairlead(tmp_path, settings={"lease": 3600}) as fairlead:
+        engine = fairlead.engine(1)
+        engine._look_seconds = fairlead.store.watch(engine._wake)
+        engine._follow_the_number()
+        attend, tries = fairlead.store.attend, 0
+
+        def fail_once(name: str, workers: int) -> None:
+            nonlocal tries
+            tries += 1
+            if tries == 1:
+                raise StoreUnreachable("the database is away")
+            attend(name, workers)
+
+        monkeypatch.setattr(fairlead.store, "attend", fail_once)
+        turns = 0
+        while tries < 2 and turns < 500:
+            engine._turn(claims=False)
+            turns += 1
+        engine.close()
+        assert tries == 2
+
+
+def test_a_document_over_its_time_ends_as_failed(tmp_path: Path) -> None:
+    settings = {"time_limit": 1.0, "max_attempts": 1}
+    with Fairlead(tmp_path / "data", settings=settings) as fairlead:
+        content, name = long_document()
+        document = fairlead.submit("acme", content, name=name)
+
+        run_and(fairlead, lambda slot: os.kill(slot.pid, signal.SIGSTOP))
+        ended = fairlead.document(document.id)
+        assert (ended.state, ended.error) == (State.FAILED, "time-limit")
+
+
+def test_cancelling_stops_the_worker(fairlead: Fairlead) -> None:
+    content, name = long_document()
+    document = fairlead.submit("acme", content, name=name)
+    pids: list[int] = []
+
+    def cancel_at_work(slot: WorkerSlot) -> None:
+        os.kill(slot.pid, signal.SIGSTOP)  # it would never end by itself
+        pids.append(slot.pid)
+        fairlead.cancel(document.id)
+
+    run_and(fairlead, cancel_at_work)
+    assert fairlead.document(document.id).state is State.CANCELLED
+    assert pids
+    assert not Path(f"/proc/{pids[0]}").exists()
+
+
+def test_no_worker_idles_while_a_document_waits(fairlead: Fairlead) -> None:
+    fairlead.submit_many("acme", letters(60))
+    fairlead.submit_many("globex", letters(60))
+    engine = fairlead.engine(2)
+    claim, looked = engine._claim, []
+
+    def claim_and_look() -> None:
+        claim()
+        if any(slot.is_free for slot in engine._slots):
+            looked.append(fairlead.totals().waiting)
+
+    engine._claim = claim_and_look  # type: ignore[method-assign]
+    engine.run(until_idle=True)
+    assert looked
+    assert set(looked) == {0}
+
+
+def test_a_suspect_at_the_head_does_not_look_like_an_empty_line(
+    fairlead: Fairlead, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not claimed to lie ready, nor asked for again and again; a free worker gets it."""
+    monkeypatch.setattr(local, "LOOK_AGAIN_SECONDS", 3600.0)  # else that would only be slow
+    fairlead.submit_many("acme", letters(3))
+    fairlead.store.claim_for([], ["gone"] * 3)
+    fairlead.store.rescue_from("gone")
+    engine = fairlead.engine(1)
+    engine._prefetch.learn(0.001)
+    engine._look_seconds = fairlead.store.watch(engine._wake)
+    engine._follow_the_number()
+    engine._keep_leases()
+    commits = []
+    for _ in range(3):
+        engine._claim()  # its worker has not been heard of yet
+        commits.append(fairlead.store.commits())
+    assert commits[0] == commits[1] == commits[2]
+    assert fairlead.totals().waiting == 3
+    engine.work(3600.0)  # until nothing is left
+    engine.close()
+    found = fairlead.documents()
+    assert {(each.state, each.attempts) for each in found} == {(State.DONE, 1)}
+
+
+def test_what_was_claimed_beforehand_does_not_wait_behind_a_long_document(tmp_path: Path) -> None:
+    with Fairlead(tmp_path, settings={"time_limit": 30}) as fairlead:
+        content, name = long_document()
+        long = fairlead.submit("acme", content, name=name)
+        fairlead.submit_many("acme", letters(20))
+        frozen: list[int] = []
+        meanwhile: list[EventKind] = []
+
+        def thaw_when_others_could_have_the_rest() -> None:
+            if frozen and not engine._prefetch.claims and not engine._slots[0].behind:
+                meanwhile.extend(event.kind for event in fairlead.events())
+                with suppress(ProcessLookupError):  # its time is over
+                    os.kill(frozen.pop(), signal.SIGCONT)
+
+        engine = fairlead.engine(1, on_tick=thaw_when_others_could_have_the_rest)
+        engine._prefetch.learn(0.001)  # as if all before had been short
+        start = engine._start
+
+        def start_and_freeze(slot: WorkerSlot, claim: Claim) -> None:
+            start(slot, claim)
+            if claim.id == long.id:
+                os.kill(slot.pid, signal.SIGSTOP)
+                frozen.append(slot.pid)
+
+        engine._start = start_and_freeze  # type: ignore[method-assign]
+        engine.run(until_idle=True)
+        assert meanwhile.count(EventKind.CLAIMED) == 21
+        assert meanwhile.count(EventKind.RELEASED) == 20
+        assert {each.state for each in fairlead.documents()} == {State.DONE}
+
+
+def test_what_lies_ready_with_a_worker_is_of_one_customer(fairlead: Fairlead) -> None:
+    for number in range(400):
+        customer = f"customer-{number // 40 % 3 if number % 5 else 3}"
+        fairlead.submit(customer, b"letter %d" % number, name=f"{number}.txt")
+    owners = {each.id: each.customer for each in fairlead.documents(limit=400)}
+    engine = fairlead.engine(2)
+    engine._prefetch.learn(0.001)
+    together: list[set[str]] = []
+    send = WorkerSlot._send
+
+    def send_and_look(slot: WorkerSlot, job: Job) -> FinishedJob | None:
+        found = send(slot, job)
+        if slot.behind:
+            together.append({owners[claim.id] for claim in slot.claims})
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(WorkerSlot, "_send", send_and_look)
+        engine.run(until_idle=True)
+    assert together
+    assert {len(customers) for customers in together} == {1}
+    assert {each.state for each in fairlead.documents(limit=400)} == {State.DONE}
+
+
+def test_a_cancelled_document_takes_none_along_that_lay_behind_it(fairlead: Fairlead) -> None:
+    content, name = long_document()
+    long = fairlead.submit("acme", content, name=name)
+    others = fairlead.submit_many("acme", letters(20))
+    engine = fairlead.engine(1)
+    engine._prefetch.learn(0.001)
+    send = WorkerSlot._send
+
+    def send_and_cancel(slot: WorkerSlot, job: Job) -> FinishedJob | None:
+        found = send(slot, job)
+        if slot.behind == 5 and slot.claims[0].id == long.id:
+            fairlead.cancel(long.id)
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(WorkerSlot, "_send", send_and_cancel)
+        engine.run(until_idle=True)
+    assert fairlead.document(long.id).state is State.CANCELLED
+    found = [fairlead.document(each.id) for each in others]
+    assert {(each.state, each.attempts) for each in found} == {(State.DONE, 1)}
+
+
+def test_a_capped_customer_never_has_more_at_work(fairlead: Fairlead) -> None:
+    fairlead.add_customer("acme")
+    fairlead.set_customer("acme", processing_cap=1)
+    fairlead.submit_many("acme", letters(20))
+    at_work: list[int] = []
+
+    def look(_engine: LocalEngine) -> None:
+        at_work.append(fairlead.customer("acme").processing)
+
+    run(fairlead, look)
+    assert max(at_work) == 1
+    assert {each.state for each in fairlead.documents()} == {State.DONE}
+
+
+def test_paused_documents_stay_and_do_not_keep_the_engine(fairlead: Fairlead) -> None:
+    document = fairlead.submit("acme", b"later", name="later.txt")
+    fairlead.pause("acme")
+    fairlead.submit("globex", b"now", name="now.txt")
+    fairlead.run_until_idle(workers=1)
+    assert fairlead.document(document.id).state is State.WAITING
+    fairlead.resume("acme")
+    fairlead.run_until_idle(workers=1)
+    assert fairlead.document(document.id).state is State.DONE
+
+
+DIES_AT_FIRST_START = """
+import os, signal, sys
+from fairlead import Fairlead
+from fairlead.worker.slot import Seat
+from fairlead.worker.result_writer import Finisher
+from fairlead.worker.sandbox.answer import Extraction
+
+Seat.start = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+with Fairlead(sys.argv[1], settings={"lease": 3600.0}) as fairlead:
+    fairlead.run_until_idle(workers=1)
+"""
+
+
+def test_documents_of_an_engine_that_was_killed_are_rescued_at_once(tmp_path: Path) -> None:
+    """The lease is an hour: without a look at who still lives, this would not end."""
+    with Fairlead(tmp_path / "data", settings={"lease": 3600.0}) as fairlead:
+        documents = fairlead.submit_many("acme", letters(20))
+        died = subprocess.run(
+            [sys.executable, "-c", DIES_AT_FIRST_START, tmp_path / "data"], check=False
+        )
+        assert died.returncode == -signal.SIGKILL
+        assert fairlead.totals().processing == 1
+        fairlead.run_until_idle(workers=2)
+        assert {fairlead.document(each.id).state for each in documents} == {State.DONE}
+
+
+def test_results_do_not_leave_a_trace_of_a_stale_worker(fairlead: Fairlead) -> None:
+    """A claim that was taken away while its result was on the way: nothing of it is kept."""
+    document = fairlead.submit("acme", LONG, name="mine.txt")
+    old = fairlead.store.claim("slow")
+    assert old is not None
+    fairlead.store.rescue_from("slow")
+    fairlead.run_until_idle(workers=1)
+    finisher = ResultWriter(fairlead.store, fairlead._files, fairlead._texts, lambda: None)
+    finisher.add(FinishedJob(old, Extraction("text", LONG.decode(), {}), 0.1))
+    finisher.close()
+    assert finisher.error is None
+    assert fairlead.text(document.id) == LONG.decode()
+    assert [path.name for path in fairlead.folder.texts.rglob("*.txt")] == [f"{document.id}.2.txt"]
+    assert events_of(fairlead, document).count(EventKind.DONE) == 1
+
+
+def is_alive(pid: int) -> bool:
+    """Not one that has ended, and only waits for the machine's first process to notice."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state not in "ZX"
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), ValueError("a bug in the caller's tick")])
+def test_an_interruption_gives_back_the_claims_and_ends_the_children(
+    fairlead: Fairlead, error: BaseException
+) -> None:
+    document = fairlead.submit("acme", long_document()[0], name="long.pdf")
+    pids: list[int] = []
+
+    def interrupt(engine: LocalEngine) -> None:
+        if busy_seats(engine):
+            pids.extend(engine.worker_pids())
+            for pid in pids:
+                os.kill(pid, signal.SIGSTOP)  # none of them would end by itself
+            raise error
+
+    with pytest.raises(type(error)):
+        run(fairlead, interrupt)
+    assert len(pids) == 2
+    assert not any(is_alive(pid) for pid in pids)
+    found = fairlead.document(document.id)
+    assert (found.state, found.attempts) == (State.WAITING, 0)
+
+
+def test_a_claim_whose_answer_was_interrupted_is_given_back(fairlead: Fairlead) -> None:
+    """A Ctrl-C while the claim waits for somebody else's commit: it is claimed all the same."""
+    documents = fairlead.submit_many("acme", letters(3))
+    claim_for = fairlead.store.claim_for
+
+    def claim_and_be_interrupted(workers: Sequence[str], ahead: Sequence[str] = ()) -> list[Claim]:
+        assert claim_for(workers, ahead)
+        raise KeyboardInterrupt
+
+    fairlead.store.claim_for = claim_and_be_interrupted  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        fairlead.run_until_idle(workers=2)
+    found = [fairlead.document(each.id) for each in documents]
+    assert [(each.state, each.attempts) for each in found] == [(State.WAITING, 0)] * 3
+
+
+def test_results_that_cannot_be_saved_cost_no_attempt(
+    fairlead: Fairlead, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that is full three times must not make documents fail that nobody could save."""
+    document = fairlead.submit("acme", LONG, name="hello.txt")
+
+    def refuse(*_arguments: object, **_options: object) -> None:
+        raise ReadOnlyData("the folder of texts cannot be written")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalFiles, "put_all", refuse)
+        for _ in range(4):
+            with pytest.raises(ReadOnlyData):
+                fairlead.run_until_idle(workers=1)
+            found = fairlead.document(document.id)
+            assert (found.state, found.attempts) == (State.WAITING, 0)
+    fairlead.run_until_idle(workers=1)
+    assert fairlead.text(document.id) == LONG.decode()
+
+
+def test_a_missing_library_ends_the_engine_with_its_name_and_loses_nothing(
+    fairlead: Fairlead, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    document = fairlead.submit("acme", b"hello", name="hello.txt")
+
+    def cannot_start(self: Sandbox, raw: bytes) -> None:
+        raise MissingExtra("pypdfium2 is missing; install it")
+
+    monkeypatch.setattr(Sandbox, "_greet", cannot_start)
+    with pytest.raises(MissingExtra, match="install it"):
+        fairlead.run_until_idle(workers=2)
+    found = fairlead.document(document.id)
+    assert (found.state, found.attempts) == (State.WAITING, 0)
+
+
+def test_children_that_cannot_start_end_the_engine_with_a_sentence(
+    fairlead: Fairlead, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fairlead.submit("acme", b"hello", name="hello.txt")
+    dying = (
+        "import sys; from fairlead.worker.sandbox import child, forkserver_main as birth\n"
+        "child.main = lambda *_, **__: 3\n"
+        "birth.main(int(sys.argv[1]))"
+    )
+    command = [sys.executable, "-c", dying, str(os.getpid())]
+    monkeypatch.setattr(ForkServer, "_command", partial(returned, command))
+    with pytest.raises(FairleadError, match=r"exit code 3\); check the installation"):
+        fairlead.run_until_idle(workers=2)
+    for broken in ([sys.executable, "-c", "exit(3)"], ["/nowhere/python"]):
+        monkeypatch.setattr(ForkServer, "_command", partial(returned, broken))
+        with pytest.raises(FairleadError, match="could not be started"):
+            fairlead.run_until_idle(workers=2)
+    assert fairlead.totals().waiting == 1
+
+
+def test_idle_children_may_be_killed_as_often_as_somebody_likes(fairlead: Fairlead) -> None:
+    fairlead.submit("acme", b"later", name="later.txt")
+    fairlead.pause("acme")
+    keeper = fairlead.submit("globex", b"x", name="x.txt")
+    assert fairlead.store.claim("keeper") is not None  # else the engine would be idle, and end
+    killed: set[int] = set()
+
+    def kill_the_idle(engine: LocalEngine) -> None:
+        for slot in engine._slots:
+            if slot.is_free and len(killed) < 7:
+                killed.add(slot.pid)
+                os.kill(slot.pid, signal.SIGKILL)
+        if len(killed) == 7 and any(slot.is_free for slot in engine._slots):
+            fairlead.cancel(keeper.id)
+
+    run(fairlead, kill_the_idle)
+    assert len(killed) == 7
+
+
+def test_new_limits_hold_from_the_next_claim_on(tmp_path: Path) -> None:
+    with Fairlead(tmp_path) as fairlead:
+        first = fairlead.submit("acme", b"0123456789", name="1.txt")
+        second: list[Document] = []
+
+        def tighten(engine: LocalEngine) -> None:
+            if not second and fairlead.document(first.id).state is State.DONE:
+                (tmp_path / "fairlead.toml").write_text("max_characters = 4")
+                second.append(fairlead.submit("acme", b"0123456789", name="2.txt"))
+
+        run(fairlead, tighten, workers=1)
+        assert len(fairlead.text(first.id)) == 10
+        assert len(fairlead.text(second[0].id)) <= 4
+
+
+def test_to_stop_an_engine_that_has_ended_touches_nothing(
+    fairlead: Fairlead, tmp_path: Path
+) -> None:
+    """The number of its closed pipe may by now be that of any file, even of the database."""
+    engine = fairlead.engine(1)
+    button = engine._button
+    engine.run(until_idle=True)
+    with (tmp_path / "foreign").open("wb") as foreign:
+        os.dup2(foreign.fileno(), button)
+        engine.stop()
+        engine.stop()
+        os.close(button)
+    assert (tmp_path / "foreign").read_bytes() == b""
+    assert engine.stopping is Stop.NOW

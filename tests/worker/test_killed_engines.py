@@ -1,0 +1,74 @@
+"""Engines killed as a whole, with kill -9: only what was begun pays for it."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from fairlead import Fairlead
+from fairlead.model.documents import Document
+from fairlead.model.states import State
+
+SETTINGS = {"lease": 3600.0, "max_attempts": 2}
+
+ENGINE = """
+import os, signal, sys
+from fairlead import Fairlead
+from fairlead.worker.slot import Seat
+
+start = Seat.start
+
+def start_or_die(seat, claim, job):
+    found = start(seat, claim, job)
+    if is_the_end(seat, claim):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return found
+
+Seat.start = start_or_die
+with Fairlead(sys.argv[1], settings={"lease": 3600.0, "max_attempts": 2}) as fairlead:
+    engine = fairlead.engine(1)
+    engine._hand.learn(0.001)
+    engine._hand.learn = lambda seconds: None  # all are short, on a machine of any speed
+    engine.run(until_idle=True)
+"""
+DIES_WITH_SOME_LYING_READY = "is_the_end = lambda seat, claim: seat.behind > 0\n" + ENGINE
+DIES_OF_ONE_DOCUMENT = "is_the_end = lambda seat, claim: claim.name == 'killer.txt'\n" + ENGINE
+
+
+def run_engine(script: str, data: Path) -> int:
+    return subprocess.run([sys.executable, "-c", script, str(data)], check=False).returncode
+
+
+def letters(fairlead: Fairlead, number: int) -> list[Document]:
+    return fairlead.submit_many("acme", [(b"%d" % n, f"{n}.txt") for n in range(number)])
+
+
+def test_documents_that_lay_ready_at_every_kill_are_all_read(tmp_path: Path) -> None:
+    with Fairlead(tmp_path, settings=SETTINGS) as fairlead:
+        documents = []
+        for _ in range(4):  # twice as often as there are attempts
+            documents += letters(fairlead, 60)
+            assert run_engine(DIES_WITH_SOME_LYING_READY, tmp_path) == -signal.SIGKILL
+            assert fairlead.totals().processing > 1
+        fairlead.run_until_idle(workers=2)
+        found = [fairlead.document(each.id) for each in documents]
+        assert {each.state for each in found} == {State.DONE}
+        assert sum(each.attempts - 1 for each in found) <= 4  # one was at work at each kill
+
+
+def test_a_document_that_kills_its_engine_fails_and_takes_nobody_along(tmp_path: Path) -> None:
+    with Fairlead(tmp_path, settings=SETTINGS) as fairlead:
+        others = letters(fairlead, 5)
+        killer = fairlead.submit("acme", b"killer", name="killer.txt")
+        others += letters(fairlead, 30)
+        deaths = 0
+        while run_engine(DIES_OF_ONE_DOCUMENT, tmp_path) == -signal.SIGKILL:
+            deaths += 1
+            assert deaths <= 3, "it went on killing its engines"
+        assert deaths == 3  # once while it was to lie ready, then by its two attempts
+        ended = fairlead.document(killer.id)
+        assert (ended.state, ended.error, ended.attempts) == (State.FAILED, "worker-lost", 2)
+        assert {fairlead.document(each.id).state for each in others} == {State.DONE}
+        assert fairlead.store.problems() == []

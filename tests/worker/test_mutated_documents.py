@@ -1,0 +1,38 @@
+"""Documents that went wrong in a thousand ways: each has an end, and nobody hangs or dies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from mutations import mutated
+
+from fairlead import Fairlead
+from fairlead.model.documents import EventKind
+from fairlead.model.states import State
+
+ENDS = (EventKind.DONE, EventKind.FAILED)
+SETTINGS = {"time_limit": 20.0, "retry_delay": 0.01, "memory_limit": 1_000_000_000}
+
+
+def read_all(folder: Path, number: int) -> None:
+    with Fairlead(folder, settings=SETTINGS) as fairlead:
+        contents = [(content, f"{at}.bin") for at, content in enumerate(mutated(number))]
+        documents = fairlead.submit_many("acme", contents)
+        fairlead.run_until_idle(workers=2)
+        found = fairlead.documents(limit=10**6)  # with what came out of archives and letters
+        states = {each.state for each in found}
+        assert states == {State.DONE, State.FAILED}  # both, else they were not worth much
+        assert {each.id for each in documents} <= {each.id for each in found}
+        ends = [each.document for each in fairlead.events(limit=10**6) if each.kind in ENDS]
+        assert sorted(map(str, ends)) == sorted(each.id for each in found)
+        assert fairlead.store.problems() == []
+
+
+def test_a_hundred_mutated_documents_have_an_end(tmp_path: Path) -> None:
+    read_all(tmp_path, 100)
+
+
+@pytest.mark.faults
+def test_a_thousand_mutated_documents_have_an_end(tmp_path: Path) -> None:
+    read_all(tmp_path, 1_000)
