@@ -7,7 +7,7 @@ import time
 
 from fairlead.model.documents import NewDocument, Submission
 from fairlead.model.ids import new_id
-from fairlead.model.ports import Store
+from fairlead.storage import Store
 
 BATCH = 500
 

@@ -60,7 +60,7 @@ def test_one_that_is_there_gets_the_settings_it_is_added_with(pair: Pair) -> Non
 
 def test_a_customer_comes_with_its_settings_in_one_commit(pair: Pair) -> None:
     one, _ = pair
-    writer = one.store._writer  # type: ignore[attr-defined]  # of both stores
+    writer = one.store._writer
     before = writer.commits
     one.add_customer("acme", pending_cap=3, by="anna")
     assert writer.commits == before + 1

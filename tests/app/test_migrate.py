@@ -16,8 +16,8 @@ from fairlead import Fairlead
 from fairlead.app.migrate import migrate_store
 from fairlead.errors import DataInUse, NoDataFolder, TargetNotEmpty
 from fairlead.model.documents import Broken, Done, Failed, Place, ShortTexts, Submission
-from fairlead.model.ports import Store
 from fairlead.model.webhooks import NewWebhook, WebhookResponse
+from fairlead.storage import Store
 from fairlead.storage.sqlite import SqliteStore
 
 EVERY_BYTE = bytes(range(256)) * 40

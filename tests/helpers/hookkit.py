@@ -9,8 +9,8 @@ from contextlib import contextmanager, suppress
 from threading import Event, Thread
 from typing import NamedTuple
 
-from fairlead.model.ports import Store
 from fairlead.model.webhooks import DEFAULT_KINDS, NewWebhook, Sending, Webhook
+from fairlead.storage import Store
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 GOOD = b"HTTP/1.1 204 No Content\r\n\r\n"

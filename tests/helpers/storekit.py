@@ -15,8 +15,8 @@ import postgreskit
 import pytest
 
 from fairlead.model.documents import Broken, Claim, Document, Done, Failed, NewDocument, Submission
-from fairlead.model.ports import Store
 from fairlead.policy.rules import Rules
+from fairlead.storage import Store
 from fairlead.storage.postgres import PostgresStore
 from fairlead.storage.sqlite import SqliteStore
 

@@ -20,10 +20,10 @@ from storemodel import Model
 
 from fairlead.errors import InvalidTransition, PendingCapReached
 from fairlead.model.documents import Claim, Outcome, Saved, Submission
-from fairlead.model.ports import Store
 from fairlead.policy.overdue_lane import OverdueLane
 from fairlead.policy.retry import RetryRule
 from fairlead.policy.rules import Rules
+from fairlead.storage import Store
 
 RULES = Rules(
     reset_interval=10.0,

@@ -30,8 +30,9 @@ from fairlead.errors import (
 )
 from fairlead.intake import Intake, Offer, intake
 from fairlead.model.documents import Document, Submission
-from fairlead.model.ports import SHORT_BYTES, Store
+from fairlead.model.ports import SHORT_BYTES
 from fairlead.model.sources import Source
+from fairlead.storage import Store
 
 LIMIT = 300_000
 SHORT, LONG = b"content", b"long " * 20_000

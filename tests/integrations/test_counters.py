@@ -96,8 +96,8 @@ def test_threads_get_each_count_once(counters: CounterStore) -> None:
 def test_a_forked_child_and_its_parent_go_on(ledger_url: str, unique: str) -> None:
     script = f"""
         import os
-        from fairlead.integrations.counters import open_ledger
-        ledger = open_ledger({ledger_url!r}, name={unique!r}, timeout={PATIENT})
+        from fairlead.integrations.counters import open_counters
+        ledger = open_counters({ledger_url!r}, name={unique!r}, timeout={PATIENT})
         print(ledger.check("acme", 1500), flush=True)
         child = os.fork()
         if child == 0:

@@ -9,7 +9,7 @@ import postgreskit
 import pytest
 from storekit import STORES, Clock, RulesInForce, StoreFactory
 
-from fairlead.model.ports import Store
+from fairlead.storage import Store
 
 
 @pytest.fixture(scope="session", params=STORES)

@@ -11,9 +11,9 @@ from storekit import STORES, RulesInForce, histories, house, new_document, submi
 
 from fairlead.errors import DailyBytesReached, Refused, UnknownCustomer
 from fairlead.model.documents import Document, NewDocument, Submission
-from fairlead.model.ports import Store
 from fairlead.policy.costs import Sniff
 from fairlead.policy.rules import PolicyName, Rules
+from fairlead.storage import Store
 
 NAMES = ("acme", "globex", "initech", "new one")
 KNOWN: dict[str, dict[str, Any]] = {

@@ -31,7 +31,7 @@ from storekit import (
 )
 
 from fairlead.errors import DataError, PendingCapReached, StoreBusy
-from fairlead.model.ports import Store
+from fairlead.storage import Store
 from fairlead.storage.postgres.connection import WRITER_OPTIONS, one_at_a_time
 from fairlead.storage.sql.group_commit import Writer
 from fairlead.storage.sql.lease_grace import AFTERMATH

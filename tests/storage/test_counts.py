@@ -11,8 +11,8 @@ from storekit import Clock, RulesInForce, StoreFactory, house, submission, submi
 
 from fairlead.errors import UnknownCustomer
 from fairlead.model.documents import CustomerSettings
-from fairlead.model.ports import Store
 from fairlead.model.states import State
+from fairlead.storage import Store
 
 VECTORS = Path(__file__).parents[1] / "vectors" / "classic.csv"
 

@@ -16,8 +16,8 @@ from storekit import Clock, RulesInForce, StoreFactory, let_go_first, submit
 
 from fairlead.errors import InvalidSetting, UnknownCustomer
 from fairlead.model.documents import CustomerSettings
-from fairlead.model.ports import Store
 from fairlead.policy.classic import LONGEST_RESET_INTERVAL
+from fairlead.storage import Store
 from fairlead.storage.sql import actions as decisions
 
 CHANGES: list[dict[str, Any]] = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from storekit import CRASHED, DAMAGED, DONE, LEASE, Clock, must_claim, submit, submit_one
 
 from fairlead.model.documents import EventKind, Progress
-from fairlead.model.ports import Store
+from fairlead.storage import Store
 
 
 def kinds(store: Store, after: int = 0) -> list[str]:

@@ -24,12 +24,12 @@ from storekit import (
 from storekit import histories as number_of_histories
 
 from fairlead.model.documents import CustomerSettings, Document, EventKind, Failed, Submission
-from fairlead.model.ports import Store
 from fairlead.policy.costs import Sniff
 from fairlead.policy.overdue_lane import OverdueLane
 from fairlead.policy.retry import RetryRule
 from fairlead.policy.rules import Rules
 from fairlead.simulation import Arrival, SimulatedFair
+from fairlead.storage import Store
 
 WORKERS = 2
 FAIR = Rules(

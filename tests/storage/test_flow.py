@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from storekit import DONE, Clock, RulesInForce, must_claim, submit
 
-from fairlead.model.ports import Store
 from fairlead.policy.forecast import Pair
+from fairlead.storage import Store
 
 
 def test_it_tells_of_workers_arrivals_and_costs(store: Store, clock: Clock) -> None:

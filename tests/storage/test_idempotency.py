@@ -6,8 +6,8 @@ import pytest
 from storekit import DONE, ids, must_claim, submit
 
 from fairlead.errors import IdempotencyConflict
-from fairlead.model.ports import Store
 from fairlead.model.states import State
+from fairlead.storage import Store
 
 
 def test_the_same_request_gives_the_same_documents(store: Store) -> None:

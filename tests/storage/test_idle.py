@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from storekit import CRASHED, DONE, LEASE, Clock, must_claim, submit
 
-from fairlead.model.ports import Store
+from fairlead.storage import Store
 
 
 def test_an_empty_store_is_idle(store: Store) -> None:

@@ -15,7 +15,7 @@ from fairlead.errors import (
 )
 from fairlead.model.access_keys import Tally
 from fairlead.model.documents import Document, EventKind, Saved
-from fairlead.model.ports import Store
+from fairlead.storage import Store
 
 DAY = 86_400
 

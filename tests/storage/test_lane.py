@@ -6,8 +6,8 @@ import pytest
 from storekit import DONE, Clock, RulesInForce, customers_of, must_claim, submit, submit_one
 
 from fairlead.model.documents import Claim
-from fairlead.model.ports import Store
 from fairlead.policy.overdue_lane import OverdueLane
+from fairlead.storage import Store
 
 AFTER = 100.0
 

@@ -18,10 +18,10 @@ from storekit import (
 )
 
 from fairlead.model.documents import EventKind, Saved, ShortTexts
-from fairlead.model.ports import Store
 from fairlead.model.states import State
 from fairlead.policy.overdue_lane import OverdueLane
 from fairlead.policy.retry import RetryRule
+from fairlead.storage import Store
 
 SAVED, STALE = Saved.SAVED, Saved.STALE
 

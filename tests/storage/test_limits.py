@@ -9,7 +9,7 @@ from storekit import RulesInForce, submit
 
 from fairlead.errors import DailyBytesReached, InvalidSetting
 from fairlead.model.documents import CustomerSettings
-from fairlead.model.ports import Store
+from fairlead.storage import Store
 
 
 def test_limits_are_kept_told_and_taken_back(store: Store) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from storekit import DONE, Clock, RulesInForce, ids, must_claim, submit, submit_one, work_off
 
 from fairlead.model.documents import Totals
-from fairlead.model.ports import Store
 from fairlead.model.states import State
+from fairlead.storage import Store
 
 
 def test_documents_go_by_priority_then_by_arrival(store: Store) -> None:

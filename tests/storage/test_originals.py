@@ -15,7 +15,7 @@ from storekit import (
 
 from fairlead.errors import PendingCapReached
 from fairlead.model.documents import NewDocument, Submission
-from fairlead.model.ports import Store
+from fairlead.storage import Store
 
 EVERY_BYTE = bytes(range(256)) * 40
 

@@ -22,7 +22,6 @@ from storekit import (
 
 from fairlead.errors import InvalidWebhook, UnknownCustomer, UnknownDelivery, UnknownWebhook
 from fairlead.model.documents import Saved, Submission
-from fairlead.model.ports import Store
 from fairlead.model.webhooks import (
     DELAYS,
     LASTING,
@@ -34,6 +33,7 @@ from fairlead.model.webhooks import (
     WebhookResponse,
     next_delay,
 )
+from fairlead.storage import Store
 
 GOOD, BAD = WebhookResponse(204), WebhookResponse(500, "oh no")
 

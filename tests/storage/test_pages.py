@@ -6,8 +6,8 @@ import pytest
 from storekit import DONE, ids, must_claim, new_document, submit
 
 from fairlead.model.documents import Submission
-from fairlead.model.ports import Store
 from fairlead.model.states import State
+from fairlead.storage import Store
 
 
 def test_documents_are_listed_newest_first(store: Store) -> None:

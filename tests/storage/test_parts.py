@@ -17,8 +17,8 @@ from storekit import (
 )
 
 from fairlead.model.documents import Done, EventKind, NewDocument, Saved, Submission
-from fairlead.model.ports import Store
 from fairlead.policy.attachments import Family, PartsRule
+from fairlead.storage import Store
 
 
 def with_parts(number: int, size: int = 10) -> Done:

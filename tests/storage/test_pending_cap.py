@@ -7,7 +7,7 @@ from storekit import CRASHED, DONE, must_claim, submit, submit_one
 
 from fairlead.errors import InvalidSetting, PendingCapReached
 from fairlead.model.documents import CustomerSettings
-from fairlead.model.ports import Store
+from fairlead.storage import Store
 
 
 def capped(store: Store, cap: int) -> None:

@@ -25,8 +25,8 @@ from storekit import (
 )
 
 from fairlead.model.documents import Submission
-from fairlead.model.ports import Store
 from fairlead.policy.rules import Rules
+from fairlead.storage import Store
 from fairlead.storage.sql import reads as reading
 from fairlead.storage.sql.queries import sql
 

@@ -17,9 +17,9 @@ from storekit import (
 
 from fairlead.errors import InvalidTransition, PendingCapReached, UnknownDocument
 from fairlead.model.documents import Document, Saved
-from fairlead.model.ports import Store
 from fairlead.model.states import State
 from fairlead.policy.retry import RetryRule
+from fairlead.storage import Store
 
 
 class UnexpectedDocument(Exception):

@@ -23,10 +23,10 @@ from storekit import (
 )
 
 from fairlead.model.documents import Submission
-from fairlead.model.ports import Store
 from fairlead.policy.overdue_lane import OverdueLane
 from fairlead.policy.retry import RetryRule
 from fairlead.policy.rules import Rules
+from fairlead.storage import Store
 
 CUSTOMERS = ("acme", "globex", "initech")
 RULES = Rules(

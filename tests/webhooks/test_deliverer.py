@@ -14,8 +14,8 @@ from storekit import DONE, Clock, RulesInForce, must_claim, sqlite_store, submit
 
 from fairlead import Fairlead
 from fairlead.errors import InvalidWebhook, StoreBusy, UnknownDelivery, UnknownWebhook
-from fairlead.model.ports import Store
 from fairlead.model.webhooks import LEASE, Sending, Status, WebhookResponse
+from fairlead.storage import Store
 from fairlead.webhooks import Deliverer
 from fairlead.webhooks.deliverer import (
     AT_ONCE,

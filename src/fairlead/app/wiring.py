@@ -13,8 +13,9 @@ from fairlead.config.data_folder import DataFolder
 from fairlead.config.settings import Explained, Settings, Sources
 from fairlead.errors import MissingExtra
 from fairlead.intake import Intake
-from fairlead.model.ports import Files, Store
+from fairlead.model.ports import Files
 from fairlead.policy.rules import PolicyName
+from fairlead.storage import Store
 from fairlead.storage.sqlite import SqliteStore
 
 if TYPE_CHECKING:

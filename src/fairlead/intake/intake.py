@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from itertools import chain
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from fairlead.errors import DataError
 from fairlead.intake.names import check_customer, check_name
@@ -14,17 +14,12 @@ from fairlead.intake.sources import Opener, check_not_empty, chunks, opened
 from fairlead.model.documents import Document, NewDocument, Submission
 from fairlead.model.ids import new_id
 from fairlead.model.names import check_idempotency_key
-from fairlead.model.ports import (
-    SHORT_BYTES,
-    SHORT_TOGETHER,
-    Files,
-    Incoming,
-    OnPlaced,
-    Store,
-    Stored,
-)
+from fairlead.model.ports import SHORT_BYTES, SHORT_TOGETHER, Files, Incoming, OnPlaced, Stored
 from fairlead.model.sniff import look
 from fairlead.model.sources import Source
+
+if TYPE_CHECKING:
+    from fairlead.storage import Store
 
 _SHARE = SHORT_TOGETHER // 64
 """Bytes of an offer, of which 64 fit into a commit."""

@@ -1,1 +1,11 @@
-"""The truth: which documents there are, whose turn it is, and what became of them."""
+"""The source of truth: documents, customers, events and webhooks in a database.
+
+`Store` states what every store does; SQLite and PostgreSQL implement it.
+"""
+
+from __future__ import annotations
+
+from fairlead.storage.sql.outbox import Outbox
+from fairlead.storage.sql.store import Store
+
+__all__ = ["Outbox", "Store"]

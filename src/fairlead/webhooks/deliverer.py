@@ -17,12 +17,14 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from threading import Condition, Thread
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from fairlead.errors import DataError
-from fairlead.model.ports import Outbox
 from fairlead.model.webhooks import Sending, WebhookResponse
 from fairlead.webhooks.sender import Send
+
+if TYPE_CHECKING:
+    from fairlead.storage import Outbox
 
 _log = logging.getLogger(__name__)
 

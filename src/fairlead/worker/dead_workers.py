@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from fairlead.model.ports import Store
+from typing import TYPE_CHECKING
+
 from fairlead.worker.liveness import is_known_dead
+
+if TYPE_CHECKING:
+    from fairlead.storage import Store
 
 
 def rescue_from_the_dead(store: Store) -> None:

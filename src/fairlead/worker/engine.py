@@ -20,10 +20,11 @@ from itertools import cycle, islice
 from math import inf
 from pathlib import Path
 from threading import RLock
+from typing import TYPE_CHECKING
 
 from fairlead.errors import FairleadError, TemporarilyUnavailable
 from fairlead.model.documents import Broken, Claim
-from fairlead.model.ports import Files, Store
+from fairlead.model.ports import Files
 from fairlead.worker.dead_workers import rescue_from_the_dead
 from fairlead.worker.outage import Outage, Tries
 from fairlead.worker.prefetch import STUCK_SECONDS, Prefetch
@@ -34,6 +35,9 @@ from fairlead.worker.sandbox.job_dir import tidy
 from fairlead.worker.sandbox.limits import Limits
 from fairlead.worker.sandbox.process import ChildDied, Job
 from fairlead.worker.slot import WorkerSlot
+
+if TYPE_CHECKING:
+    from fairlead.storage import Store
 
 _log = logging.getLogger(__name__)
 

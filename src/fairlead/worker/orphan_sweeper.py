@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext, suppress
 from threading import Event, Thread
+from typing import TYPE_CHECKING
 
 from fairlead.errors import DataError
-from fairlead.model.ports import Files, Store
+from fairlead.model.ports import Files
+
+if TYPE_CHECKING:
+    from fairlead.storage import Store
 
 EVERY_SECONDS = 3600.0
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from fairlead.model.documents import Claim, Progress
-from fairlead.model.ports import Store
 from fairlead.worker.slot import WorkerSlot
+
+if TYPE_CHECKING:
+    from fairlead.storage import Store
 
 TELL_SECONDS = 1.0
 """How often a document's progress is told at most."""

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import accumulate
 from threading import Condition, Thread
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from fairlead.errors import DataError, TemporarilyUnavailable
 from fairlead.model.documents import (
@@ -29,11 +29,14 @@ from fairlead.model.documents import (
     ShortTexts,
 )
 from fairlead.model.ids import new_id
-from fairlead.model.ports import HEAD_BYTES, SHORT_BYTES, SHORT_TOGETHER, Files, Store
+from fairlead.model.ports import HEAD_BYTES, SHORT_BYTES, SHORT_TOGETHER, Files
 from fairlead.model.sniff import look
 from fairlead.read.base import Part
 from fairlead.worker.outage import Outage, Tries
 from fairlead.worker.sandbox.answer import Extraction
+
+if TYPE_CHECKING:
+    from fairlead.storage import Store
 
 Result = Extraction | Failed | Broken
 MOST_TOGETHER = 64

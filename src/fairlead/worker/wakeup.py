@@ -11,11 +11,13 @@ from __future__ import annotations
 import logging
 import time
 from threading import Event, Thread
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from fairlead.errors import BrokerUnreachable, DataError
-from fairlead.model.ports import Store
 from fairlead.worker.dead_workers import rescue_from_the_dead
+
+if TYPE_CHECKING:
+    from fairlead.storage import Store
 
 MOST_MESSAGES = 256
 """A message keeps a worker going while there is work, so there need not be more than workers."""

@@ -22,7 +22,7 @@ from fairlead.storage.postgres.reader_pool import ReaderPool
 from fairlead.storage.postgres.session import Session
 from fairlead.storage.postgres.writer import PostgresWriter
 from fairlead.storage.sql.connection import Connection
-from fairlead.storage.sql.store import SqlStore
+from fairlead.storage.sql.store import Store
 from fairlead.storage.sql.table_copy import TableCopy
 
 LOOK_ANYWAY_SECONDS = 1.0
@@ -39,7 +39,7 @@ _UNBOUND = (
 )
 
 
-class PostgresStore(SqlStore):
+class PostgresStore(Store):
     """A store on a server. All methods may be called from any thread.
 
     `clock` gives the time, for tests; without one it is the server's. With `patient`, a server that

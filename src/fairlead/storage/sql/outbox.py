@@ -46,7 +46,7 @@ class Write(Protocol):
         ...
 
 
-class SqlOutbox:
+class Outbox:
     """Every change is one transaction of the store."""
 
     def __init__(

@@ -25,7 +25,7 @@ from fairlead.model.documents import (
     Switched,
     Totals,
 )
-from fairlead.model.ports import Check, OnPlaced, Outbox
+from fairlead.model.ports import Check, OnPlaced
 from fairlead.model.states import State
 from fairlead.policy.fair import Clock
 from fairlead.policy.fairness import Fairness
@@ -39,7 +39,7 @@ from fairlead.storage.sql import reads as reading
 from fairlead.storage.sql import switch_policy as policies
 from fairlead.storage.sql.connection import Connection
 from fairlead.storage.sql.group_commit import Writer
-from fairlead.storage.sql.outbox import SqlOutbox
+from fairlead.storage.sql.outbox import Outbox
 from fairlead.storage.sql.queries import sql
 from fairlead.storage.sql.transaction import Transaction
 
@@ -55,7 +55,7 @@ _OUT_OF_ORDER = (DamagedData, TemporarilyUnavailable, ReadOnlyData, StoreRefused
 _log = logging.getLogger(__name__)
 
 
-class SqlStore(ABC):
+class Store(ABC):
     """All methods may be called from any thread.
 
     `rules` gives the rules in force. They and the time are asked for inside each write, so that
@@ -66,7 +66,7 @@ class SqlStore(ABC):
         self._writer = writer
         self._rules = rules
         self._asked_for: PolicyName | None = None
-        self.outbox: Outbox = SqlOutbox(self._write, self._reading)
+        self.outbox: Outbox = Outbox(self._write, self._reading)
 
     # --- what a database brings ---
 
@@ -75,7 +75,10 @@ class SqlStore(ABC):
         """Let go of the database."""
 
     def hurry(self) -> None:  # noqa: B027 (most cannot)
-        """Wait for others only for a moment from now on, if the store can."""
+        """Wait for other processes only for a moment from now on: this one is about to stop.
+
+        May be called anywhere, also by a signal.
+        """
 
     @abstractmethod
     def version(self) -> int:
@@ -86,19 +89,29 @@ class SqlStore(ABC):
         """The time by the store's clock."""
 
     def watch(self, bell: Callable[[], None]) -> float:  # noqa: ARG002 (it cannot be rung)
-        """Ring a bell after commits, if the store can; how long to wait at most for a look."""
+        """Ring a bell after commits, in any thread, if the store can.
+
+        Returns for how many seconds to wait at most before the version is looked at anyway.
+        """
         return LOOK_SECONDS
 
     def unwatch(self, bell: Callable[[], None]) -> None:  # noqa: B027 (nothing is rung)
         """Ring a bell no more."""
 
     def seen_by(self, customer: str) -> AbstractContextManager[None]:  # noqa: ARG002 (see ports)
-        """Let the questions asked within find nothing of other customers, if the store can."""
+        """Let the questions asked within find nothing of other customers, if the store can.
+
+        Those about the queue as a whole are excepted: places, numbers, the flow of work.
+        """
         return nullcontext()
 
     @abstractmethod
     def only_one(self, duty: str) -> AbstractContextManager[bool]:
-        """Whether this process may do what one process at a time should do."""
+        """Whether this process may do what one process at a time should do, as long as it lasts.
+
+        The duty of a process that died is free at once. Nothing that must happen only once may
+        depend on it: a process that cannot be heard any more may still go on for a moment.
+        """
 
     @abstractmethod
     def _reading(self, *, whole: bool = False) -> AbstractContextManager[Connection]:
@@ -128,7 +141,11 @@ class SqlStore(ABC):
     def submit_each(
         self, submissions: Sequence[Submission], on_placed: OnPlaced | None = None
     ) -> list[list[Document] | Exception]:
-        """Accept many submissions with one wait for the disk, each accepted or refused alone."""
+        """Accept many submissions with one wait for the disk, each accepted or refused alone.
+
+        `on_placed` hears what the answers will be before anything is safe; should it come to
+        nothing, the answers are others.
+        """
         if not submissions:
             return []
 
@@ -244,7 +261,10 @@ class SqlStore(ABC):
         return self._write(lambda tx: decisions.add(tx, name, settings), by=by)
 
     def set_customer(self, name: str, *, by: str | None = None, **changes: Any) -> None:
-        """Change some of the customer's settings; the others stay as they are at that moment."""
+        """Change some of the customer's settings; the others stay as they are at that moment.
+
+        The names are those of `CustomerSettings`.
+        """
         self._write(lambda tx: decisions.set_customer(tx, name, changes), by=by)
 
     def pause(self, name: str, *, by: str | None = None) -> None:
@@ -260,7 +280,10 @@ class SqlStore(ABC):
         self._write(lambda tx: decisions.reset(tx, name), by=by)
 
     def delete(self, id_: str, *, by: str | None = None, check: Check | None = None) -> list[str]:
-        """Delete a document, a pending one after it was cancelled; the keys of its texts."""
+        """Delete a document, a pending one after it was cancelled; the keys of its texts.
+
+        One that was deleted before stays so, unchecked. Its events stay, with its id in them.
+        """
         return self._write(lambda tx: decisions.delete(tx, id_, check), by=by)
 
     def add_key(self, id_: str, sha256: str, customer: str | None, *, by: str | None = None) -> Key:
@@ -349,7 +372,10 @@ class SqlStore(ABC):
         before: str | None = None,
         limit: int = 100,
     ) -> list[Document]:
-        """Documents, newest first; `before` is the id of the last one of the page before."""
+        """Documents, newest first; `before` is the id of the last one of the page before.
+
+        `name` is a part of the name; ASCII letters may be large or small.
+        """
         with self._reading() as connection:
             return reading.documents(
                 connection,
@@ -462,7 +488,7 @@ class SqlStore(ABC):
             return reading.known_texts(connection, ids)
 
     def warnings(self) -> list[str]:
-        """What could be better about the database, for the doctor."""
+        """What could be better about the database; empty when nothing could."""
         return []
 
     def problems(self) -> list[str]:

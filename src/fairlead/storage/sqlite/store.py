@@ -13,14 +13,14 @@ import apsw
 
 from fairlead.policy.rules import Rules
 from fairlead.storage.sql.connection import Connection
-from fairlead.storage.sql.store import SqlStore
+from fairlead.storage.sql.store import Store
 from fairlead.storage.sqlite.change_watch import ChangeWatcher
 from fairlead.storage.sqlite.connection import connect, our_words, prepare
 from fairlead.storage.sqlite.export import SqliteTables
 from fairlead.storage.sqlite.writer import SqliteWriter
 
 
-class SqliteStore(SqlStore):
+class SqliteStore(Store):
     """A store in one file. All methods may be called from any thread."""
 
     _writer: SqliteWriter
