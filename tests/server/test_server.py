@@ -151,9 +151,9 @@ def test_what_was_answered_is_there_after_a_kill_and_a_restart(data: Path) -> No
 
 _KILLED = """
 import os, signal
-from fairlead.server.upload_batcher import Acceptor
+from fairlead.server.upload_batcher import UploadBatcher
 from fairlead.cli import main
-Acceptor._settle = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+UploadBatcher._settle = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 main()
 """
 DIES_BEFORE_IT_ANSWERS = ("-c", _KILLED)

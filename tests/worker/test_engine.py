@@ -423,11 +423,11 @@ def test_paused_documents_stay_and_do_not_keep_the_engine(fairlead: Fairlead) ->
 DIES_AT_FIRST_START = """
 import os, signal, sys
 from fairlead import Fairlead
-from fairlead.worker.slot import Seat
-from fairlead.worker.result_writer import Finisher
+from fairlead.worker.slot import WorkerSlot
+from fairlead.worker.result_writer import ResultWriter
 from fairlead.worker.sandbox.answer import Extraction
 
-Seat.start = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+WorkerSlot.start = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 with Fairlead(sys.argv[1], settings={"lease": 3600.0}) as fairlead:
     fairlead.run_until_idle(workers=1)
 """

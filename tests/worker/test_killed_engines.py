@@ -16,9 +16,9 @@ SETTINGS = {"lease": 3600.0, "max_attempts": 2}
 ENGINE = """
 import os, signal, sys
 from fairlead import Fairlead
-from fairlead.worker.slot import Seat
+from fairlead.worker.slot import WorkerSlot
 
-start = Seat.start
+start = WorkerSlot.start
 
 def start_or_die(seat, claim, job):
     found = start(seat, claim, job)
@@ -26,7 +26,7 @@ def start_or_die(seat, claim, job):
         os.kill(os.getpid(), signal.SIGKILL)
     return found
 
-Seat.start = start_or_die
+WorkerSlot.start = start_or_die
 with Fairlead(sys.argv[1], settings={"lease": 3600.0, "max_attempts": 2}) as fairlead:
     engine = fairlead.engine(1)
     engine._hand.learn(0.001)
