@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup packages run demo test check faults bench bench-http bench-postgres bench-dashboard screenshots policies picture pins clean
+.PHONY: help setup packages run demo test check faults bench bench-http bench-postgres bench-dashboard screenshots policies picture sync-client pins clean
 
 help: ## list these targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -35,6 +35,7 @@ check: setup ## formatting, lint, types and the arrows between packages
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python tools/generate_sync_client.py --check
 
 faults: setup packages ## longer tests that kill processes and fill disks
 	$(BIN)/python -m pytest -m faults
@@ -60,6 +61,9 @@ policies: setup ## classic, fifo and fair side by side, simulated and on real wo
 
 picture: setup ## run the demo and draw docs/demo.svg from its result
 	$(BIN)/fairlead demo --picture docs/demo.svg
+
+sync-client: setup ## write the sync client from the async one
+	$(BIN)/python tools/generate_sync_client.py
 
 pins: setup ## renew requirements.txt from requirements.in
 	$(PYTHON) -m venv $(VENV)-pins && $(VENV)-pins/bin/pip install --quiet uv

@@ -9,9 +9,17 @@ from fairlead.policy.classic import Check, ClassicPolicy, Counter
 
 if TYPE_CHECKING:
     from fairlead.app import Fairlead
-    from fairlead.client import Client
+    from fairlead.client import AsyncClient, Client
 
-__all__ = ["Check", "ClassicPolicy", "Client", "Counter", "Fairlead", "FairleadError"]
+__all__ = [
+    "AsyncClient",
+    "Check",
+    "ClassicPolicy",
+    "Client",
+    "Counter",
+    "Fairlead",
+    "FairleadError",
+]
 __version__ = "0.1.0"
 
 
@@ -21,8 +29,8 @@ def __getattr__(name: str) -> Any:
         from fairlead.app import Fairlead  # noqa: PLC0415
 
         return Fairlead
-    if name == "Client":
-        from fairlead.client import Client  # noqa: PLC0415
+    if name in ("AsyncClient", "Client"):
+        from fairlead import client  # noqa: PLC0415
 
-        return Client
+        return getattr(client, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

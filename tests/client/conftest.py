@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from apikit import Served, served
+from clientkit import Connect, connect_async
 
 from fairlead import Client
 
@@ -21,13 +22,20 @@ def data(tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
+@pytest.fixture(params=[Client, connect_async], ids=["sync", "async"])
+def connect(request: pytest.FixtureRequest) -> Connect:
+    """Makes clients: a test that uses this runs with both kinds."""
+    make: Connect = request.param
+    return make
+
+
 @pytest.fixture
-def operator(server: Served) -> Iterator[Client]:
-    with Client(server.url, (server.data / "operator.key").read_text()) as client:
+def operator(server: Served, connect: Connect) -> Iterator[Client]:
+    with connect(server.url, (server.data / "operator.key").read_text()) as client:
         yield client
 
 
 @pytest.fixture
-def acme(server: Served) -> Iterator[Client]:
-    with Client(server.url, server.key("acme")) as client:
+def acme(server: Served, connect: Connect) -> Iterator[Client]:
+    with connect(server.url, server.key("acme")) as client:
         yield client

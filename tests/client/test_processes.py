@@ -34,7 +34,7 @@ assert os.waitpid(child, 0)[1] == 0
 print("parent", client.me().key, flush=True)
 client.close()
 """
-HELD = "lock = client._line._http._transport._pool._optional_thread_lock; lock.__enter__()"
+HELD = "lock = client._transport._http._transport._pool._optional_thread_lock; lock.__enter__()"
 FREE = "lock.__exit__()"
 
 

@@ -28,6 +28,7 @@ class Cut:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._threads: list[threading.Thread] = []
         self._near: list[socket.socket] = []
+        self._far: list[socket.socket] = []
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
         self.lost = 0
         self._start(self._accept)
@@ -47,6 +48,7 @@ class Cut:
                     near.close()
                     continue
                 self._near.append(near)
+                self._far.append(far)
                 self._start(self._send, near, far)
                 self._start(self._answer, near, far)
 
@@ -72,17 +74,22 @@ class Cut:
 
     def hang_up(self) -> None:
         """Break all connections there are; what was passed on before still arrives."""
-        for each in self._near:
-            with suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
-        self._near.clear()
+        _shut_down(self._near)
 
     def close(self) -> None:
-        with suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
+        _shut_down([self._listener])
         self._listener.close()
+        _shut_down(self._near)
+        _shut_down(self._far)  # else a stream of events would go on until the server's next ping
         for each in self._threads:
             each.join(10)
+
+
+def _shut_down(sockets: list[socket.socket]) -> None:
+    for each in sockets:
+        with suppress(OSError):
+            each.shutdown(socket.SHUT_RDWR)
+    sockets.clear()
 
 
 @contextmanager

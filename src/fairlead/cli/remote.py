@@ -93,7 +93,7 @@ class Remote:
         found: list[Document] = []
         cursor = asked.cursor
         while True:
-            page = self._client.page(
+            page = self._client.documents(
                 customer=asked.customer,
                 state=asked.state,
                 priority=asked.priority,
@@ -101,7 +101,7 @@ class Remote:
                 cursor=cursor,
                 limit=min(MOST_ON_A_PAGE, asked.limit - len(found)),
             )
-            found += page.documents
+            found += page.items
             cursor = page.next
             if cursor is None or len(found) >= asked.limit:
                 return found, cursor
@@ -135,40 +135,40 @@ class Remote:
 
     def customers(self) -> tuple[list[CustomerView], Fairness]:
         """All customers by name, and how fair the queue is."""
-        return self._client.overview()
+        return self._client.queue.overview()
 
     def customer(self, name: str) -> CustomerView:
         """The customer of this name."""
-        return self._client.customer(name)
+        return self._client.customers.show(name)
 
     def add_customer(self, name: str) -> CustomerView:
         """Make a customer known."""
-        return self._client.add_customer(name)
+        return self._client.customers.add(name)
 
     def set_customer(self, name: str, changes: Mapping[str, Any]) -> CustomerView:
         """Change settings of a customer."""
-        return self._client.set_customer(name, **changes)
+        return self._client.customers.set(name, **changes)
 
     def pause(self, name: str) -> CustomerView:
         """Let its documents wait."""
-        return self._client.pause(name)
+        return self._client.customers.pause(name)
 
     def resume(self, name: str) -> CustomerView:
         """Let its documents run again."""
-        return self._client.resume(name)
+        return self._client.customers.resume(name)
 
     def reset(self, name: str) -> CustomerView:
         """Forget its count."""
-        return self._client.reset(name)
+        return self._client.customers.reset(name)
 
     def add_key(self, customer: str | None) -> tuple[str, Key]:
         """A new key of a customer or, without one, of an operator."""
-        return self._client.add_key(customer)
+        return self._client.keys.add(customer)
 
     def keys(self, customer: str | None, *, operators: bool) -> list[Key]:
         """Keys of a customer, of operators, or all."""
-        return self._client.keys(customer, operators=operators)
+        return self._client.keys.list(customer, operators=operators)
 
     def revoke_key(self, id_: str) -> Key:
         """Let a key open nothing any more."""
-        return self._client.revoke_key(id_)
+        return self._client.keys.revoke(id_)

@@ -18,7 +18,6 @@ from fairlead.config.data_folder import DataFolder
 from fairlead.errors import (
     FairleadError,
     InvalidTransition,
-    MissingExtra,
     Unauthorized,
     UnknownCustomer,
     UnknownDocument,
@@ -112,14 +111,10 @@ _HINTS: dict[type[FairleadError], str] = {
 
 
 def _remote(target: Target) -> Installation:
-    try:
-        from fairlead.cli.remote import Remote  # noqa: PLC0415 (needs an extra)
-        from fairlead.client import Client  # noqa: PLC0415
-        from fairlead.client.transport import check_key, check_url, is_loopback  # noqa: PLC0415
-    except ModuleNotFoundError as error:
-        raise MissingExtra(
-            f"the library {error.name} is missing; install it: pip install 'fairlead[client]'"
-        ) from None
+    from fairlead.cli.remote import Remote  # noqa: PLC0415 (needs an extra)
+    from fairlead.client import Client  # noqa: PLC0415
+    from fairlead.client.transport import check_key, check_url, is_loopback  # noqa: PLC0415
+
     url = check_url(target.url or "")
     key = target.key
     if key is None and is_loopback(url):  # a server elsewhere is never sent the key of this folder

@@ -1,179 +1,132 @@
-"""Documents as one multipart body that is read while it is sent, and may be sent again."""
+"""Documents to upload, as httpx's multipart encoder reads them."""
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from io import BytesIO
+import io
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
-from urllib.parse import quote
+from typing import Any, BinaryIO
 
-from fairlead.errors import EmptyDocument, UnreadableSource
-from fairlead.model.names import check_not_nameless
+from fairlead.errors import InvalidName, UnreadableSource
+from fairlead.model.installation import NamedSource
+from fairlead.model.names import check_not_nameless, is_printable, shown
 from fairlead.model.sources import Source, checked_file, read_piece
 
-PIECE = 1 << 16
 
+class Upload:
+    """One document. It starts where its file stood, also when it is sent again."""
 
-class Part(NamedTuple):
-    """One document: its name, how to read it from its beginning, and its size where it is known.
-
-    What can be read one time only `is_spent` from then on.
-    """
-
-    name: str
-    open: Callable[[], AbstractContextManager[BinaryIO]]
-    size: int | None
-    is_spent: Callable[[], bool] = lambda: False
-
-
-class Body:
-    """A body of documents and fields. Iterating over it reads it anew each time."""
-
-    def __init__(
-        self, parts: Sequence[Part], fields: dict[str, str], on_sent: Callable[[int], None]
-    ) -> None:
-        self._parts = parts
-        self._on_sent = on_sent
-        self._fields = fields
-        self._boundary = secrets.token_hex(16)
+    def __init__(self, name: str, file: BinaryIO, on_read: Callable[[], None]) -> None:
+        self.name = name
+        self.sent = 0
+        self.was_read = False
+        self._file = file
+        self._on_read = on_read
+        self._start, self._size = _extent(file)
 
     @property
-    def headers(self) -> dict[str, str]:
-        """What the request says about its body."""
-        found = {"Content-Type": f"multipart/form-data; boundary={self._boundary}"}
-        if all(each.size is not None for each in self._parts):
-            found["Content-Length"] = str(self._length())
-        return found
+    def can_be_sent(self) -> bool:
+        """False: the file cannot be rewound, and was read."""
+        return self._size is not None or not self.was_read
 
-    def is_spent(self) -> bool:
-        """Whether there is no way to read it again."""
-        return any(each.is_spent() for each in self._parts)
+    def tell(self) -> int:
+        """The position; raises for a file whose size is not known, which is then sent in chunks."""
+        if self._size is None:
+            raise io.UnsupportedOperation
+        return self.sent
 
-    def __iter__(self) -> Iterator[bytes]:
-        sent = 0
-        for piece in self._pieces():
-            yield piece
-            sent += len(piece)
-            self._on_sent(sent)
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Move to a position of the document, or to its end."""
+        if self._size is None:
+            raise io.UnsupportedOperation
+        self.sent = self._size if whence == io.SEEK_END else offset
+        self._file.seek(self._start + self.sent)
+        return self.sent
 
-    def _pieces(self) -> Iterator[bytes]:
-        for part in self._parts:
-            yield self._file_head(part)
-            yield from _pieces(part)
-            yield b"\r\n"
-        yield self._end()
+    def read(self, size: int) -> bytes:
+        """The next bytes; none at the end."""
+        self.was_read = True
+        try:
+            piece = read_piece(self._file, size)
+        except OSError as error:
+            raise UnreadableSource(f"{self.name!r} cannot be read: {error}") from error
+        self.sent += len(piece)
+        self._check_size(at_end=not piece)
+        self._on_read()
+        return piece
 
-    def _length(self) -> int:
-        known = sum(len(self._file_head(each)) + (each.size or 0) + 2 for each in self._parts)
-        return known + len(self._end())
-
-    def _file_head(self, part: Part) -> bytes:
-        return self._head(
-            f'form-data; name="file"; {_named(part.name)}',
-            "Content-Type: application/octet-stream\r\n",
-        )
-
-    def _head(self, disposition: str, more: str = "") -> bytes:
-        start = f"--{self._boundary}\r\nContent-Disposition: {disposition}\r\n{more}\r\n"
-        return start.encode("utf-8", "surrogateescape")
-
-    def _end(self) -> bytes:
-        fields = b"".join(
-            self._head(f'form-data; name="{name}"') + value.encode() + b"\r\n"
-            for name, value in self._fields.items()
-        )
-        return fields + f"--{self._boundary}--\r\n".encode()
+    def _check_size(self, *, at_end: bool) -> None:
+        """The request has announced its length, so the file must still have the same size."""
+        if self._size is None:
+            return
+        if self.sent > self._size or (at_end and self.sent < self._size):
+            raise UnreadableSource(f"{self.name!r} changed while it was sent; submit it again")
 
 
-def part_of(source: Source, name: str | None) -> Part:
-    """A document to send; refuses early what could not be sent."""
-    if name is not None:
-        check_not_nameless(name)
+class Batch:
+    """The documents of one request."""
+
+    def __init__(self, on_sent: Callable[[int], None]) -> None:
+        self._on_sent = on_sent
+        self._uploads: list[Upload] = []
+
+    def add(self, name: str, file: BinaryIO) -> None:
+        """Add a document that is open for reading."""
+        if not is_printable(name):
+            raise InvalidName(f"a document's name must be printable, got {shown(name)}")
+        self._uploads.append(Upload(name, file, self._report))
+
+    def _report(self) -> None:
+        self._on_sent(sum(upload.sent for upload in self._uploads))
+
+    @property
+    def files(self) -> list[tuple[str, Any]]:
+        """The form fields for httpx."""
+        return [
+            ("file", (upload.name, upload, "application/octet-stream")) for upload in self._uploads
+        ]
+
+    def can_be_sent(self) -> bool:
+        """False: a file that can be read only once was read."""
+        return all(upload.can_be_sent for upload in self._uploads)
+
+
+@contextmanager
+def opened(sources: Iterable[NamedSource], on_sent: Callable[[int], None]) -> Iterator[Batch]:
+    """The documents, open for reading; files that were opened here are closed at the end."""
+    batch = Batch(on_sent)
+    with ExitStack() as stack:
+        for source in sources:
+            content, name = source if isinstance(source, tuple) else (source, None)
+            own_name, file = _open(content, stack)
+            batch.add(own_name if name is None else check_not_nameless(name), file)
+        yield batch
+
+
+def _open(source: Source, stack: ExitStack) -> tuple[str, BinaryIO]:
+    """The name that a source has by itself, and its file."""
     if isinstance(source, bytes):
-        found = Part(name or "document", lambda: BytesIO(source), len(source))
-    elif isinstance(source, str | Path):
-        found = _of_path(Path(source), name)
-    else:
-        found = _of_file(checked_file(source), name)
-    if found.size == 0:
-        raise EmptyDocument(f"{found.name!r} is empty; submit a file that has content")
-    return found
+        return "document", io.BytesIO(source)
+    if isinstance(source, str | Path):
+        path = Path(source)
+        try:
+            return path.name, stack.enter_context(path.open("rb"))
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise UnreadableSource(
+                f"{path} cannot be read ({reason}); check its path and permissions"
+            ) from None
+    file = checked_file(source)
+    name = getattr(file, "name", None)
+    return Path(name).name if isinstance(name, str) else "document", file
 
 
-def _of_path(path: Path, name: str | None) -> Part:
-    try:
-        if not path.is_file():
-            if path.exists():
-                raise UnreadableSource(f"{path} is not a file; give the path of a file")
-            raise UnreadableSource(f"{path} does not exist; check the path")
-        path.open("rb").close()
-        return Part(name or path.name, lambda: path.open("rb"), path.stat().st_size)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise UnreadableSource(
-            f"{path} cannot be read ({reason}); check its path and permissions"
-        ) from None
-
-
-def _of_file(file: BinaryIO, name: str | None) -> Part:
-    own = getattr(file, "name", None)
-    shown = name or (Path(own).name if isinstance(own, str) else "document")
-    if not _is_seekable(file):
-        once = _Once(file)
-        return Part(shown, once.open, None, lambda: once.is_spent)
+def _extent(file: BinaryIO) -> tuple[int, int | None]:
+    """Where the document starts in its file, and its size; None: the file cannot be rewound."""
+    if not getattr(file, "seekable", lambda: False)():
+        return 0, None
     start = file.tell()
-    size = file.seek(0, 2) - start
+    size = file.seek(0, io.SEEK_END) - start
     file.seek(start)
-
-    def again() -> AbstractContextManager[BinaryIO]:
-        file.seek(start)
-        return nullcontext(file)
-
-    return Part(shown, again, size)
-
-
-def _is_seekable(file: BinaryIO) -> bool:
-    return bool(getattr(file, "seekable", lambda: False)())
-
-
-class _Once:
-    """A file that can be read one time only, such as a pipe."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-        self.is_spent = False
-
-    def open(self) -> AbstractContextManager[BinaryIO]:
-        """The file; from now on it is spent."""
-        self.is_spent = True
-        return nullcontext(self._file)
-
-
-def _pieces(part: Part) -> Iterator[bytes]:
-    sent = 0
-    for piece in _read(part):
-        sent += len(piece)
-        if part.size is not None and sent > part.size:
-            break
-        yield piece
-    if part.size is not None and sent != part.size:
-        raise UnreadableSource(f"{part.name!r} changed while it was sent; submit it again")
-
-
-def _read(part: Part) -> Iterator[bytes]:
-    try:
-        with part.open() as file:
-            while piece := read_piece(file, PIECE):
-                yield piece
-    except OSError as error:
-        raise UnreadableSource(f"{part.name!r} cannot be read: {error}") from error
-
-
-def _named(name: str) -> str:
-    """A name in a header: as browsers write it, or encoded where they would lose what it was."""
-    if any(letter in name for letter in '"%\\\r\n'):
-        return f"filename*=UTF-8''{quote(name, safe='', errors='surrogateescape')}"
-    return f'filename="{name}"'
+    return start, size

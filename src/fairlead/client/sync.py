@@ -1,0 +1,609 @@
+# Generated from client.py by `python tools/generate_sync_client.py` (`make sync-client`).
+# Do not edit: change client.py and run that command.
+"""`Client`: a Fairlead server as one object."""
+
+from __future__ import annotations
+
+import builtins
+import hashlib
+import math
+import os
+import secrets
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar, overload
+
+import httpx
+from httpx_sse import EventSource
+
+from fairlead import errors
+from fairlead.client import decode as reading
+from fairlead.client.decode import Me
+from fairlead.client.transport import (
+    FIRST_PAUSE,
+    SILENCE_SECONDS,
+    BaseTransport,
+    Retry,
+    deadline_after,
+    decoded,
+    not_utf8,
+    seconds_left,
+)
+from fairlead.client.upload import opened
+from fairlead.model.access_keys import Key
+from fairlead.model.documents import CustomerSettings, Document, Event
+from fairlead.model.installation import NamedSource, Page
+from fairlead.model.json_document import CustomerView
+from fairlead.model.names import check_idempotency_key
+from fairlead.model.sources import Source
+from fairlead.model.states import State, state_of
+from fairlead.model.webhooks import Delivery, Webhook
+from fairlead.policy.explain import Explanation
+from fairlead.policy.fairness import Fairness
+
+LONG_POLL = 20.0
+"""Seconds for which one request waits for the end of a document."""
+
+T = TypeVar("T")
+
+
+class Transport(BaseTransport):
+    """Sends requests, and sends them again after lost connections."""
+
+    def __init__(self, *args: Any, http: httpx.Client | None, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._given_http = http
+        self._own_http: dict[int, httpx.Client] = {}
+        self._is_closed = False
+
+    @property
+    def _http(self) -> httpx.Client:
+        """The connections of this process: after a fork, two would read from the same socket."""
+        if self._is_closed or (self._given_http is not None and self._given_http.is_closed):
+            raise errors.UsageError("the client is closed; make a new one")
+        process = os.getpid()
+        if self._given_http is None and process not in self._own_http:
+            made = httpx.Client(**self.connection_options())
+            return self._own_http.setdefault(process, made)  # another thread may have been first
+        return self._given_http or self._own_http[process]
+
+    def close(self) -> None:
+        """Close the connections of this process."""
+        self._is_closed = True
+        own = self._own_http.get(os.getpid())
+        if own is not None:
+            own.close()
+
+    def request(
+        self,
+        method: str,
+        *path: str,
+        params: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+        more_seconds: float = 0.0,
+        deadline: float = math.inf,
+        idempotent: bool = True,
+        can_be_sent: Callable[[], bool] = lambda: True,
+        **body: Any,
+    ) -> httpx.Response:
+        """The server's answer; raises the error that it stands for.
+
+        The answer may take `more_seconds` than the timeout. After the `deadline` it is NotReady.
+        """
+        retry = Retry(self, idempotent=idempotent, can_be_sent=can_be_sent, deadline=deadline)
+        address = self.address(path)
+        while True:
+            options = self.options(params, headers, more_seconds=more_seconds, deadline=deadline)
+            try:
+                response = self._http.request(method, address, **options, **body)
+                self.was_reached = True
+                return response.raise_for_status()
+            except httpx.HTTPError as error:
+                time.sleep(retry.pause(error))
+            except UnicodeEncodeError:
+                raise not_utf8() from None
+
+    def json(self, decode: Callable[[Any], T], method: str, *path: str, **options: Any) -> T:
+        """The record in the server's answer."""
+        return decoded(decode, self.request(method, *path, **options))
+
+    @contextmanager
+    def stream(
+        self,
+        *path: str,
+        params: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Iterator[httpx.Response]:
+        """An answer that is read as it comes; errors are those of httpx."""
+        options = self.options(params, headers, more_seconds=SILENCE_SECONDS)
+        with self._http.stream("GET", self.address(path), **options) as response:
+            self.was_reached = True
+            if not response.is_success:
+                response.read()
+            yield response.raise_for_status()
+
+
+class Group:
+    """Calls that belong together."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+
+class Customers(Group):
+    """Customers and their settings, for operators."""
+
+    def add(self, name: str, /, **settings: Any) -> CustomerView:
+        """Make a customer known before it submits anything; one that exists gets the settings."""
+        CustomerSettings().changed(settings)
+        body = {"name": name} | settings
+        try:
+            return self._transport.json(reading.customer, "POST", "customers", json=body)
+        except errors.CustomerExists:
+            return self.set(name, **settings) if settings else self.show(name)
+
+    def list(self) -> builtins.list[CustomerView]:
+        """All customers, by name."""
+        return (self._transport.json(reading.overview, "GET", "customers"))[0]
+
+    def show(self, name: str) -> CustomerView:
+        """The customer of this name."""
+        return self._transport.json(reading.customer, "GET", "customers", name)
+
+    def set(self, name: str, /, **changes: Any) -> CustomerView:
+        """Change settings: weight, account, caps, limits, interval, thresholds.
+
+        None: the installation's own setting. What is not named stays.
+        """
+        CustomerSettings().changed(changes)
+        return self._transport.json(reading.customer, "PATCH", "customers", name, json=changes)
+
+    def pause(self, name: str) -> CustomerView:
+        """Stop starting the customer's documents; new ones are still accepted."""
+        return self._transport.json(reading.customer, "POST", "customers", name, "pause")
+
+    def resume(self, name: str) -> CustomerView:
+        """Start the customer's documents again."""
+        return self._transport.json(reading.customer, "POST", "customers", name, "resume")
+
+    def reset(self, name: str) -> CustomerView:
+        """Forget the customer's count: its next document is checked as its first."""
+        return self._transport.json(reading.customer, "POST", "customers", name, "reset")
+
+
+class Keys(Group):
+    """API keys, for operators."""
+
+    def add(self, customer: str | None = None) -> tuple[str, Key]:
+        """A new key of a customer, who is added if unknown, or without one of an operator.
+
+        The key itself is shown this once.
+        """
+        return self._transport.json(
+            lambda answer: (str(answer["key"]), reading.key(answer)),
+            *("POST", "keys"),
+            json={"operator": True} if customer is None else {"customer": customer},
+            idempotent=False,
+        )
+
+    def list(self, customer: str | None = None, *, operators: bool = False) -> builtins.list[Key]:
+        """Keys, oldest first: of one customer, of operators, or all."""
+        params = {"customer": customer, "operator": "true" if operators else None}
+        return self._transport.json(reading.keys, "GET", "keys", params=params)
+
+    def revoke(self, id_: str) -> Key:
+        """Revoke a key immediately."""
+        return self._transport.json(reading.key, "DELETE", "keys", id_)
+
+
+class Webhooks(Group):
+    """Webhooks and their deliveries; a customer's key sees its own."""
+
+    def add(
+        self, url: str, kinds: Sequence[str] | None = None, *, customer: str | None = None
+    ) -> tuple[Webhook, str]:
+        """A new webhook, and its secret, which is shown this once; operators name the customer."""
+        return self._transport.json(
+            lambda answer: (reading.webhook(answer), str(answer["secret"])),
+            *("POST", "webhooks"),
+            json=_without_none(url=url, kinds=kinds, customer=customer),
+            idempotent=False,
+        )
+
+    def list(self) -> builtins.list[Webhook]:
+        """All webhooks that the key may see, oldest first."""
+        return self._transport.json(reading.webhooks, "GET", "webhooks")
+
+    def show(self, id_: str) -> Webhook:
+        """The webhook of this id."""
+        return self._transport.json(reading.webhook, "GET", "webhooks", id_)
+
+    def set(
+        self,
+        id_: str,
+        *,
+        url: str | None = None,
+        kinds: Sequence[str] | None = None,
+        enabled: bool | None = None,
+    ) -> Webhook:
+        """Change a webhook; None: unchanged."""
+        changes = _without_none(url=url, kinds=kinds, enabled=enabled)
+        return self._transport.json(reading.webhook, "PATCH", "webhooks", id_, json=changes)
+
+    def delete(self, id_: str) -> None:
+        """Delete a webhook and its deliveries."""
+        self._transport.request("DELETE", "webhooks", id_, idempotent=False)
+
+    def test(self, id_: str) -> Delivery:
+        """Queue a test delivery; `deliveries` shows its result."""
+        return self._transport.json(
+            reading.delivery, "POST", "webhooks", id_, "test", idempotent=False
+        )
+
+    def deliveries(
+        self, id_: str, *, cursor: str | None = None, limit: int = 100
+    ) -> Page[Delivery]:
+        """Deliveries of a webhook, newest first."""
+        items, following = self._transport.json(
+            reading.deliveries,
+            *("GET", "webhooks", id_, "deliveries"),
+            params={"cursor": cursor, "limit": limit},
+        )
+        return Page(
+            items, following, lambda cursor: self.deliveries(id_, cursor=cursor, limit=limit)
+        )
+
+    def retry(self, delivery: str) -> Delivery:
+        """Send a delivery again under its old id."""
+        return self._transport.json(
+            *(reading.delivery, "POST", "webhooks", "deliveries", delivery, "resend"),
+            idempotent=False,
+        )
+
+
+class Queue(Group):
+    """The queue as a whole, for operators."""
+
+    def fairness(self) -> Fairness:
+        """How fair the queue is now, as numbers."""
+        return (self.overview())[1]
+
+    def overview(self) -> tuple[list[CustomerView], Fairness]:
+        """All customers by name, and how fair the queue is, at one moment."""
+        return self._transport.json(reading.overview, "GET", "customers")
+
+
+class Client:
+    """Calls a Fairlead server.
+
+    `url` and `key` may come from the environment: FAIRLEAD_URL and FAIRLEAD_KEY. After a lost
+    connection, requests are sent again for `patience` seconds; none is executed twice. `timeout`
+    is how many seconds the server may be silent, `language` that of error messages. `on_trouble`
+    is called with a sentence when the server does not answer. `http` is an httpx client of your
+    own, for proxies or certificates; it must not be used on both sides of a fork.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        key: str | None = None,
+        *,
+        language: str | None = None,
+        timeout: float = 60.0,
+        patience: float = 30.0,
+        on_trouble: Callable[[str], None] = lambda _message: None,
+        http: httpx.Client | None = None,
+    ) -> None:
+        self._transport = Transport(
+            *(url, key),
+            language=language,
+            timeout=timeout,
+            patience=patience,
+            on_trouble=on_trouble,
+            http=http,
+        )
+        self.customers = Customers(self._transport)
+        self.keys = Keys(self._transport)
+        self.webhooks = Webhooks(self._transport)
+        self.queue = Queue(self._transport)
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Client({self.url!r})"
+
+    @property
+    def url(self) -> str:
+        """The server's address."""
+        return self._transport.url
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._transport.close()
+
+    def me(self) -> Me:
+        """Whose key this is, and how much one request may bring."""
+        return self._transport.json(reading.me, "GET", "me")
+
+    def submit(
+        self,
+        source: Source,
+        *,
+        customer: str | None = None,
+        name: str | None = None,
+        urgent: bool = False,
+        idempotency_key: str | None = None,
+        password: str | None = None,
+    ) -> Document:
+        """Submit one document: a path, bytes, or a file open for reading bytes.
+
+        When this returns, the document is durable. A file is read while it is sent. Without an
+        idempotency key one is made, so that a request whose answer was lost is safely sent again;
+        errors have it as `idempotency_key`, for a later try of your own. The customer is that of
+        the key; naming another one is NotAllowed.
+        """
+        documents = self.submit_many(
+            [(source, name)],
+            customer=customer,
+            urgent=urgent,
+            idempotency_key=idempotency_key,
+            password=password,
+        )
+        return documents[0]
+
+    def submit_many(
+        self,
+        sources: Iterable[NamedSource],
+        *,
+        customer: str | None = None,
+        urgent: bool = False,
+        idempotency_key: str | None = None,
+        password: str | None = None,
+        on_sent: Callable[[int], None] = lambda _bytes: None,
+    ) -> list[Document]:
+        """Submit documents in one request: all are accepted, or none.
+
+        A source may be a pair of a source and its name. `on_sent` gets the number of bytes sent.
+        """
+        sources = list(sources)
+        if not sources:
+            return []
+        if customer is not None:
+            self._check_customer(customer)
+        key = secrets.token_hex(16) if idempotency_key is None else idempotency_key
+        headers = {"Idempotency-Key": check_idempotency_key(key)}
+        fields = _without_none(urgent="true" if urgent else None, password=password)
+        try:
+            with opened(sources, on_sent) as batch:
+                return self._transport.json(
+                    *(reading.documents, "POST", "documents"),
+                    headers=headers,
+                    data=fields,
+                    files=batch.files,
+                    can_be_sent=batch.can_be_sent,
+                )
+        except errors.FairleadError as error:
+            error.idempotency_key = key
+            raise
+
+    def _check_customer(self, customer: str) -> None:
+        own = (self.me()).customer
+        if customer != own:
+            whose = "an operator's" if own is None else f"of customer {own!r}"
+            raise errors.NotAllowed(
+                f"documents of {customer!r} are submitted with its own key; this one is {whose}"
+            )
+
+    def document(self, id_: str) -> Document:
+        """The document of this id."""
+        return self._transport.json(reading.document, "GET", "documents", id_)
+
+    def documents(
+        self,
+        *,
+        customer: str | None = None,
+        state: State | str | None = None,
+        priority: int | None = None,
+        parent: str | None = None,
+        cursor: str | None = None,
+        limit: int = 100,
+    ) -> Page[Document]:
+        """A page of documents, newest first; iterating over it fetches the following ones too."""
+        filters: dict[str, Any] = {
+            "customer": customer,
+            "state": None if state is None else state_of(state).value,
+            "priority": priority,
+            "parent": parent,
+            "limit": limit,
+        }
+        return self._page(filters, cursor)
+
+    def _page(self, filters: dict[str, Any], cursor: str | None) -> Page[Document]:
+        params = filters | {"cursor": cursor}
+        page = self._transport.json(reading.page, "GET", "documents", params=params)
+        return Page(page.documents, page.next, lambda following: self._page(filters, following))
+
+    @overload
+    def wait(  # type: ignore[overload-overlap]  # a string is one id
+        self,
+        ids: str | Document,
+        *,
+        timeout: float | None = None,
+        on_progress: Callable[[int], None] = ...,
+    ) -> Document: ...
+
+    @overload
+    def wait(
+        self,
+        ids: Iterable[str | Document],
+        *,
+        timeout: float | None = None,
+        on_progress: Callable[[int], None] = ...,
+    ) -> list[Document]: ...
+
+    def wait(
+        self,
+        ids: str | Document | Iterable[str | Document],
+        *,
+        timeout: float | None = None,
+        on_progress: Callable[[int], None] = lambda _left: None,
+    ) -> Document | list[Document]:
+        """The documents when none of them is pending any more; one for one.
+
+        NotReady when that is not known after `timeout` seconds, also if the server did not
+        answer. Of several, one that is unknown at the start is an error; one that is deleted
+        meanwhile is left out. `on_progress` gets the number of documents that may be pending.
+        """
+        deadline = deadline_after(timeout)
+        if isinstance(ids, str | Document):
+            return self._wait(self._poll(_id_of(ids), 0.0, deadline), deadline)
+        wanted = [_id_of(document) for document in ids]
+        on_progress(len(wanted))
+        documents = {id_: self._poll(id_, 0.0, deadline) for id_ in wanted}
+        pending = [document for document in documents.values() if document.state.is_pending]
+        for number, document in enumerate(pending):
+            on_progress(len(pending) - number)
+            try:
+                documents[document.id] = self._wait(document, deadline)
+            except errors.UnknownDocument:
+                del documents[document.id]
+        on_progress(0)
+        return [documents[id_] for id_ in wanted if id_ in documents]
+
+    def _wait(self, document: Document, deadline: float) -> Document:
+        while document.state.is_pending:
+            seconds = seconds_left(deadline, LONG_POLL)
+            if seconds <= 0:
+                raise errors.NotReady(
+                    f"document {document.id} is {document.state}; the wait timed out"
+                )
+            document = self._poll(document.id, seconds, deadline)
+        return document
+
+    def _poll(self, id_: str, seconds: float, deadline: float) -> Document:
+        """The document as soon as it has ended, or after so many seconds."""
+        return self._transport.json(
+            *(reading.document, "GET", "documents", id_),
+            params={"wait": round(seconds, 3)},
+            more_seconds=seconds,
+            deadline=deadline,
+        )
+
+    def text(self, id_: str) -> str:
+        """The text of a document that is done."""
+        return self._text(id_, "text/plain")
+
+    def markdown(self, id_: str) -> str:
+        """The Markdown of a document that is done; its text where it has no layout."""
+        return self._text(id_, "text/markdown")
+
+    def _text(self, id_: str, media_type: str) -> str:
+        headers = {"Accept": media_type}
+        response = self._transport.request("GET", "documents", id_, "text", headers=headers)
+        return response.text
+
+    def original(self, id_: str) -> bytes:
+        """The document as it was submitted. `download` keeps large ones out of memory."""
+        content = bytearray()
+        for piece in self._pieces(id_):
+            content += piece
+        return bytes(content)
+
+    def download(self, id_: str, path: str | Path) -> None:
+        """Write the document as it was submitted to a file, which appears when it is complete."""
+        target = Path(path)
+        if not target.name:
+            raise errors.UsageError(f"a download needs the path of a file, got {str(path)!r}")
+        # Not made of the file's own name, which may be as long as names can be.
+        part = target.with_name(f".{secrets.token_hex(8)}.part")
+        try:
+            with part.open("xb") as file:
+                for piece in self._pieces(id_):
+                    file.write(piece)
+            part.replace(target)
+        finally:
+            part.unlink(missing_ok=True)
+
+    def _pieces(self, id_: str) -> Iterator[bytes]:
+        """The document in pieces; after a lost connection, the rest of it."""
+        document = self.document(id_)
+        digest, size, retry = hashlib.sha256(), 0, Retry(self._transport)
+        while size < document.size:
+            headers = {"Range": f"bytes={size}-", "Accept-Encoding": "identity"}
+            try:
+                with self._transport.stream("documents", id_, "file", headers=headers) as response:
+                    for piece in response.iter_bytes():
+                        retry.restart()
+                        digest.update(piece)
+                        size += len(piece)
+                        yield piece
+            except httpx.HTTPError as error:
+                time.sleep(retry.pause(error))
+        if digest.hexdigest() != document.sha256:
+            raise errors.DamagedData(
+                f"document {id_} has another SHA-256 than when it was submitted"
+            )
+
+    def why(self, id_: str) -> Explanation:
+        """Why the document has its priority, and what it waits for."""
+        return self._transport.json(reading.explanation, "GET", "documents", id_, "why")
+
+    def cancel(self, id_: str) -> Document:
+        """Cancel a pending document; its worker, if it has one, is stopped."""
+        return self._transport.json(reading.document, "POST", "documents", id_, "cancel")
+
+    def retry(self, id_: str) -> Document:
+        """Queue a failed or cancelled document once more.
+
+        After a lost answer it is not repeated: the document may have failed again meanwhile.
+        """
+        return self._transport.json(
+            reading.document, "POST", "documents", id_, "retry", idempotent=False
+        )
+
+    def delete(self, id_: str) -> None:
+        """Delete a document with its files; a pending one is cancelled first."""
+        self._transport.request("DELETE", "documents", id_)
+
+    def events(self, *, after: int | None = None, customer: str | None = None) -> Iterator[Event]:
+        """Events as they happen, for as long as you iterate.
+
+        They start now, or after the event of the number `after`. After a lost connection they go
+        on without gap or repeat. Kinds of events that only a newer server knows are left out.
+        """
+        last_id = "" if after is None else str(after)
+        params, retry = {"customer": customer}, Retry(self._transport)
+        while True:
+            headers = {"Last-Event-ID": last_id} if last_id else {}
+            try:
+                with self._transport.stream("events", params=params, headers=headers) as response:
+                    retry.restart()
+                    for message in EventSource(response).iter_sse():
+                        last_id = message.id or last_id
+                        if message.data and message.event != "end":
+                            event = decoded(reading.event, response, message.data)
+                            if event is not None:
+                                yield event
+                time.sleep(FIRST_PAUSE)
+            except httpx.HTTPError as error:
+                time.sleep(retry.pause(error))
+
+
+def _id_of(document: str | Document) -> str:
+    return document if isinstance(document, str) else document.id
+
+
+def _without_none(**values: Any) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
