@@ -13,6 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from apikit import Served, served
 from clientkit import Connect
@@ -20,6 +21,7 @@ from cutkit import cut
 from saykit import saying
 
 from fairlead import Client, errors
+from fairlead.client.transport import Retry
 from fairlead.model.states import State
 
 
@@ -262,6 +264,18 @@ def test_patience_is_used_up(monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(errors.NoConnection):
             client.me()
     assert clock[0] == pytest.approx(3.0)
+
+
+@pytest.mark.parametrize(("status", "after", "seconds"), [(503, "7", 7.0), (502, "", 0.1)])
+def test_a_proxy_says_when_to_try_again(status: int, after: str, seconds: float) -> None:
+    request = httpx.Request("GET", "http://127.0.0.1:1/v1/me")
+    response = httpx.Response(status, headers={"Retry-After": after}, request=request)
+    error = httpx.HTTPStatusError("", request=request, response=response)
+    with Client("http://127.0.0.1:1", "fl_key") as client:
+        assert Retry(client._transport).pause(error) == seconds
+        for settings in ({"idempotent": False}, {"can_be_sent": lambda: False}):
+            with pytest.raises(errors.ServerFailed):
+                Retry(client._transport, **settings).pause(error)
 
 
 def test_a_server_that_restarts_is_waited_for(data: Path) -> None:

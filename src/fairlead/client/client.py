@@ -11,7 +11,6 @@ import secrets
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Any, TypeVar, overload
 
 import httpx
@@ -44,6 +43,7 @@ from fairlead.policy.fairness import Fairness
 
 LONG_POLL = 20.0
 """Seconds for which one request waits for the end of a document."""
+OCTETS = "application/octet-stream"
 
 T = TypeVar("T")
 
@@ -51,8 +51,8 @@ T = TypeVar("T")
 class AsyncTransport(BaseTransport):
     """Sends requests, and sends them again after lost connections."""
 
-    def __init__(self, *args: Any, http: httpx.AsyncClient | None, **options: Any) -> None:
-        super().__init__(*args, **options)
+    def __init__(self, *settings: Any, http: httpx.AsyncClient | None) -> None:
+        super().__init__(*settings)
         self._given_http = http
         self._own_http: dict[int, httpx.AsyncClient] = {}
         self._is_closed = False
@@ -300,12 +300,7 @@ class AsyncClient:
         http: httpx.AsyncClient | None = None,
     ) -> None:
         self._transport = AsyncTransport(
-            *(url, key),
-            language=language,
-            timeout=timeout,
-            patience=patience,
-            on_trouble=on_trouble,
-            http=http,
+            url, key, language, timeout, patience, on_trouble, http=http
         )
         self.customers = AsyncCustomers(self._transport)
         self.keys = AsyncKeys(self._transport)
@@ -315,12 +310,7 @@ class AsyncClient:
     async def __aenter__(self) -> AsyncClient:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_error: object) -> None:
         await self.close()
 
     def __repr__(self) -> str:
@@ -388,13 +378,13 @@ class AsyncClient:
         headers = {"Idempotency-Key": check_idempotency_key(key)}
         fields = _without_none(urgent="true" if urgent else None, password=password)
         try:
-            with opened(sources, on_sent) as batch:
+            with opened(sources, on_sent) as uploads:
                 return await self._transport.json(
                     *(reading.documents, "POST", "documents"),
                     headers=headers,
                     data=fields,
-                    files=batch.files,
-                    can_be_sent=batch.can_be_sent,
+                    files=[("file", (upload.name, upload, OCTETS)) for upload in uploads],
+                    can_be_sent=lambda: all(upload.can_be_sent for upload in uploads),
                 )
         except errors.FairleadError as error:
             error.idempotency_key = key

@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Any, TypeVar, overload
 
 import httpx
@@ -46,6 +45,7 @@ from fairlead.policy.fairness import Fairness
 
 LONG_POLL = 20.0
 """Seconds for which one request waits for the end of a document."""
+OCTETS = "application/octet-stream"
 
 T = TypeVar("T")
 
@@ -53,8 +53,8 @@ T = TypeVar("T")
 class Transport(BaseTransport):
     """Sends requests, and sends them again after lost connections."""
 
-    def __init__(self, *args: Any, http: httpx.Client | None, **options: Any) -> None:
-        super().__init__(*args, **options)
+    def __init__(self, *settings: Any, http: httpx.Client | None) -> None:
+        super().__init__(*settings)
         self._given_http = http
         self._own_http: dict[int, httpx.Client] = {}
         self._is_closed = False
@@ -297,14 +297,7 @@ class Client:
         on_trouble: Callable[[str], None] = lambda _message: None,
         http: httpx.Client | None = None,
     ) -> None:
-        self._transport = Transport(
-            *(url, key),
-            language=language,
-            timeout=timeout,
-            patience=patience,
-            on_trouble=on_trouble,
-            http=http,
-        )
+        self._transport = Transport(url, key, language, timeout, patience, on_trouble, http=http)
         self.customers = Customers(self._transport)
         self.keys = Keys(self._transport)
         self.webhooks = Webhooks(self._transport)
@@ -313,12 +306,7 @@ class Client:
     def __enter__(self) -> Client:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.close()
 
     def __repr__(self) -> str:
@@ -386,13 +374,13 @@ class Client:
         headers = {"Idempotency-Key": check_idempotency_key(key)}
         fields = _without_none(urgent="true" if urgent else None, password=password)
         try:
-            with opened(sources, on_sent) as batch:
+            with opened(sources, on_sent) as uploads:
                 return self._transport.json(
                     *(reading.documents, "POST", "documents"),
                     headers=headers,
                     data=fields,
-                    files=batch.files,
-                    can_be_sent=batch.can_be_sent,
+                    files=[("file", (upload.name, upload, OCTETS)) for upload in uploads],
+                    can_be_sent=lambda: all(upload.can_be_sent for upload in uploads),
                 )
         except errors.FairleadError as error:
             error.idempotency_key = key

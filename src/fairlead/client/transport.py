@@ -15,19 +15,9 @@ from urllib.parse import quote
 import httpx
 from httpx_sse import SSEError
 
+from fairlead import errors
 from fairlead.client.errors import error_of
-from fairlead.errors import (
-    FairleadError,
-    NoConnection,
-    NotReady,
-    ServerFailed,
-    TooManyRequests,
-    UnknownCustomer,
-    UnknownDocument,
-    UnknownKey,
-    UnknownWebhook,
-    UsageError,
-)
+from fairlead.errors import FairleadError
 
 CONNECT_SECONDS = 10.0
 GRACE_SECONDS = 1.0
@@ -42,10 +32,10 @@ _UNAVAILABLE = frozenset([502, 503, 504])
 _NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError)
 _EXAMPLE = "http://127.0.0.1:8321"
 _UNKNOWN: dict[str, type[FairleadError]] = {
-    "documents": UnknownDocument,
-    "customers": UnknownCustomer,
-    "keys": UnknownKey,
-    "webhooks": UnknownWebhook,
+    "documents": errors.UnknownDocument,
+    "customers": errors.UnknownCustomer,
+    "keys": errors.UnknownKey,
+    "webhooks": errors.UnknownWebhook,
 }
 
 T = TypeVar("T")
@@ -58,7 +48,6 @@ class BaseTransport:
         self,
         url: str | None,
         key: str | None,
-        *,
         language: str | None,
         timeout: float,
         patience: float,
@@ -147,7 +136,7 @@ class Retry:
         if min(patience, left) <= 0 or (failure.retry_after or 0.0) > patience:
             raise (_too_late(failure) if left <= 0 else failure) from error
         if is_first:
-            is_limited = isinstance(failure, TooManyRequests)
+            is_limited = isinstance(failure, errors.TooManyRequests)
             self._transport.on_trouble(RATE_LIMITED if is_limited else UNREACHABLE)
         pause = self._pause if failure.retry_after is None else failure.retry_after
         self._pause = min(LONGEST_PAUSE, 2 * self._pause)
@@ -159,7 +148,7 @@ class Retry:
         if not isinstance(error, httpx.TransportError) or isinstance(error, SSEError):
             return _foreign(self._transport.url, str(error))
         if not self._can_be_sent():
-            return NoConnection(
+            return errors.NoConnection(
                 f"the connection to {self._transport.url} was lost, and a source that can be read "
                 "only once cannot be sent again; open it anew and submit it with the idempotency "
                 "key of this error"
@@ -170,11 +159,11 @@ class Retry:
     def _is_repeatable(self, error: httpx.HTTPError, failure: FairleadError) -> bool:
         if not self._can_be_sent():
             return False
-        if isinstance(failure, TooManyRequests):
+        if isinstance(failure, errors.TooManyRequests):
             return True
         if isinstance(error, httpx.HTTPStatusError):
             return self._idempotent and error.response.status_code in _UNAVAILABLE
-        if isinstance(failure, NoConnection):
+        if isinstance(failure, errors.NoConnection):
             never_sent = isinstance(error, _NEVER_SENT)
             # A server that was never reached is not waited for: the address is probably wrong.
             return self._transport.was_reached if never_sent else self._idempotent
@@ -205,11 +194,11 @@ def check_url(url: str) -> str:
     try:
         parsed = httpx.URL(url)
     except (httpx.InvalidURL, TypeError) as error:
-        raise UsageError(f"invalid url ({error}); give one such as {_EXAMPLE}") from None
+        raise errors.UsageError(f"invalid url ({error}); give one such as {_EXAMPLE}") from None
     is_http = parsed.scheme in ("http", "https") and parsed.host and (parsed.port or 0) < 2**16
     if not is_http or parsed.userinfo or parsed.query or parsed.fragment:
         shown = re.sub(r"//[^/@]*@", "//…@", url)[:200]  # without a password
-        raise UsageError(
+        raise errors.UsageError(
             f"the url must be the address of a server such as {_EXAMPLE}; got {shown!a}"
         )
     bare = url.rstrip("/")
@@ -220,7 +209,9 @@ def check_url(url: str) -> str:
 def check_key(key: str) -> str:
     """The key; what cannot be one is refused without being shown."""
     if not re.fullmatch(r"[!-~]+", key.strip()):
-        raise UsageError("the key must be one such as fl_…; make one: fairlead keys add CUSTOMER")
+        raise errors.UsageError(
+            "the key must be one such as fl_…; make one: fairlead keys add CUSTOMER"
+        )
     return key.strip()
 
 
@@ -233,15 +224,15 @@ def is_loopback(url: str) -> bool:
         return False
 
 
-def not_utf8() -> UsageError:
+def not_utf8() -> errors.UsageError:
     """Of a text that cannot be sent; it is not shown, as it may be a password."""
-    return UsageError("a text to be sent is not UTF-8; give it in that encoding")
+    return errors.UsageError("a text to be sent is not UTF-8; give it in that encoding")
 
 
 def _from_environment(name: str, what: str) -> str:
     value = os.environ.get(name)
     if not value:
-        raise UsageError(f"a client needs {what}; give it, or set {name} in the environment")
+        raise errors.UsageError(f"a client needs {what}; give it, or set {name} in the environment")
     return value
 
 
@@ -253,21 +244,27 @@ def _quoted(segment: str) -> str:
 def _error_of(response: httpx.Response) -> FairleadError:
     if response.headers.get("content-type", "").startswith("application/problem+json"):
         return decoded(error_of, response)
-    return _foreign(str(response.request.url.copy_with(query=None)), f"{response.status_code}")
+    url = str(response.request.url.copy_with(query=None))
+    error = _foreign(url, f"status {response.status_code}")
+    after = response.headers.get("retry-after", "")  # of a proxy
+    error.retry_after = float(after) if after.isdecimal() else None
+    return error
 
 
-def _foreign(url: str, what: str) -> ServerFailed:
-    return ServerFailed(f"{url} gave an unexpected answer ({what}); is a Fairlead server there?")
+def _foreign(url: str, what: str) -> errors.ServerFailed:
+    return errors.ServerFailed(
+        f"{url} gave an unexpected answer ({what}); is a Fairlead server there?"
+    )
 
 
-def _too_late(failure: FairleadError) -> NotReady:
-    return NotReady(f"no answer in time: {failure}")
+def _too_late(failure: FairleadError) -> errors.NotReady:
+    return errors.NotReady(f"no answer in time: {failure}")
 
 
-def _lost(url: str, error: httpx.TransportError, *, may_be_done: bool) -> NoConnection:
+def _lost(url: str, error: httpx.TransportError, *, may_be_done: bool) -> errors.NoConnection:
     reason = re.sub(r"^\[Errno -?\d+\] ", "", str(error)) or type(error).__name__
     if isinstance(error, _NEVER_SENT):
-        return NoConnection(
+        return errors.NoConnection(
             f"{url} cannot be reached ({reason}); is the server running, and the url right?"
         )
     is_late = isinstance(error, httpx.TimeoutException)
@@ -277,5 +274,7 @@ def _lost(url: str, error: httpx.TransportError, *, may_be_done: bool) -> NoConn
         else f"the connection to {url} was lost ({reason})"
     )
     if may_be_done:
-        return NoConnection(f"{what}; it may have been done, so look before you try again")
-    return NoConnection(f"{what}; try again{', or allow a longer timeout' if is_late else ''}")
+        return errors.NoConnection(f"{what}; it may have been done, so look before you try again")
+    return errors.NoConnection(
+        f"{what}; try again{', or allow a longer timeout' if is_late else ''}"
+    )

@@ -6,7 +6,7 @@ import io
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from fairlead.errors import InvalidName, UnreadableSource
 from fairlead.model.installation import NamedSource
@@ -64,44 +64,25 @@ class Upload:
             raise UnreadableSource(f"{self.name!r} changed while it was sent; submit it again")
 
 
-class Batch:
-    """The documents of one request."""
-
-    def __init__(self, on_sent: Callable[[int], None]) -> None:
-        self._on_sent = on_sent
-        self._uploads: list[Upload] = []
-
-    def add(self, name: str, file: BinaryIO) -> None:
-        """Add a document that is open for reading."""
-        if not is_printable(name):
-            raise InvalidName(f"a document's name must be printable, got {shown(name)}")
-        self._uploads.append(Upload(name, file, self._report))
-
-    def _report(self) -> None:
-        self._on_sent(sum(upload.sent for upload in self._uploads))
-
-    @property
-    def files(self) -> list[tuple[str, Any]]:
-        """The form fields for httpx."""
-        return [
-            ("file", (upload.name, upload, "application/octet-stream")) for upload in self._uploads
-        ]
-
-    def can_be_sent(self) -> bool:
-        """False: a file that can be read only once was read."""
-        return all(upload.can_be_sent for upload in self._uploads)
-
-
 @contextmanager
-def opened(sources: Iterable[NamedSource], on_sent: Callable[[int], None]) -> Iterator[Batch]:
+def opened(
+    sources: Iterable[NamedSource], on_sent: Callable[[int], None]
+) -> Iterator[list[Upload]]:
     """The documents, open for reading; files that were opened here are closed at the end."""
-    batch = Batch(on_sent)
+    uploads: list[Upload] = []
+
+    def report() -> None:
+        on_sent(sum(upload.sent for upload in uploads))
+
     with ExitStack() as stack:
         for source in sources:
             content, name = source if isinstance(source, tuple) else (source, None)
             own_name, file = _open(content, stack)
-            batch.add(own_name if name is None else check_not_nameless(name), file)
-        yield batch
+            name = own_name if name is None else check_not_nameless(name)
+            if not is_printable(name):
+                raise InvalidName(f"a document's name must be printable, got {shown(name)}")
+            uploads.append(Upload(name, file, report))
+        yield uploads
 
 
 def _open(source: Source, stack: ExitStack) -> tuple[str, BinaryIO]:
