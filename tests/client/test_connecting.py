@@ -68,10 +68,18 @@ def test_a_closed_client_says_so() -> None:
     for call in (client.me, lambda: next(client.events()), lambda: client.submit(b"x")):
         with pytest.raises(errors.UsageError, match="closed"):
             call()
-    http = httpx.Client()
-    http.close()
-    with pytest.raises(errors.UsageError, match="closed"):
-        Client("http://127.0.0.1:1", "fl_key", http=http).me()
+
+
+def test_an_http_client_of_your_own_is_used_and_left_open() -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        limits = {"max_document_bytes": 1, "max_upload_bytes": 2, "max_upload_files": 3}
+        own = {"key": request.headers["Authorization"], "customer": None, "limits": limits}
+        return httpx.Response(200, json=own)
+
+    with httpx.Client(transport=httpx.MockTransport(answer)) as http:
+        with Client("http://127.0.0.1:1", "fl_key", http=http) as client:
+            assert client.me().key == "Bearer fl_key"
+        assert not http.is_closed
 
 
 def test_a_download_may_have_the_longest_name_there_is(acme: Client, tmp_path: Path) -> None:

@@ -62,13 +62,14 @@ class Transport(BaseTransport):
     @property
     def _http(self) -> httpx.Client:
         """The connections of this process: after a fork, two would read from the same socket."""
-        if self._is_closed or (self._given_http is not None and self._given_http.is_closed):
+        if self._is_closed:
             raise errors.UsageError("the client is closed; make a new one")
+        if self._given_http is not None:
+            return self._given_http
         process = os.getpid()
-        if self._given_http is None and process not in self._own_http:
-            made = httpx.Client(**self.connection_options())
-            return self._own_http.setdefault(process, made)  # another thread may have been first
-        return self._given_http or self._own_http[process]
+        if process not in self._own_http:  # another thread may be first
+            self._own_http.setdefault(process, httpx.Client(**self.connection_options()))
+        return self._own_http[process]
 
     def close(self) -> None:
         """Close the connections of this process."""
