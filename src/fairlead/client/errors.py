@@ -1,8 +1,7 @@
-"""Problems that a server answers with, as the errors that the same call raises without one."""
+"""Problems (RFC 9457) as the errors that the embedded call raises."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -36,25 +35,25 @@ _BY_LIMIT: dict[str, type[errors.FairleadError]] = {
 
 
 def error_of(problem: Mapping[str, Any]) -> errors.FairleadError:
-    """The error for a problem's stable `type`; `code`, where it is there, is more exact."""
+    """The error for a problem's stable `type`; its `code`, where it has one, is more exact."""
     kind = str(problem.get("type", "")).removeprefix(TYPE_PREFIX)
-    found = (
+    error_class = (
         _by_code(problem.get("code"))
         or _BY_LIMIT.get(str(problem.get("limit")))
         or _BY_KIND.get(kind, errors.ServerFailed)
     )
-    error = found(str(problem.get("detail") or problem.get("title") or kind))
-    after = problem.get("retry_after")
-    if isinstance(after, int | float) and 0 <= after < math.inf:
-        error.retry_after = float(after)
+    error = error_class(str(problem.get("detail") or problem.get("title") or kind))
+    if problem.get("retry_after") is not None:
+        error.retry_after = float(problem["retry_after"])
     return error
 
 
 def _by_code(code: Any) -> type[errors.FairleadError] | None:
-    return next((each for each in _tree(errors.FairleadError) if each.code == code), None)
+    classes = _with_subclasses(errors.FairleadError)
+    return next((error_class for error_class in classes if error_class.code == code), None)
 
 
-def _tree(base: type[errors.FairleadError]) -> Iterator[type[errors.FairleadError]]:
+def _with_subclasses(base: type[errors.FairleadError]) -> Iterator[type[errors.FairleadError]]:
     yield base
-    for each in base.__subclasses__():
-        yield from _tree(each)
+    for subclass in base.__subclasses__():
+        yield from _with_subclasses(subclass)
