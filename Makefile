@@ -72,5 +72,9 @@ pins: setup ## renew requirements.txt from requirements.in
 	  requirements.in -o requirements.txt
 	rm -rf $(VENV)-pins
 
+.PHONY: import-graph
+import-graph: ## draw the imports between packages into docs/discussion/architecture.md
+	@$(PYTHON) tools/import_graph.py --write docs/discussion/architecture.md
+
 clean: ## remove what the other targets made
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis demo-data
