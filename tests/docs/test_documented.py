@@ -233,7 +233,8 @@ def test_the_quickstart_has_examples() -> None:
 
 def test_a_copy_made_as_the_page_says_is_an_installation(folder: Path) -> None:
     exec(compile(CONTRACT, "contract", "exec"), {})
-    (block,) = RUNNABLE.findall((ROOT / "docs" / "how-to" / "back-up-and-restore.md").read_text("utf-8"))
+    page = ROOT / "docs" / "how-to" / "back-up-and-restore.md"
+    (block,) = RUNNABLE.findall(page.read_text("utf-8"))
     exec(compile(block, "copy", "exec"), {})
     assert CliRunner().invoke(main, ["doctor", "--data", "copy"]).exit_code == 0
     shown = CliRunner().invoke(main, ["docs", "list", "--data", "copy"])
