@@ -6,11 +6,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
 
-.PHONY: help setup packages run demo test check faults bench bench-http bench-postgres bench-dashboard screenshots policies picture sync-client pins clean
+.PHONY: help setup packages run demo test test-fast test-full check faults bench bench-http bench-postgres bench-dashboard screenshots policies picture sync-client import-graph pins clean
 
 help: ## list these targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
 setup: $(READY) ## make .venv with everything, in pinned versions
 
@@ -27,8 +28,14 @@ demo: setup ## process sample documents of several customers and show who waited
 packages: ## install the servers and the browser that tests start, where it may
 	@tools/packages.sh
 
-test: setup packages check ## all tests
-	$(BIN)/python -m pytest -m 'not faults'
+test: setup packages check ## the checks, and all tests but the longest; at most six minutes
+	$(PYTEST) -m 'not full and not faults'
+
+test-fast: setup ## tests that start no process, open no port and take no time; a minute at most
+	$(PYTEST) -m 'not services and not slow and not full and not faults'
+
+test-full: setup packages ## what `make test` leaves out, and more random examples
+	$(PYTEST) -m '(full or hypothesis) and not faults' --hypothesis-profile=full
 
 check: setup ## formatting, lint, types and the arrows between packages
 	$(BIN)/ruff format --check .

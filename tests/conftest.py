@@ -1,29 +1,152 @@
-"""Settings of all tests: random histories are the same ones at every run, and nothing hangs."""
+"""Settings of all tests: examples are the same at every run, nothing hangs, markers are right."""
 
 from __future__ import annotations
 
 import faulthandler
 import os
 import signal
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
+from searches import register_profiles
 
 LONGEST_TEST = 600.0
 """Seconds after which a test that waits for something that never comes ends the whole run."""
 
+SERVICE_FIXTURES = frozenset(
+    {
+        *("server", "full", "empty", "chromium"),
+        *("redis_server", "postgres_server", "rabbitmq_server", "broker_url", "ledger_url"),
+        "own_mounts",
+    }
+)
+"""Fixtures that start a process, open a port or start a browser."""
+
+SERVICE_FILES = (
+    *("client", "faults", "fixtures", "integrations", "server", "snapshots"),
+    *("app/test_migrate.py", "blobs/test_object_files.py", "demo/test_demo_scenario.py"),
+    *("cli/test_both_ways.py", "cli/test_command_line_postgres.py", "cli/test_signals.py"),
+    *("dashboard/test_dashboard_browser.py", "dashboard/test_dashboard_load.py"),
+    *("dashboard/test_dashboard_pages.py", "storage/test_full_disk.py", "storage/test_postgres.py"),
+    *("webhooks/test_deliverer.py", "webhooks/test_sender.py"),
+    *("worker/test_celery_engine.py", "worker/test_corpus.py", "worker/test_engine.py"),
+    *("worker/test_hostile.py", "worker/test_hostile_documents.py"),
+    *("worker/test_killed_engines.py", "worker/test_mutated_documents.py"),
+    *("worker/test_outages.py", "worker/test_parts.py", "worker/test_prefetch.py"),
+    *("worker/test_sandbox.py", "worker/test_warmup.py"),
+)
+"""Folders and files of which most tests do so, with or without such a fixture."""
+
+FULL = (
+    "dashboard/test_dashboard_load.py",
+    *("worker/test_corpus.py", "worker/test_killed_engines.py"),
+    "worker/test_engine.py::test_twenty_workers_killed_in_mid_work_lose_and_double_nothing",
+    "worker/test_mutated_documents.py",
+)
+"""Files and tests that only `make test-full` runs."""
+
+POSTGRES_DIFFERS = (
+    *("storage/test_concurrency.py", "storage/test_flow.py", "storage/test_leases.py"),
+    *("storage/test_migrations.py", "storage/test_order.py", "storage/test_postgres.py"),
+)
+"""Files of the stores' contract that `make test` runs on PostgreSQL too: locks, leases, order."""
+
+STARTS = frozenset({"os.fork", "os.posix_spawn", "socket.bind", "subprocess.Popen"})
+"""Events of the interpreter that only tests with the marker `services` may cause."""
+
+TESTS = Path(__file__).parent
+for _name in (*SERVICE_FILES, *FULL, *POSTGRES_DIFFERS):
+    assert (TESTS / _name.partition("::")[0]).exists(), f"tests/conftest.py names {_name}"
+
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background has none
 os.environ["LC_ALL"] = "C.UTF-8"  # what is said must not depend on whose computer this is
+register_profiles()
+_starts_allowed = [True]
 
-settings.register_profile(
-    "ci",
-    derandomize=True,
-    deadline=None,
-    database=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
-settings.load_profile("ci")
+
+def _refuse_starts(
+    event: str,
+    _arguments: object,
+    starts: frozenset[str] = STARTS,  # globals are gone before the last events of a process
+    allowed: list[bool] = _starts_allowed,
+) -> None:
+    if event in starts and not allowed[0]:
+        raise RuntimeError(
+            f"{event} in a test without the marker `services`, see tests/conftest.py"
+        )
+
+
+sys.addaudithook(_refuse_starts)
+
+
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Bytes do not name a test: those with a time in them differ between processes."""
+    return argname if isinstance(val, bytes) else None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark by fixture and by file what the quick runs leave out."""
+    for item in items:
+        if needs_services(item):
+            item.add_marker("services")
+        if is_for_full(item):
+            item.add_marker("full")
+
+
+def needs_services(item: pytest.Item) -> bool:
+    fixtures = frozenset(getattr(item, "fixturenames", ()))
+    return (
+        bool(fixtures & SERVICE_FIXTURES)
+        or is_in(item, SERVICE_FILES)
+        or is_variant(item, "postgres")
+    )
+
+
+def is_for_full(item: pytest.Item) -> bool:
+    """Whether `make test` leaves it out, as it does variants on a server that hardly differ."""
+    return (
+        is_in(item, FULL)
+        or (
+            is_in(item, ("storage",))
+            and is_variant(item, "postgres")
+            and not is_in(item, POSTGRES_DIFFERS)
+        )
+        or (is_in(item, ("worker",)) and is_variant(item, "rabbitmq"))
+    )
+
+
+def is_variant(item: pytest.Item, server: str) -> bool:
+    """Whether the test runs on each of several servers, and this is its run on that one."""
+    call = getattr(item, "callspec", None)
+    return call is not None and server in map(str, call.params.values())
+
+
+def is_in(item: pytest.Item, names: tuple[str, ...]) -> bool:
+    """Whether a folder, a file or a test (`file::test`) of these names contains the item."""
+    path = item.path.relative_to(TESTS)
+    test = f"{path}::{getattr(item, 'originalname', item.name)}"
+    return any(test == name or path.is_relative_to(name) for name in names)
+
+
+@pytest.fixture(autouse=True)
+def starts_nothing_unmarked(request: pytest.FixtureRequest) -> Iterator[None]:
+    _starts_allowed[0] = request.node.get_closest_marker("services") is not None
+    yield
+    _starts_allowed[0] = True
+
+
+@pytest.fixture(autouse=True)
+def stays_interruptible() -> Iterator[None]:
+    """Commands that run in this process may install handlers; Ctrl-C must still end the run."""
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.getsignal(number) for number in numbers}
+    yield
+    for number, handler in before.items():
+        if signal.getsignal(number) is not handler:
+            signal.signal(number, handler)
 
 
 @pytest.fixture(autouse=True)

@@ -34,6 +34,7 @@ def as_json(result: Result) -> Any:
     return json.loads(result.stdout)
 
 
+@pytest.mark.services
 def test_the_settings_file_switches_a_live_queue(data: Path) -> None:
     with Fairlead(data) as fairlead:
         documents = fairlead.submit_many("acme", [b"x"] * 8)
@@ -50,6 +51,7 @@ def test_the_settings_file_switches_a_live_queue(data: Path) -> None:
         assert all(fairlead.document(each.id).state == "done" for each in documents)
 
 
+@pytest.mark.services
 def test_a_worker_switches_without_any_submission(data: Path) -> None:
     with Fairlead(data) as fairlead:
         fairlead.submit_many("acme", [b"x"] * 3)
@@ -77,6 +79,7 @@ def test_switching_by_hand_says_what_it_did(data: Path) -> None:
             fairlead.use_policy("lottery")
 
 
+@pytest.mark.services
 def test_costs_are_learnt_from_the_work_itself(data: Path) -> None:
     with Fairlead(data, settings={"policy": "fair"}) as fairlead:
         first = fairlead.submit("acme", b"a letter of some length " * 100)
@@ -167,6 +170,7 @@ def test_the_fairness_figures_are_numbers_in_python(data: Path) -> None:
         assert found.start_bound is None  # nobody works
 
 
+@pytest.mark.services
 def test_a_worker_counts_while_it_is_there(data: Path) -> None:
     seen = []
     with Fairlead(data) as fairlead:

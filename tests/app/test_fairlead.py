@@ -14,6 +14,7 @@ import apsw
 import pytest
 
 from fairlead import Fairlead
+from fairlead.blobs import LocalFiles
 from fairlead.errors import (
     DamagedData,
     DiskFull,
@@ -26,6 +27,7 @@ from fairlead.errors import (
 from fairlead.model.ports import SHORT_BYTES
 
 
+@pytest.mark.services
 def test_the_contract_of_the_first_page(tmp_path: Path) -> None:
     (tmp_path / "invoice.txt").write_text("42 euros")
     with Fairlead(tmp_path / "data") as fairlead:
@@ -48,6 +50,7 @@ def test_a_text_that_is_not_there_is_explained(tmp_path: Path) -> None:
             fairlead.text("nobody")
 
 
+@pytest.mark.services
 def test_a_failed_document_says_why_it_has_no_text_in_one_sentence(tmp_path: Path) -> None:
     with Fairlead(tmp_path) as fairlead:
         document = fairlead.submit("acme", b"\x00\x01\x02\x03" * 100)
@@ -56,6 +59,7 @@ def test_a_failed_document_says_why_it_has_no_text_in_one_sentence(tmp_path: Pat
             fairlead.text(document.id)
 
 
+@pytest.mark.services
 def test_bytes_that_changed_on_disk_are_not_passed_off_as_the_document(tmp_path: Path) -> None:
     with Fairlead(tmp_path) as fairlead:
         changed = fairlead.submit("acme", b"the true bytes" * SHORT_BYTES)
@@ -71,6 +75,7 @@ def test_bytes_that_changed_on_disk_are_not_passed_off_as_the_document(tmp_path:
         assert {fairlead.document(each.id).error for each in (changed, gone)} == {"corrupt"}
 
 
+@pytest.mark.services
 def test_bytes_that_changed_in_the_store_are_not_passed_off_as_the_document(tmp_path: Path) -> None:
     with Fairlead(tmp_path) as fairlead:
         changed = fairlead.submit("acme", b"the true bytes")
@@ -91,12 +96,13 @@ def alter(fairlead: Fairlead, statement: str) -> None:
         connection.execute(statement)
 
 
+@pytest.mark.services
 def test_short_documents_that_are_files_are_found_as_before(tmp_path: Path) -> None:
     """So they are where an older Fairlead accepted them."""
     with Fairlead(tmp_path) as fairlead:
         document = fairlead.submit("acme", b"of old")
         alter(fairlead, "DELETE FROM short_originals")
-        fairlead._files.put_all([(document.id, b"of old")])
+        LocalFiles(tmp_path / "files").put_all([(document.id, b"of old")])
         assert fairlead.content(document.id) == b"of old"
         assert fairlead.content_path(document).read_bytes() == b"of old"
         fairlead.run_until_idle(workers=1)
@@ -151,6 +157,7 @@ def test_what_is_deleted_is_not_waited_for_and_what_never_was_is_refused(tmp_pat
             fairlead.wait(["nothing"])
 
 
+@pytest.mark.services
 def test_whoever_waits_in_a_thread_is_told_while_the_work_goes_on(tmp_path: Path) -> None:
     left: list[int] = []
     with Fairlead(tmp_path) as fairlead:

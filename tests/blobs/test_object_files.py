@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import io
 import logging
 import os
 import time
@@ -12,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import Queue
 from threading import Barrier, Event
+from typing import Any
 
 import obstore
 import pytest
@@ -19,7 +22,6 @@ from moto.server import ThreadedMotoServer
 from obstore.store import S3Store
 
 from fairlead import Fairlead
-from fairlead.blobs import object_storage as objects
 from fairlead.blobs.object_storage import ObjectFiles, object_store
 from fairlead.errors import DamagedData, DataError, DiskFull, FilesUnreachable, InvalidSetting
 from fairlead.model.ids import new_id
@@ -226,12 +228,13 @@ def test_what_is_fetched_may_find_our_own_disk_full(
     """The beginning of it does not stay: it may be what fills the disk."""
     files.put_all([(key(), b"x" * 100_000)])
 
-    def nearly_full(path: Path) -> int:
-        path.write_bytes(b"x" * 100)
-        return os.open("/dev/full", os.O_WRONLY)
+    class OnFullDisk(io.FileIO):
+        def write(self, content: Any) -> int:
+            super().write(memoryview(content)[:100])
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patch:
-        patch.setattr(objects, "opened_private", nearly_full)
+        patch.setattr("fairlead.blobs.object_storage.os.fdopen", OnFullDisk)
         with pytest.raises(DiskFull, match="free some space"):
             files.path(key())
     assert not list(tmp_path.rglob("*.coming"))

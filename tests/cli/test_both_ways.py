@@ -435,24 +435,6 @@ def test_a_server_that_dies_is_waited_for_a_while_and_the_ids_are_told(
             assert result.stdout.split()[0] == store.documents()[0].id
 
 
-@pytest.mark.parametrize("words", [("customers", "list"), ("customers", "list", "--json")])
-def test_a_full_disk_of_the_output_is_said_in_a_sentence(
-    tmp_path: Path, words: tuple[str, ...]
-) -> None:
-    with Fairlead(tmp_path) as made:
-        made.add_customer("acme")
-    with Path("/dev/full").open("w") as full:
-        ended = subprocess.run(
-            [sys.executable, "-m", "fairlead", *words, "--data", tmp_path],
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
-        )
-    assert (ended.returncode, len(ended.stderr.splitlines())) == (1, 1)
-    assert "cannot be written" in ended.stderr
-
-
 @pytest.mark.parametrize("words", [("docs", "show"), ("customers", "show"), ("keys", "revoke")])
 def test_what_is_not_utf_8_is_said_in_a_sentence(tmp_path: Path, words: tuple[str, ...]) -> None:
     Fairlead(tmp_path).close()

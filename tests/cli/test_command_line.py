@@ -62,6 +62,7 @@ def refused(result: Result, code: int, *words: str) -> None:
         assert word in lines[0]
 
 
+@pytest.mark.services
 def test_a_document_from_submission_to_text(run: Run, letter: Path) -> None:
     (document,) = submitted(run, letter)
     assert document["state"] == "waiting"
@@ -91,6 +92,7 @@ def test_folders_are_walked_in_order_without_hidden_files(run: Run, tmp_path: Pa
     assert [each["name"] for each in submitted(run, folder)] == ["a.txt", "b.txt", "c.txt"]
 
 
+@pytest.mark.services
 def test_waiting_for_the_texts_says_when_nobody_works(run: Run, letter: Path, data: Path) -> None:
     with Fairlead(data) as fairlead:
         first = fairlead.submit("acme", letter, idempotency_key="k")
@@ -102,6 +104,7 @@ def test_waiting_for_the_texts_says_when_nobody_works(run: Run, letter: Path, da
     assert ".txt" in result.stdout
 
 
+@pytest.mark.services
 def test_a_failed_document_fails_the_wait(run: Run, tmp_path: Path, data: Path) -> None:
     program = tmp_path / "program"
     program.write_bytes(b"\x7fELF" + bytes(200))
@@ -143,6 +146,7 @@ def test_why_speaks_in_words_and_in_codes(run: Run, letter: Path, data: Path) ->
     assert codes == ["count-below", "ahead", "resets-unless"]
 
 
+@pytest.mark.services
 def test_cancel_and_retry(run: Run, letter: Path) -> None:
     (document,) = submitted(run, letter)
     assert "cancelled" in run("docs", "cancel", document["id"]).stdout
@@ -343,6 +347,7 @@ def test_a_file_in_place_of_the_data_folder(run: Run, letter: Path, data: Path) 
     assert data.read_text() == "I am a file"
 
 
+@pytest.mark.services
 @pytest.mark.parametrize(
     "words",
     [
@@ -376,6 +381,7 @@ def test_unknown_ids(run: Run, letter: Path) -> None:
     refused(run("customers", "show", "nobody"), 1, "nobody")
 
 
+@pytest.mark.services
 def test_two_servers_on_one_data_folder(run: Run, data: Path, letter: Path) -> None:
     submitted(run, letter)
     with Fairlead(data) as fairlead, fairlead.folder.as_server():

@@ -190,6 +190,7 @@ def ids_in(output: str, form: tuple[str, ...]) -> list[str]:
     return [line.split()[0] for line in output.splitlines()]
 
 
+@pytest.mark.services
 @pytest.mark.parametrize("form", [(), ("--json",)], ids=["words", "json"])
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGINT, 1), (signal.SIGTERM, 143)], ids=["SIGINT", "SIGTERM"]
@@ -229,6 +230,7 @@ def test_what_was_accepted_before_a_signal_is_told(
     assert "Traceback" not in err
 
 
+@pytest.mark.services
 @pytest.mark.parametrize("way", [Local, Remote])
 def test_a_document_that_is_deleted_is_over_and_the_others_are_waited_for(
     inbox: Path, data: Path, monkeypatch: pytest.MonkeyPatch, way: type

@@ -57,6 +57,7 @@ def milliseconds_until_seen(page: Page, customer: httpx.Client, number: int) -> 
     return int(page.locator("body").get_attribute("data-seen") or 0) - began
 
 
+@pytest.mark.full
 def test_cells_change_in_place_and_new_rows_wait_while_somebody_points(
     page: Page, server: Served
 ) -> None:
@@ -84,6 +85,7 @@ def test_the_overview_of_an_empty_house_fills_itself(page: Page, data: Path) -> 
         expect(page.locator("[data-list=waits]")).to_contain_text("acme", timeout=WAIT)
 
 
+@pytest.mark.full
 def test_customers_change_and_join_by_themselves(page: Page, server: Served) -> None:
     acme = server.customer("joiner")
     open_page(page, server, "/customers")
@@ -117,6 +119,7 @@ def test_a_lost_connection_shows_and_heals(page: Page, data: Path) -> None:
         expect(page.locator("#link.live")).to_be_visible(timeout=WAIT)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("shared", [True, False])
 def test_a_line_that_breaks_goes_on_without_a_gap(
     chromium: Browser, server: Served, *, shared: bool
@@ -141,6 +144,7 @@ def test_a_line_that_breaks_goes_on_without_a_gap(
         context.close()
 
 
+@pytest.mark.full
 def test_ten_tabs_are_live_at_once_over_one_stream(chromium: Browser, server: Served) -> None:
     acme = server.customer("tabs")
     upload(acme, b"first")
@@ -166,6 +170,7 @@ def streams(server: Served) -> int:
     return int(found[1])
 
 
+@pytest.mark.full
 def test_logging_out_ends_the_streams_of_other_tabs(chromium: Browser, server: Served) -> None:
     context = chromium.new_context()
     first, second = context.new_page(), context.new_page()
@@ -228,6 +233,7 @@ def test_nothing_runs_and_nothing_breaks_on_hostile_names(page: Page, full: Serv
     assert asked == []
 
 
+@pytest.mark.full
 def test_pages_are_accessible_in_light_and_dark(
     chromium: Browser, full: Served, empty: Served
 ) -> None:
@@ -263,6 +269,7 @@ def violations(page: Page) -> list[str]:
     return found
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_pages_fit_a_phone_in_every_language(
     chromium: Browser, full: Served, language: str
@@ -276,6 +283,7 @@ def test_pages_fit_a_phone_in_every_language(
     context.close()
 
 
+@pytest.mark.full
 def test_a_page_costs_little(page: Page, full: Served) -> None:
     open_page(page, full, "/")
     sizes = page.evaluate(
@@ -287,6 +295,7 @@ def test_a_page_costs_little(page: Page, full: Served) -> None:
     assert sizes < 43_000
 
 
+@pytest.mark.full
 def test_clocks_run(page: Page, server: Served) -> None:
     upload(server.customer("clocked"), b"first")
     open_page(page, server, "/documents?customer=clocked")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import tomllib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -158,7 +159,16 @@ def test_every_kind_is_documented() -> None:
 def test_every_make_target_is_documented() -> None:
     targets = re.findall(r"^([a-z-]+):.*## ", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
     documented = rows((ROOT / "CONTRIBUTING.md").read_text("utf-8"))
-    assert set(documented) == {f"make {each}" for each in targets}
+    assert {each for each in documented if each.startswith("make ")} == {
+        f"make {each}" for each in targets
+    }
+
+
+def test_every_marker_of_tests_is_documented() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    markers = {each.split(":")[0] for each in project["tool"]["pytest"]["ini_options"]["markers"]}
+    documented = rows((ROOT / "CONTRIBUTING.md").read_text("utf-8"))
+    assert {each for each in documented if not each.startswith("make ")} == {*markers, "hypothesis"}
 
 
 def anchors(page: Path) -> set[str]:
@@ -213,6 +223,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.services
 @pytest.mark.parametrize("blocks", runnable())
 def test_examples_run_one_after_the_other_in_an_installation(
     blocks: list[str], folder: Path
@@ -223,6 +234,7 @@ def test_examples_run_one_after_the_other_in_an_installation(
         exec(compile(block, f"block {number}", "exec"), names)
 
 
+@pytest.mark.services
 def test_the_contract_holds(folder: Path) -> None:
     exec(compile(CONTRACT, "contract", "exec"), {})
 
@@ -231,6 +243,7 @@ def test_the_quickstart_has_examples() -> None:
     assert len(RUNNABLE.findall((ROOT / "docs" / "quickstart.md").read_text("utf-8"))) == 2
 
 
+@pytest.mark.services
 def test_a_copy_made_as_the_page_says_is_an_installation(folder: Path) -> None:
     exec(compile(CONTRACT, "contract", "exec"), {})
     page = ROOT / "docs" / "how-to" / "back-up-and-restore.md"

@@ -16,6 +16,7 @@ from hashlib import sha256
 from pathlib import Path
 
 import psycopg
+import pytest
 import servers
 from needs import need
 from ports import free_port
@@ -109,9 +110,17 @@ def _init(binaries: Path, folder: Path) -> None:
     ]
     user = _server_user()
     extra: list[str] | None = None if user is None else []
-    subprocess.run(
-        command, check=True, capture_output=True, user=user, extra_groups=extra, cwd=folder
+    result = subprocess.run(
+        command,
+        check=False,
+        capture_output=True,
+        text=True,
+        user=user,
+        extra_groups=extra,
+        cwd=folder,
     )
+    if result.returncode:
+        pytest.fail(f"initdb ended with {result.returncode}:\n{result.stdout}{result.stderr}")
 
 
 def _server_user() -> str | None:

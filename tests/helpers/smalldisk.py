@@ -11,10 +11,12 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from apikit import problem, served, upload
 from storekit import DONE, Clock, RulesInForce, submit
 
+from fairlead import Fairlead
 from fairlead.blobs import LocalFiles
 from fairlead.config import disk_reserve as reserve
 from fairlead.errors import DiskFull, ReadOnlyData
@@ -228,6 +230,28 @@ def a_full_disk_without_data_is_said_so(disk: Disk) -> None:
         assert ran.stderr.count("\n") == 1, ran.stderr
 
 
+def output_on_a_full_disk_is_said_in_a_sentence(disk: Disk) -> None:
+    disk.mount()
+    with TemporaryDirectory() as data:
+        with Fairlead(data) as fairlead:
+            fairlead.add_customer("acme")
+        output = disk.folder / "output"
+        output.touch()
+        fill_to_the_last_byte(disk)
+        for options in ([], ["--json"]):
+            command = ["customers", "list", *options, "--data", data]
+            with output.open("w") as file:
+                ran = subprocess.run(
+                    [sys.executable, "-m", "fairlead", *command],
+                    check=False,
+                    stdout=file,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                )
+            assert (ran.returncode, ran.stderr.count("\n")) == (1, 1), ran.stderr
+            assert "cannot be written" in ran.stderr
+
+
 def wait_for_the_reserve(disk: Disk) -> None:
     place = disk.folder / "reserve"
     while not place.exists() or place.stat().st_size < reserve.SIZE:
@@ -271,6 +295,7 @@ SCENARIOS = {
         the_server_outlives_a_full_disk,
         the_server_starts_on_a_full_disk,
         a_full_disk_without_data_is_said_so,
+        output_on_a_full_disk_is_said_in_a_sentence,
     )
 }
 

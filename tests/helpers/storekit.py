@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import postgreskit
 import pytest
+from searches import examples
 
 from fairlead.model.documents import Broken, Claim, Document, Done, Failed, NewDocument, Submission
 from fairlead.policy.rules import Rules
@@ -78,8 +79,8 @@ STORES: dict[str, StoreFactory] = {"sqlite": sqlite_store, "postgres": postgres_
 
 
 def histories(factory: StoreFactory, number: int) -> int:
-    """How many random histories to live through: where each step is a journey, fewer."""
-    return number // 10 if factory is postgres_store else number
+    """How many random histories to try: a tenth where each step is a round trip to a server."""
+    return examples(number // 10 if factory is postgres_store else number)
 
 
 @contextmanager

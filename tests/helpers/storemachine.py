@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -236,8 +237,29 @@ class StoreMachine(RuleBasedStateMachine):
         assert lost == {each for each in self.claims if not self.model.held(each.id, each.fence)}
 
 
+Step = tuple[str, dict[str, Any]]
+"""A rule of the machine by its name, and its arguments."""
+
+
+def replay(factory: StoreFactory, history: Iterable[Step]) -> None:
+    """Take the steps of one history; raises where the store and the model disagree."""
+    machine = _machine_of(factory)()
+    try:
+        for name, arguments in history:
+            getattr(machine, name)(**arguments)
+            machine.documents_agree()
+            machine.customers_agree()
+            machine.the_whole_agrees()
+            machine.held_claims_agree()
+    finally:
+        machine.teardown()
+
+
 def check_against_model(factory: StoreFactory, *, shrink: bool = True, **changes: Any) -> None:
     """Run random histories; raises where the store and the model disagree."""
-    machine = type("Machine", (StoreMachine,), {"factory": staticmethod(factory)})
     phases = (Phase.generate, Phase.shrink) if shrink else (Phase.generate,)
-    run_state_machine_as_test(machine, settings=settings(phases=phases, **changes))
+    run_state_machine_as_test(_machine_of(factory), settings=settings(phases=phases, **changes))
+
+
+def _machine_of(factory: StoreFactory) -> type[StoreMachine]:
+    return type("Machine", (StoreMachine,), {"factory": staticmethod(factory)})

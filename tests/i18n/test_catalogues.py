@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import gettext
 import re
+from functools import cache
 from pathlib import Path
 from string import Formatter
 
@@ -26,11 +27,13 @@ from fairlead.worker.sandbox.answer import FINAL, RETRIED
 HOUSE = Path(fairlead.__file__).parent
 
 
+@cache
 def sentences() -> set[str]:
     """All texts of one form, wherever they are said."""
     return spoken.sentences() | words.sentences(environment())
 
 
+@cache
 def plurals() -> set[Plural]:
     """All texts that depend on a number."""
     return spoken.plurals() | words.plurals(environment())
@@ -40,6 +43,7 @@ def placeholders(text: str) -> set[str]:
     return {name for _, name, _, _ in Formatter().parse(text) if name is not None}
 
 
+@cache
 def said() -> list[tuple[str, set[str | None]]]:
     """Every template of `Message` in the program, with the names that fill it."""
     trees = [ast.parse(each.read_text("utf-8")) for each in HOUSE.rglob("*.py")]

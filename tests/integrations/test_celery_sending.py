@@ -87,8 +87,7 @@ def test_every_way_of_sending_one_task(make_kit: KitFactory) -> None:
 
 
 def test_a_function_may_say_whose_a_task_is(make_kit: KitFactory) -> None:
-    kit = make_kit()
-    kit.fair._customer_from = lambda task, args, kwargs: args[0].split("/")[0]
+    kit = make_kit(customer_from=lambda task, args, kwargs: args[0].split("/")[0])
     kit.work.delay("acme/1")
     kit.work.delay("acme/2")
     kit.work.apply_async(["acme/3"], customer="other")

@@ -20,6 +20,7 @@ import servers
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from ledgerkit import PATIENT, cases, counts
+from searches import examples
 
 from fairlead.errors import CounterUnavailable, InvalidSetting
 from fairlead.integrations.counters import CounterStore, open_counters
@@ -47,7 +48,7 @@ def test_golden_vectors(counters: CounterStore, case: str) -> None:
         assert (str(found), str(policy.priority_of(found))) == (row["count"], row["priority"])
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(st.integers(1_700_000_000 * MICRO, 1_700_000_009 * MICRO), max_size=25),
     st.sampled_from([0, 1, 999_999, MICRO, 3 * MICRO]),

@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from reportlab.lib.pdfencrypt import StandardEncryption
 from reportlab.pdfgen.canvas import Canvas
+from searches import examples
 
 from fairlead.read import CannotRead, Extracted
 from fairlead.read.base import clean, clean_line
@@ -302,9 +303,7 @@ starts = st.sampled_from(
 )
 
 
-@settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=examples(150), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(start=starts, rest=st.binary(max_size=300))
 def test_any_bytes_are_read_or_refused(read: Read, start: bytes, rest: bytes) -> None:
     with suppress(CannotRead):

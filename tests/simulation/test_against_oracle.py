@@ -9,6 +9,7 @@ from itertools import groupby, pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from searches import examples
 
 from fairlead.errors import InvalidSetting
 from fairlead.policy.classic import Check, ClassicPolicy, Counter, FifoPolicy, Policy, Reset
@@ -168,13 +169,12 @@ setups = st.builds(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400))
 @given(traces, setups)
 def test_simulator_and_oracle_agree(trace: list[Arrival], setup: Setup) -> None:
     assert setup.run(trace) == Oracle(trace, setup).run()
 
 
-@settings(deadline=None)
 @given(traces, st.integers(1, 4))
 def test_fifo_starts_in_order_of_arrival(trace: list[Arrival], workers: int) -> None:
     runs = Setup(fifo=True, workers=workers).run(trace)
@@ -182,7 +182,6 @@ def test_fifo_starts_in_order_of_arrival(trace: list[Arrival], workers: int) -> 
     assert started == sorted(started)
 
 
-@settings(deadline=None)
 @given(traces, setups)
 def test_no_worker_idles_while_a_document_waits(trace: list[Arrival], setup: Setup) -> None:
     runs = setup.run(trace)
@@ -198,7 +197,6 @@ def test_no_worker_idles_while_a_document_waits(trace: list[Arrival], setup: Set
             assert busy == setup.workers
 
 
-@settings(deadline=None)
 @given(traces, setups)
 def test_never_more_at_once_than_workers(trace: list[Arrival], setup: Setup) -> None:
     runs = setup.run(trace)
@@ -206,7 +204,6 @@ def test_never_more_at_once_than_workers(trace: list[Arrival], setup: Setup) -> 
         assert sum(o.started <= run.started < o.finished for o in runs) <= setup.workers
 
 
-@settings(deadline=None)
 @given(traces, setups, st.permutations("abcd"))
 def test_names_of_customers_do_not_matter(
     trace: list[Arrival], setup: Setup, names: list[str]
@@ -216,7 +213,6 @@ def test_names_of_customers_do_not_matter(
     assert setup.run(renamed) == setup.run(trace)
 
 
-@settings(deadline=None)
 @given(traces, setups, st.integers(-100_000, 100_000))
 def test_the_time_of_day_does_not_matter(trace: list[Arrival], setup: Setup, shift: int) -> None:
     shifted = setup.run([row._replace(at=row.at + shift) for row in trace])
@@ -227,7 +223,6 @@ def test_the_time_of_day_does_not_matter(trace: list[Arrival], setup: Setup, shi
     assert back == setup.run(trace)
 
 
-@settings(deadline=None)
 @given(traces, setups)
 def test_of_every_prefix_of_starts_the_lane_gets_at_most_its_share(
     trace: list[Arrival], setup: Setup
@@ -301,6 +296,7 @@ def test_no_workers_are_refused(workers: int) -> None:
         simulate([arrival(0.0, "acme", 1.0)], FifoPolicy(), workers, None)
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_rows_take_seconds_not_minutes() -> None:
     trace = [arrival(float(n // 7), f"c{n * n % 401}", 0.3) for n in range(100_000)]
     runs = Setup(workers=2, after=1500.0).run(trace)

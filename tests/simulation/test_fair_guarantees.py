@@ -15,11 +15,12 @@ from fairkit import Accepted, History, Taken, lengths, rest, times, traces, watc
 from fairmodel import Row, World
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from searches import examples
 
 from fairlead.policy.classic import ClassicPolicy
 
 true_costs = traces(st.none())
-quick = settings(max_examples=200, deadline=None)
+quick = settings(max_examples=examples(200))
 
 
 def row(
@@ -208,7 +209,7 @@ def test_g2_is_broken_by_credit_that_the_cap_cuts_off() -> None:
     assert all(wait.seconds <= g2_bound(history, wait.customers, 5) for wait in waits(history))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(st.integers(1, 10), st.integers(1, 12), st.integers(1, 12), with_lane)
 def test_g2_with_one_more_holds_in_a_crowd(
     customers: int, sunk: int, short: int, world: World

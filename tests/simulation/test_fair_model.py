@@ -12,6 +12,7 @@ import pytest
 from fairkit import arrivals_of, lane_of, rule_of, traces, worlds
 from fairmodel import Model, Row, World
 from hypothesis import given, settings
+from searches import examples
 
 from fairlead.policy.fair import Clock, FairRule, Placed, Tags
 from fairlead.policy.overdue_lane import OverdueLane
@@ -32,7 +33,7 @@ def model(rows: list[Row], world: World) -> list[Run]:
     return [Run(doc.count, doc.priority, doc.started, doc.finished, doc.lane) for doc in docs]
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500))
 @given(traces(), worlds)
 def test_simulator_and_exact_model_agree(rows: list[Row], world: World) -> None:
     assert product(rows, world) == model(rows, world)
@@ -332,6 +333,7 @@ def test_a_broken_rule_is_caught(kind: type[Any], truth: list[Any]) -> None:
     assert any(outcome(rows, world, kind) != runs for rows, world, runs in truth)
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_rows_take_seconds_not_minutes() -> None:
     rows = [Arrival(float(n // 7), f"c{n * n % 401}", 0.3, 1.0 + n % 3) for n in range(100_000)]
     assert len(simulate(rows, FairRule(), 2, OverdueLane(unit=6.0))) == len(rows)

@@ -37,9 +37,14 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("noise", [0.0, 0.8])
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize(
+    "case",
+    [*CASES[:2], *(pytest.param(case, marks=pytest.mark.full) for case in CASES[2:])],
+    ids=str,
+)
 def test_three_of_four_starts_lie_in_the_range(policy: str, noise: float, case: Case) -> None:
     rows = traffic(case.seed, load=case.load, workers=case.workers, noise=noise, hours=case.hours)
     found = judged(POLICIES[policy], rows, case.workers, seed=case.seed + 1)

@@ -62,6 +62,7 @@ def books(store: Store) -> list[object]:
     return [store.customers(), store.documents(), sorted(events, key=str), content, store.clock()]
 
 
+@pytest.mark.hypothesis
 @pytest.mark.parametrize("policy", ["classic", "fair"])
 @pytest.mark.parametrize("name", STORES)
 def test_a_batch_is_as_good_as_one_after_the_other(name: str, policy: PolicyName) -> None:

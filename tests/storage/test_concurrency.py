@@ -66,6 +66,7 @@ def test_threads_get_exact_counts(store: Store) -> None:
     assert store.customer("acme").waiting == AT_ONCE * EACH
 
 
+@pytest.mark.services
 @pytest.mark.parametrize("kind", STORES)
 def test_processes_get_exact_counts(kind: str, tmp_path: Path) -> None:
     if kind == "postgres":
@@ -242,12 +243,12 @@ def test_a_closed_store_says_so_in_our_words(tmp_path: Path) -> None:
 
 
 def test_a_lock_that_was_waited_for_in_vain_is_not_waited_for_long_again(
-    embedded: Any, monkeypatch: pytest.MonkeyPatch
+    embedded: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All who write wait behind the one who waits."""
     patience = embedded._writer._waiting
     assert patience.longest == waiting.BUSY_SECONDS
-    with locked(embedded._path.parent):
+    with locked(tmp_path):
         with monkeypatch.context() as patch:
             patch.setattr(waiting, "BUSY_SECONDS", 0.0)
             with pytest.raises(StoreBusy):
@@ -259,7 +260,7 @@ def test_a_lock_that_was_waited_for_in_vain_is_not_waited_for_long_again(
 
 
 def test_who_is_about_to_stop_waits_for_a_lock_only_for_a_moment(
-    embedded: Any, monkeypatch: pytest.MonkeyPatch
+    embedded: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also who waits already, for however long."""
     monkeypatch.setattr(waiting, "BUSY_SECONDS", 3600.0)
@@ -271,7 +272,7 @@ def test_who_is_about_to_stop_waits_for_a_lock_only_for_a_moment(
         return look(self, looks)
 
     monkeypatch.setattr(waiting.LockWait, "__call__", tell)
-    with locked(embedded._path.parent), ThreadPoolExecutor(1) as pool:
+    with locked(tmp_path), ThreadPoolExecutor(1) as pool:
         held_up = pool.submit(submit, embedded, "acme")
         waits.wait()
         embedded.hurry()
@@ -282,7 +283,7 @@ def test_who_is_about_to_stop_waits_for_a_lock_only_for_a_moment(
     assert submit_one(embedded, "acme").count == 0  # what needs no waiting is done
 
 
-def test_a_signal_is_heard_while_a_lock_is_waited_for(embedded: Any) -> None:
+def test_a_signal_is_heard_while_a_lock_is_waited_for(embedded: Any, tmp_path: Path) -> None:
     """In the main thread, where all signals are heard; as if Ctrl-C were pressed."""
 
     def press(_waiting: waiting.LockWait, looks: int) -> bool:
@@ -292,7 +293,7 @@ def test_a_signal_is_heard_while_a_lock_is_waited_for(embedded: Any) -> None:
 
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        with locked(embedded._path.parent), pytest.MonkeyPatch.context() as patch:
+        with locked(tmp_path), pytest.MonkeyPatch.context() as patch:
             patch.setattr(waiting.LockWait, "__call__", press)
             with pytest.raises(KeyboardInterrupt):
                 submit(embedded, "acme")

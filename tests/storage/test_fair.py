@@ -106,6 +106,7 @@ class Beside:
         self.clock.advance(seconds)
 
 
+@pytest.mark.hypothesis
 @pytest.mark.parametrize("name", STORES)
 def test_a_store_decides_as_the_simulator_does(name: str) -> None:
     @settings(max_examples=number_of_histories(STORES[name], 100))

@@ -118,6 +118,7 @@ def is_in_order(day: Day) -> bool:
     return all(each.policy == f"{policy}/1" for each in waiting if each.state is State.WAITING)
 
 
+@pytest.mark.hypothesis
 @pytest.mark.parametrize("name", STORES)
 def test_the_books_are_true_after_every_step_and_all_comes_to_an_end(name: str) -> None:
     @settings(max_examples=histories(STORES[name], 100))

@@ -95,6 +95,7 @@ class Life:
         return ids, documents, self.store.customers(), self.store.tallies(), fairness
 
 
+@pytest.mark.hypothesis
 @pytest.mark.parametrize("policy", ["classic", "fair"])
 def test_a_group_does_what_its_members_would_do(
     store_factory: StoreFactory, policy: PolicyName

@@ -239,6 +239,7 @@ def test_a_migration_that_does_not_fit_on_the_disk_says_so(
     opened(tmp_path)
 
 
+@pytest.mark.services
 def test_processes_that_make_one_new_folder_at_once_all_succeed(tmp_path: Path) -> None:
     script = (
         "import sys; from pathlib import Path; from storekit import *\n"

@@ -43,6 +43,7 @@ bursts = st.lists(
 )
 
 
+@pytest.mark.hypothesis
 def test_the_place_is_the_order_in_which_one_worker_claims(store_factory: StoreFactory) -> None:
     @settings(max_examples=histories(store_factory, 100))
     @given(history=bursts)

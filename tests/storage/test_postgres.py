@@ -106,13 +106,14 @@ def counted(store: PostgresStore) -> dict[str, int]:
         }
 
 
-def test_every_table_with_a_customer_is_guarded_for_its_owner_too(store: PostgresStore) -> None:
+@pytest.mark.usefixtures("store")
+def test_every_table_with_a_customer_is_guarded_for_its_owner_too(tmp_path: Path) -> None:
     query = (
         "SELECT relname, relrowsecurity AND relforcerowsecurity FROM pg_class "
         "WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace"
     )
-    with store._reading() as connection:
-        guarded = dict(connection.execute(query).fetchall())
+    with psycopg.connect(postgreskit.url_for(tmp_path)) as connection:
+        guarded: dict[str, bool] = dict(connection.execute(query).fetchall())
     of_all = {"fairlead", "line_state", "attendance", "costs", "tallies"}
     assert {name for name, is_guarded in guarded.items() if not is_guarded} == of_all
 

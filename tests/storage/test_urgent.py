@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from storekit import (
@@ -108,6 +109,7 @@ steps = st.lists(
 )
 
 
+@pytest.mark.hypothesis
 def test_nobody_else_is_affected(store_factory: StoreFactory) -> None:
     """The customers served are the same, in the same order, as with no document urgent."""
 

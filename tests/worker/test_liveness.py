@@ -18,6 +18,7 @@ def test_the_living_are_not_dead() -> None:
     assert worker_name(1) != worker_name(2)
 
 
+@pytest.mark.services
 def test_a_process_that_ended_is_dead() -> None:
     ended = subprocess.run(
         [sys.executable, "-c", NAME_OF_ANOTHER], capture_output=True, text=True, check=True

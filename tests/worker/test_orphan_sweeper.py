@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from threading import Event
 
+import pytest
+
 from fairlead import Fairlead
 from fairlead.model.ports import SHORT_BYTES
 from fairlead.worker.orphan_sweeper import Sweeper
@@ -32,6 +34,7 @@ def orphan(folder: Path, key: str) -> Path:
     return path
 
 
+@pytest.mark.services
 def test_old_orphans_go_and_old_documents_stay(tmp_path: Path) -> None:
     with Fairlead(tmp_path) as fairlead:
         document, long = fairlead.submit_many("acme", [b"mine", LONG])
