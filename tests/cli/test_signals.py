@@ -11,9 +11,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from click.testing import CliRunner
 from lockkit import BUSY_LONG, locked
 
 from fairlead import Fairlead
+from fairlead.cli import main
 from fairlead.demo.samples import samples
 from fairlead.model.documents import EventKind
 from fairlead.model.states import State
@@ -40,7 +42,7 @@ def until(fairlead: Fairlead, condition: Callable[[], bool]) -> None:
     """Look again after each commit of whoever; the test's own time limit bounds it."""
     seen = -1
     while not condition():
-        while (version := fairlead.store.version()) == seen:
+        while (version := fairlead.store.changes.version()) == seen:
             select.select([], [], [], 0.005)
         seen = version
 
@@ -142,3 +144,12 @@ def test_a_waiting_server_takes_what_another_process_submits(tmp_path: Path) -> 
         process.send_signal(signal.SIGINT)
         process.communicate()
         assert process.returncode == 0
+
+
+def test_the_worker_restores_the_signal_handlers_of_before(tmp_path: Path) -> None:
+    """Else a process that ran the command could not be interrupted any more."""
+    numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+    before = [signal.getsignal(number) for number in numbers]
+    result = CliRunner().invoke(main, ["worker", "--data", str(tmp_path), "--until-idle"])
+    assert result.exit_code == 0, result.output
+    assert [signal.getsignal(number) for number in numbers] == before

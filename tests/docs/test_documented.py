@@ -22,7 +22,7 @@ from fairlead.model.documents import EventKind
 from fairlead.model.problems import KINDS
 from fairlead.read import readers
 from fairlead.storage.sql.claims import WORKER_LOST
-from fairlead.worker.sandbox.answer import FINAL, RETRIED
+from fairlead.worker.sandbox.answer import FINAL, REQUEUED
 
 ROOT = Path(__file__).resolve().parents[2]
 REFERENCE = ROOT / "docs" / "reference"
@@ -148,7 +148,7 @@ def test_every_problem_is_documented() -> None:
 
 def test_every_failure_code_is_documented() -> None:
     codes = read("documents.md").partition("## Failure codes")[2]
-    assert set(rows(codes)) == FINAL | RETRIED | {WORKER_LOST}
+    assert set(rows(codes)) == FINAL | REQUEUED | {WORKER_LOST}
 
 
 def test_every_kind_is_documented() -> None:

@@ -31,7 +31,7 @@ def hostile_command(sandbox: Sandbox, *, unlocked: bool = False) -> list[str]:
     return [sys.executable, "-I", "-B", "-c", script + CHILD, *sandbox._arguments()]
 
 
-def hostile_nursery(before: str = "") -> list[str]:
+def hostile_forkserver(before: str = "") -> list[str]:
     """How to start a process that forks such children."""
     script = SCRIPT.format(path=str(HERE / "hostile.py"), unlocked=False) + before + FORKSERVER
     return [sys.executable, "-I", "-B", "-c", script, str(os.getpid())]

@@ -22,7 +22,7 @@ from fairlead.policy.failures import SENTENCES
 from fairlead.server.dashboard import texts as words
 from fairlead.server.dashboard.page import environment
 from fairlead.storage.sql.claims import WORKER_LOST
-from fairlead.worker.sandbox.answer import FINAL, RETRIED
+from fairlead.worker.sandbox.answer import FINAL, REQUEUED
 
 HOUSE = Path(fairlead.__file__).parent
 
@@ -111,7 +111,7 @@ def test_english_is_the_source() -> None:
 
 
 def test_every_failure_code_has_its_sentence() -> None:
-    assert set(SENTENCES) == FINAL | RETRIED | {WORKER_LOST}
+    assert set(SENTENCES) == FINAL | REQUEUED | {WORKER_LOST}
 
 
 def test_every_error_has_a_code_and_a_title_of_its_own() -> None:

@@ -33,6 +33,7 @@ def test_one_warning_then_a_pause_that_grows_then_it_counts_again(
     with servers.redis() as server:
         counters = open_counters(server.url, timeout=PATIENT)
         assigner = PriorityAssigner(counters, CustomerRules(), 4, clock=clock)
+        assigner._outage._backoff._random = lambda: 0.0
         assert assigner.place("acme") == Placement(1, 0)
         server.stop()
         for _ in range(5):
@@ -52,12 +53,12 @@ def test_one_warning_then_a_pause_that_grows_then_it_counts_again(
         for moment, asked_again in [(2.0, 3.0), (2.9, 3.0), (3.0, 5.0), (5.0, 9.0)]:
             clock.now = moment
             assert assigner.place("acme") == Placement(4, None)
-            assert assigner._outage._ask_again_at == asked_again
+            assert assigner._outage._backoff._until == asked_again
         clock.now = 1e6
         for _ in range(9):
             assigner.place("acme")
             clock.now += 30
-        assert assigner._outage._ask_again_at == clock.now, "never longer than thirty"
+        assert assigner._outage._backoff._until == clock.now, "never longer than thirty"
         assert len(warnings(caplog)) == 3
         assigner.close()
 

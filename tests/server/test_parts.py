@@ -205,14 +205,14 @@ def test_the_watcher_outlives_whatever_goes_wrong(
         event_feed = EventFeed(fairlead)
         event_feed.listen(lambda events: None if found.done() else found.set_result(events[0]))
         wrong = iter([apsw.IOError("disk I/O error"), MemoryError(), RuntimeError("no thread")])
-        real = fairlead.store.version
+        real = fairlead.store.changes.version
 
         def version() -> int:
             for each in wrong:
                 raise each
             return real()
 
-        monkeypatch.setattr(fairlead.store, "version", version)
+        monkeypatch.setattr(fairlead.store.changes, "version", version)
         event_feed.open()
         fairlead.add_customer("acme")
         try:

@@ -64,7 +64,7 @@ def test_a_claim_in_vain_changes_nothing(store: Store, clock: Clock) -> None:
     submit(store, "acme", 2)
     store.pause("acme")
     store.claim("worker")
-    before = store.version()
+    before = store.changes.version()
     clock.advance(5.0)
     assert store.claim_for(["worker", "another"]) == []
-    assert store.version() == before
+    assert store.changes.version() == before

@@ -1,4 +1,4 @@
-"""What only the PostgreSQL store does: customers apart, bells, outages, its versions."""
+"""What only the PostgreSQL store does: customers apart, the change feed, outages, its versions."""
 
 from __future__ import annotations
 
@@ -154,28 +154,30 @@ def test_the_queue_as_a_whole_is_told_to_everybody(store: PostgresStore) -> None
         assert store.totals().waiting == 4
 
 
-# --- bells ---
+# --- the change feed ---
 
 
-def test_a_commit_of_another_process_rings(store: PostgresStore, tmp_path: Path) -> None:
+def test_a_commit_of_another_process_wakes_subscribers(
+    store: PostgresStore, tmp_path: Path
+) -> None:
     rung: Queue[bool] = Queue()
     other = postgres_store(tmp_path, RulesInForce(), Clock())
-    other.watch(lambda: rung.put(True))
+    other.changes.subscribe(lambda: rung.put(True))
     rung.get(timeout=30)  # it listens
-    before = other.version()
+    before = other.changes.version()
     submit_one(store, "acme")
     rung.get(timeout=30)
-    assert other.version() != before
+    assert other.changes.version() != before
     other.close()
 
 
-def test_a_bell_that_was_taken_away_is_silent(store: PostgresStore) -> None:
+def test_a_closed_subscription_is_not_woken(store: PostgresStore) -> None:
     mine: Queue[str] = Queue()
     first, second = (lambda: mine.put("first")), (lambda: mine.put("second"))
-    store.watch(first)
+    subscription = store.changes.subscribe(first)
     assert mine.get(timeout=30) == "first"
-    store.unwatch(first)
-    store.watch(second)
+    subscription.close()
+    store.changes.subscribe(second)
     submit_one(store, "acme")
     assert mine.get(timeout=30) == "second"
 
@@ -343,7 +345,7 @@ def test_it_goes_on_by_itself_when_the_server_is_back(
 ) -> None:
     store = PostgresStore(frail.url, rules=RulesInForce())
     rung: Queue[bool] = Queue()
-    store.watch(lambda: rung.put(True))
+    store.changes.subscribe(lambda: rung.put(True))
     kept = submit_one(store, "acme")
     store.totals()
     claim = must_claim(store)
@@ -376,7 +378,7 @@ def test_a_store_is_waited_for(frail: Server, monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr("fairlead.storage.postgres.connection.time.sleep", start_in_the_pause)
     store = PostgresStore(frail.url, rules=RulesInForce(), patient=True)
-    assert pauses == [0.5, 1.0, 2.0]
+    assert pauses == pytest.approx([0.45, 0.9, 1.8], rel=0.12), "doubled, with jitter"
     store.totals()
     store.close()
 

@@ -21,7 +21,7 @@ from fairlead.webhooks.deliverer import (
     AT_ONCE,
     AT_ONCE_OF_A_CUSTOMER,
     AT_ONCE_TO_A_WEBHOOK,
-    AT_ONCE_TO_SLEEPERS,
+    AT_ONCE_TO_SLOW,
     LONGEST_REST,
 )
 
@@ -65,7 +65,9 @@ def store(tmp_path: Path, clock: Clock) -> Iterator[Store]:
 
 
 def deliverer(store: Store, post: Any, clock: Clock) -> Deliverer:
-    return Deliverer(store.outbox, post, clock=clock, lot=lambda: 0.5)
+    service = Deliverer(store.outbox, post, clock=clock, jitter=lambda: 0.5)
+    service.start()
+    return service
 
 
 def wait_until(is_so: Callable[[], bool]) -> None:
@@ -102,7 +104,7 @@ def test_slow_receivers_hold_up_themselves_alone(store: Store, clock: Clock) -> 
     assert max(held.count(each) for each in held) <= AT_ONCE_TO_A_WEBHOOK
     post.gate.set()
     post.wait_for(100, "slow")
-    running.close()
+    running.stop()
     assert len({each.id for each in post.sent}) == len(post.sent) == 110
 
 
@@ -145,7 +147,7 @@ def test_a_few_customers_never_take_all_places(store: Store, clock: Clock) -> No
         post.wait_for_all(early + number)
     assert [each.customer for each in post.sent[early:]] == ["late"] * 5
     post.let_go.release(100)
-    running.close()
+    running.stop()
 
 
 def test_nobody_waits_behind_the_many_of_others(store: Store, clock: Clock) -> None:
@@ -158,7 +160,7 @@ def test_nobody_waits_behind_the_many_of_others(store: Store, clock: Clock) -> N
     assert post.sent[AT_ONCE].customer == "late"
     assert len({each.customer for each in post.sent}) == AT_ONCE + 1
     post.let_go.release(1000)
-    running.close()
+    running.stop()
 
 
 def test_a_round_of_many_customers_ends_and_another_begins(
@@ -171,7 +173,7 @@ def test_a_round_of_many_customers_ends_and_another_begins(
     running = deliverer(store, Post(), clock)
     for webhook in webhooks:
         wait_until_delivered(store, webhook)
-    running.close()
+    running.stop()
 
 
 class Dead(Post):
@@ -211,7 +213,7 @@ def is_failed(store: Store, webhook: str) -> bool:
     return all(each.code == 500 for each in store.outbox.deliveries(webhook))
 
 
-@pytest.mark.parametrize(("customers", "held"), [(8, AT_ONCE_TO_SLEEPERS), (1, 1)])
+@pytest.mark.parametrize(("customers", "held"), [(8, AT_ONCE_TO_SLOW), (1, 1)])
 def test_receivers_that_never_answer_hold_up_no_others(
     store: Store, clock: Clock, customers: int, held: int
 ) -> None:
@@ -223,7 +225,8 @@ def test_receivers_that_never_answer_hold_up_no_others(
     ]
     for webhook in dead:
         store.outbox.test(webhook.id)
-    running = Deliverer(store.outbox, post, clock=clock, lot=lambda: 0.5, stopwatch=post.watch)
+    running = Deliverer(store.outbox, post, clock=clock, jitter=lambda: 0.5, stopwatch=post.watch)
+    running.start()
     wait_until(lambda: all(is_failed(store, each.id) for each in dead))  # each is a sleeper now
     post.holds = True
     for webhook in dead * 10:
@@ -238,7 +241,7 @@ def test_receivers_that_never_answer_hold_up_no_others(
     wait_until(lambda: all(is_delivered(store, each) for each in later))
     assert len(post.held) == len(set(post.held)) == held
     post.gate.set()
-    running.close()
+    running.stop()
 
 
 def test_who_failed_rests_for_longer_than_it_kept_us_waiting(store: Store, clock: Clock) -> None:
@@ -254,7 +257,8 @@ def test_who_failed_rests_for_longer_than_it_kept_us_waiting(store: Store, clock
     bad, good = added(store, "bad", 1), added(store, "good", 2)
     for webhook in [bad] * 3 + [good] * 5:
         store.outbox.test(webhook.id)
-    running = Deliverer(store.outbox, slow, clock=clock, lot=lambda: 0.5, stopwatch=watch)
+    running = Deliverer(store.outbox, slow, clock=clock, jitter=lambda: 0.5, stopwatch=watch)
+    running.start()
     post.wait_for(1, "bad")
     wait_until_delivered(store, good.id)
     assert sum(each.customer == "bad" for each in post.sent) <= AT_ONCE_TO_A_WEBHOOK
@@ -264,24 +268,24 @@ def test_who_failed_rests_for_longer_than_it_kept_us_waiting(store: Store, clock
         return sum(each.customer == "bad" for each in post.sent) == 3
 
     wait_until(is_tried_again)
-    running.close()
+    running.stop()
 
 
 def test_no_receiver_decides_when_to_end(
     store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fairlead.webhooks.deliverer.CLOSE_SECONDS", 0.0)
+    monkeypatch.setattr("fairlead.webhooks.deliverer.STOP_SECONDS", 0.0)
     post = Post()
     webhook = added(store, "slow", url="http://slow.test/")
     store.outbox.test(webhook.id)
     first = deliverer(store, post, clock)
     post.wait_for(1, "slow")
-    first.close()
+    first.stop()
     post.gate.set()
     clock.advance(LEASE)
     second = deliverer(store, post, clock)
     wait_until_delivered(store, webhook.id)
-    second.close()
+    second.stop()
     assert len({each.id for each in post.sent}) == 1
     assert len(post.sent) == 2
 
@@ -301,14 +305,14 @@ def test_a_thread_that_does_not_start_costs_one_attempt(
                 raise RuntimeError("can't start new thread")
             super().start()
 
-    monkeypatch.setattr("fairlead.webhooks.deliverer.Thread", Scarce)
+    monkeypatch.setattr("fairlead.service.Thread", Scarce)
     post = Post()
     running = deliverer(store, post, clock)
     post.wait_for(1, "acme")
     wait_until(lambda: is_delivered(store, other))
     clock.advance(LEASE)
     wait_until_delivered(store, webhook.id)
-    running.close()
+    running.stop()
     assert [each.id for each in post.sent] == [other, unlucky]
     assert "can't start new thread" in caplog.text
 
@@ -329,13 +333,13 @@ def test_a_crash_between_sending_and_saving_repeats_under_the_same_id(
     store.outbox.settle = crash  # type: ignore[method-assign]
     first = deliverer(store, post, clock)
     crashed.wait()
-    first.close()
+    first.stop()
     store.outbox.settle = settle  # type: ignore[method-assign]
     clock.advance(LEASE)
     second = deliverer(store, post, clock)
     post.wait_for(2, "acme")
     wait_until_delivered(store, webhook.id)
-    second.close()
+    second.stop()
     assert len({(each.id, each.body) for each in post.sent}) == 1
     assert store.outbox.deliveries(webhook.id)[0].attempts == 2
 
@@ -348,8 +352,9 @@ def test_an_installation_tells_of_its_documents(tmp_path: Path) -> None:
         document = fairlead.submit("acme", b"hello")
         fairlead.run_until_idle(workers=1)
         running = fairlead.deliverer()
+        running.start()
         wait_until_delivered(fairlead.store, webhook.id)
-        running.close()
+        running.stop()
         (request,) = receiver.requests
         told = Webhook(secret).verify(request.body, request.headers)
         assert (told["type"], told["data"]["id"]) == ("document.done", document.id)
@@ -374,3 +379,24 @@ def test_without_leave_an_installation_speaks_to_no_loopback(tmp_path: Path) -> 
         with pytest.raises(InvalidWebhook, match="kinds"):
             fairlead.add_webhook("acme", "https://a.test/", ["document.lost"])
         assert receiver.requests == []
+
+
+def test_an_attempt_that_raises_is_logged_and_comes_again(
+    store: Store, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    webhook = added(store, "acme")
+    store.outbox.test(webhook.id)
+    raised, post = Event(), Post()
+
+    def raise_once(sending: Sending) -> WebhookResponse:
+        if not raised.is_set():
+            raised.set()
+            raise RuntimeError("can't start new thread")
+        return post(sending)
+
+    running = deliverer(store, raise_once, clock)
+    assert raised.wait(PATIENCE)
+    clock.advance(LEASE)
+    wait_until_delivered(store, webhook.id)
+    running.stop()
+    assert "can't start new thread" in caplog.text

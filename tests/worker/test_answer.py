@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fairlead.model.documents import Broken, Failed
 from fairlead.read import Part
-from fairlead.worker.sandbox.answer import FINAL, RETRIED, Extraction, failure, parse_answer, plain
+from fairlead.worker.sandbox.answer import FINAL, REQUEUED, Extraction, failure, parse_answer, plain
 
 
 def packed(**answer: object) -> bytes:
@@ -70,7 +70,7 @@ def test_final_codes(code: str) -> None:
     assert parse_answer(error(error=code)) == Failed(code, "It is broken.", "pdf")
 
 
-@pytest.mark.parametrize("code", sorted(RETRIED))
+@pytest.mark.parametrize("code", sorted(REQUEUED))
 def test_codes_worth_another_attempt(code: str) -> None:
     assert parse_answer(error(error=code, kind=None)) == Broken(code, "It is broken.")
 
@@ -169,7 +169,7 @@ def test_nothing_raises_and_what_passes_can_be_kept(raw: bytes) -> None:
         json.dumps(dict(found.facts), allow_nan=False, ensure_ascii=False).encode()
     else:
         found.detail.encode()
-        assert found.code in FINAL | RETRIED
+        assert found.code in FINAL | REQUEUED
 
 
 @pytest.mark.parametrize("unit", [b'\\"', b'"', b"\\\\", b"\\", b'{"a":', b"[", b'"\\'])

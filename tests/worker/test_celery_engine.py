@@ -184,14 +184,14 @@ def test_a_worker_without_a_broker_says_what_is_missing(tmp_path: Path) -> None:
 
 
 class Recorder:
-    """A bell that notes how many messages it was asked for, and may be out of reach."""
+    """A broker that notes how many messages it was asked for, and may be out of reach."""
 
     def __init__(self) -> None:
         self.asked: list[int] = []
         self.is_reachable = True
         self.was_asked = Event()
 
-    def ring_up_to(self, number: int) -> int:
+    def fill_up_to(self, number: int) -> int:
         self.was_asked.set()
         if not self.is_reachable:
             raise BrokerUnreachable("no broker; start it")
@@ -209,42 +209,48 @@ class Recorder:
         assert self.was_asked.wait(60)
 
 
-def test_one_ringer_at_a_time_and_another_when_it_is_gone(tmp_path: Path) -> None:
+def started(fairlead: Fairlead, broker: Recorder) -> WakeupPublisher:
+    publisher = WakeupPublisher(fairlead.store, broker)
+    publisher.start()
+    return publisher
+
+
+def test_one_publisher_at_a_time_and_another_when_it_is_gone(tmp_path: Path) -> None:
     with Fairlead(tmp_path) as first, Fairlead(tmp_path) as second:
-        bells = [Recorder(), Recorder()]
-        ringers = [WakeupPublisher(first.store, bells[0])]
-        bells[0].hear()
-        ringers.append(WakeupPublisher(second.store, bells[1]))
+        brokers = [Recorder(), Recorder()]
+        publishers = [started(first, brokers[0])]
+        brokers[0].hear()
+        publishers.append(started(second, brokers[1]))
         first.submit_many("acme", [(b"x", "x.txt")] * 3)
-        while 3 not in bells[0].asked:
-            bells[0].hear()
-        assert bells[1].asked == []
-        ringers[0].close()
-        bells[1].hear()
-        assert bells[1].asked[-1] == 3
-        ringers[1].close()
+        while 3 not in brokers[0].asked:
+            brokers[0].hear()
+        assert brokers[1].asked == []
+        publishers[0].stop()
+        brokers[1].hear()
+        assert brokers[1].asked[-1] == 3
+        publishers[1].stop()
 
 
-def test_a_broker_that_comes_back_is_rung_again(tmp_path: Path) -> None:
+def test_a_broker_that_comes_back_gets_messages_again(tmp_path: Path) -> None:
     with Fairlead(tmp_path) as fairlead:
-        bell = Recorder()
-        bell.is_reachable = False
+        broker = Recorder()
+        broker.is_reachable = False
         fairlead.submit("acme", b"x", name="x.txt")
-        wakeup_publisher = WakeupPublisher(fairlead.store, bell)
-        bell.hear()
-        assert bell.asked == []
-        bell.is_reachable = True
-        while not bell.asked:
-            bell.hear()
-        assert bell.asked[0] == 1
-        wakeup_publisher.close()
+        publisher = started(fairlead, broker)
+        broker.hear()
+        assert broker.asked == []
+        broker.is_reachable = True
+        while not broker.asked:
+            broker.hear()
+        assert broker.asked[0] == 1
+        publisher.stop()
 
 
-def test_who_is_to_ring_waits_for_what_passes(
+def test_a_publisher_that_cannot_start_yet_is_retried(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else nobody rings in this process until it is started anew."""
-    program, bell, tries = CeleryProgram(tmp_path), Recorder(), []
+    """Else this process publishes nothing until it is started anew."""
+    program, broker, tries = CeleryProgram(tmp_path), Recorder(), []
     open_it = program._installation
 
     def busy_at_first() -> Fairlead:
@@ -255,10 +261,10 @@ def test_who_is_to_ring_waits_for_what_passes(
 
     monkeypatch.setattr(program, "_installation", busy_at_first)
     monkeypatch.setattr(
-        Fairlead, "wakeup_publisher", lambda self: WakeupPublisher(self.store, bell)
+        Fairlead, "wakeup_publisher", lambda self: WakeupPublisher(self.store, broker)
     )
-    program._ring_in_turn()
-    bell.hear()
+    program.join_the_pool()
+    broker.hear()
     program.leave()
     open_it().close()
     assert len(tries) == 2
@@ -275,19 +281,19 @@ with Fairlead(sys.argv[1], settings={"lease": 3600}) as fairlead:
 """
 
 
-def test_a_ring_for_the_document_of_a_worker_that_died_here(tmp_path: Path) -> None:
+def test_a_wakeup_for_the_document_of_a_worker_that_died_here(tmp_path: Path) -> None:
     with Fairlead(tmp_path, settings={"lease": 3600}) as fairlead:
         document = fairlead.submit("acme", b"x", name="x.txt")
         subprocess.run([sys.executable, "-c", DIES_AT_WORK, str(tmp_path)], check=True)
         assert fairlead.document(document.id).state is State.PROCESSING
-        bell = Recorder()
-        wakeup_publisher = WakeupPublisher(fairlead.store, bell)
-        bell.hear()
-        wakeup_publisher.close()
-        assert bell.asked[0] == 1
+        broker = Recorder()
+        publisher = started(fairlead, broker)
+        broker.hear()
+        publisher.stop()
+        assert broker.asked[0] == 1
 
 
-def test_documents_that_may_not_run_ring_for_nobody(tmp_path: Path) -> None:
+def test_documents_that_may_not_run_wake_nobody(tmp_path: Path) -> None:
     with Fairlead(tmp_path) as fairlead:
         fairlead.submit_many("paused", [(b"x", "x.txt")] * 5)
         fairlead.pause("paused")

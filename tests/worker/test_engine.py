@@ -53,7 +53,7 @@ def long_document() -> tuple[bytes, str]:
     return sample.content, sample.name
 
 
-def busy_seats(engine: LocalEngine) -> list[WorkerSlot]:
+def busy_slots(engine: LocalEngine) -> list[WorkerSlot]:
     return [slot for slot in engine._slots if slot.claim is not None]
 
 
@@ -82,7 +82,7 @@ def test_the_number_of_workers_follows_the_settings(tmp_path: Path) -> None:
 def test_who_is_no_longer_wanted_gets_nothing_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(local, "LOOK_AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr(local, "CHECK_SECONDS", 0.0)
     held: list[set[str]] = []
 
     def follow() -> None:
@@ -109,7 +109,7 @@ def run(fairlead: Fairlead, on_tick: Callable[[LocalEngine], None], workers: int
 
 
 def run_and(fairlead: Fairlead, after_start: Callable[[WorkerSlot], None]) -> None:
-    """Run until idle; right after each start, its seat is handed to `after_start`.
+    """Run until idle; right after each start, its slot is handed to `after_start`.
 
     By then the worker has the document, and cannot have read one of hundreds of pages: whatever
     is done to it meets it in mid-work, on a machine of any speed.
@@ -149,7 +149,7 @@ def test_twenty_workers_killed_in_mid_work_lose_and_double_nothing(fairlead: Fai
     def kill_readers_of_victims(slot: WorkerSlot) -> None:
         if slot.claim and slot.claim.id in victims:
             victims.remove(slot.claim.id)
-            os.kill(slot.pid, signal.SIGKILL)
+            os.kill(slot.sandbox.pid, signal.SIGKILL)
 
     run_and(fairlead, kill_readers_of_victims)
     ends = Counter(
@@ -171,7 +171,7 @@ def test_a_document_that_kills_its_worker_ends_as_failed(fairlead: Fairlead) -> 
 
     def kill_its_reader(slot: WorkerSlot) -> None:
         if slot.claim and slot.claim.id == poison.id:
-            os.kill(slot.pid, signal.SIGKILL)
+            os.kill(slot.sandbox.pid, signal.SIGKILL)
 
     run_and(fairlead, kill_its_reader)
     ended = fairlead.document(poison.id)
@@ -185,8 +185,8 @@ def test_a_worker_that_dies_idle_is_replaced(fairlead: Fairlead) -> None:
     def kill_one_once(engine: LocalEngine) -> None:
         if not killed and any(slot.is_free for slot in engine._slots):
             free = next(slot for slot in engine._slots if slot.is_free)
-            killed.append(free.pid)
-            os.kill(free.pid, signal.SIGKILL)
+            killed.append(free.sandbox.pid)
+            os.kill(free.sandbox.pid, signal.SIGKILL)
             fairlead.submit_many("acme", letters(50))
 
     fairlead.submit("acme", b"first", name="first.txt")
@@ -201,12 +201,12 @@ def test_the_lease_is_renewed_while_the_work_goes_on(tmp_path: Path) -> None:
         stopped: list[int] = []
 
         def hold_for_three_leases(engine: LocalEngine) -> None:
-            for slot in busy_seats(engine):
+            for slot in busy_slots(engine):
                 if not stopped:
-                    os.kill(slot.pid, signal.SIGSTOP)
-                    stopped.append(slot.pid)
+                    os.kill(slot.sandbox.pid, signal.SIGSTOP)
+                    stopped.append(slot.sandbox.pid)
                 if slot.seconds() > 3:
-                    os.kill(slot.pid, signal.SIGCONT)
+                    os.kill(slot.sandbox.pid, signal.SIGCONT)
                 else:
                     assert fairlead.store.claim("thief") is None
 
@@ -214,8 +214,8 @@ def test_the_lease_is_renewed_while_the_work_goes_on(tmp_path: Path) -> None:
         def stop_first(engine: LocalEngine) -> None:
             for slot in engine._slots:
                 if slot.is_free and not stopped:
-                    os.kill(slot.pid, signal.SIGSTOP)
-                    stopped.append(slot.pid)
+                    os.kill(slot.sandbox.pid, signal.SIGSTOP)
+                    stopped.append(slot.sandbox.pid)
             hold_for_three_leases(engine)
 
         run(fairlead, stop_first, workers=1)
@@ -229,8 +229,7 @@ def test_leases_are_renewed_as_soon_as_the_store_is_back(
     """A third of an hour after they could not be, it might be too late."""
     with Fairlead(tmp_path, settings={"lease": 3600}) as fairlead:
         engine = fairlead.engine(1)
-        engine._look_seconds = fairlead.store.watch(engine._wake)
-        engine._follow_the_number()
+        engine._match_worker_count()
         attend, tries = fairlead.store.attend, 0
 
         def fail_once(name: str, workers: int) -> None:
@@ -243,7 +242,7 @@ def test_leases_are_renewed_as_soon_as_the_store_is_back(
         monkeypatch.setattr(fairlead.store, "attend", fail_once)
         turns = 0
         while tries < 2 and turns < 500:
-            engine._turn(claims=False)
+            engine._step(claims=False)
             turns += 1
         engine.close()
         assert tries == 2
@@ -255,7 +254,7 @@ def test_a_document_over_its_time_ends_as_failed(tmp_path: Path) -> None:
         content, name = long_document()
         document = fairlead.submit("acme", content, name=name)
 
-        run_and(fairlead, lambda slot: os.kill(slot.pid, signal.SIGSTOP))
+        run_and(fairlead, lambda slot: os.kill(slot.sandbox.pid, signal.SIGSTOP))
         ended = fairlead.document(document.id)
         assert (ended.state, ended.error) == (State.FAILED, "time-limit")
 
@@ -266,8 +265,8 @@ def test_cancelling_stops_the_worker(fairlead: Fairlead) -> None:
     pids: list[int] = []
 
     def cancel_at_work(slot: WorkerSlot) -> None:
-        os.kill(slot.pid, signal.SIGSTOP)  # it would never end by itself
-        pids.append(slot.pid)
+        os.kill(slot.sandbox.pid, signal.SIGSTOP)  # it would never end by itself
+        pids.append(slot.sandbox.pid)
         fairlead.cancel(document.id)
 
     run_and(fairlead, cancel_at_work)
@@ -297,14 +296,13 @@ def test_a_suspect_at_the_head_does_not_look_like_an_empty_line(
     fairlead: Fairlead, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is not claimed to lie ready, nor asked for again and again; a free worker gets it."""
-    monkeypatch.setattr(local, "LOOK_AGAIN_SECONDS", 3600.0)  # else that would only be slow
+    monkeypatch.setattr(local, "CHECK_SECONDS", 3600.0)  # else that would only be slow
     fairlead.submit_many("acme", letters(3))
     fairlead.store.claim_for([], ["gone"] * 3)
     fairlead.store.rescue_from("gone")
     engine = fairlead.engine(1)
     engine._prefetch.learn(0.001)
-    engine._look_seconds = fairlead.store.watch(engine._wake)
-    engine._follow_the_number()
+    engine._match_worker_count()
     engine._keep_leases()
     commits = []
     for _ in range(3):
@@ -339,8 +337,8 @@ def test_what_was_claimed_beforehand_does_not_wait_behind_a_long_document(tmp_pa
         def start_and_freeze(slot: WorkerSlot, claim: Claim) -> None:
             start(slot, claim)
             if claim.id == long.id:
-                os.kill(slot.pid, signal.SIGSTOP)
-                frozen.append(slot.pid)
+                os.kill(slot.sandbox.pid, signal.SIGSTOP)
+                frozen.append(slot.sandbox.pid)
 
         engine._start = start_and_freeze  # type: ignore[method-assign]
         engine.run(until_idle=True)
@@ -453,10 +451,10 @@ def test_results_do_not_leave_a_trace_of_a_stale_worker(fairlead: Fairlead) -> N
     assert old is not None
     fairlead.store.rescue_from("slow")
     fairlead.run_until_idle(workers=1)
-    finisher = ResultWriter(fairlead.store, fairlead._files, fairlead._texts, lambda: None)
-    finisher.add(FinishedJob(old, Extraction("text", LONG.decode(), {}), 0.1))
-    finisher.close()
-    assert finisher.error is None
+    writer = ResultWriter(fairlead.store, fairlead._files, fairlead._texts, lambda: None)
+    writer.add(FinishedJob(old, Extraction("text", LONG.decode(), {}), 0.1))
+    writer.close()
+    assert writer.error is None
     assert fairlead.text(document.id) == LONG.decode()
     assert [path.name for path in fairlead.folder.texts.rglob("*.txt")] == [f"{document.id}.2.txt"]
     assert events_of(fairlead, document).count(EventKind.DONE) == 1
@@ -479,7 +477,7 @@ def test_an_interruption_gives_back_the_claims_and_ends_the_children(
     pids: list[int] = []
 
     def interrupt(engine: LocalEngine) -> None:
-        if busy_seats(engine):
+        if busy_slots(engine):
             pids.extend(engine.worker_pids())
             for pid in pids:
                 os.kill(pid, signal.SIGSTOP)  # none of them would end by itself
@@ -574,8 +572,8 @@ def test_idle_children_may_be_killed_as_often_as_somebody_likes(fairlead: Fairle
     def kill_the_idle(engine: LocalEngine) -> None:
         for slot in engine._slots:
             if slot.is_free and len(killed) < 7:
-                killed.add(slot.pid)
-                os.kill(slot.pid, signal.SIGKILL)
+                killed.add(slot.sandbox.pid)
+                os.kill(slot.sandbox.pid, signal.SIGKILL)
         if len(killed) == 7 and any(slot.is_free for slot in engine._slots):
             fairlead.cancel(keeper.id)
 
@@ -603,7 +601,7 @@ def test_to_stop_an_engine_that_has_ended_touches_nothing(
 ) -> None:
     """The number of its closed pipe may by now be that of any file, even of the database."""
     engine = fairlead.engine(1)
-    button = engine._button
+    button = engine._wake_pipe._writer
     engine.run(until_idle=True)
     with (tmp_path / "foreign").open("wb") as foreign:
         os.dup2(foreign.fileno(), button)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hostilekit import hostile_nursery
+from hostilekit import hostile_forkserver
 
 from fairlead import Fairlead
 from fairlead.errors import NoSandbox
@@ -27,7 +27,7 @@ Install = Callable[..., Fairlead]
 @pytest.fixture
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: Any) -> Install:
     """An installation whose workers do what hostile documents say."""
-    monkeypatch.setattr(ForkServer, "_command", lambda _: hostile_nursery())
+    monkeypatch.setattr(ForkServer, "_command", lambda _: hostile_forkserver())
 
     def make(**settings: Any) -> Fairlead:
         fairlead = Fairlead(tmp_path / "data", settings={"retry_delay": 0.01} | settings)
@@ -75,7 +75,7 @@ def test_a_suspect_is_read_alone_in_a_fresh_process(install: Install) -> None:
     send = WorkerSlot._send
 
     def send_and_note(slot: WorkerSlot, job: Job) -> Any:
-        sent.append((slot.claims[-1].id, slot.claims[-1].attempts, slot.pid))
+        sent.append((slot.claims[-1].id, slot.claims[-1].attempts, slot.sandbox.pid))
         return send(slot, job)
 
     with pytest.MonkeyPatch.context() as patch:
@@ -177,7 +177,7 @@ def test_strict_refuses_to_work_where_a_lock_is_missing(
 ) -> None:
     fairlead = install(sandbox="strict")
     without = "hostile.child.lock_files = lambda *_: False\n"
-    monkeypatch.setattr(ForkServer, "_command", lambda _: hostile_nursery(without))
+    monkeypatch.setattr(ForkServer, "_command", lambda _: hostile_forkserver(without))
     document = fairlead.submit("acme", b"hello", name="h.txt")
     with pytest.raises(NoSandbox, match="Landlock"):
         fairlead.run_until_idle(workers=1)
@@ -194,18 +194,18 @@ def test_a_worker_whose_desk_was_removed_goes_on(install: Install) -> None:
     start = engine._start
     removed: list[Path] = []
 
-    def remove_desk(slot: WorkerSlot, claim: Claim) -> None:
+    def remove_job_dir(slot: WorkerSlot, claim: Claim) -> None:
         if not removed:
             removed.append(slot._job_dir)
             slot._job_dir.rmdir()
         start(slot, claim)
 
-    engine._start = remove_desk  # type: ignore[method-assign]
+    engine._start = remove_job_dir  # type: ignore[method-assign]
     engine.run(until_idle=True)
     assert ended(fairlead, document) == (State.DONE, None, 1)
 
 
-def test_a_nursery_that_was_killed_is_replaced(install: Install) -> None:
+def test_a_fork_server_that_was_killed_is_replaced(install: Install) -> None:
     """Its children die with it; what they were reading is read once more."""
     fairlead = install()
     documents = [fairlead.submit("acme", b"letter %d" % n, name=str(n)) for n in range(300)]
@@ -227,14 +227,14 @@ def test_beside_threads_children_are_spawned(install: Install, monkeypatch: Any)
     threads = (
         "import threading\nthreading.Thread(target=threading.Event().wait, daemon=True).start()\n"
     )
-    monkeypatch.setattr(ForkServer, "_command", lambda _: hostile_nursery(threads))
+    monkeypatch.setattr(ForkServer, "_command", lambda _: hostile_forkserver(threads))
     fairlead = install()
     document = fairlead.submit("acme", b"hello", name="h.txt")
     fairlead.run_until_idle(workers=1)
     assert ended(fairlead, document) == (State.DONE, None, 1)
 
 
-def test_a_nursery_that_is_stopped_keeps_nobody_from_ending(install: Install) -> None:
+def test_a_fork_server_that_is_stopped_keeps_nobody_from_ending(install: Install) -> None:
     fairlead = install()
     document = hostile(fairlead, "sleep_deaf")
 

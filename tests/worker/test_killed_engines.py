@@ -20,9 +20,9 @@ from fairlead.worker.slot import WorkerSlot
 
 start = WorkerSlot.start
 
-def start_or_die(seat, claim, job):
-    found = start(seat, claim, job)
-    if is_the_end(seat, claim):
+def start_or_die(slot, claim, job):
+    found = start(slot, claim, job)
+    if is_the_end(slot, claim):
         os.kill(os.getpid(), signal.SIGKILL)
     return found
 
@@ -33,8 +33,8 @@ with Fairlead(sys.argv[1], settings={"lease": 3600.0, "max_attempts": 2}) as fai
     engine._prefetch.learn = lambda seconds: None  # all are short, on a machine of any speed
     engine.run(until_idle=True)
 """
-DIES_WITH_SOME_LYING_READY = "is_the_end = lambda seat, claim: seat.behind > 0\n" + ENGINE
-DIES_OF_ONE_DOCUMENT = "is_the_end = lambda seat, claim: claim.name == 'killer.txt'\n" + ENGINE
+DIES_WITH_SOME_LYING_READY = "is_the_end = lambda slot, claim: slot.behind > 0\n" + ENGINE
+DIES_OF_ONE_DOCUMENT = "is_the_end = lambda slot, claim: claim.name == 'killer.txt'\n" + ENGINE
 
 
 def run_engine(script: str, data: Path) -> int:

@@ -81,10 +81,11 @@ def test_it_ends_between_two_portions() -> None:
             yield 1
 
     sweeper = Sweeper(endless)
+    sweeper.start()
     begun.wait()
-    sweeper._closing.set()
+    sweeper.request_stop()
     may_go.set()
-    sweeper.close()
+    sweeper.join()
     assert swept == [1]
 
 
@@ -97,7 +98,8 @@ def test_an_error_of_the_disk_does_not_end_it() -> None:
         raise OSError("the disk is tired")
 
     sweeper = Sweeper(broken)
+    sweeper.start()
     tried.wait()
-    assert sweeper._thread.is_alive()
-    sweeper.close()
+    assert sweeper.health().is_running
+    sweeper.stop()
     assert errors == [1]

@@ -46,7 +46,7 @@ PLACES: list[tuple[type[object], str]] = [
     (SqliteStore, "finish_all"),
     (LocalFiles, "put_all"),
     (LocalFiles, "path"),
-    (JobDir, "lay"),
+    (JobDir, "add"),
 ]
 """Where an engine may meet an outage."""
 
@@ -171,7 +171,7 @@ def test_a_suspect_waits_for_room_too(fairlead: Fairlead, monkeypatch: pytest.Mo
     fairlead.store.claim_for([], ["gone"])
     fairlead.store.rescue_from("gone")
     before = fairlead.submit("globex", b"before", name="b.txt")
-    away = Away(monkeypatch, (JobDir, "lay"), DiskFull("full"), tries=3)
+    away = Away(monkeypatch, (JobDir, "add"), DiskFull("full"), tries=3)
     run_until_done(fairlead, lambda _engine: None)
     assert away.tried == 3
     for each in (document, before):
@@ -183,7 +183,7 @@ def test_a_suspect_waits_for_room_too(fairlead: Fairlead, monkeypatch: pytest.Mo
 def test_who_has_to_end_does_not_wait_for_ever(
     fairlead: Fairlead, monkeypatch: pytest.MonkeyPatch, place: tuple[type[object], str]
 ) -> None:
-    monkeypatch.setattr(local, "PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(local, "LONGEST_OUTAGE", 0.0)
     document = fairlead.submit("acme", LONG, name="a.txt")
     with monkeypatch.context() as patch:
         Away(patch, place, DiskFull("full"))
@@ -205,7 +205,7 @@ def test_an_engine_that_is_held_up_stops_when_it_is_told_to(
         if engine.is_held_up:
             engine.stop()
 
-    for place in ((SqliteStore, "claim_for"), (JobDir, "lay"), (LocalFiles, "put_all")):
+    for place in ((SqliteStore, "claim_for"), (JobDir, "add"), (LocalFiles, "put_all")):
         engine = fairlead.engine(1, on_tick=stop_if_held_up)
         with monkeypatch.context() as patch:
             Away(patch, place, DiskFull("full"))
@@ -262,7 +262,7 @@ def test_the_time_between_two_messages_is_nobodys(
     engine = fairlead.engine(1)
     engine.work(3600.0)
     engine._listened_at -= 1000.0  # as if that were long ago
-    monkeypatch.setattr(engine, "_give_back_time", given.append)
+    monkeypatch.setattr(engine, "_extend_deadlines", given.append)
     fairlead.submit("acme", b"x", name="x.txt")
     engine.work(3600.0)
     engine.close()
@@ -272,11 +272,11 @@ def test_the_time_between_two_messages_is_nobodys(
 def test_a_new_reader_needs_no_new_folder(fairlead: Fairlead) -> None:
     """On a full disk there may be no room for one."""
     engine = fairlead.engine(1)
-    engine._follow_the_number()
+    engine._match_worker_count()
     [slot] = engine._slots
     job_dir = fairlead.folder.job_dirs / slot.name
     before = job_dir.stat().st_ino
-    engine._reseat(slot)
+    engine._replace_child(slot)
     assert job_dir.stat().st_ino == before
     engine.close()
     assert not job_dir.exists()
@@ -289,7 +289,7 @@ def test_a_worker_that_dies_on_a_full_disk_comes_again_when_there_is_room(
 
     def fill_disk(engine: LocalEngine) -> None:
         if not away and fairlead.totals().processing:
-            away.append(Away(monkeypatch, (WorkerSlot, "_started"), DiskFull("full"), tries=5))
+            away.append(Away(monkeypatch, (WorkerSlot, "_start_child"), DiskFull("full"), tries=5))
             for pid in engine.worker_pids():
                 os.kill(pid, signal.SIGKILL)
 
@@ -305,7 +305,7 @@ def test_where_no_more_workers_can_be_had_work_goes_on_with_those_there_are(
     fairlead: Fairlead, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A number that is too large for the machine ends nobody who has begun with a smaller one."""
-    made, started = [1], WorkerSlot._started
+    made, started = [1], WorkerSlot._start_child
 
     def few(slot: WorkerSlot) -> Any:
         if not made:
@@ -319,8 +319,8 @@ def test_where_no_more_workers_can_be_had_work_goes_on_with_those_there_are(
         if not totals.waiting + totals.processing:
             engine.stop()
 
-    monkeypatch.setattr(WorkerSlot, "_started", few)
-    monkeypatch.setattr(local, "LOOK_AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr(WorkerSlot, "_start_child", few)
+    monkeypatch.setattr(local, "CHECK_SECONDS", 0.0)
     wanted = [1]
     documents = fairlead.submit_many("acme", [(LONG, f"{number}.txt") for number in range(20)])
     engine = fairlead.engine(on_tick=tick)

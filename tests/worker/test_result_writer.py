@@ -1,4 +1,4 @@
-"""The finisher: what is saved, what is held, and what becomes of it when saving fails."""
+"""The writer: what is saved, what is held, and what becomes of it when saving fails."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import apsw
 import pytest
 
 from fairlead import Fairlead
+from fairlead.backoff import Backoff
 from fairlead.blobs.local import LocalFiles
 from fairlead.errors import DamagedData, DiskFull, StoreUnreachable
 from fairlead.model.documents import Claim, Failed, Outcome, Saved
 from fairlead.model.ports import SHORT_BYTES
 from fairlead.model.states import State
 from fairlead.read.base import Part
-from fairlead.worker import outage
 from fairlead.worker import result_writer as module
 from fairlead.worker.result_writer import FinishedJob, ResultWriter
 from fairlead.worker.sandbox.answer import Extraction
@@ -68,15 +68,13 @@ def claims(fairlead: Fairlead, number: int) -> list[Claim]:
 
 def test_all_that_was_taken_over_is_saved_before_it_ends(fairlead: Fairlead) -> None:
     saved: list[int] = []
-    finisher = ResultWriter(
-        fairlead.store, fairlead._files, fairlead._texts, lambda: saved.append(1)
-    )
+    writer = ResultWriter(fairlead.store, fairlead._files, fairlead._texts, lambda: saved.append(1))
     read, unread = claims(fairlead, 2)
-    finisher.add(FinishedJob(read, Extraction("text", "héllo", {"lines": 1}), 1.5))
-    finisher.add(FinishedJob(unread, Failed("damaged", "It is damaged."), 0.5))
-    finisher.close()
-    assert finisher.held() == []
-    assert finisher.error is None
+    writer.add(FinishedJob(read, Extraction("text", "héllo", {"lines": 1}), 1.5))
+    writer.add(FinishedJob(unread, Failed("damaged", "It is damaged."), 0.5))
+    writer.close()
+    assert writer.unsaved() == []
+    assert writer.error is None
     assert saved
     assert fairlead.text(read.id) == "héllo"
     assert fairlead.document(read.id).seconds == 1.5
@@ -85,12 +83,12 @@ def test_all_that_was_taken_over_is_saved_before_it_ends(fairlead: Fairlead) -> 
 
 
 def test_short_texts_are_kept_in_the_store_and_long_ones_in_files(fairlead: Fairlead) -> None:
-    finisher = ResultWriter(fairlead.store, fairlead._files, fairlead._texts, lambda: None)
+    writer = ResultWriter(fairlead.store, fairlead._files, fairlead._texts, lambda: None)
     short, marked, long = claims(fairlead, 3)
-    finisher.add(FinishedJob(short, Extraction("text", "same", {}, "same"), 0.1))
-    finisher.add(FinishedJob(marked, Extraction("html", "Title", {}, "# Title"), 0.1))
-    finisher.add(FinishedJob(long, Extraction("html", LONG, {}, f"# {LONG}"), 0.1))
-    finisher.close()
+    writer.add(FinishedJob(short, Extraction("text", "same", {}, "same"), 0.1))
+    writer.add(FinishedJob(marked, Extraction("html", "Title", {}, "# Title"), 0.1))
+    writer.add(FinishedJob(long, Extraction("html", LONG, {}, f"# {LONG}"), 0.1))
+    writer.close()
     assert [fairlead.text(each.id) for each in (short, marked, long)] == ["same", "Title", LONG]
     expected = ["same", "# Title", f"# {LONG}"]
     assert [fairlead.markdown(each.id) for each in (short, marked, long)] == expected
@@ -102,10 +100,10 @@ def test_short_texts_are_kept_in_the_store_and_long_ones_in_files(fairlead: Fair
 
 
 def test_a_short_text_that_was_altered_is_not_given_out(fairlead: Fairlead) -> None:
-    finisher = ResultWriter(fairlead.store, fairlead._files, fairlead._texts, lambda: None)
+    writer = ResultWriter(fairlead.store, fairlead._files, fairlead._texts, lambda: None)
     [claim] = claims(fairlead, 1)
-    finisher.add(FinishedJob(claim, Extraction("text", "true", {}), 0.1))
-    finisher.close()
+    writer.add(FinishedJob(claim, Extraction("text", "true", {}), 0.1))
+    writer.close()
     with closing(apsw.Connection(str(fairlead.folder.database))) as connection:
         connection.execute("UPDATE short_texts SET text = CAST('false' AS BLOB)")
     with pytest.raises(DamagedData, match="not what was stored"):
@@ -114,81 +112,80 @@ def test_a_short_text_that_was_altered_is_not_given_out(fairlead: Fairlead) -> N
 
 def test_what_cannot_be_saved_is_handed_back_with_the_error(fairlead: Fairlead) -> None:
     texts = FullDisk(fairlead.folder.texts)
-    finisher = ResultWriter(fairlead.store, fairlead._files, texts, lambda: None)
+    writer = ResultWriter(fairlead.store, fairlead._files, texts, lambda: None)
     first, second = claims(fairlead, 2)
-    finisher.add(FinishedJob(first, Extraction("text", LONG, {}), 0.1))
+    writer.add(FinishedJob(first, Extraction("text", LONG, {}), 0.1))
     texts.was_asked.wait()
-    finisher.add(FinishedJob(second, Extraction("text", "b", {}), 0.1))
-    finisher.close()
-    assert set(finisher.held()) == {first, second}
-    assert isinstance(finisher.error, DiskFull)
+    writer.add(FinishedJob(second, Extraction("text", "b", {}), 0.1))
+    writer.close()
+    assert set(writer.unsaved()) == {first, second}
+    assert isinstance(writer.error, DiskFull)
     assert fairlead.totals().processing == 2
 
 
 def test_what_cannot_be_saved_now_is_saved_when_there_is_room(fairlead: Fairlead) -> None:
     texts, saved = FullDisk(fairlead.folder.texts), Event()
-    finisher = ResultWriter(fairlead.store, fairlead._files, texts, saved.set)
+    writer = ResultWriter(fairlead.store, fairlead._files, texts, saved.set)
     [claim] = claims(fairlead, 1)
-    finisher.add(FinishedJob(claim, Extraction("text", LONG, {}), 0.1))
+    writer.add(FinishedJob(claim, Extraction("text", LONG, {}), 0.1))
     texts.was_asked.wait()
     texts.was_asked.clear()
     texts.was_asked.wait()  # it was tried again, so it knows by now that the first try was in vain
-    assert finisher.is_behind()  # more results could only be kept in memory
-    assert finisher.held() == [claim]
+    assert writer.is_behind()  # more results could only be kept in memory
+    assert writer.unsaved() == [claim]
     texts.has_room = True
     saved.wait()
-    assert not finisher.is_behind()
+    assert not writer.is_behind()
     assert fairlead.text(claim.id) == LONG
-    finisher.close()
-    assert finisher.error is None
+    writer.close()
+    assert writer.error is None
 
 
 def test_when_it_has_to_end_it_does_not_wait_for_the_next_try(
     fairlead: Fairlead, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Room was made since the last one: what was read need not be read again."""
-    monkeypatch.setattr(outage, "FIRST_PAUSE", 3600.0)
-    monkeypatch.setattr(outage, "LONGEST_PAUSE", 3600.0)
+    monkeypatch.setattr(Backoff.__init__, "__defaults__", (3600.0, 3600.0))
     texts = FullDisk(fairlead.folder.texts)
-    finisher = ResultWriter(fairlead.store, fairlead._files, texts, lambda: None)
+    writer = ResultWriter(fairlead.store, fairlead._files, texts, lambda: None)
     [claim] = claims(fairlead, 1)
-    finisher.add(FinishedJob(claim, Extraction("text", LONG, {}), 0.1))
-    while not finisher.is_behind():
+    writer.add(FinishedJob(claim, Extraction("text", LONG, {}), 0.1))
+    while not writer.is_behind():
         texts.was_asked.wait()
     texts.has_room = True
-    finisher.close()
-    assert finisher.error is None
+    writer.close()
+    assert writer.error is None
     assert fairlead.text(claim.id) == LONG
 
 
 def test_nothing_is_begun_before_the_result_of_a_suspect_is_saved(fairlead: Fairlead) -> None:
     saved = Event()
     texts = SlowDisk(fairlead.folder.texts)
-    finisher = ResultWriter(fairlead.store, fairlead._files, texts, saved.set)
-    finisher.hurry(hurried=False)
+    writer = ResultWriter(fairlead.store, fairlead._files, texts, saved.set)
+    writer.hurry(hurried=False)
     [claim] = claims(fairlead, 1)
-    assert not finisher.is_behind()
-    finisher.add(FinishedJob(claim._replace(suspect=True), Extraction("text", LONG, {}), 0.1))
-    assert finisher.is_behind()
+    assert not writer.is_behind()
+    writer.add(FinishedJob(claim._replace(suspect=True), Extraction("text", LONG, {}), 0.1))
+    assert writer.is_behind()
     texts.was_asked.wait()
-    assert finisher.is_behind()
+    assert writer.is_behind()
     texts.may_go.set()
     saved.wait()
-    assert not finisher.is_behind()
-    finisher.close()
+    assert not writer.is_behind()
+    writer.close()
     assert fairlead.document(claim.id).state is State.DONE
 
 
 def test_the_result_of_a_suspect_goes_first_and_alone(fairlead: Fairlead) -> None:
     texts = SlowDisk(fairlead.folder.texts)
-    finisher = ResultWriter(fairlead.store, fairlead._files, texts, lambda: None)
+    writer = ResultWriter(fairlead.store, fairlead._files, texts, lambda: None)
     first, second, suspect, last = claims(fairlead, 4)
-    finisher.add(FinishedJob(first, Extraction("text", LONG, {}), 0.1))
+    writer.add(FinishedJob(first, Extraction("text", LONG, {}), 0.1))
     texts.was_asked.wait()
     for claim in (second, suspect._replace(suspect=True), last):
-        finisher.add(FinishedJob(claim, Extraction("text", LONG, {}), 0.1))
+        writer.add(FinishedJob(claim, Extraction("text", LONG, {}), 0.1))
     texts.may_go.set()
-    finisher.close()
+    writer.close()
     assert texts.groups == [[first.id], [suspect.id], [second.id, last.id]]
     assert fairlead.totals().processing == 0
 
@@ -198,19 +195,19 @@ def test_leases_of_results_on_the_way_are_still_to_be_renewed(
 ) -> None:
     texts = SlowDisk(fairlead.folder.texts)
     monkeypatch.setattr(module, "MOST_CHARACTERS", 10)
-    finisher = ResultWriter(fairlead.store, fairlead._files, texts, lambda: None)
+    writer = ResultWriter(fairlead.store, fairlead._files, texts, lambda: None)
     first, second, third = claims(fairlead, 3)
-    finisher.add(FinishedJob(first, Extraction("text", LONG, {}), 0.1))
+    writer.add(FinishedJob(first, Extraction("text", LONG, {}), 0.1))
     texts.was_asked.wait()
-    finisher.add(FinishedJob(second, Extraction("text", "0123456789", {}), 0.1))
-    assert not finisher.is_behind()
-    finisher.add(FinishedJob(third, Extraction("text", "!", {}), 0.1))
-    assert finisher.is_behind()
-    assert set(finisher.held()) == {first, second, third}
+    writer.add(FinishedJob(second, Extraction("text", "0123456789", {}), 0.1))
+    assert not writer.is_behind()
+    writer.add(FinishedJob(third, Extraction("text", "!", {}), 0.1))
+    assert writer.is_behind()
+    assert set(writer.unsaved()) == {first, second, third}
     texts.may_go.set()
-    finisher.close()
-    assert finisher.held() == []
-    assert not finisher.is_behind()
+    writer.close()
+    assert writer.unsaved() == []
+    assert not writer.is_behind()
     assert fairlead.totals().processing == 0
 
 
@@ -219,12 +216,12 @@ def files_of(fairlead: Fairlead) -> set[str]:
 
 
 def test_short_parts_are_kept_in_the_store_and_long_ones_in_files(fairlead: Fairlead) -> None:
-    finisher = ResultWriter(fairlead.store, fairlead._files, fairlead._texts, lambda: None)
+    writer = ResultWriter(fairlead.store, fairlead._files, fairlead._texts, lambda: None)
     (claim,) = claims(fairlead, 1)
     contents = {"empty": b"", "short": b"s" * SHORT_BYTES, "long": b"l" * (SHORT_BYTES + 1)}
     parts = tuple(Part(name, content) for name, content in contents.items())
-    finisher.add(FinishedJob(claim, Extraction("text", "text", {}, parts=parts), 0.1))
-    finisher.close()
+    writer.add(FinishedJob(claim, Extraction("text", "text", {}, parts=parts), 0.1))
+    writer.close()
     found = {each.name: each for each in fairlead.documents(parent=claim.id)}
     assert {name: fairlead.content(each.id) for name, each in found.items()} == contents
     assert files_of(fairlead) == {found["long"].id}
@@ -234,12 +231,12 @@ def test_many_short_parts_do_not_all_go_into_one_commit(
     fairlead: Fairlead, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "SHORT_TOGETHER", 10)
-    finisher = ResultWriter(fairlead.store, fairlead._files, fairlead._texts, lambda: None)
+    writer = ResultWriter(fairlead.store, fairlead._files, fairlead._texts, lambda: None)
     (claim,) = claims(fairlead, 1)
     contents = {"1": b"1234", "2": b"x" * (SHORT_BYTES + 1), "3": b"123456", "4": b"1", "5": b"12"}
     parts = tuple(Part(name, content) for name, content in contents.items())
-    finisher.add(FinishedJob(claim, Extraction("text", "text", {}, parts=parts), 0.1))
-    finisher.close()
+    writer.add(FinishedJob(claim, Extraction("text", "text", {}, parts=parts), 0.1))
+    writer.close()
     found = {each.name: each for each in fairlead.documents(parent=claim.id)}
     assert {name: fairlead.content(each.id) for name, each in found.items()} == contents
     assert files_of(fairlead) == {found[name].id for name in ("2", "4", "5")}
@@ -259,14 +256,14 @@ def test_a_result_whose_saving_was_not_heard_of_keeps_its_files(
 
     monkeypatch.setattr(fairlead.store, "finish_all", save_and_break_once)
     is_saved = Event()
-    finisher = ResultWriter(fairlead.store, fairlead._files, fairlead._texts, is_saved.set)
+    writer = ResultWriter(fairlead.store, fairlead._files, fairlead._texts, is_saved.set)
     (claim,) = claims(fairlead, 1)
     parts = (Part("1", b"inside"), Part("2", LONG.encode()))
-    finisher.add(FinishedJob(claim, Extraction("text", LONG, {}, parts=parts), 0.1))
+    writer.add(FinishedJob(claim, Extraction("text", LONG, {}, parts=parts), 0.1))
     is_saved.wait()
-    finisher.close()
+    writer.close()
     assert answers == [[Saved.SAVED], [Saved.STALE]]
-    assert finisher.error is None
+    assert writer.error is None
     assert fairlead.text(claim.id) == LONG
     long, short = fairlead.documents(parent=claim.id)
     assert fairlead.content(short.id) == b"inside"
@@ -284,10 +281,10 @@ def test_a_store_that_stays_away_is_an_error_when_it_has_to_end(
         raise StoreUnreachable("nobody is there")
 
     monkeypatch.setattr(fairlead.store, "finish_all", away)
-    finisher = ResultWriter(fairlead.store, fairlead._files, fairlead._texts, lambda: None)
+    writer = ResultWriter(fairlead.store, fairlead._files, fairlead._texts, lambda: None)
     (claim,) = claims(fairlead, 1)
-    finisher.add(FinishedJob(claim, Failed("damaged", "It is damaged."), 0.5))
+    writer.add(FinishedJob(claim, Failed("damaged", "It is damaged."), 0.5))
     was_tried.wait()
-    finisher.close()
-    assert isinstance(finisher.error, StoreUnreachable)
-    assert finisher.held() == [claim]
+    writer.close()
+    assert isinstance(writer.error, StoreUnreachable)
+    assert writer.unsaved() == [claim]

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from fairlead.read import extract
-from fairlead.worker.sandbox.forkserver import ForkedChild, ForkServer
+from fairlead.worker.sandbox.forkserver import ForkedProcess, ForkServer
 from fairlead.worker.sandbox.process import Sandbox
 from fairlead.worker.sandbox.warmup import samples
 
@@ -25,6 +25,6 @@ def test_every_sample_is_read_by_a_reader_of_its_own(tmp_path: Path) -> None:
 def test_it_leaves_nothing_behind_that_would_forbid_a_fork(start: Any) -> None:
     forkserver = ForkServer()
     sandbox = start(Sandbox(forkserver=forkserver)).until_ready()
-    assert isinstance(sandbox._child, ForkedChild)
+    assert isinstance(sandbox.process, ForkedProcess)
     sandbox.close()
     forkserver.close()

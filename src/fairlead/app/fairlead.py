@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from threading import Event as Flag
 
 from fairlead.app.documents import Documents
 from fairlead.app.keys import Keys
@@ -17,7 +17,7 @@ from fairlead.read import ReadLimits
 from fairlead.worker.engine import LocalEngine
 from fairlead.worker.orphan_sweeper import Sweeper, portions
 from fairlead.worker.sandbox.limits import Limits
-from fairlead.worker.wakeup import WakeupPublisher, WakeupSender
+from fairlead.worker.wakeup import Broker, WakeupPublisher
 
 TELL_SECONDS = 0.5
 """How often those who wait are told how much is left."""
@@ -78,7 +78,7 @@ class Fairlead(Documents, Webhooks, Keys):
         )
 
     def sweeper(self) -> Sweeper:
-        """A thread that sweeps and lays the reserve, now and every hour, until it is closed."""
+        """A service that removes orphans and fills the reserve, every hour."""
         return Sweeper(self._keep_house, lambda: self.store.only_one("sweep"))
 
     def _keep_house(self) -> Iterator[int]:
@@ -88,12 +88,12 @@ class Fairlead(Documents, Webhooks, Keys):
         return self._sweep_portions()
 
     def wakeup_publisher(self) -> WakeupPublisher:
-        """A thread that wakes Celery's workers when documents wait, until it is closed."""
-        return WakeupPublisher(self.store, self.bell())
+        """A service that wakes Celery's workers when documents wait."""
+        return WakeupPublisher(self.store, self.broker())
 
-    def bell(self) -> WakeupSender:
-        """What reaches the broker that the settings name."""
-        return _celery_bell(self.settings.needed_broker())
+    def broker(self) -> Broker:
+        """The broker that the settings name."""
+        return _celery_broker(self.settings.needed_broker())
 
     def run_until_idle(
         self, workers: int | None = None, *, on_tick: Callable[[], None] = lambda: None
@@ -116,19 +116,15 @@ class Fairlead(Documents, Webhooks, Keys):
         `on_progress` is told how many are left. One that is deleted meanwhile is not waited for.
         """
         pending = list(ids)
-        version, bell = None, threading.Event()
-        patience = self.store.watch(bell.set)
-        try:
+        woken = Flag()
+        with self.store.changes.subscribe(woken.set) as changes:
             while pending:
-                if (newest := self.store.version()) != version:
-                    version = newest
-                    pending = [each for each in pending if self._is_pending(each)]
+                if changes.changed():
+                    pending = [id_ for id_ in pending if self._is_pending(id_)]
                 on_progress(len(pending))
                 if pending:
-                    bell.wait(min(patience, TELL_SECONDS))
-                    bell.clear()
-        finally:
-            self.store.unwatch(bell.set)
+                    woken.wait(min(changes.poll_seconds, TELL_SECONDS))
+                    woken.clear()
 
     def _is_pending(self, id_: str) -> bool:
         try:
@@ -153,12 +149,11 @@ class Fairlead(Documents, Webhooks, Keys):
         return Limits(settings.time_limit, settings.memory_limit, read, is_strict)
 
 
-def _celery_bell(broker: str) -> WakeupSender:
-    """What rings for Celery's workers by this broker; its libraries are an extra."""
+def _celery_broker(url: str) -> Broker:
     try:
         from fairlead.worker.celery.broker import CeleryBroker, make_app  # noqa: PLC0415 (an extra)
     except ImportError as error:
         raise MissingExtra(
             f"the library {error.name} is missing; install it: pip install 'fairlead[celery]'"
         ) from None
-    return CeleryBroker(make_app(broker))
+    return CeleryBroker(make_app(url))

@@ -103,10 +103,9 @@ class Webhooks(Wiring):
         return self.store.outbox.resend(id_)
 
     def deliverer(self) -> Deliverer:
-        """Threads that deliver what is due, until it is closed."""
+        """A service that delivers what is due."""
         sender = Sender(self._networks, clock=self._clock)
-        lot = random.random  # spreads attempts; nothing secret depends on it
-        return Deliverer(self.store.outbox, sender, clock=self.now, lot=lot)
+        return Deliverer(self.store.outbox, sender, clock=self.now, jitter=random.random)
 
     def _networks(self) -> Networks:
         return Networks(self.settings.webhook_networks)

@@ -109,14 +109,14 @@ def _work(fairlead: Fairlead) -> Iterator[Finding]:
 
 
 def _broker(fairlead: Fairlead) -> Iterator[Finding]:
-    bell = fairlead.bell()
+    broker = fairlead.broker()
     try:
-        number = bell.messages()
+        number = broker.messages()
         yield Finding("ok", f"the broker answers; {number:,} messages wait for Celery's workers")
     except BrokerUnreachable as error:
         yield Finding("problem", str(error))
     finally:
-        bell.close()
+        broker.close()
 
 
 def _dead(fairlead: Fairlead) -> Iterator[Finding]:

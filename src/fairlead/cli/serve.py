@@ -14,6 +14,8 @@ import click
 from fairlead.app import Fairlead
 from fairlead.cli.common import data_option, no_url_option
 from fairlead.errors import MissingExtra
+from fairlead.service import running
+from fairlead.worker.engine_service import EngineService
 
 if TYPE_CHECKING:
     from fairlead.server.context import ServerContext
@@ -56,10 +58,9 @@ def _serve(fairlead: Fairlead, *, has_workers: bool) -> bool:
     listener = server.bound_socket(settings.host, settings.port)
     fairlead.operator_key()
     is_local = settings.engine == "local"
-    engine = fairlead.engine() if has_workers and is_local else None
-    wakeup_publisher = None if is_local else fairlead.wakeup_publisher()
-    sweeper, deliverer = fairlead.sweeper(), fairlead.deliverer()
-    try:
+    engine = EngineService(fairlead.engine) if has_workers and is_local else None
+    publishers = [] if is_local else [fairlead.wakeup_publisher()]
+    with running(*publishers, fairlead.sweeper(), fairlead.deliverer()):
         return server.serve(
             fairlead,
             listener,
@@ -67,11 +68,6 @@ def _serve(fairlead: Fairlead, *, has_workers: bool) -> bool:
             on_ready=lambda context: _greet(fairlead, listener, context),
             on_stop=_say_stopping,
         )
-    finally:
-        deliverer.close()
-        sweeper.close()
-        if wakeup_publisher is not None:
-            wakeup_publisher.close()
 
 
 def _greet(fairlead: Fairlead, listener: socket.socket, context: ServerContext) -> None:

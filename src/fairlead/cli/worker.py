@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -17,7 +18,10 @@ from fairlead.cli.common import counted, data_option, duration, no_url_option, s
 from fairlead.cli.progress import PagesLine, pages_told
 from fairlead.config.settings import Sources
 from fairlead.model.documents import Document, EventKind
+from fairlead.service import running
 from fairlead.worker.engine import LocalEngine, Stop
+
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 @click.command("worker")
@@ -68,22 +72,23 @@ def _work(data: Path, given: Mapping[str, Any], *, until_idle: bool, quiet: bool
     with Fairlead(data, settings=given, patient=True) as fairlead, fairlead.folder.as_server():
         journal = Journal(fairlead)
         engine = fairlead.engine(on_tick=(lambda: None) if quiet else journal.write)
-        _obey_signals(engine, fairlead)
-        workers = counted(fairlead.settings.workers, "worker")
-        click.echo(f"fairlead: {workers} on {data}; Ctrl-C ends", err=True)
-        sweeper, deliverer = fairlead.sweeper(), fairlead.deliverer()
-        try:
+        with (
+            _stopping_on_signals(engine, fairlead),
+            running(fairlead.sweeper(), fairlead.deliverer()),
+        ):
+            workers = counted(fairlead.settings.workers, "worker")
+            click.echo(f"fairlead: {workers} on {data}; Ctrl-C ends", err=True)
             engine.run(until_idle=until_idle)
             if not quiet:
                 journal.write()
-        finally:
-            sweeper.close()
-            deliverer.close()
     if engine.stopping is Stop.NOW:
         sys.exit(1)
 
 
-def _obey_signals(engine: LocalEngine, fairlead: Fairlead) -> None:
+@contextmanager
+def _stopping_on_signals(engine: LocalEngine, fairlead: Fairlead) -> Iterator[None]:
+    """Handle signals as long as the worker runs; the handlers of before are restored."""
+
     def stop(_number: int, _frame: FrameType | None) -> None:
         fairlead.store.hurry()
         engine.stop()
@@ -91,8 +96,12 @@ def _obey_signals(engine: LocalEngine, fairlead: Fairlead) -> None:
             # Not through a buffer: the code that was interrupted may be in the middle of it.
             os.write(2, b"fairlead: finishing what runs; once more to stop at once\n")
 
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, stop)
+    before = {number: signal.signal(number, stop) for number in STOP_SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 class Journal:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Lock
 
+from fairlead.backoff import Backoff
 from fairlead.errors import CounterUnavailable
 from fairlead.integrations.counters.base import CounterStore
 from fairlead.integrations.rules import CustomerRules
@@ -65,23 +66,20 @@ class _Outage:
 
     def __init__(self, fallback: int, clock: Callable[[], float]) -> None:
         self._fallback = fallback
-        self._clock = clock
         self._lock = Lock()
-        self._pause = 0.0
-        self._ask_again_at = 0.0
+        self._backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, clock=clock)
 
     def is_to_be_left_alone(self) -> bool:
         """Whether it failed a moment ago."""
-        return self._pause > 0 and self._clock() < self._ask_again_at
+        return self._backoff.is_waiting()
 
     def failed(self, error: CounterUnavailable) -> None:
         """It did not answer: leave it alone for a while, longer each time."""
         with self._lock:
             if self.is_to_be_left_alone():  # another thread found out at the same time
                 return
-            is_news = self._pause == 0
-            self._pause = min(self._pause * 2 or _FIRST_PAUSE, _LONGEST_PAUSE)
-            self._ask_again_at = self._clock() + self._pause
+            is_news = not self._backoff.is_failing
+            self._backoff.failed()
         if is_news:
             LOGGER.warning(
                 "the ledger of fair priorities cannot be reached: %s. Until it answers, tasks are "
@@ -92,9 +90,10 @@ class _Outage:
 
     def answered(self) -> None:
         """It is there."""
-        if self._pause == 0:
+        if not self._backoff.is_failing:
             return
         with self._lock:
-            was_down, self._pause = self._pause > 0, 0.0
+            was_down = self._backoff.is_failing
+            self._backoff.succeeded()
         if was_down:
             LOGGER.warning("the ledger of fair priorities answers again; tasks are counted.")

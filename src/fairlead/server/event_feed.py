@@ -6,16 +6,15 @@ import asyncio
 import json
 import logging
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Sequence
-from threading import Event as Flag
-from threading import Thread
-from time import monotonic
+from collections.abc import Callable, Generator, Iterable, Sequence
+from time import monotonic, sleep
 from typing import Any
 
 from fairlead.app import Fairlead
-from fairlead.errors import FairleadError
+from fairlead.backoff import Backoff
 from fairlead.model.documents import Event
 from fairlead.model.json import event_json
+from fairlead.service import Service
 
 _log = logging.getLogger(__name__)
 
@@ -102,9 +101,9 @@ class EventFeed:
         self._listeners: list[Listener] = []
         self._streams: set[Stream] = set()
         self._waiters: dict[str, set[asyncio.Event]] = defaultdict(set)
-        self._stop = Flag()
-        self._bell = Flag()
-        self._thread: Thread | None = None
+        self._service = Service("event feed", self._read_events, backoff=Backoff(PAUSE_SECONDS))
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._read_to = 0
         self.is_closing = False
         self.seen = 0
 
@@ -114,10 +113,9 @@ class EventFeed:
 
     def open(self) -> None:
         """Begin to watch; to be called in the event loop."""
-        self.seen = self._fairlead.store.last_event()
-        loop = asyncio.get_running_loop()
-        self._thread = Thread(target=self._watch, args=(loop,), name="watcher", daemon=True)
-        self._thread.start()
+        self.seen = self._read_to = self._fairlead.store.last_event()
+        self._loop = asyncio.get_running_loop()
+        self._service.start()
 
     def end_all(self) -> None:
         """Let nobody wait any longer: the server is about to stop."""
@@ -140,10 +138,7 @@ class EventFeed:
 
     def close(self) -> None:
         """Stop watching."""
-        self._stop.set()
-        self._bell.set()
-        if self._thread is not None:
-            self._thread.join()
+        self._service.stop()
 
     def subscribe(self, customer: str | None, key_id: str) -> Stream:
         """A stream of all events after `seen`; of one customer, if named."""
@@ -174,34 +169,18 @@ class EventFeed:
         if not self._waiters[document]:
             del self._waiters[document]
 
-    def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
-        version, seen, found_at = -1, self.seen, 0.0
-        store = self._fairlead.store
-        patience, is_told = store.watch(self._bell.set), False
-        while not self._stop.is_set():
-            self._bell.wait(patience)
-            self._bell.clear()
-            try:
-                version, before = store.version(), version
-                if version == before:
-                    continue
-                while events := self._fairlead.events(seen, PORTION):
-                    seen = events[-1].seq
-                    loop.call_soon_threadsafe(self._tell, events)
-                is_told = False
-                found_before, found_at = found_at, monotonic()
-                if found_at - found_before < 2 * BUSY_SECONDS:
-                    self._stop.wait(BUSY_SECONDS)
-            except Exception as error:  # whatever it is: without a watcher nobody hears of anything
-                if loop.is_closed():  # it has ended before us
-                    break
-                version = -1
-                if not is_told:
-                    unknown = None if isinstance(error, FairleadError) else error
-                    _log.warning("fairlead: events cannot be read: %s", error, exc_info=unknown)
-                is_told = True
-                self._stop.wait(PAUSE_SECONDS)
-        store.unwatch(self._bell.set)
+    def _read_events(self) -> Generator[float, None, None]:
+        loop, read_at = self._loop, 0.0
+        with self._fairlead.store.changes.subscribe(self._service.wake) as changes:
+            while loop is not None and not loop.is_closed():
+                if changes.changed():
+                    while events := self._fairlead.events(self._read_to, PORTION):
+                        self._read_to = events[-1].seq
+                        loop.call_soon_threadsafe(self._tell, events)
+                    before, read_at = read_at, monotonic()
+                    if read_at - before < 2 * BUSY_SECONDS:
+                        sleep(BUSY_SECONDS)
+                yield changes.poll_seconds
 
     def _tell(self, events: list[Event]) -> None:
         self.seen = events[-1].seq

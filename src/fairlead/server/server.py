@@ -9,7 +9,6 @@ import signal
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from threading import Thread
 
 import uvicorn
 import uvloop
@@ -20,7 +19,7 @@ from fairlead.errors import DataError, UsageError
 from fairlead.server.app import create_app
 from fairlead.server.context import ServerContext
 from fairlead.server.protocol import Protocol
-from fairlead.worker.engine import LocalEngine, Stop
+from fairlead.worker.engine_service import EngineService
 
 _FRAMEWORK_LOG = logging.getLogger("uvicorn.error")
 STOP_SECONDS = 30
@@ -36,25 +35,6 @@ class Server(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """Leave the signals alone."""
         yield
-
-
-class Worker(Thread):
-    """The engine in a thread of its own, which lives as long as its children may."""
-
-    def __init__(self, engine: LocalEngine, on_end: Callable[[], None]) -> None:
-        super().__init__(name="engine")
-        self.engine = engine
-        self.error: BaseException | None = None
-        self._on_end = on_end
-
-    def run(self) -> None:
-        """Work until stopped."""
-        try:
-            self.engine.run()
-        except BaseException as error:
-            self.error = error
-        finally:
-            self._on_end()
 
 
 def bound_socket(host: str, port: int) -> socket.socket:
@@ -102,12 +82,12 @@ def collect_less() -> None:
 def serve(
     fairlead: Fairlead,
     listener: socket.socket,
-    engine: LocalEngine | None,
+    engine: EngineService | None,
     *,
     on_ready: Callable[[ServerContext], None] = lambda _office: None,
     on_stop: Callable[[], None] = lambda: None,
 ) -> bool:
-    """Serve until a signal; False: it had to stop at once, or the workers ended by themselves."""
+    """Serve until a signal; False: it had to stop at once."""
     serving = _Serving(fairlead, listener, engine, on_ready, on_stop)
     collect_less()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -119,7 +99,7 @@ class _Serving:
         self,
         fairlead: Fairlead,
         listener: socket.socket,
-        engine: LocalEngine | None,
+        engine: EngineService | None,
         on_ready: Callable[[ServerContext], None],
         on_stop: Callable[[], None],
     ) -> None:
@@ -127,41 +107,33 @@ class _Serving:
         self._on_ready = on_ready
         self._on_stop = on_stop
         self._signals = 0
-        self._worker: Worker | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        if engine is not None:
-            self._worker = Worker(engine, self._worker_ended)
+        self._engine = engine
         self._office = ServerContext(fairlead, is_ready=self._is_ready)
         patience = fairlead.settings.request_timeout
         self._server = Server(server_config(create_app(self._office), patience))
 
     async def run(self) -> bool:
         """Serve until told to stop."""
-        self._loop = asyncio.get_running_loop()
+        loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            self._loop.add_signal_handler(number, self._signalled)
-        if self._worker is not None:
-            self._worker.start()
+            loop.add_signal_handler(number, self._signalled)
+        if self._engine is not None:
+            self._engine.start()
         self._on_ready(self._office)
         await self._server.serve(sockets=[self._listener])
-        if self._worker is not None:
-            if self._worker.engine.stopping is Stop.NO:
-                self._worker.engine.stop()
-            await asyncio.to_thread(self._worker.join)
-            self._raise_if_broken(self._worker)
-        return self._signals < 2
-
-    def _raise_if_broken(self, worker: Worker) -> None:
-        if worker.error is not None:
-            raise worker.error
+        if self._engine is not None:
+            if not self._engine.is_stopping:
+                self._engine.request_stop()
+            await asyncio.to_thread(self._engine.join)
         if not self._server.started:
             raise DataError("the server could not start; its log says why")
+        return self._signals < 2
 
     def _signalled(self) -> None:
         self._signals += 1
         self._office.fairlead.store.hurry()
-        if self._worker is not None:
-            self._worker.engine.stop()
+        if self._engine is not None:
+            self._engine.request_stop()
         if self._signals == 1:
             self._on_stop()
         else:
@@ -173,11 +145,5 @@ class _Serving:
         self._office.end_all()
         self._server.should_exit = True
 
-    def _worker_ended(self) -> None:
-        """In its thread: without workers there is nothing to serve for."""
-        if self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._stop)
-
     def _is_ready(self) -> bool:
-        worker = self._worker
-        return worker is None or (worker.is_alive() and not worker.engine.is_held_up)
+        return self._engine is None or self._engine.is_ready

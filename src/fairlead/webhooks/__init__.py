@@ -1,4 +1,4 @@
-"""Webhooks: tells customers' own servers what became of their documents."""
+"""Webhooks: sends customers' own servers the events of their documents."""
 
 from fairlead.webhooks.addresses import Networks
 from fairlead.webhooks.deliverer import Deliverer

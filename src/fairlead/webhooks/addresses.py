@@ -1,28 +1,18 @@
-"""Which addresses may be spoken to: those of the public internet, and what the operator allows.
+"""Which addresses webhooks may use: those of the public internet, and what the operator allows.
 
-A customer chooses the URL, so it must not lead into the operator's own network. The table below is
-ours, not the standard library's, whose answers differ between versions of Python.
+A customer chooses the URL, so it must not lead into the operator's own network (SSRF). The table is
+our own, because the answers of `ipaddress.is_global` differ between versions of Python.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from ipaddress import (
-    IPv4Address,
-    IPv4Network,
-    IPv6Address,
-    IPv6Network,
-    ip_address,
-    ip_network,
-)
-
-Address = IPv4Address | IPv6Address
-Network = IPv4Network | IPv6Network
+from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
 _PUBLIC_IPV6 = IPv6Network("2000::/3")
-_REFUSED: tuple[Network, ...] = tuple(
-    ip_network(each)
-    for each in (
+_REFUSED: tuple[IPv4Network | IPv6Network, ...] = tuple(
+    ip_network(network)
+    for network in (
         "0.0.0.0/8",  # unspecified: "this" host
         "10.0.0.0/8",  # private
         "100.64.0.0/10",  # shared by a provider's customers; some clouds' metadata
@@ -53,25 +43,19 @@ _REFUSED: tuple[Network, ...] = tuple(
 
 
 class Networks:
-    """The addresses that may be spoken to. `allowed` are networks that the operator adds."""
+    """The addresses that may be used. `allowed` are networks that the operator adds."""
 
     def __init__(self, allowed: Sequence[str] = ()) -> None:
-        self._allowed = tuple(ip_network(each) for each in allowed)
+        self._allowed = tuple(ip_network(network) for network in allowed)
 
     def allows(self, address: str) -> bool:
-        """Whether this address may be connected to. What is no address may not."""
+        """Whether this address may be connected to; False if it is no address."""
         try:
-            found = ip_address(address)
+            parsed = ip_address(address)
         except ValueError:
             return False
-        return _is_in(found, self._allowed) or _is_public(found)
-
-
-def _is_public(address: Address) -> bool:
-    if isinstance(address, IPv6Address) and address not in _PUBLIC_IPV6:
-        return False
-    return not _is_in(address, _REFUSED)
-
-
-def _is_in(address: Address, networks: Sequence[Network]) -> bool:
-    return any(address.version == each.version and address in each for each in networks)
+        if any(parsed in network for network in self._allowed):
+            return True
+        if isinstance(parsed, IPv6Address) and parsed not in _PUBLIC_IPV6:
+            return False
+        return not any(parsed in network for network in _REFUSED)

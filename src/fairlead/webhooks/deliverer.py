@@ -1,13 +1,13 @@
-"""The deliverer: makes the attempts that are due, several at once, in threads of its own.
+"""The deliverer: makes the attempts that are due, several at once, each in a thread.
 
-A receiver that answers slowly holds up itself: at most two attempts at a webhook and four of a
-customer are under way at once, of sixteen in all. Customers take turns, and who has as many under
-way as places are free begins no other: so nobody waits behind another one's many.
+A receiver that answers slowly delays only itself: at most two attempts at a webhook and four of a
+customer run at once, of sixteen in all. Customers take turns, and one that has as many running as
+places are free starts no other, so nobody waits behind the many of another customer.
 
-A receiver that kept us waiting and then failed rests for three times as long, up to a minute; all
-of its kind get four of the sixteen places, those of one customer one. So however much lies ready
-for receivers that never answer, others do not wait for it. Who fails quickly costs nobody a place,
-and is treated as all.
+A receiver that failed slowly rests for three times as long as its attempt took, up to a minute.
+All such receivers share four of the sixteen places, those of one customer one, so however much is
+due for receivers that never answer, others do not wait for it. One that fails quickly costs nobody
+a place and is treated like any other.
 """
 
 from __future__ import annotations
@@ -15,12 +15,15 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable
-from threading import Condition, Thread
+from collections.abc import Callable, Generator
+from contextlib import suppress
+from functools import partial
+from threading import Condition
 from typing import TYPE_CHECKING, NamedTuple
 
 from fairlead.errors import DataError
 from fairlead.model.webhooks import Sending, WebhookResponse
+from fairlead.service import Service, run_in_thread
 from fairlead.webhooks.sender import Send
 
 if TYPE_CHECKING:
@@ -31,36 +34,33 @@ _log = logging.getLogger(__name__)
 AT_ONCE = 16
 AT_ONCE_TO_A_WEBHOOK = 2
 AT_ONCE_OF_A_CUSTOMER = 4
-AT_ONCE_TO_SLEEPERS = 4
+AT_ONCE_TO_SLOW = 4
 MOST_TURNS = 1000
-"""In one round of the customers: the claim looks past all who had theirs, so they are bounded."""
-SLEEPS_AFTER = 1.0
-"""Seconds of an attempt that failed, from which on its receiver is one that sleeps."""
-REST = 3.0
-"""So many times as long as its attempt took does such a one rest."""
+"""Customers in one round: the claim passes over all that had their turn, so they are bounded."""
+SLOW_SECONDS = 1.0
+"""A failed attempt that took this long makes its receiver a slow one."""
+REST_FACTOR = 3.0
 LONGEST_REST = 60.0
 _REMEMBERED = 600.0
-"""Seconds after its rest for which a sleeper is known; by then it was tried, or is gone."""
-CLOSE_SECONDS = 2.0
-"""How long attempts may still take at the end; those that are left come again after their lease."""
-LOOK_EVERY = 0.25
-"""Seconds between two looks at whether anything is due; a look is one small read."""
+"""Seconds after its rest for which a slow receiver is remembered."""
+STOP_SECONDS = 2.0
+"""How long attempts may still take at the end; the others come again when their lease ends."""
+POLL_SECONDS = 0.25
+"""How often it asks whether anything is due, which is one small read."""
 KEPT_SECONDS = 30 * 86_400.0
 FORGET_EVERY = 3600.0
 
 
-class _Sleeper(NamedTuple):
-    """A receiver that kept us waiting and failed: whose it is, and until when it rests."""
-
+class _SlowReceiver(NamedTuple):
     customer: str
-    until: float
+    rests_until: float
 
 
-class Deliverer:
-    """Delivers until it is closed.
+class Deliverer(Service):
+    """Delivers until it is stopped.
 
-    `clock` gives the store's time and `lot` a number from 0 to 1, by which attempts are spread;
-    `stopwatch` tells how long receivers take.
+    `clock` gives the store's time, `jitter` a number from 0 to 1 that spreads attempts, and
+    `stopwatch` measures receivers.
     """
 
     def __init__(
@@ -69,52 +69,38 @@ class Deliverer:
         send: Send,
         *,
         clock: Callable[[], float],
-        lot: Callable[[], float],
+        jitter: Callable[[], float],
         stopwatch: Callable[[], float] = time.monotonic,
     ) -> None:
+        super().__init__("deliverer", self._deliver_due)
         self._outbox = outbox
         self._send = send
         self._clock = clock
-        self._lot = lot
+        self._jitter = jitter
         self._stopwatch = stopwatch
-        self._forgot_at: float | None = None
-        self._under_way: list[Sending] = []
+        self._forget_at = float("-inf")
+        self._running: list[Sending] = []
         self._had_turn: set[str] = set()
-        self._sleepers: dict[str, _Sleeper] = {}
-        self._settling = 0
-        self._is_closing = False
+        self._slow: dict[str, _SlowReceiver] = {}
+        self._saving = 0
         self._is_closed = False
         self._changed = Condition()
-        self._thread = Thread(target=self._work, name="fairlead-deliverer", daemon=True)
-        self._thread.start()
 
-    def close(self) -> None:
-        """End when the attempts under way are over, or take too long: no receiver decides that."""
+    def stop(self, timeout: float | None = None) -> None:
+        """Stop when the running attempts are over, or have taken too long."""
+        super().stop(timeout)
         with self._changed:
-            self._is_closing = True
-            self._changed.notify_all()
-        self._thread.join()
-        with self._changed:
-            self._changed.wait_for(lambda: not self._under_way, CLOSE_SECONDS)
+            self._changed.wait_for(lambda: not self._running, STOP_SECONDS)
             self._is_closed = True
-            self._changed.wait_for(lambda: not self._settling)
+            self._changed.wait_for(lambda: not self._saving)
 
-    def _work(self) -> None:
-        while not self._is_closing:
-            try:
-                began = self._begin_one()
-                self._forget_old()
-            except DataError:  # a full disk or a locked store: the next look comes
-                began = False
-            except Exception:  # whatever it is, others are still to be told
-                _log.exception("fairlead: a delivery could not be begun; the next look comes")
-                began = False
-            with self._changed:
-                if not began and not self._is_closing:
-                    self._changed.wait(LOOK_EVERY)
+    def _deliver_due(self) -> Generator[float, None, None]:
+        while True:
+            yield 0.0 if self._start_one() else POLL_SECONDS
+            self._forget_old()
 
-    def _begin_one(self) -> bool:
-        """Begin an attempt; False: nothing is due, or too much is under way."""
+    def _start_one(self) -> bool:
+        """Start an attempt; False: nothing is due, or too much is running."""
         webhooks, customers = self._busy()
         due = self._outbox.next_at()
         if webhooks is None or due is None or due > self._clock():
@@ -122,96 +108,90 @@ class Deliverer:
         sending = self._claim(webhooks, customers)
         if sending is None:
             return False
-        self._start(sending)
+        with self._changed:
+            self._running.append(sending)
+        try:
+            run_in_thread(f"delivery-{sending.id}", partial(self._deliver, sending))
+        except BaseException:  # without a thread, it comes again when its lease ends
+            self._end(sending)
+            raise
         return True
 
-    def _start(self, sending: Sending) -> None:
-        """Make the attempt in a thread of its own; without one, it comes again after its lease."""
-        name = f"fairlead-delivery-{sending.id}"
-        thread = Thread(target=self._deliver, args=(sending,), name=name, daemon=True)
-        with self._changed:
-            self._under_way.append(sending)
-        try:
-            thread.start()
-        except BaseException:
-            self._is_over(sending)
-            raise
-
     def _claim(self, webhooks: list[str], customers: list[str]) -> Sending | None:
-        """An attempt of a customer that had no turn in this round; without one, a round begins."""
-        found = self._outbox.claim(webhooks=webhooks, customers=[*customers, *self._had_turn])
-        if self._had_turn and (found is None or len(self._had_turn) >= MOST_TURNS):
+        """An attempt of a customer that had no turn in this round; else a new round starts."""
+        sending = self._outbox.claim(webhooks=webhooks, customers=[*customers, *self._had_turn])
+        if self._had_turn and (sending is None or len(self._had_turn) >= MOST_TURNS):
             self._had_turn.clear()
-            found = found or self._outbox.claim(webhooks=webhooks, customers=customers)
-        if found is not None:
-            self._had_turn.add(found.customer)
-        return found
+            sending = sending or self._outbox.claim(webhooks=webhooks, customers=customers)
+        if sending is not None:
+            self._had_turn.add(sending.customer)
+        return sending
 
     def _busy(self) -> tuple[list[str] | None, list[str]]:
-        """Webhooks and customers with enough under way; None: there is no room at all."""
+        """Webhooks and customers with enough attempts running; None: there is no room at all."""
         with self._changed:
-            free = AT_ONCE - len(self._under_way)
+            free = AT_ONCE - len(self._running)
             if not free:
                 return None, []
-            webhooks = Counter(each.webhook for each in self._under_way)
-            customers = Counter(each.customer for each in self._under_way)
-            put_off = self._put_off(self._stopwatch())
+            webhooks = Counter(sending.webhook for sending in self._running)
+            customers = Counter(sending.customer for sending in self._running)
+            resting = self._resting(self._stopwatch())
         busy = [id_ for id_, number in webhooks.items() if number >= AT_ONCE_TO_A_WEBHOOK]
-        most = min(AT_ONCE_OF_A_CUSTOMER, free)  # the last are for those who have few
-        return [*busy, *put_off], [name for name, number in customers.items() if number >= most]
+        most = min(AT_ONCE_OF_A_CUSTOMER, free)  # the last places are for customers with few
+        return [*busy, *resting], [name for name, number in customers.items() if number >= most]
 
-    def _put_off(self, now: float) -> list[str]:
-        """Webhooks of sleepers that are not tried now: they rest, or others of them are tried."""
-        self._sleepers = {
-            id_: each for id_, each in self._sleepers.items() if each.until + _REMEMBERED > now
+    def _resting(self, now: float) -> list[str]:
+        """Webhooks of slow receivers that are not tried now."""
+        self._slow = {
+            id_: slow for id_, slow in self._slow.items() if slow.rests_until + _REMEMBERED > now
         }
-        tried = [each.customer for each in self._under_way if each.webhook in self._sleepers]
+        tried = [sending.customer for sending in self._running if sending.webhook in self._slow]
         return [
             id_
-            for id_, each in self._sleepers.items()
-            if each.until > now or each.customer in tried or len(tried) >= AT_ONCE_TO_SLEEPERS
+            for id_, slow in self._slow.items()
+            if slow.rests_until > now or slow.customer in tried or len(tried) >= AT_ONCE_TO_SLOW
         ]
 
     def _deliver(self, sending: Sending) -> None:
         try:
             began = self._stopwatch()
             answer = self._send(sending)
-            if self._may_settle(sending, answer, began):
-                self._settle(sending, answer)
+            if self._may_save(sending, answer, began):
+                self._save(sending, answer)
+        except Exception:  # it comes again when its lease ends
+            _log.exception("fairlead: an attempt at the delivery %s failed", sending.id)
         finally:
-            self._is_over(sending)
+            self._end(sending)
 
-    def _is_over(self, sending: Sending) -> None:
+    def _end(self, sending: Sending) -> None:
         with self._changed:
-            self._under_way.remove(sending)
+            self._running.remove(sending)
             self._changed.notify_all()
+        self.wake()
 
-    def _may_settle(self, sending: Sending, answer: WebhookResponse, began: float) -> bool:
-        """Note how the receiver does; False: it comes too late, the store may be closed."""
+    def _may_save(self, sending: Sending, answer: WebhookResponse, began: float) -> bool:
+        """Note whether the receiver is slow; False: it is too late, the store may be closed."""
         now = self._stopwatch()
         with self._changed:
             took = now - began
-            if answer.is_good or answer.is_gone or took < SLEEPS_AFTER:
-                self._sleepers.pop(sending.webhook, None)
+            if answer.is_good or answer.is_gone or took < SLOW_SECONDS:
+                self._slow.pop(sending.webhook, None)
             else:
-                rest = min(LONGEST_REST, REST * took)
-                self._sleepers[sending.webhook] = _Sleeper(sending.customer, now + rest)
-            self._settling += not self._is_closed
+                rest = min(LONGEST_REST, REST_FACTOR * took)
+                self._slow[sending.webhook] = _SlowReceiver(sending.customer, now + rest)
+            self._saving += not self._is_closed
             return not self._is_closed
 
-    def _settle(self, sending: Sending, answer: WebhookResponse) -> None:
+    def _save(self, sending: Sending, answer: WebhookResponse) -> None:
         try:
-            self._outbox.settle(sending, answer, jitter=self._lot())
-        except DataError:  # not saved: another attempt comes when the claim ends
-            pass
+            with suppress(DataError):  # not saved: another attempt comes when the claim ends
+                self._outbox.settle(sending, answer, jitter=self._jitter())
         finally:
             with self._changed:
-                self._settling -= 1
+                self._saving -= 1
                 self._changed.notify_all()
 
     def _forget_old(self) -> None:
         now = self._clock()
-        if self._forgot_at is not None and now - self._forgot_at < FORGET_EVERY:
-            return
-        if not self._outbox.forget(now - KEPT_SECONDS):
-            self._forgot_at = now
+        if now >= self._forget_at and not self._outbox.forget(now - KEPT_SECONDS):
+            self._forget_at = now + FORGET_EVERY

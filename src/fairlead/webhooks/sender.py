@@ -1,8 +1,8 @@
-"""One attempt at a delivery: look the name up, check the addresses, connect to one of them, post.
+"""One attempt at a delivery: resolve the host, check its addresses, connect to one of them, post.
 
-The name is looked up once, and the connection goes to an address that was checked: a name that
-changes meanwhile changes nothing. No redirect is followed and no proxy is asked. One deadline holds
-for all of it, and one limit for all bytes of the answer.
+The host is resolved once, and the connection goes to an address that was checked (no DNS
+rebinding). No redirect is followed and no proxy is used. One deadline holds for the whole attempt,
+and one limit for all bytes of the answer.
 """
 
 from __future__ import annotations
@@ -13,14 +13,12 @@ import socket
 import ssl
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
 from contextlib import closing
 from http.client import HTTPException, HTTPResponse, LineTooLong
-from threading import Thread
-from typing import Protocol
 
 from fairlead.errors import InvalidWebhook
 from fairlead.model.webhooks import MOST_CHARACTERS, Sending, WebhookResponse
+from fairlead.service import run_in_thread
 from fairlead.webhooks.addresses import Networks
 from fairlead.webhooks.signing import headers
 from fairlead.webhooks.urls import Target, parse
@@ -29,33 +27,29 @@ _log = logging.getLogger(__name__)
 
 TIME_LIMIT = 15.0
 BODY_SECONDS = 1.0
-"""How long the body of an answer is waited for: its status has said all that counts."""
+"""How long to wait for the body of an answer, whose status says all that counts."""
 MOST_BYTES = 65_536
-"""Of an answer, headers and all."""
+"""Of an answer, with its headers."""
 
 Resolve = Callable[[str, int], list[str]]
 
 
-class Send(Protocol):
-    """Makes an attempt."""
-
-    def __call__(self, sending: Sending) -> WebhookResponse:
-        """What came of it; never raises for what a receiver does."""
-        ...
+Send = Callable[[Sending], WebhookResponse]
+"""Makes an attempt; never raises for what a receiver does."""
 
 
 class _Refused(Exception):
-    """The address may not be spoken to."""
+    pass
 
 
 def resolve(host: str, port: int) -> list[str]:
     """The addresses of a host, by the system's resolver."""
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(each[4][0]) for each in found))
+    infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(info[4][0]) for info in infos))
 
 
 class Sender:
-    """Makes attempts, from any thread. `clock` gives the time that receivers are told."""
+    """Makes attempts, from any thread. `clock` gives the time for signatures."""
 
     def __init__(
         self,
@@ -73,7 +67,7 @@ class Sender:
         self._tls = tls
 
     def __call__(self, sending: Sending) -> WebhookResponse:
-        """Make one attempt; what goes wrong is an answer too."""
+        """Make one attempt; a failure is an answer too."""
         deadline = _Deadline(self._time_limit)
         try:
             target = parse(sending.url)
@@ -106,9 +100,11 @@ class Sender:
             raise
 
     def _addresses(self, target: Target, deadline: _Deadline) -> list[str]:
-        """Where a host leads; nowhere, if nobody knows its name: why is for the operator's eyes."""
+        """The addresses of the host; none if it cannot be resolved, which only the log explains."""
+        # In a thread, because the system's resolver knows no deadline.
+        lookup = run_in_thread("dns", lambda: self._resolver(target.host, target.port))
         try:
-            return _looked_up(self._resolver, target, deadline)
+            return lookup.result(deadline.left())
         except TimeoutError:
             raise
         except (OSError, UnicodeError) as error:
@@ -116,12 +112,12 @@ class Sender:
             return []
 
     def _check(self, target: Target, addresses: list[str]) -> None:
-        """Refuse a host that leads elsewhere than out; where to is only for the operator's eyes.
+        """Refuse a host with a private address; only the log says which.
 
-        In the same words as one that leads nowhere: else names of the operator's own would show.
+        An unknown host gets the same answer, so that nobody can probe the operator's names.
         """
         networks = self._networks()
-        bad = [each for each in addresses if not networks.allows(each)]
+        bad = [address for address in addresses if not networks.allows(address)]
         if bad:
             _log.warning(
                 "fairlead: the webhook's host %s leads to %s, which is not public; "
@@ -129,7 +125,7 @@ class Sender:
                 target.host,
                 ", ".join(bad),
             )
-        if bad or not addresses:  # one bad address of several: somebody is trying something
+        if bad or not addresses:  # one bad address of several: it may be an attack
             raise _Refused(f"{target.host} is not known, or does not lead to a public address")
 
     def _request(self, target: Target, sending: Sending) -> bytes:
@@ -148,35 +144,17 @@ class Sender:
 
 
 class _Deadline:
-    """The end of the time for one attempt."""
-
     def __init__(self, seconds: float) -> None:
         self._end = time.monotonic() + seconds
 
-    def at_most(self, seconds: float) -> None:
-        """Let the end come this soon, if it would come later."""
+    def shorten(self, seconds: float) -> None:
         self._end = min(self._end, time.monotonic() + seconds)
 
     def left(self) -> float:
-        """Seconds that are left; raises when there are none."""
         left = self._end - time.monotonic()
         if left <= 0:
             raise TimeoutError
         return left
-
-
-def _looked_up(resolver: Resolve, target: Target, deadline: _Deadline) -> list[str]:
-    """The addresses of a host. Looked up in a thread: the system's resolver knows no deadline."""
-    found: Future[list[str]] = Future()
-
-    def look_up() -> None:
-        try:
-            found.set_result(resolver(target.host, target.port))
-        except Exception as error:  # raised where it is waited for
-            found.set_exception(error)
-
-    Thread(target=look_up, name="fairlead-lookup", daemon=True).start()
-    return found.result(deadline.left())
 
 
 def _first_that_answers(addresses: list[str], port: int, deadline: _Deadline) -> socket.socket:
@@ -189,15 +167,15 @@ def _first_that_answers(addresses: list[str], port: int, deadline: _Deadline) ->
 
 
 def _post(connection: socket.socket, request: bytes, deadline: _Deadline) -> None:
-    """Send it all. `sendall` would grant a secure connection the time anew for each part."""
+    """Send it all within the deadline; `sendall` starts its timeout anew for each TLS record."""
     left = memoryview(request)
     while left:
         connection.settimeout(deadline.left())
         left = left[connection.send(left[:16_384]) :]
 
 
-class _Bounded(io.RawIOBase):
-    """What a receiver sends, as long as time and bytes last."""
+class _BoundedReader(io.RawIOBase):
+    """Reads an answer until the deadline, and at most so many bytes."""
 
     def __init__(self, connection: socket.socket, deadline: _Deadline) -> None:
         self._connection = connection
@@ -211,34 +189,24 @@ class _Bounded(io.RawIOBase):
         if not self._left:
             raise LineTooLong("answer")
         self._connection.settimeout(self._deadline.left())
-        got = self._connection.recv_into(buffer, min(self._left, len(buffer)))
-        self._left -= got
-        return got
-
-
-class _Readable:
-    """As much of a socket as an HTTP response asks for."""
-
-    def __init__(self, raw: _Bounded) -> None:
-        self._raw = raw
+        number = self._connection.recv_into(buffer, min(self._left, len(buffer)))
+        self._left -= number
+        return number
 
     def makefile(self, _mode: str) -> io.BufferedReader:
-        return io.BufferedReader(self._raw)
+        return io.BufferedReader(self)
 
 
 def _answer(connection: socket.socket, deadline: _Deadline) -> WebhookResponse:
-    response = HTTPResponse(_Readable(_Bounded(connection, deadline)), method="POST")  # type: ignore[arg-type] # it asks for no more
+    reader = _BoundedReader(connection, deadline)
+    response = HTTPResponse(reader, method="POST")  # type: ignore[arg-type] # only makefile is used
     with closing(response):
         response.begin()
-        deadline.at_most(BODY_SECONDS)
-        return WebhookResponse(response.status, _beginning(response))
-
-
-def _beginning(response: HTTPResponse) -> str:
-    """The first bytes of the body as safe text; a body that breaks off or lingers is none."""
-    try:
-        found = response.read(MOST_CHARACTERS)
-    except (OSError, HTTPException, ValueError):
-        found = b""
-    text = found.decode("utf-8", "replace")
-    return "".join(each if each.isprintable() else " " for each in text).strip()
+        deadline.shorten(BODY_SECONDS)
+        try:
+            body = response.read(MOST_CHARACTERS)
+        except (OSError, HTTPException, ValueError):
+            body = b""
+        text = body.decode("utf-8", "replace")
+        printable = "".join(c if c.isprintable() else " " for c in text)
+        return WebhookResponse(response.status, printable.strip())

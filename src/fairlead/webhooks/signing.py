@@ -1,4 +1,4 @@
-"""Signatures as Standard Webhooks has them: HMAC-SHA256 over id, time and body."""
+"""Signatures of Standard Webhooks: HMAC-SHA256 over id, time and body."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def signature(secret: str, id_: str, timestamp: int, body: bytes) -> str:
 
 
 def headers(secret: str, id_: str, now: float, body: bytes) -> dict[str, str]:
-    """The three headers by which a receiver knows who speaks, and that it is not an old record."""
+    """The three headers that authenticate a delivery and protect it against replay."""
     timestamp = int(now)
     return {
         "webhook-id": id_,

@@ -1,4 +1,4 @@
-"""The URLs of webhooks: checked when they are given, and taken apart when they are called."""
+"""The URLs of webhooks: checked when they are added, and parsed when they are called."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NAME = re.compile(rf"(?=.{{1,253}}$){_LABEL}(?:\.{_LABEL})*\.?")
 
 
 class Target(NamedTuple):
-    """Where a URL leads. `path` is what is asked for there, with the query."""
+    """The parts of a URL; `path` includes the query."""
 
     is_secure: bool
     host: str
@@ -26,17 +26,17 @@ class Target(NamedTuple):
 
     @property
     def authority(self) -> str:
-        """Host and port as the header `Host` has them."""
-        shown = f"[{self.host}]" if ":" in self.host else self.host
-        is_usual = self.port == _PORTS["https" if self.is_secure else "http"]
-        return shown if is_usual else f"{shown}:{self.port}"
+        """Host and port for the header `Host`."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        is_default = self.port == _PORTS["https" if self.is_secure else "http"]
+        return host if is_default else f"{host}:{self.port}"
 
 
 def check_url(url: str, networks: Networks) -> str:
-    """The URL, if it may be one of a webhook; refuses others in one sentence.
+    """The URL if a webhook may have it; else raises InvalidWebhook.
 
-    A host that is written as an address is checked here already. A name is not looked up: what
-    counts is the address at each connection.
+    A host that is an address is checked here already. A name is not resolved: what counts is the
+    address at each connection.
     """
     target = parse(url)
     for address in _numeric(target.host):
@@ -53,7 +53,7 @@ def check_url(url: str, networks: Networks) -> str:
 
 
 def parse(url: str) -> Target:
-    """Take a URL apart; refuses what a webhook cannot have."""
+    """Parse a URL; raises InvalidWebhook if a webhook cannot have it."""
     if len(url) > MOST_CHARACTERS or not url.isascii() or not url.isprintable() or " " in url:
         raise InvalidWebhook(
             Message(
@@ -92,16 +92,16 @@ def parse(url: str) -> Target:
 
 
 def _is_host(host: str) -> bool:
-    """Whether it is an address or may be a name: what only looks like one of them is refused."""
+    """Whether it is an address or a valid name."""
     last = host.removesuffix(".").rpartition(".")[2]
     is_name = _NAME.fullmatch(host) and not (last.isdigit() or last.startswith("0x"))
     return bool(is_name or _numeric(host))
 
 
 def _numeric(host: str) -> list[str]:
-    """The address that a host is a spelling of (decimal, octal and so on too); none for names."""
+    """The address that a host spells (also in decimal or octal); none for names."""
     try:
-        found = socket.getaddrinfo(host, None, flags=socket.AI_NUMERICHOST)
+        infos = socket.getaddrinfo(host, None, flags=socket.AI_NUMERICHOST)
     except (OSError, UnicodeError):
         return []
-    return sorted({str(each[4][0]) for each in found})
+    return sorted({str(info[4][0]) for info in infos})

@@ -1,4 +1,4 @@
-"""Who runs the work."""
+"""Engines: claim documents, run workers, save results."""
 
 from fairlead.worker.engine import LocalEngine
 

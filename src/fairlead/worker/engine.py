@@ -1,16 +1,13 @@
-"""The local engine: worker processes on this machine, and one process that speaks for them.
+"""The engine: claims documents for the worker processes of this machine and saves their results.
 
-The engine claims a document for each free worker, hands it over, and passes results on to the
-finisher. Where documents are short it claims some more beforehand, so that many share a commit and
-no worker waits for one, and lays ready with a worker what comes next of the same customer. It
-sleeps until a worker answers, a deadline comes, or something was committed; while all have more to
-read, it lets answers gather for a moment.
+It claims a document for each free worker and, where documents are short, some ahead (`prefetch` has
+the rule). It sleeps until a worker answers, a deadline comes, or something was committed. Temporary
+failures are retried with backoff; they never end the engine or cost a document an attempt.
 """
 
 from __future__ import annotations
 
 import logging
-import os
 import selectors
 import time
 from collections.abc import Callable, Sequence
@@ -19,19 +16,19 @@ from enum import IntEnum
 from itertools import cycle, islice
 from math import inf
 from pathlib import Path
-from threading import RLock
 from typing import TYPE_CHECKING
 
+from fairlead.backoff import Attempts, Outage
 from fairlead.errors import FairleadError, TemporarilyUnavailable
 from fairlead.model.documents import Broken, Claim
 from fairlead.model.ports import Files
-from fairlead.worker.dead_workers import rescue_from_the_dead
-from fairlead.worker.outage import Outage, Tries
-from fairlead.worker.prefetch import STUCK_SECONDS, Prefetch
+from fairlead.service import WakePipe
+from fairlead.worker.liveness import requeue_from_dead_workers
+from fairlead.worker.prefetch import Prefetch
 from fairlead.worker.progress import ProgressReporter
 from fairlead.worker.result_writer import FinishedJob, ResultWriter
 from fairlead.worker.sandbox.forkserver import ForkServer
-from fairlead.worker.sandbox.job_dir import tidy
+from fairlead.worker.sandbox.job_dir import remove_old_job_dirs
 from fairlead.worker.sandbox.limits import Limits
 from fairlead.worker.sandbox.process import ChildDied, Job
 from fairlead.worker.slot import WorkerSlot
@@ -41,31 +38,30 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-WATCH_SECONDS = 0.25
-"""How often it looks whether a document at work was cancelled, or leases are to be renewed."""
-LOOK_AGAIN_SECONDS = 1.0
-"""How often it looks for due retries, ended leases and dead workers."""
+LEASE_CHECK_SECONDS = 0.25
+"""How often it checks for cancelled documents and for leases that need a heartbeat."""
+CHECK_SECONDS = 1.0
+"""How often it checks for due retries, ended leases, dead workers and the number of workers."""
 MOST_DEATHS_AT_START = 5
-PATIENCE_SECONDS = 30.0
-"""How long an outage is borne by who has to come to an end."""
+LONGEST_OUTAGE = 30.0
+"""Seconds after which `run(until_idle=True)` raises the error of an outage."""
 
 
 class Stop(IntEnum):
-    """How far the engine has been asked to stop."""
+    """How far the engine was asked to stop."""
 
     NO = 0
     DRAIN = 1
     NOW = 2
 
 
-class Every:
-    """True once in so many seconds, and at the first time."""
+class _Every:
+    """True at most once in so many seconds, and at the first call."""
 
     def __init__(self) -> None:
-        self._last = float("-inf")
+        self._last = -inf
 
     def __call__(self, seconds: float) -> bool:
-        """Whether the time has come."""
         now = time.monotonic()
         is_due = now >= self._last + seconds
         if is_due:
@@ -74,7 +70,7 @@ class Every:
 
 
 class LocalEngine:
-    """Runs documents with a number of worker processes until it is stopped, or idle."""
+    """Processes documents in worker processes until it is stopped, or idle. To be run once."""
 
     def __init__(
         self,
@@ -95,251 +91,245 @@ class LocalEngine:
         self._lease = lease
         self._job_dirs = job_dirs
         self._on_tick = on_tick
+        self._wake_pipe = WakePipe()
         self._selector = selectors.DefaultSelector()
-        self._bell, self._button = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        self._button_lock = RLock()  # a signal may come while its own thread holds it
-        self._selector.register(self._bell, selectors.EVENT_READ)
-        self._bell_alone = selectors.DefaultSelector()
-        self._bell_alone.register(self._bell, selectors.EVENT_READ)
+        self._selector.register(self._wake_pipe, selectors.EVENT_READ)
+        self._changes = store.changes.subscribe(self._wake_pipe.wake)
         self._outage = Outage()
-        self._finisher = ResultWriter(store, files, texts, self._wake, self._outage)
-        self._progress_reporter = ProgressReporter(store)
+        self._attempts = Attempts(self._outage)
+        self._results = ResultWriter(store, files, texts, self._wake_pipe.wake, self._outage)
+        self._progress = ProgressReporter(store)
         self._forkserver = ForkServer()
         self._slots: list[WorkerSlot] = []
-        self._names: list[str] = []  # of all seats there ever were
-        self._prefetch = Prefetch(workers=0)
-        self._tries = Tries(self._outage)
-        self._look_seconds = 0.0
+        self._names: list[str] = []  # of all slots there ever were
+        self._prefetch = Prefetch()
         self._stop = Stop.NO
-        self._ran_dry = False  # nothing was left for a free worker
-        self._fell_short = False  # or to lie ready; the next one may be a suspect
-        self._version = -1
-        self._is_time_to_count = Every()
+        self._is_time_to_count = _Every()
+        self._is_time_to_check = _Every()
+        self._is_time_to_check_leases = _Every()
+        self._is_time_to_renew = _Every()
         self._is_short_of_workers = False
-        self._is_time_to_look = Every()
-        self._is_time_to_watch = Every()
-        self._is_time_to_renew = Every()
-        self._listened_at = float("inf")
-        self._deaths = 0
+        self._listened_at = inf
+        self._deaths_at_start = 0
 
     def run(self, *, until_idle: bool = False) -> None:
-        """Work until stopped or, if asked, until nothing is left that could run. Only once.
+        """Work until stopped or, if asked, until nothing is left that could run.
 
-        An outage is borne, for as long as it takes; but who waits for the end is told by its error.
+        An outage is waited for as long as it takes; with `until_idle` for half a minute.
         """
         if until_idle:
-            self._outage.patience = PATIENCE_SECONDS
+            self._outage.longest = LONGEST_OUTAGE
         try:
             self._begin()
             while not self._is_over(until_idle=until_idle):
-                self._turn(claims=self._stop is Stop.NO)
+                self._step(claims=self._stop is Stop.NO)
         finally:
             self.close()
         self._raise_if_unsaved()
 
     def work(self, seconds: float) -> None:
-        """Process what can run now, and begin nothing new after so long.
+        """Process what can run now, and start nothing new after so long.
 
-        The workers stay, warm for the next call; `close` ends them.
+        The workers stay warm for the next call; `close` ends them.
         """
         if not self._slots:
             self._begin()
-        until, self._ran_dry = time.monotonic() + seconds, False
-        self._listened_at = float("inf")  # since the last call there was nothing to hear
-        while self._is_busy() or not (self._ran_dry or time.monotonic() >= until):
-            self._turn(claims=time.monotonic() < until)
+        until, self._prefetch.ran_dry = time.monotonic() + seconds, False
+        self._listened_at = inf  # since the last call there was nothing to listen to
+        while self._is_busy() or not (self._prefetch.ran_dry or time.monotonic() >= until):
+            self._step(claims=time.monotonic() < until)
         self._raise_if_unsaved()
 
-    def _is_busy(self) -> bool:
-        """Whether something claimed is not saved yet."""
-        return bool(self._at_hand() or self._finisher.held())
-
     def stop(self) -> None:
-        """Once: finish what runs and claim no more. Twice: stop now. May be called anywhere."""
+        """First call: finish what runs and claim no more. Second: stop now.
+
+        May be called from any thread and from signal handlers.
+        """
         self._stop = Stop(min(self._stop + 1, Stop.NOW))
-        self._wake()
+        self._wake_pipe.wake()
 
     @property
     def stopping(self) -> Stop:
-        """How far it has been asked to stop."""
+        """How far it was asked to stop."""
         return self._stop
 
     @property
     def is_held_up(self) -> bool:
-        """Whether it bears an outage: nothing can be begun now, or nothing saved."""
+        """Whether an outage keeps it from starting documents or saving results."""
         return self._outage.is_on
 
     def worker_pids(self) -> list[int]:
         """The process ids of the workers."""
-        return [slot.pid for slot in self._slots]
+        return [slot.sandbox.pid for slot in self._slots]
+
+    def close(self) -> None:
+        """End the children, save what they had done, and release all other claims.
+
+        The store knows best which those are: a claim may have been interrupted on its way here.
+        """
+        self._changes.close()
+        self._forkserver.close()  # first, so that no child can keep the others waiting
+        for slot in self._slots:
+            slot.close()
+        self._results.close()
+        with suppress(FairleadError):  # else the leases end by themselves
+            self._store.release_from(self._names)
+            for name in self._names[:1]:
+                self._store.leave(name)
+        self._selector.close()
+        self._wake_pipe.close()
+
+    def _begin(self) -> None:
+        """Start the first worker, as soon as there is room for it; the others follow."""
+        remove_old_job_dirs(self._job_dirs)
+        while not self._slots and self._stop is Stop.NO:
+            with self._attempts:
+                self._match_worker_count()
+            if not self._slots:
+                self._wake_pipe.wait(self._attempts.pause)
+                self._wake_pipe.clear()
+
+    def _is_busy(self) -> bool:
+        """Whether something claimed is not saved yet."""
+        return bool(self._claims() or self._results.unsaved())
 
     def _is_over(self, *, until_idle: bool) -> bool:
         if self._stop is Stop.NOW:
             return True
         if any(slot.claim for slot in self._slots):
             return False
-        if self._prefetch.claims and not self._outage.is_on:  # else they can only be left to end
+        if self._prefetch.claims and not self._outage.is_on:  # else `close` releases them
             return False
         if self._stop is Stop.DRAIN:
             return True
-        if until_idle and not self._finisher.held():
-            with self._tries:
+        if until_idle and not self._results.unsaved():
+            with self._attempts:
                 return self._store.is_idle()
         return False
 
-    def _turn(self, *, claims: bool) -> None:
-        with self._tries:
-            self._speak_to_the_store(claims=claims)
-        self._finisher.hurry(hurried=self._is_somebody_idle() or not claims)
-        self._nap()
-        self._give_back_time(time.monotonic() - self._listened_at)
-        for key, _ in self._selector.select(self._patience()):
-            if isinstance(key.data, WorkerSlot):
-                with self._tries:
-                    self._hear(key.data)
+    def _step(self, *, claims: bool) -> None:
+        with self._attempts:
+            self._use_store(claims=claims)
+        has_idle = self._prefetch.ran_dry and any(slot.is_free for slot in self._slots)
+        self._results.hurry(hurried=has_idle or not claims)
+        if self._stop is Stop.NO and (seconds := self._prefetch.gather_seconds(self._slots)):
+            self._wake_pipe.wait(seconds)  # each answer that is taken disturbs the workers
+        self._extend_deadlines(time.monotonic() - self._listened_at)
+        for key, _ in self._selector.select(self._sleep_seconds()):
+            if isinstance(key.fileobj, WorkerSlot):
+                with self._attempts:
+                    self._receive(key.fileobj)
             else:
-                self._hush()
+                self._wake_pipe.clear()
         self._listened_at = time.monotonic()
         self._raise_if_unsaved()
-        with self._tries:
-            self._end_overlong()
-        with self._tries:
-            if not self._tries.is_on:  # else a try is for what matters more
-                self._progress_reporter.tell(self._slots)
+        with self._attempts:
+            self._end_over_time()
+        with self._attempts:
+            if not self._attempts.is_failing:  # else leases and claims come first
+                self._progress.report(self._slots)
             self._on_tick()
 
-    def _give_back_time(self, seconds: float) -> None:
-        """Documents may take that much longer: nobody could listen to their readers for so long.
+    def _use_store(self, *, claims: bool) -> None:
+        if self._attempts.is_waiting():
+            return
+        self._keep_leases()  # before a claim, which requeues what expired while we slept
+        if claims:
+            self._match_worker_count_at_times()
+            self._claim()
+        else:
+            self._release_prefetched()
+        self._attempts.succeeded()
 
-        Who waits for a lock of the database does not hear that they are done.
-        """
-        if seconds > LOOK_AGAIN_SECONDS:
+    def _sleep_seconds(self) -> float:
+        is_busy = any(slot.claim is not None for slot in self._slots)
+        is_free = any(slot.claim is None for slot in self._slots)
+        longest = min(
+            LEASE_CHECK_SECONDS if is_busy else CHECK_SECONDS,
+            self._changes.poll_seconds if is_free else CHECK_SECONDS,
+        )
+        soonest = min((slot.deadline for slot in self._slots), default=inf) - time.monotonic()
+        return max(0.0, min(longest, soonest))
+
+    def _extend_deadlines(self, seconds: float) -> None:
+        """Do not count time in which the engine waited for the store and heard no answers."""
+        if seconds > CHECK_SECONDS:
             for slot in self._slots:
                 slot.deadline += seconds
 
-    def _speak_to_the_store(self, *, claims: bool) -> None:
-        if self._tries.is_resting():
-            return
-        self._keep_leases()  # before a claim, which takes back what ran out while we slept
-        if claims:
-            self._follow_now_and_then()
-            self._claim()
-        else:
-            self._put_back()
-        self._tries.over()
+    def _raise_if_unsaved(self) -> None:
+        if self._results.error is not None:
+            raise self._results.error
 
     # --- claims ---
 
     def _claim(self) -> None:
-        """Fill the free seats from the hand, and the hand from the store."""
-        if self._finisher.is_behind():
+        """Fill free slots from the prefetched claims, and those from the store."""
+        if self._results.is_behind():
             return
-        self._unstick()
-        self._deal()
+        self._prefetch.withdraw_stuck(self._slots)
+        self._start_prefetched()
         busy = min(slot.seconds() if slot.claim else 0.0 for slot in self._slots)
         if self._prefetch.is_stuck(busy):
-            self._put_back()
+            self._release_prefetched()
         free = sum(slot.is_free for slot in self._slots)
-        wanted = self._prefetch.wanted(free, busy)
-        # If anything may have changed since nothing was left.
+        wanted = self._prefetch.wanted(free, len(self._slots), busy)
         if wanted and self._may_find_work(free):
-            self._renew_limits()
-            # Those begin at once for whom nothing is at hand.
-            free = max(0, sum(slot.is_free for slot in self._slots) - len(self._prefetch.claims))
+            self._apply_new_limits()
+            free = sum(slot.is_free for slot in self._slots)
+            at_once = max(0, free - len(self._prefetch.claims))
             names = list(islice(cycle([slot.name for slot in self._slots]), wanted))
-            claims = self._store.claim_for(names[:free], names[free:])
-            self._prefetch.claims.extend(claims)
-            self._ran_dry, self._fell_short = len(claims) < free, len(claims) < wanted
-            self._deal()
-
-    def _deal(self) -> None:
-        """Give each free worker a document of the hand, and lay ready what may come next."""
-        for slot in self._slots:
-            if slot.is_free and self._prefetch.claims:
-                self._start(slot, self._prefetch.claims.popleft())
-        while self._prefetch.claims:
-            room = self._seat_with_room(self._prefetch.claims[0])
-            if room is None:
-                break
-            self._start(room, self._prefetch.claims.popleft())
-
-    def _seat_with_room(self, claim: Claim) -> WorkerSlot | None:
-        """Where a claim can lie ready; with whom has the least to read."""
-        depth = self._prefetch.depth
-        slots = [slot for slot in self._slots if slot.has_room_for(claim, depth)]
-        return min(slots, key=lambda slot: slot.behind, default=None)
-
-    def _unstick(self) -> None:
-        """Take back what lies behind a document that takes longer than was to be expected."""
-        for slot in self._slots:
-            if slot.behind and slot.seconds() > STUCK_SECONDS:
-                self._prefetch.take_back(slot.withdraw())
-
-    def _put_back(self) -> None:
-        """Give back what was claimed and not begun."""
-        if self._prefetch.claims:
-            self._store.release(self._prefetch.claims)
-            self._prefetch.claims.clear()
-
-    def _renew_limits(self) -> None:
-        """Workers under limits of before get new children."""
-        limits = self._limits()
-        for slot in self._slots:
-            if slot.is_free and slot.limits != limits:
-                self._reseat(slot)
-
-    def _is_somebody_idle(self) -> bool:
-        """Whether a worker is free, and nothing was left for it."""
-        return self._ran_dry and any(slot.is_free for slot in self._slots)
+            claims = self._store.claim_for(names[:at_once], names[at_once:])
+            self._prefetch.add(claims, free=at_once, wanted=wanted)
+            self._start_prefetched()
 
     def _may_find_work(self, free: int) -> bool:
         """After a claim in vain: only when something was committed since, or time has passed."""
-        if self._is_time_to_look(LOOK_AGAIN_SECONDS):
-            rescue_from_the_dead(self._store)
+        if self._is_time_to_check(CHECK_SECONDS):
+            requeue_from_dead_workers(self._store)
             return True
-        if self._fell_short and not free:  # a suspect waits for a free worker
+        if self._prefetch.fell_short and not free:
             return False
-        if not self._ran_dry:
-            return True
-        before, self._version = self._version, self._store.version()
-        return self._version != before
+        return not self._prefetch.ran_dry or self._changes.changed()
+
+    def _start_prefetched(self) -> None:
+        for slot, claim in self._prefetch.assignments(self._slots):
+            self._start(slot, claim)
 
     def _start(self, slot: WorkerSlot, claim: Claim) -> None:
         try:
             if not slot.is_fit_for(claim):
-                self._reseat(slot)
+                self._replace_child(slot)
             source = self._files.path(claim.id) if claim.content is None else claim.content
             gone = slot.start(claim, Job(source, claim.sha256, claim.password))
-        except (
-            TemporarilyUnavailable
-        ):  # its file cannot be had, or there is no room to lay it before its reader
+        except TemporarilyUnavailable:  # its file cannot be fetched, or the disk has no room for it
             self._prefetch.take_back([claim])
             raise
         except ChildDied:
-            self._reseat(slot)  # the claim was not begun
+            self._replace_child(slot)  # which takes the claim back
             return
         if gone is not None:
-            self._settle(slot, [gone])
+            self._finish(slot, [gone])
+
+    def _release_prefetched(self) -> None:
+        if self._prefetch.claims:
+            self._store.release(self._prefetch.claims)
+            self._prefetch.claims.clear()
+
+    def _apply_new_limits(self) -> None:
+        limits = self._limits()
+        for slot in self._slots:
+            if slot.is_free and slot.limits != limits:
+                self._replace_child(slot)
 
     # --- workers ---
 
-    def _begin(self) -> None:
-        """Let the first worker in, as soon as there is room for it; the others follow."""
-        self._look_seconds = self._store.watch(self._wake)
-        tidy(self._job_dirs)
-        while not self._slots and self._stop is Stop.NO:
-            with self._tries:
-                self._follow_the_number()
-            if not self._slots:
-                self._bell_alone.select(self._tries.pause)
-                self._hush()
-
-    def _follow_now_and_then(self) -> None:
-        """Where no more can be had, work goes on with those who are here."""
-        if self._slots and not self._is_time_to_count(LOOK_AGAIN_SECONDS):
+    def _match_worker_count_at_times(self) -> None:
+        """If no more workers can be started, continue with those that run."""
+        if self._slots and not self._is_time_to_count(CHECK_SECONDS):
             return
         try:
-            self._follow_the_number()
+            self._match_worker_count()
             self._is_short_of_workers = False
         except FairleadError as error:
             if not self._slots:
@@ -348,81 +338,79 @@ class LocalEngine:
                 _log.warning("fairlead: no more than %s workers: %s", len(self._slots), error)
             self._is_short_of_workers = True
 
-    def _follow_the_number(self) -> None:
-        """As many workers as the settings ask for; those who leave finish what they have."""
+    def _match_worker_count(self) -> None:
+        """Have as many workers as the settings say; those that leave finish what they have."""
         wanted = self._workers()
         while len(self._slots) < wanted:
-            self._add_seat()
-        for slot in self._slots[:]:
-            slot.is_leaving = slot not in self._slots[:wanted]
+            slot = WorkerSlot(self._limits(), self._job_dirs, self._forkserver)
+            self._slots.append(slot)
+            self._names.append(slot.name)
+            self._selector.register(slot, selectors.EVENT_READ)
+        for number, slot in enumerate(self._slots[:]):
+            slot.is_leaving = number >= wanted
             if slot.is_leaving and slot.claim is None:
                 self._selector.unregister(slot)
-                self._remove_seat(slot)
+                self._remove(slot)
 
-    def _add_seat(self) -> None:
-        slot = WorkerSlot(self._limits(), self._job_dirs, self._forkserver)
-        self._slots.append(slot)
-        self._names.append(slot.name)
-        self._prefetch.workers += 1
-        self._listen(slot)
-
-    def _remove_seat(self, slot: WorkerSlot) -> None:
+    def _remove(self, slot: WorkerSlot) -> None:
         self._slots.remove(slot)
-        self._prefetch.workers -= 1
         slot.close()
 
-    def _hear(self, slot: WorkerSlot) -> None:
-        """A worker has something to say: it is ready, it is done, or it died."""
-        was_ready = slot.is_ready
+    def _receive(self, slot: WorkerSlot) -> None:
+        """A child is ready, has answered, or has died."""
+        was_ready = slot.sandbox.ready
         try:
-            settled = slot.receive()
+            finished = slot.receive()
         except ChildDied as death:
             if not was_ready:
-                self._survive(death)
-            self._reseat(slot)
+                self._note_death_at_start(death)
+            self._replace_child(slot)
             return
-        except TemporarilyUnavailable:  # as above, when its reader was not ready yet
-            self._reseat(slot)
+        except (
+            TemporarilyUnavailable
+        ):  # there is no room for the document that it was to start with
+            self._replace_child(slot)
             raise
-        self._deaths = 0
-        self._settle(slot, settled)
+        self._deaths_at_start = 0
+        self._finish(slot, finished)
 
-    def _settle(self, slot: WorkerSlot, settled: Sequence[FinishedJob]) -> None:
-        """Pass results on, and replace a child that is not to read any more."""
-        for each in settled:
-            self._prefetch.learn(each.seconds)
-            self._finisher.add(each)
-        if settled and (slot.is_spent or any(isinstance(each.result, Broken) for each in settled)):
-            self._reseat(slot)
+    def _finish(self, slot: WorkerSlot, finished: Sequence[FinishedJob]) -> None:
+        """Pass results on, and replace a child that must not read any more."""
+        for job in finished:
+            self._prefetch.learn(job.seconds)
+            self._results.add(job)
+        has_broken = any(isinstance(job.result, Broken) for job in finished)
+        if finished and (slot.is_spent or has_broken):
+            self._replace_child(slot)
 
-    def _end_overlong(self) -> None:
+    def _end_over_time(self) -> None:
         now = time.monotonic()
-        for slot in self._slots:
+        for slot in self._slots[:]:
             if slot.deadline <= now:
                 if slot.claim is not None:
-                    self._settle(slot, [slot.end(slot.overlong())])
-                else:  # it was withdrawn
-                    self._reseat(slot)
+                    self._finish(slot, [slot.end(slot.over_time())])
+                else:  # its document was withdrawn
+                    self._replace_child(slot)
 
-    def _reseat(self, slot: WorkerSlot, unwanted: Sequence[Claim] = ()) -> None:
-        """Replace a child that is dead, too slow, or at work on what is no longer wanted.
+    def _replace_child(self, slot: WorkerSlot, unwanted: Sequence[Claim] = ()) -> None:
+        """Replace a child that is dead, too slow, or works on something unwanted.
 
-        What it has not begun is at hand again. Where there is no room for another one now, its seat
-        is given up, and there is a new one as soon as there is room.
+        What it has not started is prefetched again. If there is no room for a new child, the slot
+        is given up, and a new one comes as soon as there is room.
         """
         self._selector.unregister(slot)
-        self._prefetch.take_back([claim for claim in slot.emptied() if claim not in unwanted])
+        self._prefetch.take_back([claim for claim in slot.empty() if claim not in unwanted])
         try:
             slot.fill(self._limits())
         except TemporarilyUnavailable:
-            self._remove_seat(slot)
+            self._remove(slot)
             raise
-        self._listen(slot)
+        self._selector.register(slot, selectors.EVENT_READ)
 
-    def _survive(self, death: ChildDied) -> None:
+    def _note_death_at_start(self, death: ChildDied) -> None:
         """A child that dies at its start is replaced; several in a row mean that none can."""
-        self._deaths += 1
-        if self._deaths >= MOST_DEATHS_AT_START:
+        self._deaths_at_start += 1
+        if self._deaths_at_start >= MOST_DEATHS_AT_START:
             raise FairleadError(
                 f"worker processes end as soon as they start ({death.how}); "
                 "check the installation with: fairlead doctor"
@@ -431,85 +419,24 @@ class LocalEngine:
     # --- leases ---
 
     def _keep_leases(self) -> None:
-        """Say who is here, renew all at hand, and let go of what was cancelled or taken away."""
-        was_away = self._tries.is_on  # then they may be about to end
-        if not (self._is_time_to_watch(WATCH_SECONDS) or was_away):
+        """Send heartbeats for all claims, and let go of what was cancelled or taken away."""
+        was_away = self._attempts.is_failing  # then leases may be about to end
+        if not (self._is_time_to_check_leases(LEASE_CHECK_SECONDS) or was_away):
             return
         if self._is_time_to_renew(self._lease() / 3) or was_away:
             self._store.attend(self._names[0], len(self._slots))
-            held = [*self._at_hand(), *self._finisher.held()]
-            self._let_go(self._store.renew(held) if held else [])
-        elif held := self._at_hand():
-            self._let_go(self._store.lost(held))
+            claims = [*self._claims(), *self._results.unsaved()]
+            self._let_go(self._store.renew(claims) if claims else [])
+        elif claims := self._claims():
+            self._let_go(self._store.lost(claims))
 
-    def _at_hand(self) -> list[Claim]:
-        """Claims at work, and those not begun."""
+    def _claims(self) -> list[Claim]:
+        """Claims in work, and prefetched ones."""
         return [*(claim for slot in self._slots for claim in slot.claims), *self._prefetch.claims]
 
-    def _let_go(self, lost: list[Claim]) -> None:
-        for claim in lost:
-            self._prefetch.drop(claim)
-        for slot in self._slots:
+    def _let_go(self, lost: Sequence[Claim]) -> None:
+        if lost:
+            self._prefetch.drop(lost)
+        for slot in self._slots[:]:
             if slot.claim in lost:
-                self._reseat(slot, unwanted=lost)
-
-    # --- waiting and ending ---
-
-    def _listen(self, slot: WorkerSlot) -> None:
-        self._selector.register(slot, selectors.EVENT_READ, slot)
-
-    def _nap(self) -> None:
-        """Let answers gather while all workers have more to read: each wake disturbs them."""
-        behind = min((slot.behind for slot in self._slots), default=0)
-        if behind and self._stop is Stop.NO:
-            self._bell_alone.select(self._prefetch.nap(behind))
-
-    def _patience(self) -> float:
-        """How long to sleep when nobody has anything to say."""
-        is_busy = any(slot.claim is not None for slot in self._slots)
-        is_free = any(slot.claim is None for slot in self._slots)
-        longest = min(
-            WATCH_SECONDS if is_busy else LOOK_AGAIN_SECONDS,
-            self._look_seconds if is_free else LOOK_AGAIN_SECONDS,
-        )
-        soonest = min((slot.deadline for slot in self._slots), default=inf) - time.monotonic()
-        return max(0.0, min(longest, soonest))
-
-    def _wake(self) -> None:
-        # A full pipe wakes as well, and an engine that has ended needs no waking.
-        with self._button_lock, suppress(BlockingIOError):
-            if self._button >= 0:
-                os.write(self._button, b"!")
-
-    def _hush(self) -> None:
-        with suppress(BlockingIOError):
-            os.read(self._bell, 4096)
-
-    def _raise_if_unsaved(self) -> None:
-        if self._finisher.error is not None:
-            raise self._finisher.error
-
-    def close(self) -> None:
-        """End the children, save what they had done, and give back all the rest.
-
-        The store knows best what that is: a claim may have been interrupted on its way here.
-        """
-        self._store.unwatch(self._wake)
-        self._forkserver.close()  # first, as nobody is left then who could keep the others waiting
-        for slot in self._slots:
-            slot.close()
-        self._finisher.close()
-        with suppress(FairleadError):  # else the leases end by themselves
-            self._store.release_from(self._names)
-            for name in self._names[:1]:
-                self._store.leave(name)
-        self._selector.close()
-        self._bell_alone.close()
-        self._close_bell()
-
-    def _close_bell(self) -> None:
-        """For good: the number of a closed pipe is soon another file's."""
-        with self._button_lock:
-            bell, button, self._bell, self._button = self._bell, self._button, -1, -1
-            os.close(bell)
-            os.close(button)
+                self._replace_child(slot, unwanted=lost)

@@ -1,6 +1,6 @@
 """Names of workers, by which another process on the same machine can tell whether they live.
 
-A lease ends by itself when its worker dies. On the same machine nobody needs to wait for that.
+A lease ends by itself after its worker has died. On the same machine nobody needs to wait for that.
 """
 
 from __future__ import annotations
@@ -11,42 +11,46 @@ import re
 import socket
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fairlead.storage import Store
+
 
 _NAME = re.compile(r"(?P<machine>.+):(?P<pid>\d+)\.(?P<started>\d+)#\d+")
 
 
 def worker_name(slot: int) -> str:
-    """The name of this process's worker in the given seat, unlike any other's, ever."""
+    """The name of the worker in this slot of this process, unique for ever."""
     pid = os.getpid()
     return f"{_machine()}:{pid}.{_started(pid) or 0}#{slot}"
 
 
 def is_known_dead(name: str) -> bool:
-    """Whether the worker is known to be gone; False also when nobody here can tell."""
-    found = _NAME.fullmatch(name)
-    if found is None or found["machine"] != _machine():
+    """Whether the worker is known to be dead; False also when this machine cannot tell."""
+    match = _NAME.fullmatch(name)
+    if match is None or match["machine"] != _machine():
         return False
-    pid = int(found["pid"])
+    pid = int(match["pid"])
     started = _started(pid)
-    if started is None and _is_anothers(pid):  # who may hide it from this user
+    if started is None and _is_of_another_user(pid):  # the kernel may hide it from this one
         return False
-    return started != int(found["started"])
+    return started != int(match["started"])
 
 
 @cache
 def _machine() -> str:
-    """This host, this boot, this space of process ids: only inside all three a pid means much."""
+    """This host, boot and pid namespace: only inside all three a pid identifies a process."""
     boot = Path("/proc/sys/kernel/random/boot_id")
-    space = Path("/proc/self/ns/pid")
+    namespace = Path("/proc/self/ns/pid")
     host = socket.gethostname()
-    if not (boot.exists() and space.exists()):
-        return f"{host}-unknown-{os.getpid()}"  # never equal to another's: leases decide
-    marks = f"{host} {boot.read_text()} {space.stat().st_ino}"
+    if not (boot.exists() and namespace.exists()):
+        return f"{host}-unknown-{os.getpid()}"  # unlike any other: leases decide
+    marks = f"{host} {boot.read_text()} {namespace.stat().st_ino}"
     return f"{host}-{hashlib.sha256(marks.encode()).hexdigest()[:8]}"
 
 
-def _is_anothers(pid: int) -> bool:
-    """Whether there is such a process, of another user."""
+def _is_of_another_user(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except PermissionError:
@@ -57,10 +61,17 @@ def _is_anothers(pid: int) -> bool:
 
 
 def _started(pid: int) -> int | None:
-    """When the process started, in the kernel's ticks; None when there is none, or a zombie."""
+    """When the process started, in the kernel's ticks; None: there is none, or a zombie."""
     try:
         after_name = Path(f"/proc/{pid}/stat").read_text("ascii", "replace").rpartition(")")[2]
     except OSError:
         return None
     fields = after_name.split()
     return None if fields[0] in "ZX" else int(fields[19])
+
+
+def requeue_from_dead_workers(store: Store) -> None:
+    """Requeue the documents of workers that are known to be dead, before their leases end."""
+    for worker in store.lease_holders():
+        if is_known_dead(worker):
+            store.rescue_from(worker)

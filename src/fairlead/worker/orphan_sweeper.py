@@ -1,14 +1,14 @@
-"""The sweep: removes files that belong to no document, left by a crash between file and row."""
+"""Removes orphans: files of no document, left by a crash between writing the file and its row."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext, suppress
-from threading import Event, Thread
+from collections.abc import Callable, Generator, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
-from fairlead.errors import DataError
+from fairlead.backoff import Backoff
 from fairlead.model.ports import Files
+from fairlead.service import Service
 
 if TYPE_CHECKING:
     from fairlead.storage import Store
@@ -17,10 +17,9 @@ EVERY_SECONDS = 3600.0
 
 
 def portions(store: Store, files: Files, texts: Files, *, before: float) -> Iterator[int]:
-    """Remove orphans last written before the moment, folder by folder; yield how many.
+    """Remove orphans last written before that time, folder by folder; yield how many.
 
-    The moment must lie well before any submission that may still be under way. Between two
-    folders one may stop.
+    The time must lie well before any submission that may still be under way.
     """
     yield files.sweep_incoming(before) + texts.sweep_incoming(before)
     for keys in files.older_than(before):
@@ -33,33 +32,23 @@ def portions(store: Store, files: Files, texts: Files, *, before: float) -> Iter
         yield len(orphans)
 
 
-class Sweeper:
-    """Sweeps now and every hour, in a thread of its own, unless another process is at it."""
+class Sweeper(Service):
+    """Sweeps at once and every hour, unless another process does."""
 
     def __init__(
         self,
-        begin: Callable[[], Iterator[int]],
-        alone: Callable[[], AbstractContextManager[bool]] = lambda: nullcontext(enter_result=True),
+        sweep: Callable[[], Iterator[int]],
+        only_one: Callable[[], AbstractContextManager[bool]] = lambda: nullcontext(
+            enter_result=True
+        ),
     ) -> None:
-        self._begin = begin
-        self._alone = alone
-        self._closing = Event()
-        self._thread = Thread(target=self._work, name="fairlead-sweeper", daemon=True)
-        self._thread.start()
+        super().__init__("sweeper", self._sweep, backoff=Backoff(60.0, EVERY_SECONDS))
+        self._portions = sweep
+        self._only_one = only_one
 
-    def close(self) -> None:
-        """End after the portion at hand."""
-        self._closing.set()
-        self._thread.join()
-
-    def _work(self) -> None:
-        while not self._closing.is_set():
-            with suppress(DataError, OSError), self._alone() as is_mine:  # the next hour comes
-                if is_mine:
-                    self._sweep_once()
-            self._closing.wait(EVERY_SECONDS)
-
-    def _sweep_once(self) -> None:
-        for _ in self._begin():
-            if self._closing.is_set():
-                return
+    def _sweep(self) -> Generator[float, None, None]:
+        while True:
+            with self._only_one() as is_mine:
+                for _ in self._portions() if is_mine else ():
+                    yield 0.0
+            yield EVERY_SECONDS

@@ -1,4 +1,4 @@
-"""The herald: tells the store how far documents at work are, now and then."""
+"""Reports to the store how many pages of documents in work are read."""
 
 from __future__ import annotations
 
@@ -12,30 +12,29 @@ from fairlead.worker.slot import WorkerSlot
 if TYPE_CHECKING:
     from fairlead.storage import Store
 
-TELL_SECONDS = 1.0
-"""How often a document's progress is told at most."""
+EVERY_SECONDS = 1.0
 
 
 class ProgressReporter:
-    """Tells each step once; a document that is done between two looks leaves none."""
+    """Reports what changed, at most once a second; a short document is never reported."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._told: dict[Claim, tuple[int, int]] = {}
-        self._next = time.monotonic() + TELL_SECONDS
+        self._reported: dict[Claim, tuple[int, int]] = {}
+        self._next = time.monotonic() + EVERY_SECONDS
 
-    def tell(self, slots: Iterable[WorkerSlot]) -> None:
-        """Write down what is new, when the time has come."""
+    def report(self, slots: Iterable[WorkerSlot]) -> None:
+        """Report what is new, if the time has come."""
         now = time.monotonic()
         if now < self._next:
             return
-        self._next = now + TELL_SECONDS
-        at_work = {slot.claim: slot.progress for slot in slots if slot.claim and slot.progress}
+        self._next = now + EVERY_SECONDS
+        current = {slot.claim: slot.progress for slot in slots if slot.claim and slot.progress}
         news = [
             Progress(claim, *pages)
-            for claim, pages in at_work.items()
-            if self._told.get(claim) != pages
+            for claim, pages in current.items()
+            if self._reported.get(claim) != pages
         ]
-        self._told = at_work
+        self._reported = current
         if news:
             self._store.progress(news)

@@ -13,6 +13,7 @@ import psycopg
 from psycopg import errors as pg
 from psycopg.conninfo import conninfo_to_dict
 
+from fairlead.backoff import Backoff
 from fairlead.errors import (
     DamagedData,
     DataError,
@@ -28,7 +29,6 @@ from fairlead.storage.postgres.dialect import migrations
 from fairlead.storage.postgres.session import Session, make_ready
 
 BUSY_SECONDS = 30
-FIRST_PAUSE, LONGEST_PAUSE = 0.5, 10.0
 CONNECT_SECONDS = 5
 
 _log = logging.getLogger(__name__)
@@ -116,14 +116,13 @@ def prepare(url: str) -> None:
 
 def prepare_patiently(url: str) -> None:
     """As `prepare`; a server that cannot be reached is waited for."""
-    pause = FIRST_PAUSE
+    backoff = Backoff(0.5, 10.0)
     while True:
         try:
             return prepare(url)
         except StoreUnreachable as error:
-            _log.warning("fairlead: %s; trying again in %.1f s", error, pause)
-            time.sleep(pause)
-            pause = min(LONGEST_PAUSE, 2 * pause)
+            _log.warning("fairlead: %s; trying again in %.1f s", error, backoff.failed())
+            time.sleep(backoff.pause)
 
 
 def _migrate(session: Session, url: str) -> None:

@@ -1,96 +1,58 @@
-"""Hears from the server that something was committed, and rings for all who wait for that."""
+"""LISTEN: PostgreSQL announces commits, and the change feed passes them on."""
 
 from __future__ import annotations
 
-import logging
-import os
 import selectors
-from collections.abc import Callable
-from threading import Event, Lock, Thread
+from collections.abc import Callable, Generator
+from contextlib import closing
+from threading import Lock
 
-import psycopg
+from fairlead.change_feed import ChangeFeed, Subscription, Wake
+from fairlead.service import Service, WakePipe
+from fairlead.storage.postgres.connection import READER_OPTIONS, connect, our_words
 
-from fairlead.storage.postgres.connection import READER_OPTIONS, connect
-from fairlead.storage.postgres.session import Session
-
-_log = logging.getLogger(__name__)
-
-FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
-
-CeleryBroker = Callable[[], None]
+POLL_SECONDS = 1.0
 
 
-class Listener:
-    """One connection that only listens, in a thread that begins with the first bell.
+class NotifyFeed(ChangeFeed):
+    """A change feed with a connection that only listens, from the first subscription on.
 
-    What is committed while the server cannot be heard is made up for by a ring afterwards.
+    After a reconnect all are woken, in case something was committed meanwhile.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, version: Callable[[], int]) -> None:
+        super().__init__(version, POLL_SECONDS)
         self._url = url
-        self._bells: list[CeleryBroker] = []
-        self._lock = Lock()
-        self._stop = Event()
-        self._ear, self._mouth = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        self._thread: Thread | None = None
+        self._start_lock = Lock()
+        self._is_started = False
+        self._stop_pipe = WakePipe()
+        self._service = Service("listener", self._listen, on_stop=self._stop_pipe.wake)
 
-    def add(self, bell: CeleryBroker) -> None:
-        """Ring it after every commit from now on; it is called in another thread."""
-        with self._lock:
-            self._bells.append(bell)
-            if self._thread is None:
-                self._thread = Thread(target=self._listen, name="fairlead-listener", daemon=True)
-                self._thread.start()
-
-    def remove(self, bell: CeleryBroker) -> None:
-        """Ring it no more."""
-        with self._lock:
-            self._bells = [each for each in self._bells if each != bell]
+    def subscribe(self, wake: Wake = lambda: None) -> Subscription:
+        """Call `wake` after commits, in any thread, until the subscription is closed."""
+        subscription = super().subscribe(wake)
+        with self._start_lock:
+            if not self._is_started:
+                self._is_started = True
+                self._service.start()
+        return subscription
 
     def close(self) -> None:
         """Stop listening."""
-        if self._stop.is_set():
-            return
-        self._stop.set()
-        os.write(self._mouth, b"!")
-        if self._thread is not None:
-            self._thread.join()
-        os.close(self._ear)
-        os.close(self._mouth)
+        self._service.stop()
+        self._stop_pipe.close()
 
-    def _listen(self) -> None:
-        pause = FIRST_PAUSE
-        while not self._stop.is_set():
-            try:
-                session = connect(self._url, READER_OPTIONS)
-            except (psycopg.Error, OSError) as error:
-                _log.debug("fairlead: the database cannot be listened to: %s", error)
-                self._stop.wait(pause)
-                pause = min(LONGEST_PAUSE, 2 * pause)
-                continue
-            pause = FIRST_PAUSE
-            try:
-                self._hear(session)
-            except (psycopg.Error, OSError) as error:
-                _log.debug("fairlead: the database is heard no more: %s", error)
-            finally:
-                session.close()
-
-    def _hear(self, session: Session) -> None:
-        connection = session.connection
-        connection.execute(b"LISTEN fairlead", prepare=False)
-        schema = session.execute("SELECT current_schema()").get
-        self._ring()
-        with selectors.DefaultSelector() as selector:
-            selector.register(connection.fileno(), selectors.EVENT_READ)
-            selector.register(self._ear, selectors.EVENT_READ)
-            while not self._stop.is_set():
-                selector.select()
-                if any(each.payload == schema for each in connection.notifies(timeout=0)):
-                    self._ring()
-
-    def _ring(self) -> None:
-        with self._lock:
-            bells = list(self._bells)
-        for bell in bells:
-            bell()
+    def _listen(self) -> Generator[float, None, None]:
+        with our_words(self._url), closing(connect(self._url, READER_OPTIONS)) as session:
+            connection = session.connection
+            connection.execute(b"LISTEN fairlead", prepare=False)
+            schema = session.execute("SELECT current_schema()").get
+            self.announce()
+            with selectors.DefaultSelector() as selector:
+                selector.register(connection.fileno(), selectors.EVENT_READ)
+                selector.register(self._stop_pipe, selectors.EVENT_READ)
+                while True:
+                    yield 0.0
+                    selector.select()
+                    if any(note.payload == schema for note in connection.notifies(timeout=0)):
+                        self.announce()

@@ -17,15 +17,13 @@ from fairlead.storage.postgres.connection import (
     shown,
 )
 from fairlead.storage.postgres.import_rows import take_over
-from fairlead.storage.postgres.listen import Listener
+from fairlead.storage.postgres.listen import NotifyFeed
 from fairlead.storage.postgres.reader_pool import ReaderPool
 from fairlead.storage.postgres.session import Session
 from fairlead.storage.postgres.writer import PostgresWriter
 from fairlead.storage.sql.connection import Connection
 from fairlead.storage.sql.store import Store
 from fairlead.storage.sql.table_copy import TableCopy
-
-LOOK_ANYWAY_SECONDS = 1.0
 
 _ASKED_BY: ContextVar[str | None] = ContextVar("asked_by", default=None)
 _SEEN_BY = """
@@ -61,30 +59,19 @@ class PostgresStore(Store):
         self._url = url
         self._clock = clock
         self._readers = ReaderPool(url)
-        self._listener = Listener(url)
+        self._feed = NotifyFeed(url, self._version)
+        self.changes = self._feed
 
     def close(self) -> None:
         """Close all connections."""
-        self._listener.close()
+        self._feed.close()
         self._writer.close()
         self._readers.close()
 
-    def version(self) -> int:
-        """A number that changes when anything was committed, by any process.
-
-        It is the number of the last transaction that changed the line, as each of ours does.
-        """
+    def _version(self) -> int:
+        """The number of the last transaction that changed the queue, as each of ours does."""
         with self._reading(whole=True) as connection:
             return int(connection.execute("SELECT xmin::text::bigint FROM line_state").get)
-
-    def watch(self, bell: Callable[[], None]) -> float:
-        """Ring a bell after commits; how long to wait at most for a look all the same."""
-        self._listener.add(bell)
-        return LOOK_ANYWAY_SECONDS
-
-    def unwatch(self, bell: Callable[[], None]) -> None:
-        """Ring a bell no more."""
-        self._listener.remove(bell)
 
     def now(self) -> float:
         """The time by the server's clock."""

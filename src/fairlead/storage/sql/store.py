@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any, TypeVar
 
+from fairlead.change_feed import ChangeFeed
 from fairlead.errors import DamagedData, ReadOnlyData, StoreRefused, TemporarilyUnavailable
 from fairlead.model.access_keys import Key, Tally
 from fairlead.model.documents import (
@@ -46,9 +47,6 @@ from fairlead.storage.sql.transaction import Transaction
 T = TypeVar("T")
 E = TypeVar("E")
 
-LOOK_SECONDS = 0.02
-"""How often to look for changes where nobody rings."""
-
 _OUT_OF_ORDER = (DamagedData, TemporarilyUnavailable, ReadOnlyData, StoreRefused)
 """Errors that are no submission's. It may even be that all was accepted, and none could say so."""
 
@@ -61,6 +59,8 @@ class Store(ABC):
     `rules` gives the rules in force. They and the time are asked for inside each write, so that
     the order of the times is the order of the commits. A subclass brings its database.
     """
+
+    changes: ChangeFeed
 
     def __init__(self, writer: Writer, *, rules: Callable[[], Rules]) -> None:
         self._writer = writer
@@ -81,22 +81,8 @@ class Store(ABC):
         """
 
     @abstractmethod
-    def version(self) -> int:
-        """A number that changes when anything was committed, by any process."""
-
-    @abstractmethod
     def now(self) -> float:
         """The time by the store's clock."""
-
-    def watch(self, bell: Callable[[], None]) -> float:  # noqa: ARG002 (it cannot be rung)
-        """Ring a bell after commits, in any thread, if the store can.
-
-        Returns for how many seconds to wait at most before the version is looked at anyway.
-        """
-        return LOOK_SECONDS
-
-    def unwatch(self, bell: Callable[[], None]) -> None:  # noqa: B027 (nothing is rung)
-        """Ring a bell no more."""
 
     def seen_by(self, customer: str) -> AbstractContextManager[None]:  # noqa: ARG002 (see ports)
         """Let the questions asked within find nothing of other customers, if the store can.

@@ -1,7 +1,7 @@
-"""Whether anything was committed since the last look: asked often, so it must cost next to nothing.
+"""The version of the change feed for SQLite: polled often, so it must cost next to nothing.
 
-To ask SQLite takes the interpreter's lock a dozen times, and from a busy server each time anew. But
-a commit writes to the log: while that file is as it was, SQLite need not be asked.
+Asking SQLite takes the interpreter's lock a dozen times, which is slow in a busy server. But a
+commit writes to the WAL: while that file is unchanged, SQLite need not be asked.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from time import monotonic, time_ns
 from fairlead.storage.sqlite.connection import connect, our_words
 
 SETTLED_NANOSECONDS = 1_000_000_000
-"""The age from which a file's time tells all.
+"""The age from which a file's time can be trusted.
 
 Two writes within one tick leave the same time, and a commit counts only once the disk has it.
 """
@@ -23,7 +23,7 @@ Stamp = tuple[int, int, int]
 
 
 class ChangeWatcher:
-    """Knows a number that changes with every commit, of any process."""
+    """Has a number that changes with every commit of any process."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -48,13 +48,13 @@ class ChangeWatcher:
             return self._version
 
     def _settled_stamp(self) -> Stamp | None:
-        """What changes when the log is written; None: a write might leave it as it is."""
+        """What changes when the WAL is written; None: a write might leave it unchanged."""
         try:
-            found = self._log.stat()
+            stat = self._log.stat()
         except OSError:
             return None
-        is_settled = time_ns() - found.st_mtime_ns >= SETTLED_NANOSECONDS
-        return (found.st_ino, found.st_mtime_ns, found.st_size) if is_settled else None
+        is_settled = time_ns() - stat.st_mtime_ns >= SETTLED_NANOSECONDS
+        return (stat.st_ino, stat.st_mtime_ns, stat.st_size) if is_settled else None
 
     def _asked(self) -> int:
         with our_words(self._path):

@@ -1,19 +1,20 @@
-"""Bringing pages home: out of SQLite's log into the database, beside the one who writes.
+"""Checkpoints of SQLite's WAL in a background thread, beside the connection that writes.
 
-By itself, SQLite does this in the commit that finds the log long, and all who want to write wait
-for some ten thousand pages and two flushes. Here a thread copies what there is. Only the few pages
-that were written meanwhile are left to the writer, after which the log can begin anew.
+By itself, SQLite checkpoints in the commit that finds the WAL long, and all writers wait for some
+ten thousand pages and two fsyncs. Here a thread copies the pages. Only the few that were written
+meanwhile are left to the writer, after which the WAL starts anew.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
-from threading import Thread
+from concurrent.futures import Future, wait
+from contextlib import closing, suppress
 
 import apsw
 
 from fairlead.errors import DataError
+from fairlead.service import run_in_thread
 
 LONG_LOG = 8000
 """Pages of 4 KiB. A longer log means fewer copies of pages that often change."""
@@ -31,12 +32,12 @@ class Checkpointer:
         self._another = another
         self._pages = 0
         self._due = LONG_LOG
-        self._thread: Thread | None = None
+        self._copying: Future[None] | None = None
         connection.set_wal_hook(self._note)
 
     def look(self) -> None:
         """After a commit: begin, or do the rest, until the log has begun anew."""
-        is_copying = self._thread is not None and self._thread.is_alive()
+        is_copying = self._copying is not None and not self._copying.done()
         if self._pages < LONG_LOG:
             self._due = LONG_LOG
         elif not is_copying and self._pages >= self._due:
@@ -47,8 +48,8 @@ class Checkpointer:
 
     def close(self) -> None:
         """Let what was begun end."""
-        if self._thread is not None:
-            self._thread.join()
+        if self._copying is not None:
+            wait([self._copying])
 
     def _note(self, _connection: apsw.Connection, _name: str, pages: int) -> int:
         self._pages = pages
@@ -58,21 +59,15 @@ class Checkpointer:
         if not MAY_COPY_BESIDE:
             self._do_the_rest()
             return
-        self._thread = Thread(target=self._copy, name="homing", daemon=True)
         try:
-            self._thread.start()
+            self._copying = run_in_thread("checkpoint", self._copy)
         except RuntimeError:  # there are too many threads
-            self._thread = None
             self._do_the_rest()
 
     def _copy(self) -> None:
-        with suppress(apsw.Error, DataError):
-            connection = self._another()
-            try:
-                connection.execute(_FIRST_LOOK).fetchall()
-                connection.wal_checkpoint()
-            finally:
-                connection.close()
+        with suppress(apsw.Error, DataError), closing(self._another()) as connection:
+            connection.execute(_FIRST_LOOK).fetchall()
+            connection.wal_checkpoint()
 
     def _do_the_rest(self) -> None:
         """What others write or still read meanwhile stays: then there is another commit for it."""

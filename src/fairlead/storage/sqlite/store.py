@@ -11,6 +11,7 @@ from pathlib import Path
 
 import apsw
 
+from fairlead.change_feed import ChangeFeed
 from fairlead.policy.rules import Rules
 from fairlead.storage.sql.connection import Connection
 from fairlead.storage.sql.store import Store
@@ -18,6 +19,9 @@ from fairlead.storage.sqlite.change_watch import ChangeWatcher
 from fairlead.storage.sqlite.connection import connect, our_words, prepare
 from fairlead.storage.sqlite.export import SqliteTables
 from fairlead.storage.sqlite.writer import SqliteWriter
+
+POLL_SECONDS = 0.02
+"""SQLite announces no commits, so waiting threads poll."""
 
 
 class SqliteStore(Store):
@@ -34,6 +38,7 @@ class SqliteStore(Store):
         self._path = path
         self._readers: deque[apsw.Connection] = deque()
         self._watcher = ChangeWatcher(path)
+        self.changes = ChangeFeed(self._watcher.version, POLL_SECONDS)
 
     def close(self) -> None:
         """Close all connections."""
@@ -45,10 +50,6 @@ class SqliteStore(Store):
     def hurry(self) -> None:
         """Wait for others only for a moment from now on."""
         self._writer.hurry()
-
-    def version(self) -> int:
-        """A number that changes when anything was committed, by any process."""
-        return self._watcher.version()
 
     def now(self) -> float:
         """The time by the machine's clock."""

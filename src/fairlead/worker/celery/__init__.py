@@ -1,4 +1,4 @@
-"""The Celery engine: the store is the truth, and a message to the broker only rings a bell."""
+"""The Celery engine: the store decides what is next, and a message only wakes a worker."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ __all__ = ["app"]
 
 
 def __getattr__(name: str) -> Any:
-    """Celery looks for `app` here; whoever only rings needs no program."""
+    """Load the program when Celery asks for `app`; a process that only publishes needs none."""
     if name != "app":
         raise AttributeError(name)
     try:

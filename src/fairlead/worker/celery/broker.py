@@ -1,4 +1,4 @@
-"""The bell: messages to the broker that say nothing but "claim the next document"."""
+"""Wake-up messages to the broker, which say nothing but "claim the next document"."""
 
 from __future__ import annotations
 
@@ -14,12 +14,11 @@ from fairlead.errors import BrokerUnreachable
 
 QUEUE = "fairlead"
 TASK = "fairlead.claim_next"
-_PATIENCE = 5.0
-"""Seconds after which a broker that does not answer counts as unreachable."""
+_TIMEOUT = 5.0
 
 
 def make_app(broker: str) -> Celery:
-    """A Celery application for this broker; its one task is added by the worker's program."""
+    """A Celery application for this broker; the worker's program adds its one task."""
     app = Celery("fairlead", broker=broker, set_as_current=False)
     app.conf.update(
         task_default_queue=QUEUE,
@@ -28,7 +27,7 @@ def make_app(broker: str) -> Celery:
         task_serializer="json",
         accept_content=["json"],
         worker_prefetch_multiplier=1,
-        broker_connection_timeout=_PATIENCE,
+        broker_connection_timeout=_TIMEOUT,
         broker_connection_retry_on_startup=True,
         broker_connection_max_retries=None,
         broker_transport_options=_options(broker),
@@ -38,50 +37,42 @@ def make_app(broker: str) -> Celery:
 
 def _options(broker: str) -> dict[str, Any]:
     if urlsplit(broker).scheme.startswith("redis"):
-        return {"socket_timeout": _PATIENCE, "socket_connect_timeout": _PATIENCE}
-    return {"confirm_publish": True, "connect_timeout": _PATIENCE}
+        return {"socket_timeout": _TIMEOUT, "socket_connect_timeout": _TIMEOUT}
+    return {"confirm_publish": True, "connect_timeout": _TIMEOUT}
 
 
 class CeleryBroker:
-    """Rings by one connection, which is made anew after every failure. For one thread."""
+    """One connection to the broker, made anew after every failure. For one thread."""
 
     def __init__(self, app: Celery) -> None:
         self._app = app
         self._connection: Any = None
 
-    def ring_up_to(self, number: int) -> int:
-        """See to it that so many messages wait; return how many were sent.
-
-        Raises:
-            BrokerUnreachable: there is no broker to be heard.
-        """
-        with self._in_reach():
+    def fill_up_to(self, number: int) -> int:
+        """Send messages until so many wait; return how many were sent."""
+        with self._connected():
             missing = max(0, number - self._waiting()) if number > 0 else 0
             for _ in range(missing):
                 self._app.send_task(TASK, connection=self._connection, retry=False)
         return missing
 
     def messages(self) -> int:
-        """How many messages wait.
-
-        Raises:
-            BrokerUnreachable: there is no broker to be heard.
-        """
-        with self._in_reach():
+        """How many messages wait."""
+        with self._connected():
             return self._waiting()
 
     def close(self) -> None:
-        """Hang up."""
+        """Disconnect."""
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.release()
 
     @contextmanager
-    def _in_reach(self) -> Iterator[None]:
+    def _connected(self) -> Iterator[None]:
         try:
             if self._connection is None:
                 self._connection = self._app.connection_for_write()
-                self._connection.ensure_connection(max_retries=1, timeout=_PATIENCE)
+                self._connection.ensure_connection(max_retries=1, timeout=_TIMEOUT)
             yield
         except (OperationalError, OSError, *self._errors()) as error:
             self.close()
@@ -91,13 +82,12 @@ class CeleryBroker:
             ) from error
 
     def _errors(self) -> tuple[type[Exception], ...]:
-        """What the transport in use raises, besides the usual ones."""
         if self._connection is None:
             return ()
         return (*self._connection.connection_errors, *self._connection.channel_errors)
 
     def _waiting(self) -> int:
-        """How many messages wait; the queue is made where there is none."""
+        """How many messages wait; the queue is declared if it is missing."""
         with self._connection.channel() as channel:
             queue = self._app.amqp.queues[QUEUE].bind(channel)
             queue.declare()

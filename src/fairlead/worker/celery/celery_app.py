@@ -1,18 +1,17 @@
 """The program that Celery's workers run: `celery -A fairlead.worker.celery worker`.
 
-Each process of the pool opens the installation that the environment names, after its own start, and
-lets messages set its crew to work. One of them rings. The process that forks a pool opens nothing:
-a fork with a SQLite file open believes to hold locks that it does not have, and what it writes may
-be lost.
+Each process of the pool opens the installation that the environment names after its own start, and
+processes documents when messages wake it. One of them publishes wake-ups. The process that forks a
+pool opens nothing: a fork with an open SQLite file believes to hold locks that it does not have.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
-import time
+from collections.abc import Generator
 from pathlib import Path
-from threading import Lock, Thread
+from threading import Lock, local
 from typing import Any
 
 from celery import Celery, signals
@@ -20,70 +19,75 @@ from celery.concurrency import prefork, solo
 
 from fairlead.app import Fairlead
 from fairlead.config.settings import DEFAULT_DATA, Sources
+from fairlead.service import Service
 from fairlead.worker.celery.broker import TASK, make_app
-from fairlead.worker.celery.thread_engines import ThreadEngines
-from fairlead.worker.outage import Outage, Tries
+from fairlead.worker.engine import LocalEngine
 from fairlead.worker.wakeup import WakeupPublisher
 
-TURN = "ringer.lock"
+PUBLISHER_LOCK = "ringer.lock"
+SECONDS = 1.0
+"""How long a message goes on claiming documents; other messages are there for the rest."""
 
 
 class CeleryProgram:
-    """What a process that does the work holds, for all its threads."""
+    """The installation and the publisher of one process, and one engine in each of its threads.
+
+    An engine and its worker process stay warm from message to message.
+    """
 
     def __init__(self, data: Path) -> None:
         self._data = data
         self._lock = Lock()
         self._fairlead: Fairlead | None = None
-        self._crew: ThreadEngines | None = None
-        self._ringer: WakeupPublisher | None = None
-        self._turn: int | None = None
+        self._own = local()
+        self._engines: list[LocalEngine] = []
+        self._publisher: WakeupPublisher | None = None
+        self._publisher_lock: int | None = None
 
     def claim_next(self) -> None:
-        """Claim and process documents, while there are any."""
-        self._whole_crew().work()
+        """Claim and process documents, while there are any and the time lasts."""
+        engine: LocalEngine | None = getattr(self._own, "engine", None)
+        if engine is None:
+            engine = self._own.engine = self._installation().engine(workers=1)
+            with self._lock:
+                self._engines.append(engine)
+        try:
+            engine.work(SECONDS)
+        except BaseException:
+            self._own.engine = None
+            with self._lock:
+                self._engines.remove(engine)
+            engine.close()
+            raise
 
     def join_the_pool(self, **_others: Any) -> None:
-        """In each process of a pool, when it starts: Celery ends one that takes long for it."""
-        Thread(target=self._ring_in_turn, name="fairlead-turn", daemon=True).start()
+        """Run when a process of a pool starts; Celery ends one that takes long for it."""
+        Service("publisher start", self._start_publisher).start()
 
     def come_up(self, sender: Any, **_others: Any) -> None:
-        """In the first process, when the worker has come up: its pool may be threads of it."""
+        """Run in the first process when the worker is up: its pool may be threads of it."""
         if not isinstance(sender.pool, (prefork.TaskPool, solo.TaskPool)):
             self.join_the_pool()
 
     def leave(self, **_others: Any) -> None:
-        """At the end of each process."""
-        crew, self._crew = self._crew, None
-        wakeup_publisher, self._ringer = self._ringer, None
-        if wakeup_publisher is not None:
-            wakeup_publisher.close()
-        if crew is not None:
-            crew.close()
-
-    def _ring_in_turn(self) -> None:
-        """Ring, as soon as no other pool process at this data folder does: one is enough."""
-        tries = Tries(Outage())
-        while self._ringer is None:
-            with tries:
-                fairlead = self._installation()
-                self._take_turn(fairlead)
-                self._ringer = fairlead.wakeup_publisher()
-                tries.over()
-            time.sleep(tries.pause)
-
-    def _take_turn(self, fairlead: Fairlead) -> None:
-        """Wait until it is ours, until this process ends."""
-        if self._turn is None:
-            self._turn = fairlead.folder.open_lock(TURN)
-        fcntl.flock(self._turn, fcntl.LOCK_EX)
-
-    def _whole_crew(self) -> ThreadEngines:
-        fairlead = self._installation()
+        """Run at the end of each process."""
+        publisher, self._publisher = self._publisher, None
+        if publisher is not None:
+            publisher.stop()
         with self._lock:
-            if self._crew is None:
-                self._crew = ThreadEngines(lambda: fairlead.engine(workers=1))
-            return self._crew
+            engines, self._engines = self._engines, []
+        for engine in engines:
+            engine.close()
+
+    def _start_publisher(self) -> Generator[float, None, None]:
+        """Publish as soon as no other pool process on this data folder does: one is enough."""
+        fairlead = self._installation()
+        if self._publisher_lock is None:
+            self._publisher_lock = fairlead.folder.open_lock(PUBLISHER_LOCK)
+        fcntl.flock(self._publisher_lock, fcntl.LOCK_EX)  # held until this process ends
+        self._publisher = fairlead.wakeup_publisher()
+        self._publisher.start()
+        yield 0.0
 
     def _installation(self) -> Fairlead:
         with self._lock:
@@ -93,7 +97,7 @@ class CeleryProgram:
 
 
 def load() -> Celery:
-    """The application, with its task and what begins and ends with its processes."""
+    """The application, with its task and the hooks of its processes."""
     data = Path(os.environ.get("FAIRLEAD_DATA", DEFAULT_DATA))
     app, program = make_app(Sources(data).settings().needed_broker()), CeleryProgram(data)
     app.set_default()

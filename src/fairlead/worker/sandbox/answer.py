@@ -1,4 +1,4 @@
-"""What a child answered, checked: its bytes are as untrusted as the document it read."""
+"""Checks the answer of a child: its bytes are as untrusted as the document it read."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ _KIND = re.compile(r"[a-z0-9-]{1,32}")
 
 # Which end each code means: Failed is final, Broken is worth another attempt.
 FINAL = frozenset(["unsupported", "damaged", "encrypted", "too-large", "empty", "corrupt"])
-RETRIED = frozenset(["memory-limit", "time-limit", "crashed", "bad-answer"])
+REQUEUED = frozenset(["memory-limit", "time-limit", "crashed", "bad-answer"])
 
 _ANSWER_KEYS = frozenset(["kind", "text", "markdown", "facts"])
 _ERROR_KEYS = frozenset(["error", "detail", "kind"])
 
-# Short of this, no answer can grow to much in memory.
+# A shorter answer cannot become large in memory.
 _HARMLESS_BYTES = 1_000_000
-# JSON of ours is at most this much longer than any other of the same value (1e15 is the worst).
+# Our JSON is at most this much longer than any other of the same value (1e15 is the worst).
 _MOST_GROWTH = 8
-_STRING = re.compile(rb'"[^"]*"?')  # it cannot fail once begun, so it never goes back
+_STRING = re.compile(rb'"[^"]*"?')  # it cannot fail once begun, so it never backtracks
 
 
 class Extraction(NamedTuple):
     """A document that was read: texts that encode to UTF-8, bounded facts, parts with names.
 
-    `markdown` is None where it would be the text once more.
+    `markdown` is None if it equals the text.
     """
 
     kind: str
@@ -50,41 +50,36 @@ class Extraction(NamedTuple):
 
 
 class _BadAnswer(Exception):
-    """The answer is not one."""
+    pass
 
 
 def parse_answer(
     raw: bytes, parts: Sequence[tuple[bytes, bytes]] = ()
 ) -> Extraction | Failed | Broken:
-    """The outcome that an answer stands for; anything but a proper one is Broken. Never raises.
+    """The outcome of an answer; a malformed one is Broken. Never raises.
 
-    A part has a name of one line, without separators and control characters. How many parts there
-    are, and how long, was bounded when they came in.
+    `inbox` has bounded how many parts there are, and how long.
     """
     try:
         answer = _load(raw)
         if "error" in answer:
             return _failure(answer)
-        return _extraction(answer, len(raw))._replace(parts=tuple(_part(*each) for each in parts))
+        return _extraction(answer, len(raw))._replace(parts=tuple(_part(*part) for part in parts))
     except _BadAnswer as error:
         return Broken("bad-answer", f"The reading process gave an improper answer: {error}.")
 
 
 def failure(code: str, detail: str, kind: str | None = None) -> Failed | Broken:
-    """The outcome of a known code, final or worth another attempt.
-
-    Raises:
-        KeyError: the code is none of the known ones.
-    """
+    """The outcome of a code; raises KeyError if it is unknown."""
     if code in FINAL:
         return Failed(code, plain(detail), kind)
-    if code in RETRIED:
+    if code in REQUEUED:
         return Broken(code, plain(detail))
     raise KeyError(code)
 
 
 def plain(detail: str) -> str:
-    """A sentence fit to be shown: one line, no control characters, at most 500 characters."""
+    """The sentence as one line without control characters, at most 500 characters long."""
     line = " ".join(detail[: 4 * MAX_DETAIL].split())
     return "".join(c for c in line if unicodedata.category(c)[0] != "C")[:MAX_DETAIL]
 
@@ -100,7 +95,7 @@ def _load(raw: bytes) -> dict[str, Any]:
 
 
 def _is_frugal(raw: bytes) -> bool:
-    """Whether the answer is long only by its strings: millions of small values fill a memory."""
+    """Whether the answer is long only by its strings: millions of small values fill the memory."""
     if len(raw) <= _HARMLESS_BYTES:
         return True
     without_escapes = raw.replace(b"\\\\", b"").replace(b'\\"', b"")
@@ -115,7 +110,6 @@ _DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
 def _extraction(answer: dict[str, Any], length: int) -> Extraction:
-    """The answer checked; `length` is that of its JSON."""
     _require(answer.keys() == _ANSWER_KEYS, "it has other fields than an answer")
     kind, text, facts = answer["kind"], answer["text"], answer["facts"]
     markdown = answer["markdown"]
@@ -141,7 +135,7 @@ def _part(raw: bytes, content: bytes) -> Part:
 
 
 def _is_name(name: str) -> bool:
-    """Whether it can be a document's name: one line that leads nowhere else."""
+    """Whether it can be a document's name: one line, and no path."""
     if not 0 < len(name) <= MAX_NAME or name in (".", ".."):
         return False
     return not any(c in "/\\" or unicodedata.category(c) in _NO_LETTERS for c in name)
@@ -150,7 +144,7 @@ def _is_name(name: str) -> bool:
 def _failure(answer: dict[str, Any]) -> Failed | Broken:
     _require(answer.keys() == _ERROR_KEYS, "it has other fields than error, detail and kind")
     code, detail, kind = answer["error"], answer["detail"], answer["kind"]
-    _require(isinstance(code, str) and code in FINAL | RETRIED, "its error is no known code")
+    _require(isinstance(code, str) and code in FINAL | REQUEUED, "its error is no known code")
     _require(isinstance(detail, str) and bool(plain(detail)), "its detail is no sentence")
     _require(kind is None or _is_kind(kind), "its kind is no short token")
     return failure(code, detail, kind)
@@ -161,8 +155,6 @@ def _is_kind(value: object) -> bool:
 
 
 def _is_clean(text: str) -> bool:
-    if text.isascii():
-        return "\x00" not in text
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -171,7 +163,7 @@ def _is_clean(text: str) -> bool:
 
 
 def _check_facts(facts: dict[str, Any]) -> None:
-    """Refuse what a store could not keep, or what is nested or spread too far."""
+    """Refuse what a store could not keep, or what is nested or spread too much."""
     level: list[object] = [facts]
     for _ in range(MAX_DEPTH):
         level = [inner for value in level for inner in _checked_inner(value)]
@@ -181,20 +173,20 @@ def _check_facts(facts: dict[str, Any]) -> None:
 
 
 def _checked_inner(value: Any) -> list[object]:
-    """What is nested in an object or a list, once its plain values are found to be proper."""
+    """Check the plain values of an object or list; return the nested ones."""
     is_object = type(value) is dict
     _require(len(value) <= (MAX_KEYS if is_object else MAX_FACTS_BYTES), _IMPROPER)
     inner: list[object] = []
-    for each in (*value, *value.values()) if is_object else value:
-        kind = type(each)  # of JSON: there are no others
+    for item in (*value, *value.values()) if is_object else value:
+        kind = type(item)  # JSON has no others
         if kind is str:
-            _require(_is_clean(each), _IMPROPER)
+            _require(_is_clean(item), _IMPROPER)
         elif kind is int:
-            _require(abs(each) <= _MAX_INTEGER, _IMPROPER)
+            _require(abs(item) <= _MAX_INTEGER, _IMPROPER)
         elif kind is float:
-            _require(math.isfinite(each), _IMPROPER)
+            _require(math.isfinite(item), _IMPROPER)
         elif kind is dict or kind is list:
-            inner.append(each)
+            inner.append(item)
     return inner
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fairlead.errors import MissingExtra
-from fairlead.read import JSON, CannotRead, Extracted, Part, ReadLimits, extract, readers
+from fairlead.read import JSON, CannotRead, Extracted, ReadLimits, extract, readers
 from fairlead.worker.sandbox.locks import (
     NO_LANDLOCK,
     NO_SECCOMP,
@@ -40,10 +40,8 @@ from fairlead.worker.sandbox.protocol import (
 )
 
 PROGRESS_SECONDS = 0.25
-"""How often progress is told at most."""
 COLLECT_AFTER = 10_000
-"""New objects after which Python looks for garbage: less often than usual, as a document leaves
-little behind, and the process does not live long."""
+"""New objects before a garbage collection; documents leave little behind."""
 
 
 class Pipes(NamedTuple):
@@ -54,7 +52,7 @@ class Pipes(NamedTuple):
 
 
 class Job(NamedTuple):
-    """A document by its number on the desk, the hash its bytes must have, and what opens it."""
+    """A document by its number in the job directory, its hash and its password."""
 
     document: int
     path: Path
@@ -91,7 +89,7 @@ def main(
 
 
 def take_pipes() -> Pipes:
-    """Keep the two pipes privately: what a library prints goes nowhere."""
+    """Take the two pipes away from libraries, whose output goes to /dev/null."""
     pipes = Pipes(os.dup(0), os.dup(1))
     nowhere = os.open(os.devnull, os.O_RDWR)
     os.dup2(nowhere, 0)
@@ -101,11 +99,10 @@ def take_pipes() -> Pipes:
 
 
 def lock(memory: int, parent: int, job_dir: Path) -> list[str]:
-    """Import the libraries, and turn all keys; return which locks there are not.
+    """Import the libraries and apply all locks; return those that the machine lacks.
 
-    Files are locked first, as a library may start a thread when it is imported, and Landlock
-    holds for threads that come after it. The filter of calls holds for all, also for those that
-    are there.
+    Landlock comes first: a library may start a thread when it is imported, and Landlock holds only
+    for threads that start after it. The seccomp filter holds for all threads.
     """
     lock_process(memory, parent)
     has_files = lock_files(job_dir, os.environ)
@@ -116,7 +113,7 @@ def lock(memory: int, parent: int, job_dir: Path) -> list[str]:
 
 
 def refuse(pipes: Pipes, why: str, detail: str) -> int:
-    """Tell the parent that this child will not serve; return the exit code."""
+    """Report that this child cannot serve; return the exit code."""
     write_all(pipes.answers, pack({"ready": False, "why": why, "detail": detail}))
     return 1
 
@@ -133,26 +130,24 @@ def next_job(pipes: Pipes, job_dir: Path) -> Job | None:
 
 
 def answer(job: Job, limits: ReadLimits, pipes: Pipes, out_of_memory: bytes) -> bytes:
-    """What became of a job, packed. Every failure of a library becomes an answer."""
+    """The answer to a job. Every failure of a library becomes an answer."""
     try:
-        found = run(job, limits, reporter(pipes))
-        send_parts(found.parts, pipes)
-        return pack(described(found))
+        check_bytes(job)
+        extracted = extract(
+            job.path, limits=limits, password=job.password, on_progress=reporter(pipes)
+        )
+        for part in extracted.parts:
+            write_all(pipes.answers, pack_part(part.name, part.content))
+        return pack(described(extracted))
     except CannotRead as error:
         if error.__cause__:
             report()
         return failure(error.code, error.detail, error.kind)
     except MemoryError:
         return out_of_memory
-    except BaseException:  # a panic of a Rust library is no Exception
+    except BaseException:  # a panic of a Rust library is not an Exception
         report()
         return failure("damaged", "The document is damaged and could not be read.")
-
-
-def run(job: Job, limits: ReadLimits, on_progress: Callable[[int, int], None]) -> Extracted:
-    """Check that the bytes are the accepted ones, then read them."""
-    check_bytes(job)
-    return extract(job.path, limits=limits, password=job.password, on_progress=on_progress)
 
 
 def check_bytes(job: Job) -> None:
@@ -169,32 +164,26 @@ def check_bytes(job: Job) -> None:
 
 
 def reporter(pipes: Pipes) -> Callable[[int, int], None]:
-    """What a reader calls with its pages; it tells the parent now and then."""
-    told = time.monotonic()
+    """A callback for readers that reports progress to the parent, four times a second."""
+    reported = time.monotonic()
 
     def on_progress(done: int, pages: int) -> None:
-        nonlocal told
+        nonlocal reported
         now = time.monotonic()
-        if now >= told + PROGRESS_SECONDS:
-            told = now
+        if now >= reported + PROGRESS_SECONDS:
+            reported = now
             write_all(pipes.answers, pack_progress(done, pages))
 
     return on_progress
 
 
-def send_parts(parts: tuple[Part, ...], pipes: Pipes) -> None:
-    """Hand over the files that were found inside the document."""
-    for part in parts:
-        write_all(pipes.answers, pack_part(part.name, part.content))
-
-
-def described(found: Extracted) -> Mapping[str, Any]:
-    """An answer that has the text."""
+def described(extracted: Extracted) -> Mapping[str, Any]:
+    """An answer with the text."""
     return {
-        "kind": found.kind,
-        "text": found.text,
-        "markdown": found.markdown,
-        "facts": found.facts,
+        "kind": extracted.kind,
+        "text": extracted.text,
+        "markdown": extracted.markdown,
+        "facts": extracted.facts,
     }
 
 
@@ -205,25 +194,17 @@ def failure(code: str, detail: str, kind: str | None = None) -> bytes:
 
 
 def report() -> None:
-    """The operator's cause goes to standard error; where that fails, it is lost."""
+    """Write the traceback to standard error, for the operator."""
     with contextlib.suppress(OSError, ValueError):
         traceback.print_exc(limit=20)
         sys.stderr.flush()
 
 
-def read_limits(text: str) -> ReadLimits:
-    """What reading a document may yield, as the parent has written it."""
-    values = json.loads(text)
-    return ReadLimits(**values | {"languages": tuple(values["languages"])})
-
-
 def run_as(memory: str, parent: str, job_dir: str, manner: str, limits: str) -> int:
-    """Be the child that these words ask for; they are the command line's."""
-    return main(
-        *(int(memory), int(parent), Path(job_dir)),
-        limits=read_limits(limits),
-        strict=manner == "strict",
-    )
+    """Run with the arguments of a command line."""
+    values = json.loads(limits)
+    read = ReadLimits(**values | {"languages": tuple(values["languages"])})
+    return main(int(memory), int(parent), Path(job_dir), limits=read, strict=manner == "strict")
 
 
 if __name__ == "__main__":

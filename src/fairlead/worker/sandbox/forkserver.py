@@ -1,4 +1,4 @@
-"""Where children come from, seen from the worker: a process that is ready, and forks them."""
+"""The fork server, seen from the worker: a process that is ready and forks children."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
-_PATIENCE_SECONDS = 30.0
-"""How long an answer may take; the first one comes when the libraries are imported."""
+_TIMEOUT = 30.0
+"""Seconds to wait for an answer; the first one comes when the libraries are imported."""
 _LOST = -signal.SIGKILL
-"""How a child ended whose nursery is gone: with it, by the kernel."""
+"""Exit code of a child whose fork server is gone: the kernel killed it too."""
 
 
 class Process(Protocol):
-    """A child process, as far as anybody here cares."""
+    """The part of `subprocess.Popen` that a sandbox uses."""
 
     pid: int
     returncode: int | None
@@ -34,8 +34,8 @@ class Process(Protocol):
         ...
 
 
-class ForkedChild:
-    """A child that was forked by the nursery, which keeps its id until its end is asked for."""
+class ForkedProcess:
+    """A child of the fork server, which keeps its pid until its exit code is asked for."""
 
     def __init__(self, forkserver: ForkServer, pid: int) -> None:
         self.pid = pid
@@ -57,15 +57,15 @@ class ForkedChild:
             poll.register(self._descriptor, select.POLLIN)
             if not poll.poll(None if timeout is None else 1000 * timeout):
                 raise subprocess.TimeoutExpired("child", timeout or 0.0)
-            self.returncode = self._forkserver.reap(self.pid, self._generation)
+            self.returncode = self._forkserver.exit_code(self.pid, self._generation)
             os.close(self._descriptor)
         return self.returncode
 
 
 class ForkServer:
-    """Keeps one process to fork children from, and starts another where that has died.
+    """Keeps one process to fork children from, and starts another if that has died.
 
-    It dies with the thread that first asked for a child.
+    The process dies with the thread that first asked for a child.
     """
 
     def __init__(self) -> None:
@@ -73,27 +73,23 @@ class ForkServer:
         self._process: subprocess.Popen[bytes] | None = None
         self._requests: socket.socket | None = None
 
-    def bear(self, arguments: list[str], jobs: int, answers: int) -> ForkedChild | None:
-        """A child with these pipes; None: a library has threads, so it is to be spawned.
-
-        Raises:
-            OSError: no process can be started.
-        """
-        request, pipes = {"bear": arguments}, [jobs, answers]
+    def fork(self, arguments: list[str], jobs: int, answers: int) -> ForkedProcess | None:
+        """A child with these pipes; None: a library has threads, so it is to be spawned."""
+        request, pipes = {"fork": arguments}, [jobs, answers]
         try:
             pid = self._ask(request, pipes)
-        except OSError:  # the first time, and when somebody has killed it
+        except OSError:  # it is not started yet, or was killed
             self.close()
             self._start()
             pid = self._ask(request, pipes)
-        return None if pid is None else ForkedChild(self, pid)
+        return None if pid is None else ForkedProcess(self, pid)
 
-    def reap(self, pid: int, generation: int) -> int:
+    def exit_code(self, pid: int, generation: int) -> int:
         """The exit code of a child that has ended; minus the number of a signal."""
-        if generation != self.generation:  # its own nursery is gone, and took it along
+        if generation != self.generation:
             return _LOST
         try:
-            code = self._ask({"reap": pid}, [])
+            code = self._ask({"wait": pid}, [])
         except OSError:
             self.close()  # it is dead, or stuck and of no use
             return _LOST
@@ -111,56 +107,61 @@ class ForkServer:
 
     def _start(self) -> None:
         self._requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._requests.settimeout(_PATIENCE_SECONDS)
+        self._requests.settimeout(_TIMEOUT)
         with theirs:
-            self._process = subprocess.Popen(  # noqa: S603 - our own module, fixed arguments
-                self._command(),
-                stdin=theirs.fileno(),
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                cwd="/",
-                env=environment(),
-                close_fds=True,
-                start_new_session=True,
-            )
+            self._process = spawn(self._command(), stdin=theirs.fileno(), stdout=subprocess.DEVNULL)
 
     def _command(self) -> list[str]:
         return [*python("fairlead.worker.sandbox.forkserver_main"), str(os.getpid())]
 
     def _ask(self, request: dict[str, Any], descriptors: list[int]) -> int | None:
         if self._requests is None:
-            raise OSError("the process that children are forked from is gone")
+            raise OSError("the fork server is gone")
         socket.send_fds(self._requests, [json.dumps(request).encode()], descriptors)
         reply = self._requests.recv(100)
         if not reply:
-            raise OSError("the process that children are forked from has ended")
-        found: int | None = json.loads(reply)
-        return found
+            raise OSError("the fork server has ended")
+        number: int | None = json.loads(reply)
+        return number
 
 
 def python(module: str) -> list[str]:
-    """How a module of ours is run as a process."""
+    """The command that runs a module of ours."""
     # -P, -s: neither the present folder nor the user's own choose what is imported.
     # -B: the child may not write files, so it must not try to.
     return [sys.executable, "-P", "-s", "-B", "-m", module]
 
 
-def environment() -> dict[str, str]:
+def spawn(command: list[str], *, stdin: int, stdout: int) -> subprocess.Popen[bytes]:
+    """Start a process that inherits nothing but these two descriptors."""
+    return subprocess.Popen(  # noqa: S603 - our own modules, fixed arguments
+        command,
+        stdin=stdin,
+        stdout=stdout,
+        stderr=subprocess.DEVNULL,
+        cwd="/",
+        env=_environment(),
+        close_fds=True,
+        start_new_session=True,  # a Ctrl-C in the terminal is for the parent only
+    )
+
+
+def _environment() -> dict[str, str]:
     """All that a child learns from its parent's environment."""
-    found = {
+    environment = {
         "PATH": os.environ.get("PATH", os.defpath),
         "LANG": "C.UTF-8",
         "HOME": "/nonexistent",
-        # One process for each core is what the worker itself takes care of.
+        # The worker itself starts one process for each core.
         "OMP_THREAD_LIMIT": "1",
         "RAYON_NUM_THREADS": "1",
         # Each arena of the C library takes from the address space, which is limited.
         "MALLOC_ARENA_MAX": "2",
     }
     if models := os.environ.get("TESSDATA_PREFIX"):
-        found["TESSDATA_PREFIX"] = str(Path(models).absolute())
-    # Where the parent finds its modules by this, so must the child, which is in another folder.
+        environment["TESSDATA_PREFIX"] = str(Path(models).absolute())
+    # The child runs in another folder, so relative paths would not lead to the same modules.
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     if any(paths):
-        found["PYTHONPATH"] = os.pathsep.join(str(Path(each).absolute()) for each in paths)
-    return found
+        environment["PYTHONPATH"] = os.pathsep.join(str(Path(path).absolute()) for path in paths)
+    return environment

@@ -28,9 +28,11 @@ MAX_REQUEST_BYTES = 65_536
 
 def main(parent: int) -> int:
     """Serve requests until input ends; the return value is the exit code."""
-    requests = _take_socket()
+    pipes = child.take_pipes()
+    os.close(pipes.answers)
+    requests = socket.socket(fileno=pipes.jobs)
     die_with(parent)
-    with suppress(MissingExtra):  # each child will say so itself
+    with suppress(MissingExtra):  # each child reports that itself
         readers()
         warm_up()
     readable(os.environ)
@@ -45,17 +47,17 @@ def main(parent: int) -> int:
 
 
 def _serve(request: dict[str, Any], requests: socket.socket, descriptors: list[int]) -> int | None:
-    if "reap" in request:
-        return os.waitstatus_to_exitcode(os.waitpid(request["reap"], 0)[1])
+    if "wait" in request:
+        return os.waitstatus_to_exitcode(os.waitpid(request["wait"], 0)[1])
     try:
-        return _fork(request["bear"], requests, descriptors) if _may_fork() else None
+        return _fork(request["fork"], requests, descriptors) if _may_fork() else None
     finally:
         for descriptor in descriptors:
             os.close(descriptor)
 
 
 def _may_fork() -> bool:
-    """Not beside threads: what they hold would be held for ever in the child."""
+    """Not beside threads: locks that they hold would stay locked in the child for ever."""
     return len(list(Path("/proc/self/task").iterdir())) == 1
 
 
@@ -63,34 +65,25 @@ def _fork(arguments: list[str], requests: socket.socket, descriptors: list[int])
     parent = os.getpid()
     pid = os.fork()
     if pid == 0:
-        _live(parent, arguments, requests, descriptors)
+        _run_child(parent, arguments, requests, descriptors)
     return pid
 
 
-def _live(
+def _run_child(
     parent: int, arguments: list[str], requests: socket.socket, descriptors: list[int]
 ) -> NoReturn:
-    """Be the child, with its pipes at the usual places, and never come back."""
+    """Be the child, with its pipes as standard input and output, and never return."""
     code = 1
     try:
         requests.close()
         os.setsid()
-        for place, descriptor in enumerate(descriptors):
-            os.dup2(descriptor, place)
+        for number, descriptor in enumerate(descriptors):
+            os.dup2(descriptor, number)
             os.close(descriptor)
         memory, *others = arguments
         code = child.run_as(memory, str(parent), *others)
     finally:
         os._exit(code)
-
-
-def _take_socket() -> socket.socket:
-    requests = socket.socket(fileno=os.dup(0))
-    nowhere = os.open(os.devnull, os.O_RDWR)
-    os.dup2(nowhere, 0)
-    os.dup2(nowhere, 1)
-    os.close(nowhere)
-    return requests
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What a child writes, as it comes: frames of an untrusted hand, within bounds."""
+"""Reads the frames that a child writes; they are untrusted and bounded."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from fairlead.worker.sandbox.protocol import HEADER, MAX_NAME_BYTES, PAGES, WHIC
 
 _READ_BYTES = 65_536  # what a pipe holds; more would cost a mapping of memory each time
 _READS_AT_ONCE = 16  # a child that never stops writing must not keep its parent reading
-_NAME_AND_LENGTH = MAX_NAME_BYTES + 2
 _MOST_PAGES = 10**9
 _TAGS = {tag.value: tag for tag in Tag}
 
@@ -21,9 +20,9 @@ class BadFrame(Exception):
 
 
 class FrameReader:
-    """Bytes from a child, cut into frames; the newest progress, and parts until the answer.
+    """Splits bytes of a child into frames; keeps the latest progress, and parts until the answer.
 
-    `which` and `took` are the child's word on what the answer belongs to, and how long it took.
+    `which` and `took` are what the child says the answer belongs to, and how long it took.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -34,7 +33,7 @@ class FrameReader:
         self._longest = {
             Tag.MESSAGE: limits.answer_bytes,
             Tag.PROGRESS: PAGES.size,
-            Tag.PART: limits.read.unpacked_bytes + _NAME_AND_LENGTH,
+            Tag.PART: limits.read.unpacked_bytes + MAX_NAME_BYTES + 2,
             Tag.WHICH: WHICH.size,
         }
         self._buffer = bytearray()
@@ -44,21 +43,17 @@ class FrameReader:
 
     @property
     def has_more(self) -> bool:
-        """Whether something was written behind what has been taken."""
+        """Whether bytes follow the frame that was taken."""
         return bool(self._buffer)
 
     def expect_answer(self) -> None:
-        """Begin with a new job."""
+        """Start with a new job."""
         self.progress, self.which, self.took = None, None, 0.0
         self._parts, self._part_bytes = [], 0
         self._room = self._limits.all_bytes - len(self._buffer)
 
     def fill(self, descriptor: int) -> bool:
-        """Read what there is; True at the end of the pipe.
-
-        Raises:
-            BadFrame: more was written than any document can ask for.
-        """
+        """Read what is there; True at the end of the pipe. Raises BadFrame if it is too much."""
         with suppress(BlockingIOError):
             for _ in range(_READS_AT_ONCE):
                 chunk = os.read(descriptor, _READ_BYTES)
@@ -73,66 +68,47 @@ class FrameReader:
         return False
 
     def take(self) -> bytes | None:
-        """The answer, when it is complete; progress and parts before it are kept.
-
-        Raises:
-            BadFrame: what was written is no frame, or too much.
-        """
-        while (frame := self._next()) is not None:
+        """The answer, when it is complete; progress and parts before it are kept."""
+        while (frame := self._next_frame()) is not None:
             tag, body = frame
-            match tag:
-                case Tag.MESSAGE:
-                    return body
-                case Tag.PROGRESS:
-                    self._keep_progress(body)
-                case Tag.PART:
-                    self._keep_part(body)
-                case Tag.WHICH:
-                    self._keep_which(body)
+            if tag is Tag.MESSAGE:
+                return body
+            if tag is Tag.PART:
+                self._keep_part(body)
+            elif len(body) != self._longest[tag]:
+                raise BadFrame("it wrote what is no frame")
+            elif tag is Tag.PROGRESS:
+                done, pages = PAGES.unpack(body)
+                if done <= pages <= _MOST_PAGES:
+                    self.progress = done, pages
+            else:
+                self.which, seconds = WHICH.unpack(body)
+                self.took = seconds if math.isfinite(seconds) and seconds > 0 else 0.0
         return None
 
     def take_parts(self) -> tuple[tuple[bytes, bytes], ...]:
-        """The parts that came before the answer, as names and contents."""
+        """Names and contents of the parts that came before the answer."""
         parts, self._parts = tuple(self._parts), []
         return parts
 
-    def _next(self) -> tuple[Tag, bytes] | None:
-        """Cut a complete frame out of the buffer."""
+    def _next_frame(self) -> tuple[Tag, bytes] | None:
         if len(self._buffer) < HEADER.size:
             return None
         number, length = HEADER.unpack_from(self._buffer)
-        tag = self._checked(number, length)
-        end = HEADER.size + length
-        if len(self._buffer) < end:
-            return None
-        body = bytes(memoryview(self._buffer)[HEADER.size : end])
-        if len(self._buffer) == end:
-            self._buffer = bytearray()  # gives back the room of a long answer
-        else:
-            del self._buffer[:end]
-        return tag, body
-
-    def _checked(self, number: int, length: int) -> Tag:
-        """The tag of a frame, as soon as its length is known to be possible."""
         tag = _TAGS.get(number)
         if tag is None:
             raise BadFrame("it wrote what is no frame")
         if length > self._longest[tag]:
             raise BadFrame(f"a frame of {length} bytes is longer than allowed")
-        return tag
-
-    def _keep_progress(self, body: bytes) -> None:
-        if len(body) != PAGES.size:
-            raise BadFrame("it wrote what is no frame")
-        done, pages = PAGES.unpack(body)
-        if done <= pages <= _MOST_PAGES:
-            self.progress = done, pages
-
-    def _keep_which(self, body: bytes) -> None:
-        if len(body) != WHICH.size:
-            raise BadFrame("it wrote what is no frame")
-        self.which, seconds = WHICH.unpack(body)
-        self.took = seconds if math.isfinite(seconds) and seconds > 0 else 0.0
+        end = HEADER.size + length
+        if len(self._buffer) < end:
+            return None
+        body = bytes(memoryview(self._buffer)[HEADER.size : end])
+        if len(self._buffer) == end:
+            self._buffer = bytearray()  # frees the memory of a long answer
+        else:
+            del self._buffer[:end]
+        return tag, body
 
     def _keep_part(self, body: bytes) -> None:
         name, content = split_part(body)

@@ -21,26 +21,18 @@ def _library() -> ctypes.CDLL:
 
 
 def syscall(number: int, *arguments: _Argument) -> int:
-    """Make a system call.
-
-    Raises:
-        OSError: the kernel refused it.
-    """
+    """Make a system call; raises OSError."""
     return _checked(_library().syscall(ctypes.c_long(number), *map(_word, arguments)))
 
 
 def prctl(option: int, value: int) -> None:
-    """Change something about this process.
-
-    Raises:
-        OSError: the kernel refused it.
-    """
+    """Change a property of this process; raises OSError."""
     zero = ctypes.c_ulong(0)
     _checked(_library().prctl(option, ctypes.c_ulong(value), zero, zero, zero))
 
 
 def _word(argument: _Argument) -> object:
-    """A number as wide as a register: a variadic function takes what it is given."""
+    """A number as wide as a register, which a variadic function needs."""
     return ctypes.c_long(argument) if isinstance(argument, int) else argument
 
 

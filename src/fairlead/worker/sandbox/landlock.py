@@ -1,7 +1,6 @@
-"""Landlock: of all files, a child may read its document, and those of Python and the libraries.
+"""Landlock: a child may read its documents, and the files of Python and the libraries.
 
-Nothing may be written, made, removed or run. It is locked before the libraries are imported: a
-thread that one of them starts on that occasion is locked in as well.
+It may not write, create, remove or execute anything.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import os
 import struct
 import sys
 import sysconfig
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -45,21 +44,18 @@ SHARED = (
     "/dev/zero",
     "/dev/urandom",
 )
-"""Where libraries, their data, fonts, time zones and locales lie."""
+"""Libraries, their data, fonts, time zones and locales."""
 
 
 def landlock_version() -> int:
-    """The version of Landlock here; 0: there is none, or it is switched off."""
+    """The version of Landlock; 0: there is none, or it is switched off."""
     with suppress(OSError):
         return syscall(_CREATE_RULESET, None, 0, _VERSION_FLAG)
     return 0
 
 
 def lock_files(job_dir: Path, environment: Mapping[str, str]) -> bool:
-    """From now on only files of the desk and `readable` ones can be opened, for reading.
-
-    False: there is no Landlock.
-    """
+    """Allow only reading, of the job directory and `readable` paths; False: no Landlock."""
     version = landlock_version()
     if not version:
         return False
@@ -74,11 +70,11 @@ def lock_files(job_dir: Path, environment: Mapping[str, str]) -> bool:
 
 
 def readable(environment: Mapping[str, str]) -> tuple[Path, ...]:
-    """Files and folders that reading a document may need. Looked up once in a process."""
+    """Files and folders that reading a document may need."""
     return _readable(environment.get("TESSDATA_PREFIX"))
 
 
-@cache  # children that are forked later find it done
+@cache  # filled in the fork server, so that children need not
 def _readable(models: str | None) -> tuple[Path, ...]:
     own = [Path(models)] if models else []
     return (*map(Path, SHARED), *_python(), *own)
@@ -90,16 +86,10 @@ def _python() -> Iterator[Path]:
     own = {path for path in own if path not in (Path(sys.prefix), Path(sys.base_prefix))}
     own |= {Path(sys.prefix, "lib"), Path(sys.base_prefix, "lib")}
     yield from own
-    for each in map(Path, filter(None, sys.path)):
-        if not any(each.is_relative_to(folder) for folder in own):
-            yield from _modules(each)
-
-
-def _modules(entry: Path) -> Iterable[Path]:
-    """The modules in a folder that may hold much else, such as somebody's data."""
-    if not entry.is_dir():
-        return [entry]
-    return [path for path in entry.iterdir() if _is_module(path)]
+    for entry in map(Path, filter(None, sys.path)):
+        if not any(entry.is_relative_to(folder) for folder in own):
+            # Only the modules of a folder: it may hold much else, such as somebody's data.
+            yield from filter(_is_module, entry.iterdir()) if entry.is_dir() else [entry]
 
 
 def _is_module(path: Path) -> bool:
@@ -118,7 +108,7 @@ def _ruleset(version: int) -> int:
 
 
 def _allow(ruleset: int, path: Path) -> None:
-    """Let the file, or all below the folder, be read; what is not there needs no rule."""
+    """Let the file, or all files below the folder, be read; ignore what does not exist."""
     try:
         opened = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:

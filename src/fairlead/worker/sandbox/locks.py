@@ -1,7 +1,4 @@
-"""The locks that a child puts on itself before it sees its first document.
-
-`files` and `calls` turn the keys; `missing` looks whether this machine has the locks at all.
-"""
+"""The locks that a child applies to itself before it sees its first document."""
 
 from __future__ import annotations
 
@@ -25,6 +22,6 @@ NO_SECCOMP = "seccomp, which keeps a reading process away from the network and o
 
 
 def missing() -> list[str]:
-    """What this machine lacks, in words; empty when a child is locked in as intended."""
+    """Which locks this machine lacks, in words."""
     lacks = (NO_LANDLOCK, landlock_version() == 0), (NO_SECCOMP, not has_seccomp())
     return [what for what, is_lacking in lacks if is_lacking]

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fairlead.errors import MissingExtra, NoSandbox
-from fairlead.worker.sandbox.forkserver import ForkServer, Process, environment, python
+from fairlead.worker.sandbox.forkserver import ForkServer, Process, python, spawn
 from fairlead.worker.sandbox.frames import BadFrame, FrameReader
 from fairlead.worker.sandbox.job_dir import JobDir, JobDirGone
 from fairlead.worker.sandbox.limits import Limits
@@ -26,14 +26,11 @@ MOST_JOBS = 16
 """Jobs that a child may have at once."""
 _END_SECONDS = 2.0
 _DIE_SECONDS = 0.5
-"""How long a child may take to be gone after its pipe has ended: others wait meanwhile."""
+"""How long a child may take to exit after its pipe has ended, while the engine waits."""
 
 
 class Job(NamedTuple):
-    """A document to be read, the hash its bytes must have, and what opens it if it is locked.
-
-    `source` is where it lies or, where it is short, the document itself.
-    """
+    """A document to read: its path or its bytes, the hash these must have, and its password."""
 
     source: Path | bytes
     sha256: str
@@ -41,9 +38,9 @@ class Job(NamedTuple):
 
 
 class JobAnswer(NamedTuple):
-    """An answer and the parts before it, untrusted: `results.parse_answer` checks them.
+    """An untrusted answer and the attachments before it; `results.parse_answer` checks them.
 
-    `took` is the child's word on how long it worked on that, in seconds.
+    `took` is how many seconds the child says it worked on it.
     """
 
     raw: bytes
@@ -52,7 +49,7 @@ class JobAnswer(NamedTuple):
 
 
 class ChildDied(Exception):
-    """The child is gone or cannot be trusted any more; it has been ended.
+    """The child is dead, or broke the protocol and was killed.
 
     `how` says it in words ("SIGKILL", "exit code 1"); `code` is the outcome's: crashed,
     time-limit or bad-answer.
@@ -67,12 +64,10 @@ class ChildDied(Exception):
 class Sandbox:
     """A child process under limits: start it, wait for `fileno`, call `receive`, send jobs.
 
-    Jobs may be sent before the last is answered; the child goes on to them without a pause. Until
-    then it can see their documents, so they must be of the same customer.
-    Nothing here waits for the child except `close`. The child dies with the thread that
-    called `start`, so that thread must live as long as the sandbox. `desk` is the folder where
-    it gets its documents, best on their disk; by default one among the temporary files. With a
-    nursery the child is forked there, which is faster.
+    Jobs may be sent before the last is answered; they must be of the same customer, because the
+    child can see all their documents. Nothing here waits for the child except `close`. The child
+    dies with the thread that called `start`. `job_dir` is where it gets its documents, best on the
+    same disk; by default a temporary folder. With a fork server the child starts faster.
     """
 
     def __init__(
@@ -82,7 +77,7 @@ class Sandbox:
         forkserver: ForkServer | None = None,
     ) -> None:
         self.limits = limits or Limits()
-        self._job_dir = JobDir(job_dir or Path(tempfile.mkdtemp(prefix="fairlead-")))
+        self.job_dir = JobDir(job_dir or Path(tempfile.mkdtemp(prefix="fairlead-")))
         self.ready = False
         self.jobs_sent = 0
         self.jobs_done = 0
@@ -92,17 +87,17 @@ class Sandbox:
         self._answers = -1
         self._cpu_seconds = 0
         self._inbox = FrameReader(self.limits)
-        self._flaw: str | None = None
+        self._violation: str | None = None
 
     def start(self) -> None:
-        """Start the child. It is of use once `receive` has made `ready` true."""
-        if self._process is not None:
-            raise RuntimeError("this sandbox was started before; make a new one")
+        """Start the child. It can be used once `receive` has made `ready` true."""
         jobs, self._jobs = os.pipe()
         self._answers, answers = os.pipe()
         os.set_blocking(self._answers, False)
         try:
-            self._process = self._born(jobs, answers) or self._spawned(jobs, answers)
+            self._process = self._fork(jobs, answers) or spawn(
+                self._command(), stdin=jobs, stdout=answers
+            )
         except BaseException:
             self._close_pipes()
             raise
@@ -113,7 +108,14 @@ class Sandbox:
     @property
     def pid(self) -> int:
         """The child's process id."""
-        return self._child.pid
+        return self.process.pid
+
+    @property
+    def process(self) -> Process:
+        """The child."""
+        if self._process is None:
+            raise RuntimeError("this sandbox was not started")
+        return self._process
 
     @property
     def busy(self) -> bool:
@@ -122,7 +124,7 @@ class Sandbox:
 
     @property
     def progress(self) -> tuple[int, int] | None:
-        """Pages read and pages in all of the document at hand, as the child says."""
+        """Pages read and all pages of the document, as the child says."""
         return self._inbox.progress
 
     def fileno(self) -> int:
@@ -132,18 +134,15 @@ class Sandbox:
     def send(self, job: Job) -> None:
         """Give the child a document, to be read after those that it has.
 
-        Raises:
-            ChildDied: there is no child to take it.
-            DiskFull: there is no room to lay it on the desk.
-            OSError: the document is gone; the child can take another.
+        Raises ChildDied, DiskFull, or OSError if the document is gone.
         """
         if not self.ready or self.jobs_sent - self.jobs_done >= MOST_JOBS:
             raise RuntimeError("a job can only be sent to a child that is ready and has room")
         try:
-            number = self._job_dir.lay(job.source)
+            number = self.job_dir.add(job.source)
         except JobDirGone:
             self.kill()
-            self._miss_a_job()
+            self._lose_job()
             return
         if not self.busy:
             self._inbox.expect_answer()
@@ -153,36 +152,33 @@ class Sandbox:
             # A job is so short that as many as there may be fit into the pipe.
             os.write(self._jobs, message)
         except BrokenPipeError:
-            self._miss_a_job()
+            self._lose_job()
         else:
             self.jobs_sent += 1
 
     def withdraw(self) -> None:
         """Take away the documents behind the first; the child answers that they are missing."""
-        self._job_dir.clear_behind()
+        self.job_dir.remove_behind()
 
     def receive(self) -> list[JobAnswer]:
-        """Take in what the child has written; the answers that are complete, oldest job first.
+        """Read what the child has written; return complete answers, oldest job first.
 
-        Raises:
-            ChildDied: it ended or broke the protocol; the sandbox only wants to be closed.
-            MissingExtra: the document libraries are not installed.
-            NoSandbox: the machine lacks a lock, and the limits are strict.
+        Raises ChildDied; and MissingExtra or NoSandbox if the child cannot serve.
         """
-        if self._flaw is not None:
-            raise self._distrust(self._flaw)
+        if self._violation is not None:
+            raise self._killed(self._violation)
         answers: list[JobAnswer] = []
         try:
             at_end = self._inbox.fill(self._answers)
             while (raw := self._inbox.take()) is not None:
                 if self.ready:
-                    answers.append(self._checked(raw))
+                    answers.append(self._answer(raw))
                 else:
                     self._greet(raw)
         except BadFrame as error:
             if not answers:
-                raise self._distrust(str(error)) from None
-            self._flaw = str(error)  # of the job after these
+                raise self._killed(str(error)) from None
+            self._violation = str(error)  # of the job after these
             self.kill()
             return answers
         if at_end and not answers:
@@ -190,56 +186,29 @@ class Sandbox:
         return answers
 
     def kill(self) -> None:
-        """End the child at once; its end shows as ChildDied at the next `receive`."""
+        """End the child at once; `receive` raises ChildDied then."""
         if self._process is not None and self._process.returncode is None:
             self._process.kill()
 
-    def close(self, *, leave_desk: bool = False) -> None:
-        """End the child and free everything: by asking, after two seconds by force.
+    def close(self, *, keep_job_dir: bool = False) -> None:
+        """End the child, after two seconds by force, and free everything.
 
-        An empty desk may be left for the next child.
+        The empty job directory may be kept for the next child.
         """
         self._close_pipes()
         if self._process is not None:
-            _end(self._process)
-        if leave_desk:
-            self._job_dir.clear_all()
+            _end(self._process, _END_SECONDS)
+        if keep_job_dir:
+            self.job_dir.clear()
         else:
-            self._job_dir.remove()
+            self.job_dir.remove()
         self._forget_jobs()
 
-    def __enter__(self) -> Sandbox:
-        self.start()
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        if exception[0] is not None or self.busy:
-            self.kill()
-        self.close()
-
-    @property
-    def _child(self) -> Process:
-        if self._process is None:
-            raise RuntimeError("this sandbox was not started")
-        return self._process
-
-    def _born(self, jobs: int, answers: int) -> Process | None:
+    def _fork(self, jobs: int, answers: int) -> Process | None:
         if self._forkserver is None:
             return None
         memory, _parent, *others = self._arguments()
-        return self._forkserver.bear([memory, *others], jobs, answers)
-
-    def _spawned(self, jobs: int, answers: int) -> Process:
-        return subprocess.Popen(  # noqa: S603 - our own module, fixed arguments
-            self._command(),
-            stdin=jobs,
-            stdout=answers,
-            stderr=subprocess.DEVNULL,
-            cwd="/",
-            env=environment(),
-            close_fds=True,
-            start_new_session=True,  # a Ctrl-C in the terminal is for the parent only
-        )
+        return self._forkserver.fork([memory, *others], jobs, answers)
 
     def _command(self) -> list[str]:
         return [*python("fairlead.worker.sandbox.child"), *self._arguments()]
@@ -247,24 +216,24 @@ class Sandbox:
     def _arguments(self) -> list[str]:
         manner = "strict" if self.limits.strict else "best"
         read = json.dumps(asdict(self.limits.read))
-        return [str(self.limits.memory), str(os.getpid()), str(self._job_dir.folder), manner, read]
+        return [str(self.limits.memory), str(os.getpid()), str(self.job_dir.folder), manner, read]
 
-    def _miss_a_job(self) -> None:
-        """There is nobody to take a job; where there are others, that is heard of with theirs."""
+    def _lose_job(self) -> None:
+        """No child takes the job; if it has others, its death is noticed with theirs."""
         if not self.busy:
             raise self._death()
         self.jobs_sent += 1
 
-    def _checked(self, raw: bytes) -> JobAnswer:
-        """The answer to the oldest job; the child is at the next one by now."""
+    def _answer(self, raw: bytes) -> JobAnswer:
+        """The answer to the oldest job; the child reads the next one by now."""
         if not self.busy:
             raise BadFrame("it answered without a job")
         if self.jobs_sent == self.jobs_done + 1 and self._inbox.has_more:
             raise BadFrame("it wrote more than one answer")
-        if self._inbox.which != self._job_dir.first:
+        if self._inbox.which != self.job_dir.first:
             raise BadFrame("it answered something else than what it was to read")
         answer = JobAnswer(raw, self._inbox.take_parts(), self._inbox.took)
-        self._job_dir.clear()
+        self.job_dir.remove_first()
         self.jobs_done += 1
         self._inbox.expect_answer()
         if self.busy:
@@ -272,7 +241,7 @@ class Sandbox:
         return answer
 
     def _limit_cpu(self) -> None:
-        """Processor time for the next document; the kernel ends the child that uses more.
+        """Limit the CPU time for the next document; the kernel ends a child that uses more.
 
         It is set from here, where the child cannot undo it. The deadline holds in any case.
         """
@@ -287,28 +256,37 @@ class Sandbox:
                 self._cpu_seconds = seconds
 
     def _greet(self, raw: bytes) -> None:
-        # Before its first document the child is as trustworthy as this code.
+        """Read the first message; before its first document the child is trustworthy."""
         greeting = json.loads(raw)
-        if not greeting["ready"]:
-            raise _refusal(greeting["why"], greeting["detail"])
-        self.ready = True
+        if greeting["ready"]:
+            self.ready = True
+            return
+        detail = greeting["detail"]
+        if greeting["why"] == "extra":
+            raise MissingExtra(detail)
+        raise NoSandbox(
+            f'this machine lacks {detail}; use a kernel that has it, or set sandbox = "best"'
+        )
 
-    def _distrust(self, reason: str) -> ChildDied:
+    def _killed(self, violation: str) -> ChildDied:
         self.kill()
         self._finish()
-        return ChildDied(f"{reason}; it was killed", "bad-answer")
+        return ChildDied(f"{violation}; it was killed", "bad-answer")
 
     def _death(self) -> ChildDied:
         """How the child ended. One that only closed its pipe is ended here."""
         self._finish()
-        code = self._child.wait()
+        code = self.process.wait()
         if code >= 0:
             return ChildDied(f"exit code {code}")
-        name = _signal_name(-code)
+        try:
+            name = signal.Signals(-code).name
+        except ValueError:
+            name = f"signal {-code}"
         return ChildDied(name, "time-limit" if name == "SIGXCPU" else "crashed")
 
     def _finish(self) -> None:
-        _end(self._child, _DIE_SECONDS)
+        _end(self.process, _DIE_SECONDS)
         self._forget_jobs()
 
     def _forget_jobs(self) -> None:
@@ -322,24 +300,9 @@ class Sandbox:
         self._jobs = self._answers = -1
 
 
-def _end(process: Process, patience: float = _END_SECONDS) -> None:
+def _end(process: Process, seconds: float) -> None:
     try:
-        process.wait(patience)
+        process.wait(seconds)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-
-
-def _refusal(why: str, detail: str) -> Exception:
-    if why == "extra":
-        return MissingExtra(detail)
-    return NoSandbox(
-        f'this machine lacks {detail}; use a kernel that has it, or set sandbox = "best"'
-    )
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"

@@ -1,7 +1,7 @@
-"""The messages between a worker and its child: frames in two pipes, behind their tag and length.
+"""The protocol between a worker and its child: frames with a tag and a length in two pipes.
 
-A job is one message of JSON. What comes back are progress and parts, as many as there are, then
-which job it was and how long it took, and one message of JSON, the answer. Several jobs may wait in
+A job is one JSON message. The child writes any number of progress and part frames, then which job
+they belong to and how long it took, then the answer as one JSON message. Several jobs may wait in
 the pipe; their answers come in the same order.
 """
 
@@ -32,30 +32,22 @@ class Tag(IntEnum):
 
 
 def pack(message: Mapping[str, Any]) -> bytes:
-    """The message as a frame.
-
-    Raises:
-        ValueError: a text in it does not encode, or it is longer than four bytes can say.
-    """
+    """A message; raises ValueError if a text does not encode, or it is longer than 4 GiB."""
     return frame(Tag.MESSAGE, _ENCODER.encode(message).encode())
 
 
 def pack_progress(done: int, pages: int) -> bytes:
-    """So many pages are read, of so many."""
+    """How many pages of how many are read."""
     return frame(Tag.PROGRESS, PAGES.pack(done, pages))
 
 
 def pack_which(document: int, seconds: float) -> bytes:
-    """The number of the document whose answer comes next, and how long it was worked on."""
+    """The document whose answer comes next, and how many seconds it took."""
     return frame(Tag.WHICH, WHICH.pack(document, seconds))
 
 
 def pack_part(name: str, content: bytes) -> bytes:
-    """A file that was found in the document.
-
-    Raises:
-        ValueError: the name does not encode, or one of them is too long.
-    """
+    """A file inside the document; raises ValueError if it or its name is too long."""
     raw = name.encode()
     if len(raw) > MAX_NAME_BYTES:
         raise ValueError(f"a name of {len(raw)} bytes is too long")
@@ -63,7 +55,7 @@ def pack_part(name: str, content: bytes) -> bytes:
 
 
 def split_part(body: bytes) -> tuple[bytes, bytes]:
-    """Name and content of a part, unchecked; what is too short for a name has none."""
+    """Name and content of a part, unchecked."""
     if len(body) < _NAME.size:
         return b"", b""
     end = _NAME.size + _NAME.unpack_from(body)[0]
@@ -71,11 +63,7 @@ def split_part(body: bytes) -> tuple[bytes, bytes]:
 
 
 def frame(tag: Tag, body: bytes) -> bytes:
-    """The body behind its tag and its length.
-
-    Raises:
-        ValueError: it is longer than four bytes can say.
-    """
+    """The body behind its tag and its length; raises ValueError if it is longer than 4 GiB."""
     try:
         return HEADER.pack(tag, len(body)) + body
     except struct.error:
@@ -94,7 +82,7 @@ def read_exactly(descriptor: int, size: int) -> bytes | None:
 
 
 def write_all(descriptor: int, data: bytes) -> None:
-    """Write all the bytes to a blocking pipe."""
+    """Write all bytes to a blocking pipe."""
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(descriptor, rest) :]

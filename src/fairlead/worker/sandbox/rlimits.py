@@ -1,4 +1,4 @@
-"""Limits of the process itself: memory, files, privileges, and whose death is its own."""
+"""Limits of the process: memory, files, privileges, and death with its parent."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def lock_process(memory: int, parent: int) -> None:
     """Bound memory and open files, forbid writing to files, and die with the parent."""
     die_with(parent)
     prctl(PR_SET_NO_NEW_PRIVS, 1)
-    prctl(PR_SET_DUMPABLE, 0)  # nobody of the same user may look into it, or make it do things
+    prctl(PR_SET_DUMPABLE, 0)  # no other process of this user may trace it
     for limit, value in (
         (resource.RLIMIT_AS, memory),
         (resource.RLIMIT_CORE, 0),
@@ -32,12 +32,11 @@ def lock_process(memory: int, parent: int) -> None:
 
 
 def die_with(parent: int) -> None:
-    """Let the parent alone decide when this process ends, and end when the parent does."""
+    """Ignore signals of the terminal, and end when the parent does."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    # The parent may have ended before the line above.
-    if os.getppid() != parent:
+    if os.getppid() != parent:  # it ended before the line above
         sys.exit(1)
 
 

@@ -1,8 +1,8 @@
-"""seccomp: of all system calls, a child may make those that reading needs.
+"""seccomp: a child may make only the system calls that reading needs.
 
-No network, no new process, no other program, no signal to others, no opening for writing. A call
-of old that is refused fails with EPERM; one that is younger than Linux 5.1 with ENOSYS, as if the
-kernel were older, so that the C library takes the way of before.
+No network, no new process or program, no signal to others, no opening for writing. A refused call
+fails with EPERM; one that is newer than Linux 5.1 with ENOSYS, so that the C library falls back to
+an older one.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ _UNKNOWN = (_RETURN, 0, 0, _ERRNO | errno.ENOSYS)
 _PASS = (_RETURN, 0, 0, _ALLOW)
 _FIRST_YOUNG_CALL = 424  # from here on the numbers are the same on all processors
 
-_WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | 0o20000000  # the last: no name
+_WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | 0o20000000  # the last one: O_TMPFILE
 _CLONE_THREAD = 0x10000
-# Asking and duplicating. Not: to whom a signal goes when a pipe has something to read.
+# Queries and duplication, but not F_SETOWN, which sends signals to others.
 _FCNTL = (0, 1, 2, 3, 4, 1030, 1034)
-# Is it a terminal, how much is there, close on exec, blocking or not.
+# TCGETS, TIOCGWINSZ, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX.
 _IOCTL = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
 _PRCTL = (15, 16)  # the name of a thread
 
 
 def has_seccomp() -> bool:
-    """Whether this kernel filters system calls, on a processor whose calls are known here."""
+    """Whether the kernel filters system calls, on a processor whose calls are known here."""
     machine = platform.machine()
     if machine not in _SECCOMP:
         return False
@@ -56,7 +56,7 @@ def has_seccomp() -> bool:
 
 
 def lock_calls() -> bool:
-    """From now on, and for all threads, only the calls listed; False: there is no seccomp."""
+    """Allow only the listed calls, for all threads; False: there is no seccomp."""
     if not has_seccomp():
         return False
     machine = platform.machine()
@@ -65,12 +65,12 @@ def lock_calls() -> bool:
     header = struct.pack("@HP", len(code) // 8, ctypes.addressof(lines))
     prctl(PR_SET_NO_NEW_PRIVS, 1)
     filter_ = ctypes.create_string_buffer(header, len(header))
-    # Not zero: the thread that could not be locked in.
+    # Not zero: the id of a thread that could not be filtered.
     return syscall(_SECCOMP[machine], _SET_MODE_FILTER, _ALL_THREADS, filter_) == 0
 
 
 def program(machine: str, pid: int) -> CeleryProgram:
-    """The filter for a process of this id."""
+    """The filter for the process with this id."""
     free, checked = numbers(FREE, machine), numbers(CHECKED, machine)
     rules = _rules(pid)
     return [
@@ -87,7 +87,7 @@ def program(machine: str, pid: int) -> CeleryProgram:
 
 
 def _rules(pid: int) -> dict[str, CeleryProgram]:
-    """For each call that is checked, the filter over its arguments."""
+    """The filter over the arguments of each checked call."""
     return {
         "open": _unless_any_bit(1, _WRITING),
         "openat": _unless_any_bit(2, _WRITING),
@@ -121,7 +121,7 @@ def _unless_any_bit(argument: int, bits: int) -> CeleryProgram:
 
 
 def _if_only_asked() -> CeleryProgram:
-    """A limit of its own process may be read: the place of a new one is empty."""
+    """Its own limits may be read: the pointer to a new one must be NULL."""
     own = [*_load(0), (_EQUAL, 1, 0, 0), _REFUSE]
     low = [*_load(2), (_EQUAL, 1, 0, 0), _REFUSE]
     high = [*_load(2, high=True), (_EQUAL, 1, 0, 0), _REFUSE]

@@ -1,8 +1,7 @@
-"""Reads a few documents of our own before the first child is forked.
+"""Reads a few documents of our own in the fork server, before it forks the first child.
 
-Libraries and codecs make tables of theirs when they are first used. What is done once in the
-process that children are forked from need not be done in each of them. The same holds for Python,
-which makes code quicker that has run some times.
+Libraries and codecs build tables when they are first used, and Python specialises code that has run
+some times. What is done once in the fork server need not be done in each child.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ _TYPES = "[Content_Types].xml"
 _OFFICE = "application/vnd.openxmlformats-officedocument"
 _LINKED = 'xmlns:r="r" r:id="i"'
 _LINES = range(20)
-"""Paragraphs or rows: so many that Python has got used to the way through a reader."""
+"""Paragraphs or rows: so many that Python specialises the code of a reader."""
 _WORD = {
     _TYPES: f'<Types><Override ContentType="{_OFFICE}.wordprocessingml.document.main+xml"/>'
     "</Types>",
@@ -83,17 +82,16 @@ _WRITER = {
 }
 CODECS = ("cp437", "cp874", *(f"cp{number}" for number in range(1250, 1259)))
 _ROUNDS = 3
-"""How often each is read: Python makes code quicker that has run some times."""
 
 
 def samples() -> list[bytes]:
-    """Documents of the kinds that are most often sent, as small as they can be."""
+    """Small documents of the most frequent kinds."""
     packages = [_packed(members) for members in (_WORD, _SHEET, _SLIDES, _WRITER)]
     return [_PDF, _MAIL, _RICH_TEXT, "Hello, wörld".encode("utf-16"), b"a,b\n1,2\n", *packages]
 
 
 def warm_up() -> None:
-    """Read all samples; what cannot be read here, no child can, and each will say so itself."""
+    """Read all samples; errors are ignored here, because each child reports them itself."""
     for name in CODECS:
         codecs.lookup(name)
     datetime.strptime("2024", "%Y")  # noqa: DTZ007 (it loads a module)
@@ -106,7 +104,6 @@ def warm_up() -> None:
 
 
 def _packed(members: Mapping[str, str]) -> bytes:
-    """A zip archive."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in members.items():

@@ -1,0 +1,70 @@
+"""The change feed: tells everybody who waits that something was committed.
+
+A store owns one feed. Subscribers are woken after commits where the database announces them; in any
+case they compare versions at least every `poll_seconds`, so that no announcement must arrive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from threading import Lock
+
+Wake = Callable[[], None]
+
+
+class ChangeFeed:
+    """Subscriptions to the commits of all processes.
+
+    `version` is a number that changes with every commit.
+    """
+
+    def __init__(self, version: Callable[[], int], poll_seconds: float) -> None:
+        self.version = version
+        self.poll_seconds = poll_seconds
+        self._lock = Lock()
+        self._subscriptions: list[Subscription] = []
+
+    def subscribe(self, wake: Wake = lambda: None) -> Subscription:
+        """Call `wake` after commits, in any thread, until the subscription is closed."""
+        subscription = Subscription(self, wake)
+        with self._lock:
+            self._subscriptions.append(subscription)
+        return subscription
+
+    def unsubscribe(self, subscription: Subscription) -> None:
+        """End a subscription."""
+        with self._lock:
+            if subscription in self._subscriptions:
+                self._subscriptions.remove(subscription)
+
+    def announce(self) -> None:
+        """Wake all subscribers."""
+        with self._lock:
+            subscriptions = list(self._subscriptions)
+        for subscription in subscriptions:
+            subscription.wake()
+
+
+class Subscription:
+    """One subscriber's view of a feed. For one thread, but for `wake`."""
+
+    def __init__(self, feed: ChangeFeed, wake: Wake) -> None:
+        self.wake = wake
+        self.poll_seconds = feed.poll_seconds
+        self._feed = feed
+        self._version: int | None = None
+
+    def changed(self) -> bool:
+        """Whether anything was committed since the last call; True at the first one."""
+        before, self._version = self._version, self._feed.version()
+        return self._version != before
+
+    def close(self) -> None:
+        """Wake nobody any more."""
+        self._feed.unsubscribe(self)
+
+    def __enter__(self) -> Subscription:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()

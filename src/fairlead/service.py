@@ -1,0 +1,187 @@
+"""Background services: the one way to start a thread.
+
+A `Service` repeats a duty until it is stopped; whatever a duty raises is logged once, retried with
+backoff, and never ends the process. `run_in_thread` runs one function once. A `WakePipe` wakes a
+thread that waits for file descriptors.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import select
+from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import Future
+from contextlib import ExitStack, closing, contextmanager, suppress
+from threading import Event, RLock, Thread
+from typing import NamedTuple, TypeVar
+
+from fairlead.backoff import Backoff
+from fairlead.errors import FairleadError
+
+_log = logging.getLogger(__name__)
+_Result = TypeVar("_Result")
+
+Duty = Callable[[], Generator[float, None, None]]
+"""A generator that yields the seconds it can wait; when it returns, the service ends.
+
+Whatever it holds in a `with` is released when the service stops, or before it is started anew."""
+
+
+class Health(NamedTuple):
+    """Whether a service runs, and the error that it retries after."""
+
+    name: str
+    is_running: bool
+    error: BaseException | None = None
+
+
+class Service:
+    """A named duty in a daemon thread. `on_stop` wakes a duty that waits by itself."""
+
+    def __init__(
+        self,
+        name: str,
+        duty: Duty,
+        *,
+        backoff: Backoff | None = None,
+        on_stop: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._name = name
+        self._duty = duty
+        self._backoff = backoff or Backoff()
+        self._on_stop = on_stop
+        self._stopping, self._woken = Event(), Event()
+        self._error: BaseException | None = None
+        self._thread = Thread(target=self._run, name=f"fairlead-{name}", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def wake(self) -> None:
+        """End the wait of the duty, from any thread."""
+        self._woken.set()
+
+    def request_stop(self) -> None:
+        """Stop when the duty next yields; return at once."""
+        self._stopping.set()
+        self._woken.set()
+        self._on_stop()
+
+    def stop(self, timeout: float | None = None) -> None:
+        """Stop when the duty next yields, and wait for that."""
+        self.request_stop()
+        self.join(timeout)
+
+    def join(self, timeout: float | None = None) -> None:
+        """Wait until the service has ended."""
+        if self._thread.ident is not None:
+            self._thread.join(timeout)
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether it was asked to stop."""
+        return self._stopping.is_set()
+
+    def health(self) -> Health:
+        """Whether it runs, and what it retries after."""
+        return Health(self._name, self._thread.is_alive(), self._error)
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                self._perform()
+            except BaseException as error:  # also a panic of a Rust library
+                self._note(error)
+                self._stopping.wait(self._backoff.failed())
+            else:
+                return
+
+    def _perform(self) -> None:
+        with closing(self._duty()) as duty:
+            for seconds in duty:
+                self.note_success()
+                if self._stopping.is_set():
+                    return
+                if seconds > 0:
+                    self._woken.wait(seconds)
+                    self._woken.clear()
+
+    def _note(self, error: BaseException) -> None:
+        if self._error is None:
+            traceback = None if isinstance(error, FairleadError) else error
+            _log.warning(
+                "fairlead: %s failed and is retried: %s", self._name, error, exc_info=traceback
+            )
+        self._error = error
+
+    def note_success(self) -> None:
+        """Note that the duty works again; each yield does so by itself."""
+        if self._error is not None:
+            _log.warning("fairlead: %s works again", self._name)
+            self._error = None
+            self._backoff.succeeded()
+
+
+@contextmanager
+def running(*services: Service) -> Iterator[None]:
+    """Run services for as long as the context lasts; they stop in reverse order."""
+    with ExitStack() as stack:
+        for service in services:
+            service.start()
+            stack.callback(service.stop)
+        yield
+
+
+def run_in_thread(name: str, function: Callable[[], _Result]) -> Future[_Result]:
+    """Run a function once in a daemon thread; raises RuntimeError if none can be started."""
+    future: Future[_Result] = Future()
+
+    def run() -> None:
+        try:
+            result = function()
+        except BaseException as error:  # raised where the result is asked for
+            future.set_exception(error)
+        else:
+            future.set_result(result)
+
+    Thread(target=run, name=f"fairlead-{name}", daemon=True).start()
+    return future
+
+
+class WakePipe:
+    """Readable after `wake`, which any thread and any signal handler may call, also at the end."""
+
+    def __init__(self) -> None:
+        self._reader, self._writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._lock = RLock()  # a signal handler may run while its own thread holds it
+        self._poll = select.poll()
+        self._poll.register(self._reader, select.POLLIN)
+
+    def fileno(self) -> int:
+        """The descriptor that becomes readable."""
+        return self._reader
+
+    def wake(self) -> None:
+        """Make it readable; a closed pipe is left alone: its number may be another file's."""
+        with self._lock, suppress(BlockingIOError):  # a full pipe is readable too
+            if self._writer >= 0:
+                os.write(self._writer, b"!")
+
+    def wait(self, seconds: float) -> None:
+        """Wait for `wake`."""
+        self._poll.poll(1000 * seconds)
+
+    def clear(self) -> None:
+        """Take back what `wake` has written."""
+        with suppress(BlockingIOError):
+            os.read(self._reader, 4096)
+
+    def close(self) -> None:
+        """Close both ends."""
+        with self._lock:
+            reader, writer, self._reader, self._writer = self._reader, self._writer, -1, -1
+            if reader >= 0:
+                os.close(reader)
+                os.close(writer)
