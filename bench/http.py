@@ -37,7 +37,7 @@ from fairlead.intake import Offer
 from fairlead.model.json_document import document_json
 from fairlead.server.app import create_inner, guarded
 from fairlead.server.context import ServerContext, context_of
-from fairlead.server.server import bound_socket, collect_less, server_config
+from fairlead.server.server import bound_socket, reduce_garbage_collection, server_config
 from fairlead.server.upload import read_upload
 from fairlead.storage.sqlite import store as embedded
 from fairlead.storage.sqlite.writer import SqliteWriter
@@ -108,7 +108,7 @@ def run_server(data: str, way: str, listener: socket.socket) -> None:
         if way in _IN_ITS_PLACE:
             app.routes.insert(0, APIRoute(ADDRESS, _IN_ITS_PLACE[way], methods=["POST"]))
         config = server_config(guarded(app, context), fairlead.settings.request_timeout)
-        collect_less()
+        reduce_garbage_collection()
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(uvicorn.Server(config).serve(sockets=[listener]))
 

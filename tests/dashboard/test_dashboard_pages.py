@@ -125,7 +125,7 @@ def test_names_are_escaped_everywhere(full: Served) -> None:
 
 
 def test_customers_with_hostile_names_have_pages_and_buttons(data: Path) -> None:
-    name = "../x?a=b&c='\"<b>#ü/pause"
+    name = "..x?a=b&c='\"<b>#ü pause"
     with Fairlead(data) as fairlead:
         fairlead.submit(name, b"hello", name='"><img src=x onerror=alert(1)>.txt')
     with served(data, "--workers", "0") as server:

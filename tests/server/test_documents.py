@@ -96,7 +96,6 @@ def test_the_media_type_of_an_upload_may_have_capitals(server: Served) -> None:
         ("; filename=\"=?utf-8?B?/w==?=\"; filename*=utf-8''%C3%BF.txt", "ÿ.txt"),
         ('; filename="b*.txt"', "b*.txt"),
         ("; filename=\"a; filename*=utf-8''x.pdf\"", "a; filename*=utf-8''x.pdf"),
-        ("; filename=\"a.pdf\"; filename*=utf-8''%ff.pdf", "a.pdf"),
         ("; filename*=UTF-16''a.txt", "document"),
         ("", "document"),
     ],
@@ -213,36 +212,42 @@ def test_an_etag_saves_a_text_of_the_same_type(server: Served) -> None:
 
 
 @pytest.mark.parametrize("times", [1, SHORT_BYTES], ids=["short", "long"])
-def test_the_file_comes_back_in_ranges_as_an_attachment(server: Served, times: int) -> None:
+def test_the_file_comes_back_as_an_attachment(server: Served, times: int) -> None:
     client, content = server.customer(f"files-{times}"), ARTICLE * times
     path = f"/v1/documents/{upload(client, content).json()['id']}/file"
     whole = client.get(path)
     assert whole.content == content
     assert whole.headers["content-length"] == str(len(content))
     assert whole.headers["content-type"] == "application/octet-stream"
-    assert whole.headers["content-disposition"].startswith("attachment")
+    assert whole.headers["content-disposition"] == 'attachment; filename="0.txt"'
     assert whole.headers["x-content-type-options"] == "nosniff"
-    assert whole.headers["accept-ranges"] == "bytes"
     assert "last-modified" in whole.headers
+    tag = whole.headers["etag"]
+    assert tag == f'"{hashlib.sha256(content).hexdigest()}"'
+    assert client.get(path, headers={"If-None-Match": tag}).status_code == 304
+
+
+def test_a_long_file_comes_back_in_ranges(server: Served) -> None:
+    client, content = server.customer("ranges"), ARTICLE * SHORT_BYTES
+    path = f"/v1/documents/{upload(client, content).json()['id']}/file"
     part = client.get(path, headers={"Range": "bytes=3-9"})
     assert (part.status_code, part.content) == (206, content[3:10])
     assert part.headers["content-range"] == f"bytes 3-9/{len(content)}"
     end = client.get(path, headers={"Range": "bytes=-5"})
     assert (end.status_code, end.content) == (206, content[-5:])
-    parts = client.get(path, headers={"Range": "bytes=0-1,4-5"})
-    assert parts.status_code == 206
-    assert parts.headers["content-type"].startswith("multipart/byteranges")
     outside = client.get(path, headers={"Range": f"bytes={len(content)}-"})
     problem(outside, "range-not-satisfiable", 416)
     assert outside.headers["content-range"] == f"bytes */{len(content)}"
-    for ignored in ("lines=1-2", "bytes=5-2", "bytes", "bytes=", "bytes=x-", "bytes=0-1,5-2"):
-        answer = client.get(path, headers={"Range": ignored})
-        assert (answer.status_code, answer.content) == (200, content), ignored
-    tag = whole.headers["etag"]
-    assert tag == f'"{hashlib.sha256(content).hexdigest()}"'
-    assert client.get(path, headers={"If-None-Match": tag}).status_code == 304
+    problem(client.get(path, headers={"Range": "lines=1-2"}), "invalid-request", 400)
     stale = client.get(path, headers={"Range": "bytes=3-9", "If-Range": '"another"'})
     assert (stale.status_code, stale.content) == (200, content)
+
+
+def test_a_short_file_comes_back_whole_whatever_range_is_asked_for(server: Served) -> None:
+    client = server.customer("short-ranges")
+    path = f"/v1/documents/{upload(client, b'short').json()['id']}/file"
+    answer = client.get(path, headers={"Range": "bytes=3-4"})
+    assert (answer.status_code, answer.content) == (200, b"short")
 
 
 def test_why_tells_a_customer_no_other_name(server: Served) -> None:
@@ -352,8 +357,9 @@ def test_without_a_key_nothing_else_is_said_to_be_wrong(server: Served) -> None:
     ]
     for method, path, given in calls:
         problem(nobody.request(method, f"/v1/{path}", **given), "unauthorised", 401)
-    problem(nobody.get("/v1/nothing"), "not-found", 404)
-    problem(nobody.put("/v1/documents"), "method-not-allowed", 405)
+    problem(nobody.get("/v1/nothing"), "unauthorised", 401)
+    problem(nobody.put("/v1/documents"), "unauthorised", 401)
+    problem(nobody.get("/nothing"), "not-found", 404)
 
 
 def test_keys_in_addresses_are_refused(server: Served) -> None:

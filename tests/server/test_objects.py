@@ -14,9 +14,9 @@ import pytest
 from apikit import PATIENT, Served, served, upload
 
 from fairlead.server.context import THREADS
-from fairlead.server.per_customer_pool import SHARE
+from fairlead.server.per_customer_pool import THREADS_PER_CUSTOMER
 
-MANY = THREADS + SHARE
+MANY = THREADS + THREADS_PER_CUSTOMER
 LONG = b"a long word " * 10_000
 EMPTY = b"<ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult>"
 DELETED = b"<DeleteResult><Deleted><Key>%b</Key></Deleted></DeleteResult>"
@@ -125,7 +125,7 @@ def test_who_sends_waits_for_nobody_else(
 ) -> None:
     acme, globex = server.customer("acme"), server.customer("globex")
     coming = [pool.submit(upload, acme, LONG) for _ in range(MANY)]
-    slow.expect("PUT", SHARE)
+    slow.expect("PUT", THREADS_PER_CUSTOMER)
     assert upload(globex, b"short").status_code == 202
     assert upload(acme, b"short").status_code == 202
     coming.append(pool.submit(upload, globex, LONG))
@@ -149,7 +149,7 @@ def test_who_fetches_waits_for_nobody_else(
         each.unlink()  # else what the worker has fetched need not be fetched again
     slow.hold()
     fetched = [pool.submit(acme.get, place.format(each)) for each in long]
-    slow.expect("GET", SHARE)
+    slow.expect("GET", THREADS_PER_CUSTOMER)
     assert "short" in acme.get(place.format(short)).text
     assert globex.get(f"/v1/documents/{other}").json()["state"] == "done"
     fetched.append(pool.submit(globex.get, place.format(other)))
@@ -166,7 +166,7 @@ def test_who_deletes_waits_for_nobody_else(
     places = [f"/v1/documents/{each}" for each in ids_of(acme, b"short", MANY)]
     (other,) = ids_of(globex, b"short")
     deleted = [pool.submit(acme.delete, each) for each in places]
-    slow.expect("POST", SHARE)
+    slow.expect("POST", THREADS_PER_CUSTOMER)
     assert globex.get(f"/v1/documents/{other}").json()["state"] == "done"
     deleted.append(pool.submit(globex.delete, f"/v1/documents/{other}"))
     slow.expect("POST")

@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx
 import pytest
-from apikit import PATIENT, Served, problem, raw_problem, served, upload
+from apikit import PATIENT, Served, problem, served, upload
 from click.testing import CliRunner
 
 from fairlead import Fairlead
@@ -30,12 +30,12 @@ PATCH = {
 
 def test_customers_are_made_changed_paused_and_reset(server: Served) -> None:
     operator = server.operator
-    made = operator.post("/v1/customers", json={"name": "a b/ü", "weight": 2})
+    made = operator.post("/v1/customers", json={"name": "a b-ü", "weight": 2})
     assert made.status_code == 201
     assert made.json()["weight"] == 2
     path = made.headers["location"]
-    assert operator.get(path).json()["name"] == "a b/ü"
-    problem(operator.post("/v1/customers", json={"name": "a b/ü"}), "customer-exists", 409)
+    assert operator.get(path).json()["name"] == "a b-ü"
+    problem(operator.post("/v1/customers", json={"name": "a b-ü"}), "customer-exists", 409)
     for bad in ({"thresholds": [1, 2]}, {"reset_interval": -5}, {"account": " x "}):
         refused = operator.post("/v1/customers", json={"name": "not yet", **bad})
         problem(refused, "invalid-request", 400)
@@ -47,7 +47,7 @@ def test_customers_are_made_changed_paused_and_reset(server: Served) -> None:
     assert operator.post(path + "/pause").json()["paused"]
     assert not operator.post(path + "/resume").json()["paused"]
     assert operator.post(path + "/reset").json()["count"] is None
-    assert "a b/ü" in [each["name"] for each in operator.get("/v1/customers").json()["customers"]]
+    assert "a b-ü" in [each["name"] for each in operator.get("/v1/customers").json()["customers"]]
     for wrong in ({"weight": -1}, {"colour": "red"}, {"pending_cap": 1.5}, {"thresholds": [1, 2]}):
         problem(operator.patch(path, json=wrong), "invalid-request", 400)
     problem(operator.get("/v1/customers/nobody"), "unknown-customer", 404)
@@ -104,7 +104,7 @@ def test_an_interval_that_nobody_lives_to_see_is_refused(server: Served) -> None
     problem(server.operator.get("/v1/customers/endless"), "unknown-customer", 404)
 
 
-@pytest.mark.parametrize("name", ["a/keys", "a/pause", "100%", "a%2Fkeys", "a/keys/b", "/", "%25"])
+@pytest.mark.parametrize("name", ["reset", "pause", "100%", "a%2Fkeys", "%25", "a b"])
 def test_a_name_is_never_taken_for_an_address(server: Served, name: str) -> None:
     operator = server.operator
     made = operator.post("/v1/customers", json={"name": name})
@@ -116,8 +116,15 @@ def test_a_name_is_never_taken_for_an_address(server: Served, name: str) -> None
     key = operator.post(path + "/keys").json()
     assert [each["id"] for each in operator.get(path + "/keys").json()["keys"]] == [key["id"]]
     assert operator.delete(f"{path}/keys/{key['id']}").status_code == 204
-    problem(operator.get("/v1/customers/a"), "unknown-customer", 404)
-    assert operator.get(path.replace("/v1/", "/%761/")).json()["name"] == name
+
+
+@pytest.mark.parametrize("name", ["a/keys", "/"])
+def test_a_name_has_no_slash(server: Served, name: str) -> None:
+    for body in ({"name": name}, {"name": "acme", "account": name}):
+        answer = server.operator.post("/v1/customers", json=body)
+        assert "no slash" in problem(answer, "invalid-request", 400)["detail"]
+    refused = server.operator.post("/v1/keys", json={"customer": name})
+    assert "no slash" in problem(refused, "invalid-request", 400)["detail"]
 
 
 @pytest.mark.parametrize(
@@ -128,7 +135,6 @@ def test_a_name_is_never_taken_for_an_address(server: Served, name: str) -> None
             for decision in ("pause", "resume", "reset")
             for method in ("GET", "HEAD", "PATCH", "DELETE")
         ],
-        ("GET", "/v1/customers/a/b/pause", "POST"),
         ("PATCH", "/v1/customers/acme/keys", "GET, HEAD, POST"),
         ("DELETE", "/v1/customers/acme/keys", "GET, HEAD, POST"),
         ("GET", "/v1/customers/acme/keys/x", "DELETE"),
@@ -154,7 +160,7 @@ def test_an_address_takes_its_own_methods_and_no_other_address_takes_over(
 def test_a_refused_method_is_counted_for_its_address(server: Served) -> None:
     server.operator.get("/v1/customers/acme/reset")
     counted = server.operator.get("/metrics").text
-    assert 'method="GET",route="/v1/customers/{name:name}/reset",status="405"' in counted
+    assert 'method="GET",route="/v1/customers/{name}/reset",status="405"' in counted
 
 
 def test_every_decision_is_in_the_audit_with_who_and_when(server: Served) -> None:
@@ -296,46 +302,6 @@ def test_what_no_limit_will_ever_let_in_is_not_asked_for_again(server: Served) -
         assert "at once" in found["detail"]
         assert "retry-after" not in answer.headers
         server.operator.patch("/v1/customers/too-much", json={setting: None})
-
-
-def unsent(server: Served, key: str, length: str) -> bytes:
-    """The answer to an upload of which nothing but the head is sent before it comes."""
-    head = (
-        "POST /v1/documents HTTP/1.1\r\nHost: x\r\n"
-        "Content-Type: multipart/form-data; boundary=x\r\nExpect: 100-continue\r\n"
-        f"Authorization: Bearer {key}\r\n{length}\r\n\r\n"
-    )
-    return server.raw(head.encode())
-
-
-@pytest.mark.parametrize("length", ["Content-Length: 300", "Transfer-Encoding: chunked"])
-def test_what_a_day_cannot_take_any_more_is_not_read(server: Served, length: str) -> None:
-    key = server.key(f"full-{length[0]}")
-    server.operator.patch(f"/v1/customers/full-{length[0]}", json={"bytes_a_day": 25})
-    client = server.client(key)
-    assert upload(client, b"x" * 24).status_code == 202
-    assert upload(client, b"x", headers={"Idempotency-Key": "a"}).status_code == 202
-    problem(upload(client, b"x"), "limit-reached", 429)  # by the store, which knows of all
-    server.operator.patch(f"/v1/customers/full-{length[0]}", json={"bytes_a_day": 24})
-    answer = unsent(server, key, length)
-    raw_problem(answer, "limit-reached", 429)
-    assert b"retry-after: " in answer
-    assert b'"limit": "bytes_a_day"' in answer
-    again = upload(client, b"x", headers={"Idempotency-Key": "a"})
-    assert again.status_code == 202
-
-
-@pytest.mark.parametrize(("sent", "is_for_good"), [(0, True), (12_000_000, False)])
-def test_a_length_that_no_day_or_not_this_one_takes_is_not_read(
-    server: Served, sent: int, is_for_good: bool
-) -> None:
-    name = f"sends-{sent}"
-    key = server.key(name)
-    server.operator.patch(f"/v1/customers/{name}", json={"bytes_a_day": 20_000_000})
-    assert not sent or upload(server.client(key), b"x" * sent).status_code == 202
-    answer = unsent(server, key, f"Content-Length: {40_000_000 if is_for_good else 19_000_000}")
-    raw_problem(answer, "limit-reached", 429)
-    assert (b"retry-after: " in answer) is not is_for_good
 
 
 def test_limits_of_one_customer_hold_from_the_next_request_on(server: Served) -> None:

@@ -1,15 +1,16 @@
-"""Threads that customers share: none of them takes all, and none waits for another's line."""
+"""Threads that customers share: none of them takes all, and none waits for another's calls."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from concurrent.futures import CancelledError
+import asyncio
+from collections.abc import Coroutine
 from queue import Queue
 from threading import Event
+from typing import Any
 
 import pytest
 
-from fairlead.server.per_customer_pool import SHARE, SharedThreads
+from fairlead.server.per_customer_pool import THREADS_PER_CUSTOMER, PerCustomerPool
 
 
 class Slow:
@@ -24,61 +25,58 @@ class Slow:
         self.may_end.wait()
         return 1
 
-
-@pytest.fixture
-def threads() -> Iterator[SharedThreads]:
-    made = SharedThreads("test")
-    yield made
-    made.close()
+    async def all_begun(self) -> None:
+        for _ in range(THREADS_PER_CUSTOMER):
+            await asyncio.to_thread(self.begun.get)
 
 
-@pytest.fixture
-def slow() -> Iterator[Slow]:
-    made = Slow()
-    yield made
-    made.may_end.set()
+def run(test: Coroutine[Any, Any, None], pool: PerCustomerPool) -> None:
+    asyncio.run(test)
+    pool.close()
+    assert pool._running == {}
 
 
-def test_no_customer_has_more_than_its_share(threads: SharedThreads, slow: Slow) -> None:
-    answers = [threads.submit("acme", slow) for _ in range(5 * SHARE)]
-    for _ in range(SHARE):
-        slow.begun.get()
-    assert threads.submit("globex", lambda: "at once").result(60) == "at once"
-    assert threads.submit(None, lambda: "too").result(60) == "too"
-    assert slow.begun.empty()
-    slow.may_end.set()
-    assert sum(each.result() for each in answers) == 5 * SHARE
+def test_no_customer_has_more_than_its_share() -> None:
+    pool, slow = PerCustomerPool("test"), Slow()
+
+    async def share() -> None:
+        number = 5 * THREADS_PER_CUSTOMER
+        calls = asyncio.gather(*(pool.run("acme", slow) for _ in range(number)))
+        await slow.all_begun()
+        assert await pool.run("globex", lambda: "at once") == "at once"
+        assert await pool.run(None, lambda: "too") == "too"
+        assert slow.begun.empty()
+        slow.may_end.set()
+        assert sum(await calls) == number
+
+    run(share(), pool)
 
 
-def test_an_error_is_for_who_asked_and_ends_nothing(threads: SharedThreads) -> None:
-    answers = [threads.submit("acme", lambda: 1 // 0) for _ in range(2 * SHARE)]
-    for each in answers:
-        with pytest.raises(ZeroDivisionError):
-            each.result()
-    assert threads.submit("acme", lambda: 2).result() == 2
+def test_an_error_is_for_who_asked_and_ends_nothing() -> None:
+    pool = PerCustomerPool("test")
+
+    async def fail() -> None:
+        for _ in range(2 * THREADS_PER_CUSTOMER):
+            with pytest.raises(ZeroDivisionError):
+                await pool.run("acme", lambda: 1 // 0)
+        assert await pool.run("acme", lambda: 2) == 2
+
+    run(fail(), pool)
 
 
-def test_what_has_not_begun_can_be_taken_back(threads: SharedThreads, slow: Slow) -> None:
-    begun = [threads.submit("acme", slow) for _ in range(SHARE)]
-    for _ in range(SHARE):
-        slow.begun.get()
-    waiting = threads.submit("acme", slow)
-    assert waiting.cancel()
-    assert not begun[0].cancel()
-    slow.may_end.set()
-    assert threads.submit("acme", lambda: 2).result() == 2
-    assert slow.begun.empty()
+def test_what_has_not_begun_can_be_taken_back() -> None:
+    pool, slow = PerCustomerPool("test"), Slow()
 
+    async def take_back() -> None:
+        begun = asyncio.gather(*(pool.run("acme", slow) for _ in range(THREADS_PER_CUSTOMER)))
+        await slow.all_begun()
+        waiting = asyncio.ensure_future(pool.run("acme", slow))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        slow.may_end.set()
+        await begun
+        assert waiting.cancelled()
+        assert slow.begun.empty()
 
-def test_when_it_closes_what_was_begun_ends_and_nothing_begins(slow: Slow) -> None:
-    threads = SharedThreads("test")
-    answers = [threads.submit("acme", slow) for _ in range(SHARE + 1)]
-    for _ in range(SHARE):
-        slow.begun.get()
-    answers[-1].add_done_callback(lambda _taken_back: slow.may_end.set())
-    threads.close()
-    assert [each.result() for each in answers[:-1]] == [1] * SHARE
-    for each in (answers[-1], threads.submit("acme", slow)):
-        with pytest.raises(CancelledError):
-            each.result()
-    assert slow.begun.empty()
+    run(take_back(), pool)

@@ -8,11 +8,8 @@ import httpx
 import pytest
 from apikit import Served, problem, upload
 
-from fairlead.model.ports import SHORT_BYTES
-
 STALE = '"0123456789abcdef0123456789abcdef"'
 DECISIONS = [("POST", "/cancel"), ("POST", "/retry"), ("DELETE", "")]
-PAST, FUTURE = "Sun, 06 Nov 1994 08:49:37 GMT", "Fri, 01 Jan 2100 00:00:00 GMT"
 
 
 @pytest.fixture
@@ -77,7 +74,6 @@ def test_what_is_not_as_expected_is_not_changed(
         {"If-Match": f"{STALE}, {{}}"},
         {"If-Match": "*"},
         {"If-None-Match": STALE},
-        {"If-Unmodified-Since": PAST},  # nothing says when a document changed last
     ],
 )
 def test_what_is_as_expected_is_changed(
@@ -139,49 +135,6 @@ def test_who_reads_may_expect_something_too(server: Served, what: str) -> None:
     assert client.get(path, headers={"If-Match": known}).status_code == 200
     assert client.get(path, headers={"If-Match": known, "If-None-Match": known}).status_code == 304
     assert client.get(path, headers={"If-None-Match": "*"}).status_code == 304
-
-
-@pytest.mark.parametrize("size", [1, 3 * SHORT_BYTES], ids=["short", "long"])
-def test_a_file_is_as_old_as_its_submission(client: httpx.Client, size: int) -> None:
-    path = submitted(client, b"x" * size) + "/file"
-    whole = client.get(path)
-    at, known = whole.headers["last-modified"], whole.headers["etag"]
-
-    def status(**headers: str) -> int:
-        given = {name.replace("_", "-"): value for name, value in headers.items()}
-        return client.get(path, headers=given).status_code
-
-    same = client.get(path, headers={"If-Modified-Since": at})
-    assert (same.status_code, same.content) == (304, b"")
-    assert (same.headers["last-modified"], same.headers["etag"]) == (at, known)
-    assert status(If_Modified_Since=FUTURE) == 304
-    assert status(If_Modified_Since=PAST) == 200
-    assert status(If_Modified_Since=FUTURE, If_None_Match=STALE) == 200
-    assert status(If_Modified_Since=PAST, If_None_Match=known) == 304
-    assert status(If_Unmodified_Since=at) == 200
-    assert status(If_Unmodified_Since=PAST) == 412
-    assert status(If_Unmodified_Since=PAST, If_Match=known) == 200
-    assert status(If_Unmodified_Since=FUTURE, If_Match=STALE) == 412
-    assert status(If_Unmodified_Since=PAST, Range="bytes=0-0") == 412
-    assert status(Range="bytes=0-0", If_Range=at) == 206
-
-
-@pytest.mark.parametrize(
-    ("date", "expected"),
-    [
-        (PAST, 412),
-        ("Sunday, 06-Nov-94 08:49:37 GMT", 412),
-        ("Sun Nov  6 08:49:37 1994", 412),
-        ("1994-11-06T08:49:37Z", 200),
-        ("Sun, 06 Nov 1994 08:49:37 CET", 200),
-        ("0", 200),
-        ("", 200),
-        (f"{PAST}, {PAST}", 200),
-    ],
-)
-def test_a_date_that_is_none_is_passed_over(client: httpx.Client, date: str, expected: int) -> None:
-    path = submitted(client) + "/file"
-    assert client.get(path, headers={"If-Unmodified-Since": date}).status_code == expected
 
 
 def test_the_document_names_it_wherever_it_can_be(server: Served) -> None:

@@ -91,21 +91,6 @@ def test_a_request_under_way_is_answered_before_the_end(data: Path) -> None:
         assert server.process.wait(PATIENT) == 0
 
 
-def test_a_reader_who_takes_nothing_does_not_hold_up_the_end(data: Path) -> None:
-    with served(data, "--workers", "0") as server:
-        key = server.key("asleep")
-        with server.client(key) as client:
-            id_ = upload(client, bytes(16_000_000)).json()["id"]
-        with socket.socket() as line:
-            line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            line.connect(("127.0.0.1", server.port))
-            head = f"GET /v1/documents/{id_}/file HTTP/1.1\r\nHost: x\r\n"
-            line.sendall(f"{head}Authorization: Bearer {key}\r\n\r\n".encode())
-            assert line.recv(12) == b"HTTP/1.1 200"
-            assert server.stop() == 0
-    assert "exceeded" not in "".join(server.log)
-
-
 def test_a_second_signal_cuts_requests_off_without_a_word_of_the_framework(data: Path) -> None:
     with served(data, "--workers", "0") as server:
         head = (
@@ -153,7 +138,7 @@ _KILLED = """
 import os, signal
 from fairlead.server.upload_batcher import UploadBatcher
 from fairlead.cli import main
-UploadBatcher._settle = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+UploadBatcher._end = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 main()
 """
 DIES_BEFORE_IT_ANSWERS = ("-c", _KILLED)

@@ -56,7 +56,6 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     "max_upload_bytes": (1, 10**15),
     "max_upload_files": (1, 10_000),
     "request_timeout": (0.1, 3600),
-    "slowest_upload": (0, 10**9),
 }
 _ENGINES = ("local", "celery")
 _BROKERS = ("amqp", "amqps", "redis", "rediss")
@@ -133,10 +132,7 @@ class Settings:
     max_upload_bytes: int = _setting(2_000_000_000, "serve: largest request that is accepted")
     max_upload_files: int = _setting(100, "serve: most documents in one request")
     request_timeout: float = _setting(
-        20.0, "serve: seconds that a request may take to come, or to go on coming"
-    )
-    slowest_upload: int = _setting(
-        1000, "serve: bytes a second that an upload must bring, over each such time"
+        20.0, "serve: seconds for the headers of a request, and between two parts of its body"
     )
     sweep_after: float = _setting(86_400.0, "seconds after which a file of no document is removed")
     webhook_networks: tuple[str, ...] = _setting(

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 
+from fairlead.i18n.negotiate import DEFAULT
+
 _LINE = re.compile(r'(msgid_plural|msgid|msgstr)(?:\[(\d)\])? (".*")')
 
 
@@ -23,7 +25,12 @@ class Entry:
 
 @cache
 def catalogue(language: str) -> dict[str, tuple[str, ...]]:
-    """The translations of a language by their English text; fuzzy and missing ones are left out."""
+    """The translations of a language by their English text; fuzzy and missing ones are left out.
+
+    English, the source, has none.
+    """
+    if language == DEFAULT:
+        return {}
     return {
         each.text: tuple(each.forms[number] for number in sorted(each.forms))
         for each in entries(language)

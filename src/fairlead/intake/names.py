@@ -1,19 +1,25 @@
-"""What may be the name of a document. Names are shown, never used as paths."""
+"""Rules for the names of documents and customers. Names are shown, never used as paths."""
 
 from __future__ import annotations
 
-from fairlead.errors import InvalidName, Message
-from fairlead.model.names import (
-    LONGEST_CUSTOMER,
-    check_customer,
-    check_not_nameless,
-    is_printable,
-    shown,
-)
+from fairlead.errors import InvalidCustomer, InvalidName, Message
+from fairlead.model import names
+from fairlead.model.names import LONGEST_CUSTOMER, check_not_nameless, is_printable, shown
 
 __all__ = ["LONGEST_CUSTOMER", "LONGEST_NAME", "check_customer", "check_name"]
 
 LONGEST_NAME = 255
+
+
+def check_customer(name: str) -> str:
+    """The name of a customer or an account; it has no slash, because addresses contain it."""
+    if "/" in names.check_customer(name):
+        raise InvalidCustomer(
+            Message(
+                "a customer's name must have no slash, got {name}; choose another", name=shown(name)
+            )
+        )
+    return name
 
 
 def check_name(name: str) -> str:

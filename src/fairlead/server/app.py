@@ -17,7 +17,6 @@ from starlette.types import ASGIApp
 
 import fairlead
 from fairlead.server import schemas
-from fairlead.server.addresses import methods_at, with_ends
 from fairlead.server.context import ServerContext
 from fairlead.server.dashboard import routes as dashboard
 from fairlead.server.examples import EXAMPLES
@@ -60,11 +59,10 @@ def create_inner(context: ServerContext) -> FastAPI:
         redoc_url=None,
         lifespan=_lifespan,
         redirect_slashes=False,
-        routes=with_ends([each for router in ROUTERS for each in router.routes]),
+        routes=[route for router in ROUTERS for route in router.routes],
     )
     _add_head(app)
     app.state.context = context
-    app.state.methods = lambda path: methods_at(app.routes, path)
     app.middleware_stack = AsyncExitStackMiddleware(app.router)  # errors are the guard's
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return app

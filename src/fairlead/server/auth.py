@@ -1,4 +1,4 @@
-"""Who comes in: keys in the Authorization header, or the session of a login link."""
+"""Authentication: keys in the Authorization header, or the session of a login link."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, NamedTuple
 
 from starlette.requests import Request
-from starlette.types import Scope
 
 from fairlead.config.settings import Settings
 from fairlead.errors import Message, UnknownKey
@@ -18,7 +17,6 @@ from fairlead.model.access_keys import Key
 from fairlead.model.documents import CustomerSettings, Event, EventKind
 from fairlead.model.key_secrets import id_of, matches
 from fairlead.server.problems import Problem
-from fairlead.server.request_state import header_of, settings_of
 
 if TYPE_CHECKING:
     from fairlead.server.context import ServerContext
@@ -50,10 +48,10 @@ class Caller(NamedTuple):
 
 
 class Authenticator:
-    """Knows keys and sessions.
+    """Checks keys and sessions, and keeps those that it has seen in memory.
 
-    What another process revokes is known here with the next events, some hundredths of a second
-    later; what is revoked over HTTP, at once.
+    A key that another process revokes is refused as soon as its event arrives, some hundredths of
+    a second later; one that is revoked over HTTP, at once.
     """
 
     def __init__(self, context: ServerContext) -> None:
@@ -64,17 +62,26 @@ class Authenticator:
         self._sessions: dict[str, tuple[Caller, float]] = {}
 
     async def caller(self, request: Request) -> Caller:
-        """Who sends this request; raises where nobody may come in. Counts against its limit."""
-        given = header_of(request, b"authorization")
-        found = self._session(request) if given is None else await self._holder(given)
-        if found is None:
+        """Who sends this request; raises without a valid key, or when the rate limit is reached.
+
+        The first call for a request decides. Later ones return what it found.
+        """
+        known: Caller | None = request.scope.get(_CALLER)
+        if known is not None:
+            return known
+        authorization = request.headers.get("authorization")
+        if authorization is None:
+            caller = self._session(request)
+        else:
+            caller = await self._holder(authorization)
+        if caller is None:
             raise no_valid_key()
-        if found.customer is not None:
-            own = self._own.get(found.customer) or await self._read_own(found.customer)
-            self._office.limiter.check(found.customer, *_rate(own, settings_of(request)))
-        request.scope[_CALLER] = found
-        ASKED_BY.set(found.customer)
-        return found
+        if caller.customer is not None:
+            own = self._own.get(caller.customer) or await self._read_own(caller.customer)
+            self._office.rate_limiter.check(caller.customer, *_rate(own, self._office.settings()))
+        request.scope[_CALLER] = caller
+        ASKED_BY.set(caller.customer)
+        return caller
 
     async def _read_own(self, customer: str) -> CustomerSettings:
         before = self._changes
@@ -83,26 +90,19 @@ class Authenticator:
             self._own[customer] = known
         return known
 
-    def bytes_a_day(self, customer: str, usual: Settings) -> int | None:
-        """How many bytes a day a customer may send that has come in, as far as is known here."""
-        own = self._own.get(customer)
-        if own is None:
-            return None
-        return usual.bytes_a_day if own.bytes_a_day is None else own.bytes_a_day
-
     async def operator(self, request: Request) -> Caller:
         """As `caller`, for operators only."""
-        found = await self.caller(request)
-        if not found.is_operator:
+        caller = await self.caller(request)
+        if not caller.is_operator:
             raise Problem(
                 "forbidden", Message("this needs an operator's key, and the key is a customer's")
             )
-        return found
+        return caller
 
     async def customer(self, request: Request) -> tuple[Caller, str]:
         """As `caller`, for customers only; with the customer's name."""
-        found = await self.caller(request)
-        if found.customer is None:
+        caller = await self.caller(request)
+        if caller.customer is None:
             raise Problem(
                 "forbidden",
                 Message(
@@ -110,7 +110,7 @@ class Authenticator:
                     "make one with: fairlead keys add CUSTOMER"
                 ),
             )
-        return found, found.customer
+        return caller, caller.customer
 
     async def _holder(self, authorization: str) -> Caller | None:
         scheme, _, key = authorization.partition(" ")
@@ -118,7 +118,7 @@ class Authenticator:
         return None if known is None else Caller(known.id, known.customer)
 
     async def _valid(self, key: str) -> Key | None:
-        """What is known of a key that opens something."""
+        """The stored record of a valid key; None: the key is unknown, wrong or revoked."""
         id_ = id_of(key)
         known = None if id_ is None else self._known.get(id_) or await self._find(id_)
         if known is None or not matches(key, known.sha256) or known.is_revoked:
@@ -128,15 +128,15 @@ class Authenticator:
     async def _find(self, id_: str) -> Key | None:
         before = self._changes
         try:
-            found = await self._office.ask(self._office.fairlead.store.key, id_)
+            key = await self._office.ask(self._office.fairlead.store.key, id_)
         except UnknownKey:
             return None
         if before == self._changes and len(self._known) < _MOST_KNOWN:
-            self._known[id_] = found  # nothing was revoked while it was read
-        return found
+            self._known[id_] = key  # nothing was revoked while it was read
+        return key
 
     def hear(self, events: Sequence[Event]) -> None:
-        """Forget what a change of keys or limits has made untrue."""
+        """Forget keys and limits that an event has changed."""
         for event in events:
             if event.kind is EventKind.CUSTOMER_SET:
                 self.forget()
@@ -144,24 +144,27 @@ class Authenticator:
                 self.revoked(str(event.data.get("key")))
 
     def revoked(self, key_id: str) -> None:
-        """Look at all keys again, and end the sessions and streams of this one."""
+        """Forget all keys, and end the sessions and streams of this one."""
         self.forget()
-        kept = {name: each for name, each in self._sessions.items() if each[0].key_id != key_id}
-        self._sessions = kept
+        self._sessions = {
+            cookie: session
+            for cookie, session in self._sessions.items()
+            if session[0].key_id != key_id
+        }
         self._office.event_feed.revoked(key_id)
 
     async def is_revoked(self, caller: Caller) -> bool:
-        """Whether the key that the caller came in with opens nothing any more."""
+        """Whether the caller's key has been revoked since the request began."""
         known = self._known.get(caller.key_id) or await self._find(caller.key_id)
         return known is None or known.is_revoked
 
     async def check_again(self, caller: Caller) -> None:
-        """Raise where the key that the caller came in with opens nothing any more."""
+        """Raise where the caller's key has been revoked since the request began."""
         if await self.is_revoked(caller):
             raise no_valid_key()
 
     def forget(self) -> None:
-        """Look at all keys and limits again."""
+        """Read all keys and limits again."""
         self._changes += 1
         self._known.clear()
         self._own.clear()
@@ -171,7 +174,7 @@ class Authenticator:
     async def login(self, token: str) -> str:
         """The cookie of a new session for the token of the login link.
 
-        It stands for the operator key of the data folder, and opens nothing without that.
+        The token stands for the operator key of the data folder, and is valid as long as that is.
         """
         if not hmac.compare_digest(token.encode(), self._office.token.encode()):
             raise Problem(
@@ -188,7 +191,7 @@ class Authenticator:
         return session
 
     async def login_with_key(self, key: str) -> str | None:
-        """The cookie of a new session for who holds this key; None: it opens nothing."""
+        """The cookie of a new session for the holder of this key; None: the key is not valid."""
         known = await self._valid(key.strip())
         return None if known is None else await self._begin(Caller(known.id, known.customer))
 
@@ -226,13 +229,8 @@ def _rate(own: CustomerSettings, usual: Settings) -> tuple[float | None, int]:
     )
 
 
-def is_known(scope: Scope) -> bool:
-    """Whether it was looked who sends this request."""
-    return _CALLER in scope
-
-
 def no_valid_key() -> Problem:
-    """Of a request whose key opens nothing, or nothing any more."""
+    """The problem of a request without a valid key."""
     return Problem(
         "unauthorised",
         Message("no valid key came with the request; send the header Authorization: Bearer KEY"),

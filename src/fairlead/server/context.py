@@ -16,12 +16,11 @@ from starlette.requests import HTTPConnection
 from fairlead.app import Fairlead
 from fairlead.config.settings import Settings
 from fairlead.server.auth import ASKED_BY, Authenticator
-from fairlead.server.daily import Daily
 from fairlead.server.dashboard.live_view import LiveView
 from fairlead.server.event_feed import EventFeed
 from fairlead.server.metrics import Metrics
-from fairlead.server.per_customer_pool import SharedThreads
-from fairlead.server.rate_limit import Limiter
+from fairlead.server.per_customer_pool import PerCustomerPool
+from fairlead.server.rate_limit import RateLimiter
 from fairlead.server.upload_batcher import UploadBatcher
 
 P = ParamSpec("P")
@@ -43,12 +42,11 @@ class ServerContext:
 
     def __post_init__(self) -> None:
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="api")
-        self._fetching = SharedThreads("fetch")
+        self._fetching = PerCustomerPool("fetch")
         self.event_feed = EventFeed(self.fairlead)
         self.metrics = Metrics(self.fairlead)
-        self.limiter = Limiter()
-        self.daily = Daily()
-        self.upload_batcher = UploadBatcher(self.fairlead)
+        self.rate_limiter = RateLimiter()
+        self.batcher = UploadBatcher(self.fairlead)
         self.auth = Authenticator(self)
         self.live_view = LiveView(self.fairlead)
         self._settings = self.fairlead.settings
@@ -72,7 +70,7 @@ class ServerContext:
         No question waits for it, nor does what another customer fetches.
         """
         answer = self._as_asked(partial(call, *args, **named))
-        return await asyncio.wrap_future(self._fetching.submit(ASKED_BY.get(), answer))
+        return await self._fetching.run(ASKED_BY.get(), answer)
 
     def _as_asked(self, call: Callable[[], T]) -> Callable[[], T]:
         """The call with the sight of who asks now."""
@@ -103,7 +101,7 @@ class ServerContext:
         """Let go of everything."""
         self.live_view.close()
         self.event_feed.close()
-        self.upload_batcher.close()
+        self.batcher.close()
         self._fetching.close()
         self._pool.shutdown(cancel_futures=True)
 

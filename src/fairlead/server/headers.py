@@ -1,20 +1,94 @@
-"""Headers that are lists: what comes in several lines is one list, in the order of the lines."""
+"""Request headers: Accept, Accept-Language, and the preconditions If-Match and If-None-Match."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 
+from starlette.requests import Request
+
+from fairlead.errors import Message
 from fairlead.i18n import negotiate
+from fairlead.model.documents import Document
+from fairlead.model.ports import Check
+from fairlead.server.problems import Problem
 
-Headers = Iterable[tuple[bytes, bytes]]
 
-
-def listed(headers: Headers, name: bytes) -> str | None:
-    """The whole list of this header; None: it did not come."""
-    lines = [value for each, value in headers if each == name]
+def header_list(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> str | None:
+    """A header that is a list, joined where it came in several lines; None: it did not come."""
+    lines = [value for key, value in headers if key == name]
     return b", ".join(lines).decode("latin-1") if lines else None
 
 
-def language_of(headers: Headers) -> str:
-    """The language in which the sender wants to read."""
-    return negotiate(listed(headers, b"accept-language"))
+def language_of(headers: Iterable[tuple[bytes, bytes]]) -> str:
+    """The language of the response, by Accept-Language."""
+    return negotiate(header_list(headers, b"accept-language"))
+
+
+def best_type(accept: str | None, offered: Sequence[str]) -> str | None:
+    """The media type that Accept rates highest; of equals the first one; None: it accepts none."""
+    if not accept or not accept.strip():
+        return offered[0]
+    ratings = dict(_rating(term) for term in accept.lower().split(","))
+    best = max(offered, key=lambda media_type: _quality(media_type, ratings))
+    return best if _quality(best, ratings) > 0 else None
+
+
+def _rating(term: str) -> tuple[str, float]:
+    name, *parameters = (part.strip() for part in term.split(";"))
+    for parameter in parameters:
+        if parameter.startswith("q="):
+            try:
+                quality = float(parameter[2:])
+            except ValueError:
+                return name, 0.0
+            return name, quality if 0 <= quality <= 1 else 0.0
+    return name, 1.0
+
+
+def _quality(media_type: str, ratings: dict[str, float]) -> float:
+    """By the most exact term that names the type."""
+    for name in (media_type, media_type.partition("/")[0] + "/*", "*/*"):
+        if name in ratings:
+            return ratings[name]
+    return 0.0
+
+
+def is_not_modified(request: Request, etag: str) -> bool:
+    """Whether If-None-Match names this ETag; raises where If-Match names other ones only."""
+    _check_if_match(request, etag)
+    known = header_list(request.scope["headers"], b"if-none-match")
+    return known is not None and has_etag(known, etag)
+
+
+def precondition(request: Request, etag_of: Callable[[Document], str]) -> Check | None:
+    """Checks If-Match and If-None-Match in the transaction that changes a document."""
+    if not any(name in request.headers for name in ("if-match", "if-none-match")):
+        return None
+
+    def check(document: Document) -> None:
+        if is_not_modified(request, etag_of(document)):
+            raise _precondition_failed()
+
+    return check
+
+
+def has_etag(known: str, etag: str) -> bool:
+    """Whether the list has this ETag, also as a weak one; `*` stands for all."""
+    return known.strip() == "*" or etag in (tag.removeprefix("W/") for tag in _tags(known))
+
+
+def _check_if_match(request: Request, etag: str) -> None:
+    expected = header_list(request.scope["headers"], b"if-match")
+    if expected is not None and expected.strip() != "*" and etag not in _tags(expected):
+        raise _precondition_failed()
+
+
+def _tags(header: str) -> list[str]:
+    return [tag.strip() for tag in header.split(",")]
+
+
+def _precondition_failed() -> Problem:
+    return Problem(
+        "precondition-failed",
+        Message("it is not as the request expects it to be; look at it again, then decide"),
+    )

@@ -1,4 +1,4 @@
-"""How many requests each customer may send."""
+"""The rate limit: how many requests each customer may send."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from fairlead.errors import Message
 from fairlead.server.problems import Problem
 
 
-class Limiter:
-    """A bucket of tokens for each customer: `burst` at most, so many more a second."""
+class RateLimiter:
+    """A token bucket for each customer: `burst` tokens at most, `rate` more a second."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -24,8 +24,8 @@ class Limiter:
         now = self._clock()
         tokens, at = self._buckets.get(customer, (float(burst), now))
         tokens = min(float(burst), tokens + (now - at) * rate)
+        self._buckets[customer] = (tokens if tokens < 1 else tokens - 1, now)
         if tokens < 1:
-            self._buckets[customer] = (tokens, now)
             raise Problem(
                 "limit-reached",
                 Message(
@@ -37,4 +37,3 @@ class Limiter:
                 retry_after=max(1, math.ceil((1 - tokens) / rate)),
                 limit="requests_a_second",
             )
-        self._buckets[customer] = (tokens - 1, now)

@@ -9,6 +9,8 @@ import signal
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
+from typing import cast
 
 import uvicorn
 import uvloop
@@ -17,15 +19,17 @@ from starlette.types import ASGIApp
 from fairlead.app import Fairlead
 from fairlead.errors import DataError, UsageError
 from fairlead.server.app import create_app
+from fairlead.server.connection_limits import LimitedConnection
 from fairlead.server.context import ServerContext
-from fairlead.server.protocol import Protocol
 from fairlead.worker.engine_service import EngineService
 
 _FRAMEWORK_LOG = logging.getLogger("uvicorn.error")
 STOP_SECONDS = 30
-"""How long answers that have begun may take when the server stops."""
-COLLECT_AFTER = 10_000
-"""New objects after which Python looks for garbage, of which requests leave next to none."""
+"""How long responses that have begun may take when the server stops."""
+READER_TIMEOUT_MS = 30_000
+"""A connection whose client acknowledges nothing of a response for so long is closed."""
+GC_THRESHOLD = 10_000
+"""New objects after which Python collects garbage; requests leave next to none."""
 
 
 class Server(uvicorn.Server):
@@ -42,6 +46,9 @@ def bound_socket(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     made = socket.socket(family, socket.SOCK_STREAM)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    # Accepted connections inherit it. Without it, a client that reads nothing keeps a response in
+    # memory for as long as it likes.
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, READER_TIMEOUT_MS)
     try:
         made.bind((host, port))
     except (OSError, OverflowError) as error:
@@ -55,28 +62,28 @@ def bound_socket(host: str, port: int) -> socket.socket:
     return made
 
 
-def server_config(app: ASGIApp, patience: float) -> uvicorn.Config:
-    """How the application is served; headers are waited for so many seconds."""
+def server_config(app: ASGIApp, header_timeout: float) -> uvicorn.Config:
+    """Uvicorn's settings; request headers must arrive within so many seconds."""
     return uvicorn.Config(
         app,
-        http=type("PatientProtocol", (Protocol,), {"patience": patience}),
+        http=cast("type[asyncio.Protocol]", partial(LimitedConnection, header_timeout)),
         loop="none",
         ws="none",
         log_config=None,
         access_log=False,
         server_header=False,
-        proxy_headers=False,  # nothing asks for the sender's address or scheme
+        proxy_headers=False,  # nothing uses the client's address or scheme
         lifespan="on",
         timeout_graceful_shutdown=STOP_SECONDS,
         timeout_keep_alive=75,
     )
 
 
-def collect_less() -> None:
-    """Look for garbage less often than usual, and not in what is there from the start."""
+def reduce_garbage_collection() -> None:
+    """Collect garbage less often, and never what was there at the start."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(COLLECT_AFTER)
+    gc.set_threshold(GC_THRESHOLD)
 
 
 def serve(
@@ -89,7 +96,7 @@ def serve(
 ) -> bool:
     """Serve until a signal; False: it had to stop at once."""
     serving = _Serving(fairlead, listener, engine, on_ready, on_stop)
-    collect_less()
+    reduce_garbage_collection()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(serving.run())
 
@@ -109,8 +116,8 @@ class _Serving:
         self._signals = 0
         self._engine = engine
         self._office = ServerContext(fairlead, is_ready=self._is_ready)
-        patience = fairlead.settings.request_timeout
-        self._server = Server(server_config(create_app(self._office), patience))
+        header_timeout = fairlead.settings.request_timeout
+        self._server = Server(server_config(create_app(self._office), header_timeout))
 
     async def run(self) -> bool:
         """Serve until told to stop."""

@@ -1,4 +1,4 @@
-"""Server-sent events: an answer that goes on until its reader goes or is too slow."""
+"""Server-sent events: a response that goes on until its reader leaves or is too slow."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from prometheus_client import Gauge
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from fairlead.server.request_state import line_of
-
 PING_SECONDS = 15.0
-SLOW_SECONDS = 30.0
-"""How long a reader may let its line be full before the connection is closed."""
 
 
 class SseStream(Response):
-    """Sends what `contents` yields; `closed` is called at the end, however it comes."""
+    """Sends what `contents` yields; `closed` is called at the end, however it comes.
+
+    A reader that takes nothing is cut off by TCP_USER_TIMEOUT, which the server's socket has.
+    """
 
     media_type = "text/event-stream"
 
@@ -34,30 +33,23 @@ class SseStream(Response):
         """Let go of what the stream held."""
         raise NotImplementedError
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 (ASGI)
         """Send the stream."""
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-        watch, line = asyncio.ensure_future(_gone(receive)), line_of(scope)
-        if line is not None:
-            line.on_silence(watch.cancel)  # who says no more is gone, most often
+        disconnected = asyncio.ensure_future(_disconnected(receive))
         self._open_streams.inc()
         try:
             async for content in self.contents():
-                if watch.done():
+                if disconnected.done():
                     break
-                async with asyncio.timeout(SLOW_SECONDS):
-                    await send({"type": "http.response.body", "body": content, "more_body": True})
+                await send({"type": "http.response.body", "body": content, "more_body": True})
             await send({"type": "http.response.body", "body": b""})
-        except TimeoutError:  # its line was full for too long; nothing more would get through
-            if line is not None:
-                line.abort()
-                await asyncio.wait([watch])
         finally:
-            watch.cancel()
+            disconnected.cancel()
             self._open_streams.dec()
             self.closed()
 
 
-async def _gone(receive: Receive) -> None:
+async def _disconnected(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass

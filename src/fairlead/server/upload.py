@@ -1,10 +1,9 @@
-"""Uploads: multipart bodies that go to disk as they come, and leave nothing behind when refused."""
+"""Uploads: multipart bodies that are written to disk as they arrive."""
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from urllib.parse import unquote
 
@@ -12,7 +11,6 @@ from multipart import (
     MultipartError,
     MultipartSegment,
     PushMultipartParser,
-    StrictParserError,
     parse_options_header,
 )
 from starlette.requests import ClientDisconnect, Request
@@ -21,14 +19,13 @@ from fairlead.config.settings import Settings
 from fairlead.errors import Message
 from fairlead.intake import check_name, check_not_empty
 from fairlead.model.ports import Incoming
-from fairlead.server.broken import LONGEST_HEADER, MOST_HEADERS, not_unicode, what_is_broken
 from fairlead.server.context import ServerContext
 from fairlead.server.problems import Problem
-from fairlead.server.request_state import header_of, settings_of
 
 MOST_FIELDS = 10
 LONGEST_FIELD = 1000
-LONGEST_BOUNDARY = 1024
+LONGEST_HEADER = 4096
+MOST_HEADERS = 8
 _DISPOSITION = "Content-Disposition"
 _ENCODED_NAME = re.compile(r"; *filename\* *= *utf-8'[^']*'([^;\s]+)", re.IGNORECASE)
 _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
@@ -37,7 +34,7 @@ _TRUTH = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no"
 
 @dataclass
 class Upload:
-    """What a request has brought so far."""
+    """The files and fields that have arrived so far."""
 
     settings: Settings
     files: list[tuple[Incoming, str]] = field(default_factory=list)
@@ -49,17 +46,17 @@ class Upload:
         """Whether the documents go before others of their customer."""
         if "urgent" not in self.fields:
             return False
-        given = self.fields["urgent"].decode("utf-8", "replace").strip().lower()
-        if given not in _TRUTH:
+        value = self.fields["urgent"].decode("utf-8", "replace").strip().lower()
+        if value not in _TRUTH:
             raise Problem("invalid-upload", Message("the field urgent must be true or false"))
-        return _TRUTH[given]
+        return _TRUTH[value]
 
     @property
     def password(self) -> str | None:
         """What opens the documents, if they are encrypted."""
-        given = self.fields.get("password")
+        value = self.fields.get("password")
         try:
-            return None if given is None else given.decode()
+            return None if value is None else value.decode()
         except UnicodeDecodeError:
             raise Problem("invalid-upload", Message("the field password must be UTF-8")) from None
 
@@ -69,53 +66,33 @@ class Upload:
             file.discard()
 
 
-class _Parser(PushMultipartParser):  # type: ignore[misc]  # it has no types
-    """Passes over what comes after the end: a line break most often, which may come by itself."""
-
-    _is_over = False
-
-    def parse(self, chunk: bytes) -> Iterator[MultipartSegment | bytes | None]:
-        """What is in the next piece."""
-        if self._is_over:
-            return
-        try:
-            yield from super().parse(chunk)
-        except StrictParserError as error:
-            if str(error) != "Unexpected data after end of multipart stream":
-                raise
-            self._is_over = True
-
-
 async def read_upload(request: Request, context: ServerContext) -> Upload:
-    """Everything that the request brings; raises a problem and keeps nothing when it is wrong."""
-    upload = Upload(settings_of(request))
+    """The whole upload; raises a problem and leaves nothing behind when it is wrong."""
+    upload = Upload(context.settings())
     try:
         parser = _parser(request, upload.settings)
         await _read(request, context, parser, upload)
         _check(upload)
     except MultipartError as error:
         upload.discard()
-        raise Problem("invalid-upload", what_is_broken(error)) from None
+        raise Problem("invalid-upload", f"malformed multipart body: {_reason(error)}") from None
     except ClientDisconnect:
         upload.discard()
-        raise Problem(
-            "invalid-upload", Message("the connection ended before the body did")
-        ) from None
+        raise Problem("invalid-upload", "the connection ended before the body did") from None
     except BaseException:
         upload.discard()
         raise
     return upload
 
 
-def least_bytes(request: Request) -> int:
-    """How many bytes the documents of a request have at the least, by the length that it says."""
-    parts = settings_of(request).max_upload_files + MOST_FIELDS
-    around = parts * (MOST_HEADERS * LONGEST_HEADER + LONGEST_FIELD + LONGEST_BOUNDARY)
-    return max(1, int(header_of(request, b"content-length") or 0) - around)
+def _reason(error: MultipartError) -> str:
+    if any(isinstance(argument, UnicodeDecodeError) for argument in error.args):
+        return "the headers of a part must be UTF-8"
+    return str(error.args[0]) if error.args else "unknown"
 
 
 def _parser(request: Request, settings: Settings) -> PushMultipartParser:
-    media_type, options = parse_options_header(header_of(request, b"content-type") or "")
+    media_type, options = parse_options_header(request.headers.get("content-type", ""))
     if media_type != "multipart/form-data":
         raise Problem(
             "unsupported-media-type",
@@ -124,12 +101,11 @@ def _parser(request: Request, settings: Settings) -> PushMultipartParser:
                 type=repr(media_type[:100]),
             ),
         )
-    return _Parser(
+    return PushMultipartParser(
         options.get("boundary", ""),
         max_header_size=LONGEST_HEADER,
         max_header_count=MOST_HEADERS,
         max_segment_count=settings.max_upload_files + MOST_FIELDS,
-        strict=True,
     )
 
 
@@ -160,7 +136,7 @@ async def _take(
 
 
 async def _flushed(context: ServerContext, file: Incoming) -> None:
-    """Flush the file; who is cut off meanwhile waits for it, so that nobody closes it under it."""
+    """Flush the file; a cancelled request waits for the end, so that nothing closes it before."""
     flushing = asyncio.ensure_future(context.ask(file.flush))
     try:
         await asyncio.shield(flushing)
@@ -196,24 +172,19 @@ def _begin(part: MultipartSegment, context: ServerContext, upload: Upload) -> No
 
 
 def _encoded_name(part: MultipartSegment) -> str | None:
-    """The name in `filename*`, which no sender should use in a form and some do.
-
-    Where both are there, `filename` is then an approximation of it.
-    """
-    given = [value for key, value in part.headerlist if key == _DISPOSITION and "*" in value]
-    found = [_ENCODED_NAME.search(_QUOTED.sub('""', value)) for value in given]
-    if not found or found[-1] is None:
+    """The name in `filename*`, which forms should not use and some clients send all the same."""
+    dispositions = [value for key, value in part.headerlist if key == _DISPOSITION]
+    match = _ENCODED_NAME.search(_QUOTED.sub('""', dispositions[-1]))
+    if match is None:
         return None
     try:
-        return unquote(found[-1][1], errors="strict")
+        return unquote(match[1], errors="strict")
     except UnicodeDecodeError:
-        if part.filename:
-            return None
-        raise Problem("invalid-upload", not_unicode()) from None
+        raise Problem("invalid-upload", "filename* must be UTF-8") from None
 
 
 def _add(chunk: bytes, upload: Upload) -> bool:
-    """Take a piece; True where the file wants to be written."""
+    """Add a piece; True when the file should be written to disk."""
     if isinstance(upload.current, str):
         value = upload.fields[upload.current] + chunk
         if len(value) > LONGEST_FIELD:

@@ -14,7 +14,6 @@ from fairlead.model.documents import Customer
 from fairlead.model.json import customer_json, event_json, fairness_json, key_json
 from fairlead.server import schemas
 from fairlead.server.context import ServerContext, context_of
-from fairlead.server.names import KEY_ID, NAME
 from fairlead.server.problems import Problem
 from fairlead.server.responses import JSONResponse
 
@@ -70,7 +69,7 @@ def _add(context: ServerContext, new: schemas.NewCustomer, by: str) -> dict[str,
 def _add_decision(name: str, decide: Callable[..., Customer], help_text: str) -> None:
     """A decision that needs nothing but the customer's name."""
 
-    @router.post(f"/customers/{NAME}/{name}", name=name, description=help_text, responses=_ONE)
+    @router.post(f"/customers/{{name}}/{name}", name=name, description=help_text, responses=_ONE)
     async def decision(request: Request, name: str) -> Response:
         context = context_of(request)
         caller = await context.auth.operator(request)
@@ -94,7 +93,7 @@ _add_decision(
 
 
 @router.get(
-    f"/customers/{NAME}/keys",
+    "/customers/{name}/keys",
     responses=schemas.answers(200, schemas.Keys, "its keys", "forbidden", "unknown-customer"),
 )
 async def keys(request: Request, name: str) -> Response:
@@ -106,7 +105,7 @@ async def keys(request: Request, name: str) -> Response:
 
 
 @router.post(
-    f"/customers/{NAME}/keys",
+    "/customers/{name}/keys",
     status_code=201,
     responses=schemas.answers(
         201, schemas.NewKey, "the key, shown this once", "forbidden", "unknown-customer"
@@ -123,7 +122,7 @@ async def add_key(request: Request, name: str) -> Response:
 
 
 @router.delete(
-    f"/customers/{NAME}/keys/{KEY_ID}",
+    "/customers/{name}/keys/{key_id}",
     status_code=204,
     responses=schemas.answers(
         204, None, "it opens nothing any more", "forbidden", "unknown-customer", "unknown-key"
@@ -148,7 +147,7 @@ def _revoke(context: ServerContext, name: str, key_id: str, by: str) -> None:
     context.fairlead.revoke_key(key_id, by=by)
 
 
-@router.get(f"/customers/{NAME}", responses=_ONE)
+@router.get("/customers/{name}", responses=_ONE)
 async def one(request: Request, name: str) -> Response:
     """All about one customer."""
     context = context_of(request)
@@ -157,7 +156,7 @@ async def one(request: Request, name: str) -> Response:
     return JSONResponse(await context.ask(_show, context, found))
 
 
-@router.patch(f"/customers/{NAME}", responses=_ONE)
+@router.patch("/customers/{name}", responses=_ONE)
 async def change(request: Request, name: str, changes: schemas.Changes) -> Response:
     """Change its weight, account, caps, interval or thresholds; what is not sent stays."""
     context = context_of(request)

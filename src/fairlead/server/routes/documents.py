@@ -5,17 +5,14 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import os
-import stat
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from email.utils import formatdate
-from io import BytesIO
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
+from urllib.parse import quote
 
 from fastapi import APIRouter, Query, Request
 from starlette.responses import FileResponse, Response
+from starlette.types import Message as ASGIMessage
 from starlette.types import Receive, Scope, Send
 
 from fairlead.errors import Message, NotReady, UnknownDocument
@@ -29,16 +26,18 @@ from fairlead.model.ports import Check
 from fairlead.model.states import State
 from fairlead.server import schemas
 from fairlead.server.auth import Caller
-from fairlead.server.content_negotiation import best_type
 from fairlead.server.context import ServerContext, context_of
-from fairlead.server.headers import language_of, listed
-from fairlead.server.names import ID
-from fairlead.server.preconditions import check_for, is_among, is_known
+from fairlead.server.headers import (
+    best_type,
+    has_etag,
+    header_list,
+    is_not_modified,
+    language_of,
+    precondition,
+)
 from fairlead.server.problems import Problem, invalid_cursor, said, unknown_document
-from fairlead.server.ranges import asked_ranges
-from fairlead.server.request_state import header_of, settings_of
-from fairlead.server.responses import JSONResponse, LongResponse, as_json
-from fairlead.server.upload import least_bytes, read_upload
+from fairlead.server.responses import JSONResponse, as_json
+from fairlead.server.upload import read_upload
 
 LONGEST_WAIT = 60
 _TEXTS = ("text/plain", "text/markdown", "application/json")
@@ -87,53 +86,25 @@ _BODY = {
 }
 
 
-class _Attachment(FileResponse):
-    """A file, and a problem where none of its bytes are asked for."""
+class _Download(FileResponse):
+    """A file, or ranges of it; a range that cannot be sent is a problem."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it; ranges are for GET only."""
-        if scope["method"] == "HEAD":
-            headers = [each for each in scope["headers"] if each[0] != b"range"]
-            scope = {**scope, "headers": headers}
-        await super().__call__(scope, receive, send)
+        """Send it."""
 
-    @classmethod
-    def _parse_range_header(cls, http_range: str, file_size: int) -> list[tuple[int, int]]:
-        """The ranges that are sent; none: the whole."""
-        found = asked_ranges(http_range, file_size)
-        if found == []:
-            problem = Problem(
-                "range-not-satisfiable", Message("the range lies outside of the document")
-            )
-            problem.headers = {"Content-Range": f"bytes */{file_size}"}
-            raise problem
-        return found or []
+        async def send_or_refuse(message: ASGIMessage) -> None:
+            if message.get("status") == 416:
+                problem = Problem(
+                    "range-not-satisfiable", Message("the range lies outside of the document")
+                )
+                size = dict(message["headers"])[b"content-range"].decode()
+                problem.headers = {"Content-Range": size}
+                raise problem
+            if message.get("status") == 400:
+                raise Problem("invalid-request", "the Range header is not valid")
+            await send(message)
 
-
-class _InMemory:
-    """Bytes that are read as if they were a file."""
-
-    def __init__(self, content: bytes) -> None:
-        self._stream = BytesIO(content)
-
-    async def seek(self, place: int) -> None:
-        self._stream.seek(place)
-
-    async def read(self, most: int) -> bytes:
-        return self._stream.read(most)
-
-
-class _Short(_Attachment):
-    """A short document, which is no file; else the same."""
-
-    def __init__(self, content: bytes, **others: Any) -> None:
-        about = os.stat_result((stat.S_IFREG, 0, 0, 0, 0, 0, len(content), 0, 0, 0))
-        super().__init__("", stat_result=about, **others)
-        self._content = content
-
-    @asynccontextmanager
-    async def _open_file(self) -> AsyncIterator[Any]:
-        yield _InMemory(self._content)
+        await super().__call__(scope, receive, send_or_refuse)
 
 
 router = APIRouter(prefix="/v1/documents", tags=["documents"])
@@ -153,39 +124,26 @@ async def submit(request: Request) -> Response:
     context = context_of(request)
     caller, customer = await context.auth.customer(request)
     key = _idempotency_key(request)
-    limit = context.auth.bytes_a_day(customer, settings_of(request))
-    if limit is not None and key is None:  # a repeat is answered whatever the limit
-        context.daily.check(customer, limit, least_bytes(request))
     upload = await read_upload(request, context)
     try:
-        await context.auth.check_again(caller)  # that was before the documents came
+        await context.auth.check_again(caller)  # the key may have been revoked since
         offer = Offer(customer, upload.files, upload.urgent, key, upload.password)
     except BaseException:
         upload.discard()
         raise
-    accepted, answer = await context.upload_batcher.accept(offer, _accepted)
-    if limit is not None and key is None:
-        context.daily.add(accepted)
-    return answer
-
-
-def _accepted(documents: list[Document]) -> tuple[list[Document], Response]:
-    shown = [document_json(each) for each in documents]
+    documents = await context.batcher.accept(offer)
+    shown = [document_json(document) for document in documents]
     if len(shown) == 1:
         location = f"/v1/documents/{documents[0].id}"
-        return documents, JSONResponse(shown[0], 202, {"Location": location})
-    return documents, JSONResponse({"documents": shown}, 202, {"Location": "/v1/documents"})
+        return JSONResponse(shown[0], 202, {"Location": location})
+    return JSONResponse({"documents": shown}, 202, {"Location": "/v1/documents"})
 
 
 def _idempotency_key(request: Request) -> str | None:
-    key = header_of(request, b"idempotency-key")
-    if key is None:
-        return None
-    if len(request.headers.getlist("idempotency-key")) > 1:
-        raise Problem(
-            "invalid-request", Message("a request has one Idempotency-Key; this has more")
-        )
-    return check_idempotency_key(key)
+    keys = request.headers.getlist("idempotency-key")
+    if len(keys) > 1:
+        raise Problem("invalid-request", "a request has one Idempotency-Key; this has several")
+    return check_idempotency_key(keys[0]) if keys else None
 
 
 @router.get(
@@ -214,39 +172,30 @@ async def pages(
     caller = await context.auth.caller(request)
     if caller.customer is not None and customer not in (None, caller.customer):
         return JSONResponse({"documents": [], "next": None})
-    asked = _DocumentQuery(caller.customer or customer, state, priority, parent, cursor, limit + 1)
-    found = await context.ask(_page, context, caller, asked)
-    following = found[limit - 1].id if len(found) > limit else None
-    shown = [document_json(each) for each in found[:limit]]
+    query: dict[str, Any] = {
+        "customer": caller.customer or customer,
+        "state": state,
+        "priority": priority,
+        "parent": parent,
+        "before": cursor,
+        "limit": limit + 1,
+    }
+    documents = await context.ask(_page, context, caller, query)
+    following = documents[limit - 1].id if len(documents) > limit else None
+    shown = [document_json(document) for document in documents[:limit]]
     return JSONResponse({"documents": shown, "next": following})
 
 
-class _DocumentQuery(NamedTuple):
-    """Which documents are asked for."""
-
-    customer: str | None
-    state: State | None
-    priority: int | None
-    parent: str | None
-    cursor: str | None
-    limit: int
-
-
-def _page(context: ServerContext, caller: Caller, asked: _DocumentQuery) -> list[Document]:
-    if caller.is_operator and asked.customer is not None:
-        context.fairlead.customer(asked.customer)  # an unknown one is an error, not an empty list
-    if asked.parent is not None and not _may_know(context, caller, asked.parent):
-        raise unknown_document(asked.parent)
-    if asked.cursor is not None and not _may_know(context, caller, asked.cursor):
+def _page(context: ServerContext, caller: Caller, query: dict[str, Any]) -> list[Document]:
+    if caller.is_operator and query["customer"] is not None:
+        context.fairlead.customer(
+            query["customer"]
+        )  # an unknown one is an error, not an empty list
+    if query["parent"] is not None and not _may_know(context, caller, query["parent"]):
+        raise unknown_document(query["parent"])
+    if query["before"] is not None and not _may_know(context, caller, query["before"]):
         raise invalid_cursor()
-    return context.fairlead.store.documents(
-        customer=asked.customer,
-        state=asked.state,
-        priority=asked.priority,
-        parent=asked.parent,
-        before=asked.cursor,
-        limit=asked.limit,
-    )
+    return context.fairlead.store.documents(**query)
 
 
 def _may_know(context: ServerContext, caller: Caller, id_: str) -> bool:
@@ -275,7 +224,7 @@ async def _look(context: ServerContext, caller: Caller, id_: str) -> Document:
 
 
 @router.get(
-    f"/{ID}",
+    "/{id_}",
     responses=schemas.answers(
         200, schemas.Document, "the document", "unknown-document", "precondition-failed"
     )
@@ -290,12 +239,12 @@ async def show(
     With `wait` and `If-None-Match`, it comes as soon as anything about the document changes.
     """
     context, caller, document = await visible(request, id_)
-    known = listed(request.scope["headers"], b"if-none-match")
+    known = header_list(request.scope["headers"], b"if-none-match")
     if wait and request.method != "HEAD":
         document = await _wait(context, caller, document, wait, known)
     content = _encoded(document_json(document))
     etag = _etag(content)
-    if is_known(request, etag):
+    if is_not_modified(request, etag):
         return Response(status_code=304, headers={"ETag": etag})
     return Response(content, 200, {"ETag": etag}, "application/json")
 
@@ -323,11 +272,11 @@ async def _wait(
 def _is_news(document: Document, known: str | None) -> bool:
     if known is None:
         return not document.state.is_pending
-    return not is_among(_etag_of(document), known)
+    return not has_etag(known, _etag_of(document))
 
 
 @router.get(
-    f"/{ID}/text",
+    "/{id_}/text",
     response_class=Response,
     responses=schemas.answers(
         *(200, schemas.Text, "the text, by Accept"),
@@ -340,14 +289,14 @@ def _is_news(document: Document, known: str | None) -> bool:
 async def text(request: Request, id_: str) -> Response:
     """The text of a document that is done, as `text/plain`, `text/markdown` or JSON."""
     context, _, document = await visible(request, id_)
-    wanted = best_type(listed(request.scope["headers"], b"accept"), _TEXTS)
+    wanted = best_type(header_list(request.scope["headers"], b"accept"), _TEXTS)
     if wanted is None:
         raise Problem(
             "not-acceptable", Message("the text is there as {types}", types=", ".join(_TEXTS))
         )
     etag = _text_etag(wanted, document)
     headers = {"Vary": "Accept", "ETag": etag}
-    if document.text_sha256 is not None and is_known(request, etag):
+    if document.text_sha256 is not None and is_not_modified(request, etag):
         return Response(status_code=304, headers=headers)
     try:
         found = await _read(context, document, wanted)
@@ -356,7 +305,7 @@ async def text(request: Request, id_: str) -> Response:
             raise Problem("not-ready", said(error), retry_after=1, code=error.code) from None
         raise
     is_json = wanted == "application/json"
-    return LongResponse(found, 200, headers, wanted if is_json else f"{wanted}; charset=utf-8")
+    return Response(found, 200, headers, wanted if is_json else f"{wanted}; charset=utf-8")
 
 
 async def _read(context: ServerContext, document: Document, wanted: str) -> bytes:
@@ -388,7 +337,7 @@ def _about_text(document: Document) -> dict[str, Any]:
 
 
 @router.get(
-    f"/{ID}/file",
+    "/{id_}/file",
     response_class=Response,
     responses=schemas.answers(
         *(200, None, "the document as it was submitted"),
@@ -401,10 +350,8 @@ def _about_text(document: Document) -> dict[str, Any]:
     openapi_extra={
         "parameters": [
             schemas.IF_NONE_MATCH,
-            schemas.header("If-Modified-Since", "a date: with one that is not past, 304"),
             schemas.IF_MATCH,
-            schemas.header("If-Unmodified-Since", "a date: with one before Last-Modified, 412"),
-            schemas.header("Range", "which bytes; what is no range of bytes is ignored"),
+            schemas.header("Range", "which bytes; of a document of up to 64 KiB all are sent"),
             schemas.header("If-Range", "an ETag: the range counts only while it is the file's"),
         ]
     },
@@ -412,27 +359,27 @@ def _about_text(document: Document) -> dict[str, Any]:
 async def content(request: Request, id_: str) -> Response:
     """The document as it was submitted, always as an attachment; takes ranges."""
     context, _, document = await visible(request, id_)
-    etag, changed = f'"{document.sha256}"', formatdate(document.submitted_at, usegmt=True)
-    marks = {"ETag": etag, "Last-Modified": changed}
-    if is_known(request, etag, document.submitted_at):
-        return Response(status_code=304, headers=marks)
-    how: dict[str, Any] = {
-        "media_type": "application/octet-stream",
-        "filename": document.name,
-        "content_disposition_type": "attachment",
-        "headers": marks | {"Content-Security-Policy": "sandbox; default-src 'none'"},
+    headers = {
+        "ETag": f'"{document.sha256}"',
+        "Last-Modified": formatdate(document.submitted_at, usegmt=True),
+    }
+    if is_not_modified(request, headers["ETag"]):
+        return Response(status_code=304, headers=headers)
+    headers |= {
+        "Content-Disposition": f"attachment; {_file_name(document.name)}",
+        "Content-Security-Policy": "sandbox; default-src 'none'",
     }
     short = await context.ask(context.fairlead.short_content, document)
     if short is not None:
-        return _Short(short, **how)
+        return Response(short, headers=headers, media_type="application/octet-stream")
     path: Path = await context.fetch(context.fairlead.content_path, document)
     if not await context.ask(path.exists):
         raise Problem("internal", Message("the file is not there; the operator has to restore it"))
-    return _Attachment(path, **how)
+    return _Download(path, headers=headers, media_type="application/octet-stream")
 
 
 @router.get(
-    f"/{ID}/why",
+    "/{id_}/why",
     responses=schemas.answers(200, schemas.Why, "the reasons", "unknown-document"),
 )
 async def why(request: Request, id_: str) -> Response:
@@ -449,7 +396,7 @@ async def why(request: Request, id_: str) -> Response:
 
 
 @router.post(
-    f"/{ID}/cancel",
+    "/{id_}/cancel",
     responses=schemas.answers(
         *(200, schemas.Document, "it is cancelled"),
         *("unknown-document", "wrong-state", "precondition-failed"),
@@ -459,13 +406,13 @@ async def why(request: Request, id_: str) -> Response:
 async def cancel(request: Request, id_: str) -> Response:
     """Cancel a pending document. One that is cancelled stays so."""
     context, caller, _ = await visible(request, id_)
-    check = check_for(request, _etag_of)
+    check = precondition(request, _etag_of)
     found = await context.ask(context.fairlead.cancel, id_, by=caller.key_id, check=check)
     return JSONResponse(document_json(found))
 
 
 @router.post(
-    f"/{ID}/retry",
+    "/{id_}/retry",
     responses=schemas.answers(
         *(200, schemas.Document, "it is pending"),
         *("unknown-document", "wrong-state", "precondition-failed"),
@@ -475,13 +422,13 @@ async def cancel(request: Request, id_: str) -> Response:
 async def retry(request: Request, id_: str) -> Response:
     """Queue a failed or cancelled document once more. A pending one stays as it is."""
     context, caller, _ = await visible(request, id_)
-    check = check_for(request, _etag_of)
+    check = precondition(request, _etag_of)
     found = await context.ask(context.fairlead.retry, id_, by=caller.key_id, check=check)
     return JSONResponse(document_json(found))
 
 
 @router.delete(
-    f"/{ID}",
+    "/{id_}",
     status_code=204,
     responses=schemas.answers(204, None, "it is gone", "unknown-document", "precondition-failed"),
     openapi_extra={"parameters": [schemas.IF_MATCH]},
@@ -493,7 +440,7 @@ async def delete(request: Request, id_: str) -> Response:
     """
     context = context_of(request)
     caller = await context.auth.caller(request)
-    texts = await context.ask(_delete, context, caller, id_, check_for(request, _etag_of))
+    texts = await context.ask(_delete, context, caller, id_, precondition(request, _etag_of))
     await context.fetch(context.fairlead.delete_files, id_, texts)
     return Response(status_code=204)
 
@@ -503,6 +450,11 @@ def _delete(context: ServerContext, caller: Caller, id_: str, check: Check | Non
     if not _may_know(context, caller, id_):
         raise unknown_document(id_)
     return context.fairlead.delete_row(id_, by=caller.key_id, check=check)
+
+
+def _file_name(name: str) -> str:
+    encoded = quote(name)
+    return f'filename="{name}"' if encoded == name else f"filename*=utf-8''{encoded}"
 
 
 def _encoded(shown: dict[str, Any]) -> bytes:

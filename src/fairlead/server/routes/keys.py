@@ -11,7 +11,6 @@ from fairlead.errors import Message
 from fairlead.model.json import key_json
 from fairlead.server import schemas
 from fairlead.server.context import context_of
-from fairlead.server.names import KEY_ID
 from fairlead.server.problems import Problem
 from fairlead.server.responses import JSONResponse
 
@@ -65,7 +64,7 @@ async def add(request: Request, new: schemas.KeyWanted) -> Response:
 
 
 @router.delete(
-    f"/keys/{KEY_ID}",
+    "/keys/{key_id}",
     responses=schemas.answers(
         *(200, schemas.Key, "it opens nothing any more"), *("forbidden", "unknown-key")
     ),

@@ -17,7 +17,6 @@ from fairlead.model.webhooks import DEFAULT_KINDS, Delivery
 from fairlead.server import schemas
 from fairlead.server.auth import Caller
 from fairlead.server.context import ServerContext, context_of
-from fairlead.server.names import ID
 from fairlead.server.problems import Problem, invalid_cursor
 from fairlead.server.responses import JSONResponse
 
@@ -66,7 +65,7 @@ async def add(request: Request, new: schemas.NewWebhook) -> Response:
     return JSONResponse(webhook_json(made) | {"secret": secret}, 201, headers)
 
 
-@router.get(f"/{ID}", responses=_ONE)
+@router.get("/{id_}", responses=_ONE)
 async def one(request: Request, id_: str) -> Response:
     """One webhook, without its secret."""
     context, caller = await _let_in(request)
@@ -74,7 +73,7 @@ async def one(request: Request, id_: str) -> Response:
     return JSONResponse(webhook_json(found))
 
 
-@router.patch(f"/{ID}", responses=_ONE)
+@router.patch("/{id_}", responses=_ONE)
 async def change(request: Request, id_: str, changes: schemas.WebhookChanges) -> Response:
     """Change its address or events, or switch it off and on; what is not sent stays."""
     context, caller = await _let_in(request)
@@ -91,7 +90,7 @@ async def change(request: Request, id_: str, changes: schemas.WebhookChanges) ->
 
 
 @router.delete(
-    f"/{ID}",
+    "/{id_}",
     status_code=204,
     responses=schemas.answers(204, None, "it is forgotten", "unknown-webhook"),
 )
@@ -104,7 +103,7 @@ async def remove(request: Request, id_: str) -> Response:
     return Response(status_code=204)
 
 
-@router.post(f"/{ID}/test", status_code=202, responses=_DELIVERY)
+@router.post("/{id_}/test", status_code=202, responses=_DELIVERY)
 async def test(request: Request, id_: str) -> Response:
     """Send a delivery that tells of nothing; what came of it stands among the deliveries."""
     context, caller = await _let_in(request)
@@ -113,7 +112,7 @@ async def test(request: Request, id_: str) -> Response:
 
 
 @router.get(
-    f"/{ID}/deliveries",
+    "/{id_}/deliveries",
     responses=schemas.answers(
         *(200, schemas.Deliveries, "deliveries, newest first"),
         *("unknown-webhook", "invalid-cursor"),
@@ -152,7 +151,7 @@ def _is_cursor(fairlead: Fairlead, webhook: str, cursor: str) -> bool:
         return False
 
 
-@router.post(f"/deliveries/{ID}/resend", status_code=202, responses=_DELIVERY)
+@router.post("/deliveries/{id_}/resend", status_code=202, responses=_DELIVERY)
 async def resend(request: Request, id_: str) -> Response:
     """Send a delivery again under its old id."""
     context, caller = await _let_in(request)

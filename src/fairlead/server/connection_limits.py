@@ -1,0 +1,85 @@
+"""Limits on the time and size of request headers, which uvicorn does not have for httptools."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from starlette.types import Scope
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+MAX_BYTES_BETWEEN_REQUESTS = 1 << 20
+"""Headers of a request, or the rest of a body that was refused. Several reads of the socket."""
+_STATE_KEY = "fairlead_connection"
+
+
+class LimitedConnection(asyncio.Protocol):
+    """Passes a connection to uvicorn's protocol, and closes it when headers do not arrive in time.
+
+    The middleware reports when a request begins and ends. Bytes that arrive in between belong to
+    headers, or to the rest of a body that was refused: both must end within `timeout` seconds.
+    """
+
+    def __init__(self, timeout: float, *, app_state: dict[str, Any], **arguments: Any) -> None:
+        self._http = HttpToolsProtocol(app_state=app_state | {_STATE_KEY: self}, **arguments)
+        self._timeout = timeout
+        self._loop = asyncio.get_running_loop()
+        self._requests = 0
+        """Being served; the next one may begin before the task of the one before has ended."""
+        self._waiting_since: float | None = None
+        self._waiting_bytes = 0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Wait for the first request."""
+        self._transport = transport
+        self._waiting_since = self._loop.time()
+        self._timer = self._loop.call_later(self._timeout, self._check_time)
+        self._http.connection_made(transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop the timer."""
+        self._timer.cancel()
+        self._http.connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Count what belongs to no request, and pass everything on."""
+        if not self._requests:
+            if self._waiting_since is None:
+                self._waiting_since = self._loop.time()
+            self._waiting_bytes += len(data)
+            if self._waiting_bytes > MAX_BYTES_BETWEEN_REQUESTS:
+                self._transport.abort()
+                return
+        self._http.data_received(data)
+
+    def pause_writing(self) -> None:
+        """The client reads slowly."""
+        self._http.pause_writing()
+
+    def resume_writing(self) -> None:
+        """The client has read most of what was sent."""
+        self._http.resume_writing()
+
+    def request_began(self) -> None:
+        """The headers are complete."""
+        self._requests += 1
+        self._waiting_since = None
+        self._waiting_bytes = 0
+
+    def request_ended(self) -> None:
+        """The response is complete."""
+        self._requests -= 1
+
+    def _check_time(self) -> None:
+        now = self._loop.time()
+        end = self._timeout + (now if self._waiting_since is None else self._waiting_since)
+        if end <= now:
+            self._transport.abort()
+        else:
+            self._timer = self._loop.call_at(end, self._check_time)
+
+
+def connection_of(scope: Scope) -> LimitedConnection | None:
+    """The connection of a request; None without uvicorn, as in tests."""
+    connection: LimitedConnection | None = scope.get("state", {}).get(_STATE_KEY)
+    return connection
