@@ -34,7 +34,6 @@ from starlette.responses import JSONResponse, Response
 
 from fairlead import Fairlead
 from fairlead.intake import Offer
-from fairlead.model.json_document import document_json
 from fairlead.server.app import create_inner, guarded
 from fairlead.server.context import ServerContext, context_of
 from fairlead.server.server import bound_socket, reduce_garbage_collection, server_config
@@ -73,7 +72,7 @@ async def alone(request: Request) -> Response:
     offers = [Offer(customer, upload.files)]
     (found,) = await loop.run_in_executor(_one_at_a_time, context.fairlead.accept_each, offers)
     assert isinstance(found, list)
-    return JSONResponse(document_json(found[0]), 202)
+    return JSONResponse(found[0], 202)
 
 
 async def plain(request: Request) -> dict[str, int]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fairlead.errors import FairleadError
-from fairlead.policy.classic import Check, ClassicPolicy, Counter
+from fairlead.model.customers import Check, Counter
+from fairlead.policy.classic import ClassicPolicy
 
 if TYPE_CHECKING:
     from fairlead.app import Fairlead

@@ -12,7 +12,7 @@ from storekit import STORES, let_go_first
 
 from fairlead import Fairlead
 from fairlead.errors import CustomerExists, InvalidCustomer, InvalidSetting
-from fairlead.model.documents import CustomerSettings
+from fairlead.model.customers import CustomerSettings
 
 Pair = tuple[Fairlead, Fairlead]
 

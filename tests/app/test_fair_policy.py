@@ -164,7 +164,7 @@ def test_the_fairness_figures_are_numbers_in_python(data: Path) -> None:
         fairlead.submit("acme", b"x")
         found = fairlead.fairness()
         assert (found.policy, found.workers, found.waiting_customers) == ("fair", 0, 1)
-        assert [each.name for each in found.shares] == ["acme"]
+        assert [each.name for each in found.accounts] == ["acme"]
         assert found.most_overdue is not None
         assert found.most_overdue.customer == "acme"
         assert found.start_bound is None  # nobody works

@@ -15,7 +15,8 @@ from storekit import Clock, RulesInForce, new_document, postgres_store, submissi
 from fairlead import Fairlead
 from fairlead.app.migrate import migrate_store
 from fairlead.errors import DataInUse, NoDataFolder, TargetNotEmpty
-from fairlead.model.documents import Broken, Done, Failed, Place, ShortTexts, Submission
+from fairlead.model.documents import Broken, Done, Failed, ShortTexts, Submission
+from fairlead.model.explanations import QueuePlace
 from fairlead.model.webhooks import NewWebhook, WebhookResponse
 from fairlead.storage import Store
 from fairlead.storage.sqlite import SqliteStore
@@ -96,7 +97,7 @@ def everything(store: Store) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def place_of(store: Store, id_: str) -> Place | None:
+def place_of(store: Store, id_: str) -> QueuePlace | None:
     """A document's place; databases add up fractions in their own ways."""
     place = store.place(id_)
     if place is None:

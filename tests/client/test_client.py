@@ -17,11 +17,12 @@ from clientkit import Connect
 
 from fairlead import AsyncClient, Client, Fairlead, errors
 from fairlead.client.errors import error_of
+from fairlead.model.access_keys import Keys
 from fairlead.model.installation import Installation
-from fairlead.model.json import customer_json, fairness_json, key_json, why_json
-from fairlead.model.json_document import document_json
+from fairlead.model.json import to_dict
 from fairlead.model.problems import KINDS, TYPE_PREFIX
 from fairlead.model.states import State
+from fairlead.policy.explain import spoken, words
 
 
 @pytest.fixture(scope="module")
@@ -177,13 +178,13 @@ def test_an_operator_does_all_there_is_to_do(operator: Client, connect: Connect)
     key, kept = operator.keys.add(name)
     assert key.startswith(f"fl_{kept.id}_")
     assert operator.keys.list(name) == [kept]
-    assert all(each.is_operator for each in operator.keys.list(operators=True))
+    assert all(each.operator for each in operator.keys.list(operators=True))
     with connect(operator.url, key) as theirs:
         assert theirs.me().customer == name
         assert operator.keys.revoke(kept.id).is_revoked
         with pytest.raises(errors.Unauthorized):
             theirs.me()
-    assert operator.keys.add()[1].is_operator
+    assert operator.keys.add()[1].operator
     with pytest.raises(errors.UnknownKey):
         operator.keys.revoke("nobody")
 
@@ -318,15 +319,14 @@ def test_records_are_the_same_through_the_server(server: Served, operator: Clien
         fairlead.pause("same")
         sent = fairlead.submit_many("same", [(b"one", "1"), (b"two", "2")])
         for each in sent:
-            assert document_json(operator.document(each.id)) == document_json(each)
+            assert to_dict(operator.document(each.id)) == to_dict(each)
             ours, theirs = fairlead.why(each.id), operator.why(each.id)
-            assert why_json(theirs, str, with_others=True) == why_json(ours, str, with_others=True)
+            assert to_dict(theirs) == to_dict(spoken(ours, words, with_others=True))
         known, shown = fairlead.view(fairlead.customer("same")), operator.customers.show("same")
         volatile = {"oldest_wait": 0, "resets_in": 0}
-        assert customer_json(known) | volatile == customer_json(shown) | volatile
-        assert fairness_json(operator.queue.fairness())["policy"] == fairlead.policy
-        keys = [key_json(each) for each in fairlead.keys(None)]
-        assert [key_json(each) for each in operator.keys.list(None)] == keys
+        assert to_dict(known) | volatile == to_dict(shown) | volatile
+        assert operator.queue.fairness().policy == fairlead.policy
+        assert to_dict(Keys(operator.keys.list(None))) == to_dict(Keys(fairlead.keys(None)))
 
 
 class Dry(io.RawIOBase):

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from fairlead.policy.classic import ClassicPolicy
 from fairlead.policy.fair import FairRule
-from fairlead.policy.forecast import Ahead, Arrived, Flow, Forecast, Pair, Running, forecast
+from fairlead.policy.forecast import Ahead, Arrived, Flow, Pair, Range, Running, forecast
 from fairlead.policy.overdue_lane import OverdueLane
 from fairlead.simulation import Arrival, Placement, Turn, policy_for
 from fairlead.simulation.policies import SimulatedFair
@@ -21,7 +21,7 @@ class Said(NamedTuple):
 
     document: int
     now: float
-    forecast: Forecast
+    forecast: Range
 
 
 class Prophet:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import ExitStack
-from dataclasses import replace
 from typing import Any, ClassVar
 
 from hypothesis import Phase, settings
@@ -16,6 +15,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+from msgspec.structs import replace
 from storekit import CRASHED, DAMAGED, DONE, StoreFactory, house, new_document
 from storemodel import Model
 
@@ -198,7 +198,8 @@ class StoreMachine(RuleBasedStateMachine):
         kept = [
             (
                 *(each.id, each.customer, each.urgent, each.state.value, each.count),
-                *(each.priority, each.attempts, each.retry_at, each.error, each.submitted_at),
+                *(each.priority, each.attempts, self.store.stored_document(each.id).retry_at),
+                *(each.error, each.submitted_at),
             )
             for each in self.store.documents(limit=10_000)
         ]

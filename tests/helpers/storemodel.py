@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from fairlead.model.documents import Broken, CustomerSettings, Done, Failed, Outcome
+from fairlead.model.customers import CustomerSettings
+from fairlead.model.documents import Broken, Done, Failed, Outcome
 from fairlead.policy.rules import Rules
 
 Place = tuple[int, int]

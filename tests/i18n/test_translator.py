@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from fairlead.errors import FairleadError, Message, PendingCapReached
 from fairlead.i18n import LANGUAGES, language_of, negotiate, translator
 from fairlead.i18n.texts import errors
-from fairlead.policy.explain import WORDS, Reason, words
-from fairlead.policy.forecast import Forecast
+from fairlead.model.explanations import Forecast, Reason
+from fairlead.policy.explain import WORDS, words
 
 PARAMS = {
     **dict.fromkeys(["count", "bound", "units"], -3),

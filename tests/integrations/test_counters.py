@@ -25,7 +25,8 @@ from searches import examples
 from fairlead.errors import CounterUnavailable, InvalidSetting
 from fairlead.integrations.counters import CounterStore, open_counters
 from fairlead.integrations.counters.base import MICRO
-from fairlead.policy.classic import ClassicPolicy, Counter
+from fairlead.model.customers import Counter
+from fairlead.policy.classic import ClassicPolicy
 
 OWN = {"redis": servers.redis, "postgres": postgreskit.frail_server}
 """A server of one's own, of each kind."""

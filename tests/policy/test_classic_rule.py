@@ -10,15 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.errors import InvalidSetting
-from fairlead.policy.classic import (
-    LONGEST_RESET_INTERVAL,
-    Check,
-    ClassicPolicy,
-    Counter,
-    FifoPolicy,
-    check_interval,
-    check_reset,
-)
+from fairlead.model.customers import LONGEST_RESET_INTERVAL, Check, Counter, check_interval
+from fairlead.policy.classic import ClassicPolicy, FifoPolicy, check_reset
 
 times = st.integers(-5_000, 5_000).map(float)
 intervals = st.sampled_from([0.0, 1.0, 10.0, 1500.0])

@@ -6,16 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.policy.costs import (
-    LEAST_SECONDS,
-    MEMORY,
-    LearnedCosts,
-    Row,
-    Sniff,
-    estimate,
-    learn,
-    row_of,
-)
+from fairlead.model.documents import Sniff
+from fairlead.policy.costs import LEAST_SECONDS, MEMORY, LearnedCosts, Row, estimate, learn, row_of
 
 
 def test_pages_count_where_they_are_known_and_bytes_elsewhere() -> None:

@@ -1,16 +1,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from fairlead.errors import InvalidSetting
-from fairlead.policy.fair import Clock, FairRule, Placed, Tags
+from fairlead.model.customers import Tags
+from fairlead.policy.fair import Clock, FairRule, Placed
 
 RULE = FairRule()
 numbers = st.fractions(-1000, 1000, max_denominator=12)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.policy.forecast import Ahead, Arrived, Flow, Forecast, Pair, Running, forecast
+from fairlead.policy.forecast import Ahead, Arrived, Flow, Pair, Range, Running, forecast
 
 TRUE = tuple(Pair(6.0, 6.0) for _ in range(200))
 seconds = st.floats(0, 1e6)
@@ -21,7 +21,7 @@ def test_without_workers_nobody_can_tell() -> None:
 
 def test_a_free_worker_takes_it_at_once() -> None:
     flow = Flow(workers=3, running=(Running(1.0, 6.0),))
-    assert forecast(Ahead(1, 6.0, 1.0, False), flow) == Forecast(0.0, 0.0, 0.0)
+    assert forecast(Ahead(1, 6.0, 1.0, False), flow) == Range(0.0, 0.0, 0.0)
 
 
 def test_the_work_ahead_is_shared_by_the_workers() -> None:

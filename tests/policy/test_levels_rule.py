@@ -5,12 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.errors import InvalidSetting
-from fairlead.policy.levels import (
-    DEFAULT_THRESHOLDS,
-    check_thresholds,
-    lowest_bound_passed,
-    priority,
-)
+from fairlead.model.customers import check_thresholds
+from fairlead.policy.levels import DEFAULT_THRESHOLDS, lowest_bound_passed, priority
 
 falling = st.sets(st.integers(-200, 0), min_size=1, max_size=12).map(
     lambda bounds: tuple(sorted(bounds, reverse=True))

@@ -7,8 +7,8 @@ import zipfile
 
 import pytest
 
+from fairlead.model.documents import Sniff
 from fairlead.model.sniff import look
-from fairlead.policy.costs import Sniff
 
 
 def package(*names: str, content: bytes = b"x") -> bytes:

@@ -65,8 +65,12 @@ def test_title_and_detail_are_in_the_language_that_was_asked_for(
     ("path", "body", "wrong"),
     [
         ("/v1/documents?limit=0", None, "query.limit: Input should be greater than or equal to 1"),
-        ("/v1/webhooks", b"{}", "body.url: Field required"),
-        ("/v1/webhooks", b"[" * 10_000, "the body must be JSON in UTF-8, and not nested deeply"),
+        ("/v1/webhooks", b"{}", "Object missing required field `url`"),
+        ("/v1/webhooks", b"[]", "Expected `object`, got `array`"),
+        ("/v1/webhooks", b'{"url": 1}', "Expected `str`, got `int` - at `$.url`"),
+        ("/v1/webhooks", b'{"url": "x", "kinds": [false]}', "got `bool` - at `$.kinds[0]`"),
+        ("/v1/webhooks", b'{"url": "x", "secret": "x"}', "unknown field `secret`"),
+        ("/v1/webhooks", b'{"url": ', "the body must be JSON in UTF-8, and not nested deeply"),
     ],
 )
 def test_what_is_wrong_with_a_value_is_said_in_english(
@@ -75,7 +79,7 @@ def test_what_is_wrong_with_a_value_is_said_in_english(
     headers = {"Content-Type": "application/json", "Accept-Language": "de"}
     method = "GET" if body is None else "POST"
     answer = customer.request(method, path, content=body, headers=headers)
-    assert problem(answer, "invalid-request", 400)["detail"] == wrong
+    assert problem(answer, "invalid-request", 400)["detail"].endswith(wrong)
 
 
 @pytest.mark.parametrize(

@@ -100,7 +100,7 @@ def test_of_those_who_make_one_customer_at_once_one_does(server: Served) -> None
 def test_an_interval_that_nobody_lives_to_see_is_refused(server: Served) -> None:
     endless = {"name": "endless", "reset_interval": 1e300}
     refused = problem(server.operator.post("/v1/customers", json=endless), "invalid-request", 400)
-    assert "reset_interval must be" in refused["detail"]
+    assert "at `$.reset_interval`" in refused["detail"]
     problem(server.operator.get("/v1/customers/endless"), "unknown-customer", 404)
 
 

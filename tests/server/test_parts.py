@@ -210,16 +210,16 @@ def test_a_key_that_was_read_while_one_was_revoked_is_read_again(
     async def look_twice(fairlead: Fairlead) -> list[bool]:
         context = ServerContext(fairlead)
         _, made = fairlead.add_key("acme")
-        read = fairlead.store.key
+        read = fairlead.store.stored_key
 
         def read_too_early(id_: str) -> Any:
             found = read(id_)
-            if not found.is_revoked:
+            if not found.key.is_revoked:
                 fairlead.revoke_key(id_)
                 context.auth.revoked(id_)
             return found
 
-        monkeypatch.setattr(fairlead.store, "key", read_too_early)
+        monkeypatch.setattr(fairlead.store, "stored_key", read_too_early)
         caller = Caller(made.id, "acme")
         try:
             return [await context.auth.is_revoked(caller) for _ in range(2)]

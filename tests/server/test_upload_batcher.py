@@ -236,8 +236,7 @@ def test_what_has_not_begun_far_away_is_taken_back(monkeypatch: pytest.MonkeyPat
             await asyncio.sleep(0)
         gate.may_end.set()
         await closing
-        found: list[Any] = await asyncio.gather(begun, cut_off, left, return_exceptions=True)
-        return found
+        return list(await asyncio.gather(begun, cut_off, left, return_exceptions=True))
 
     told, *others = asyncio.run(taken_back())
     assert told == ["acme"]

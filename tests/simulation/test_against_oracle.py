@@ -9,10 +9,12 @@ from itertools import groupby, pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from searches import examples
 
 from fairlead.errors import InvalidSetting
-from fairlead.policy.classic import Check, ClassicPolicy, Counter, FifoPolicy, Policy, Reset
+from fairlead.model.customers import Check, Counter
+from fairlead.policy.classic import ClassicPolicy, FifoPolicy, Policy, Reset
 from fairlead.policy.overdue_lane import OverdueLane
 from fairlead.simulation import Arrival, Run, simulate
 
@@ -315,7 +317,7 @@ class NewestFirst(ClassicPolicy):
 
     def check(self, counter: Counter | None, *, now: float) -> Check:
         check = super().check(counter, now=now)
-        return check._replace(rank=check.priority + check.count / 1_000)
+        return replace(check, rank=check.priority + check.count / 1_000)
 
 
 class ForgetsTheLatest(ClassicPolicy):
@@ -323,7 +325,7 @@ class ForgetsTheLatest(ClassicPolicy):
 
     def check(self, counter: Counter | None, *, now: float) -> Check:
         check = super().check(counter, now=now)
-        return check._replace(counter=Counter(check.count, now))
+        return replace(check, counter=Counter(check.count, now))
 
 
 class BoundlessLane(OverdueLane):

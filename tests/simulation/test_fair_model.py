@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import random
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -12,9 +11,11 @@ import pytest
 from fairkit import arrivals_of, lane_of, rule_of, traces, worlds
 from fairmodel import Model, Row, World
 from hypothesis import given, settings
+from msgspec.structs import replace
 from searches import examples
 
-from fairlead.policy.fair import Clock, FairRule, Placed, Tags
+from fairlead.model.customers import Tags
+from fairlead.policy.fair import Clock, FairRule, Placed
 from fairlead.policy.overdue_lane import OverdueLane
 from fairlead.simulation import Arrival, Run, SimulatedFair, Turn, run_at, simulate
 

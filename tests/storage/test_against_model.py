@@ -13,7 +13,8 @@ import pytest
 from storekit import DONE, StoreFactory, histories, postgres_store, sqlite_store
 from storemachine import Step, check_against_model, replay
 
-from fairlead.policy.classic import ClassicPolicy, Counter
+from fairlead.model.customers import Counter
+from fairlead.policy.classic import ClassicPolicy
 from fairlead.policy.overdue_lane import OverdueLane
 from fairlead.storage.sql.queries import statements
 

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from storekit import STORES, RulesInForce, histories, house, new_document, submission
 
 from fairlead.errors import DailyBytesReached, Refused, UnknownCustomer
-from fairlead.model.documents import Document, NewDocument, Submission
-from fairlead.policy.costs import Sniff
+from fairlead.model.documents import Document, NewDocument, Sniff, Submission
 from fairlead.policy.rules import PolicyName, Rules
 from fairlead.storage import Store
 

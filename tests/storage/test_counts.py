@@ -10,7 +10,7 @@ import pytest
 from storekit import Clock, RulesInForce, StoreFactory, house, submission, submit, submit_one
 
 from fairlead.errors import UnknownCustomer
-from fairlead.model.documents import CustomerSettings
+from fairlead.model.customers import CustomerSettings
 from fairlead.model.states import State
 from fairlead.storage import Store
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from functools import partial
 from itertools import cycle
 from pathlib import Path
@@ -12,11 +11,11 @@ from threading import Barrier
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from storekit import Clock, RulesInForce, StoreFactory, let_go_first, submit
 
 from fairlead.errors import InvalidSetting, UnknownCustomer
-from fairlead.model.documents import CustomerSettings
-from fairlead.policy.classic import LONGEST_RESET_INTERVAL
+from fairlead.model.customers import LONGEST_RESET_INTERVAL, CustomerSettings
 from fairlead.storage import Store
 from fairlead.storage.sql import actions as decisions
 
@@ -96,7 +95,9 @@ def test_a_weight_is_kept_that_another_of_the_account_got_just_before(
         store.add_customer(name, account="both")
     let_go_first(store, monkeypatch, lambda: other.set_customer("a", weight=5.0))
     store.set_customer("b", pending_cap=3)
-    assert store.customer("b").settings == CustomerSettings(5.0, "both", pending_cap=3)
+    assert store.customer("b").settings == CustomerSettings(
+        weight=5.0, account="both", pending_cap=3
+    )
 
 
 def test_each_change_is_told_with_all_that_then_holds(store: Store) -> None:

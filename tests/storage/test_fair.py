@@ -23,8 +23,8 @@ from storekit import (
 )
 from storekit import histories as number_of_histories
 
-from fairlead.model.documents import CustomerSettings, Document, EventKind, Failed, Submission
-from fairlead.policy.costs import Sniff
+from fairlead.model.customers import CustomerSettings
+from fairlead.model.documents import Document, EventKind, Failed, Sniff, Submission
 from fairlead.policy.overdue_lane import OverdueLane
 from fairlead.policy.retry import RetryRule
 from fairlead.policy.rules import Rules
@@ -468,7 +468,7 @@ def test_equal_service_has_an_index_of_one(store: Store, clock: Clock) -> None:
         clock.advance(2.0)
         store.finish(claim, DONE._replace(seconds=2.0))
     found = store.fairness()
-    assert found.jain == pytest.approx(1.0)
+    assert found.jain_index == pytest.approx(1.0)
     assert found.worst is not None
     assert found.worst.lag == pytest.approx(0.0)
     assert found.waiting_customers == 2
@@ -489,7 +489,7 @@ def test_one_who_gets_nothing_shows_in_index_and_lag(
         clock.advance(2.0)
         store.finish(claim, DONE._replace(seconds=2.0))
     found = store.fairness()
-    assert found.jain == pytest.approx(0.5)
+    assert found.jain_index == pytest.approx(0.5)
     assert found.worst is not None
     assert found.worst.name == "second"
     assert found.worst.lag == pytest.approx(10.0)
@@ -532,10 +532,10 @@ def test_what_is_due_to_an_account_runs_from_its_own_wait_on(store: Store, clock
     submit(store, "early", 5)
     clock.advance(10.0)
     submit(store, "late", 5)
-    due = {each.name: each.due for each in store.fairness().shares}
+    due = {each.name: each.due for each in store.fairness().accounts}
     assert due == {"early": pytest.approx(10.0), "late": 0.0}
     clock.advance(10.0)
-    due = {each.name: each.due for each in store.fairness().shares}
+    due = {each.name: each.due for each in store.fairness().accounts}
     assert due == {"early": pytest.approx(15.0), "late": pytest.approx(5.0)}
 
 

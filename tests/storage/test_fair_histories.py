@@ -134,6 +134,6 @@ def test_the_books_are_true_after_every_step_and_all_comes_to_an_end(name: str) 
             left = [each for each in day.ids if where.store.document(each).state.is_pending]
             assert left == []
             assert where.store.problems() == []
-            assert where.store.fairness().shares == ()
+            assert where.store.fairness().accounts == ()
 
     live()

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from storekit import CRASHED, DAMAGED, DONE, House, StoreFactory, histories, house
 
 from fairlead.model.documents import Claim, NewDocument, Outcome, Submission
@@ -88,8 +89,8 @@ class Life:
         """All that shows of it, but to whose share the work counts that ends at a cap."""
         ids = [claim.id for claim in self.held]
         fairness = self.store.fairness()
-        fairness = fairness._replace(
-            jain=None, shares=(), lane_share=round(fairness.lane_share or 0.0, 9)
+        fairness = replace(
+            fairness, jain_index=None, accounts=(), lane_share=round(fairness.lane_share or 0.0, 9)
         )
         documents = self.store.documents(limit=1000)
         return ids, documents, self.store.customers(), self.store.tallies(), fairness

@@ -25,8 +25,9 @@ def test_keys_are_found_listed_and_revoked(store: Store, clock: Clock) -> None:
     ours = store.add_key("a1", "hash", "acme", by="boss")
     operators = store.add_key("b2", "other", None)
     assert store.key("a1") == ours
-    assert (ours.customer, ours.sha256, ours.is_operator) == ("acme", "hash", False)
-    assert operators.is_operator
+    assert (ours.customer, ours.operator) == ("acme", False)
+    assert store.stored_key("a1") == (ours, "hash")
+    assert operators.operator
     assert store.keys() == [ours, operators]
     clock.advance(5)
     assert store.revoke_key("a1", by="boss").revoked_at == clock.now

@@ -56,7 +56,8 @@ def test_a_result_is_kept_whole(store: Store, clock: Clock) -> None:
     store.finish(claim, DONE)
     document = store.document(claim.id)
     assert (document.kind, document.facts) == (DONE.kind, DONE.facts)
-    assert (document.text_key, document.text_sha256) == (DONE.text_key, DONE.text_sha256)
+    stored = store.stored_document(claim.id)
+    assert (stored.text_key, stored.text_sha256) == (DONE.text_key, DONE.text_sha256)
     assert (document.started_at, document.finished_at) == (clock.now - 3, clock.now)
     assert store.known_texts([claim.id, "no such id"]) == {DONE.text_key}
 

@@ -8,7 +8,7 @@ import pytest
 from storekit import RulesInForce, submit
 
 from fairlead.errors import DailyBytesReached, InvalidSetting
-from fairlead.model.documents import CustomerSettings
+from fairlead.model.customers import CustomerSettings
 from fairlead.storage import Store
 
 

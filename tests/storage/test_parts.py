@@ -33,7 +33,8 @@ def test_parts_belong_to_the_same_customer_and_know_their_parent(store: Store) -
     parts = store.documents(parent=letter.id)
     assert [each.id for each in reversed(parts)] == [each.id for each in done.parts]
     for part in parts:
-        assert (part.customer, part.parent, part.depth) == ("acme", letter.id, 1)
+        assert (part.customer, part.parent) == ("acme", letter.id)
+        assert store.stored_document(part.id).depth == 1
         assert part.urgent
     assert store.customer("acme").waiting == 2
 
@@ -92,7 +93,7 @@ def test_a_family_has_a_depth(store: Store, rules: RulesInForce) -> None:
     submit_one(store, "acme")
     while claim := store.claim("worker"):
         store.finish(claim, with_parts(1))
-    assert sorted(each.depth for each in store.documents()) == [0, 1, 2]
+    assert sorted(store.stored_document(each.id).depth for each in store.documents()) == [0, 1, 2]
 
 
 def test_families_do_not_share_their_limits(store: Store, rules: RulesInForce) -> None:
@@ -136,7 +137,7 @@ def test_markdown_is_kept_beside_the_text(store: Store) -> None:
     document = submit_one(store, "acme")
     done = DONE._replace(markdown_key="its-markdown", markdown_sha256="1" * 64)
     store.finish(must_claim(store), done)
-    found = store.document(document.id)
+    found = store.stored_document(document.id)
     assert (found.markdown_key, found.markdown_sha256) == ("its-markdown", "1" * 64)
     assert store.known_texts([document.id]) == {"text-of-it", "its-markdown"}
 

@@ -6,7 +6,7 @@ import pytest
 from storekit import CRASHED, DONE, must_claim, submit, submit_one
 
 from fairlead.errors import InvalidSetting, PendingCapReached
-from fairlead.model.documents import CustomerSettings
+from fairlead.model.customers import CustomerSettings
 from fairlead.storage import Store
 
 

@@ -36,8 +36,8 @@ from fairlead.errors import (
     UnknownCustomer,
     UnknownDocument,
 )
+from fairlead.model.customers import LONGEST_RESET_INTERVAL
 from fairlead.model.documents import Saved, ShortTexts, Submission
-from fairlead.policy.classic import LONGEST_RESET_INTERVAL
 from fairlead.storage.postgres import PostgresStore
 from fairlead.storage.postgres.dialect import migrations, repeated, translated
 from fairlead.storage.postgres.session import Session

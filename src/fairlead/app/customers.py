@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from msgspec.structs import asdict
+
 from fairlead.app.wiring import Wiring
 from fairlead.errors import CustomerExists
 from fairlead.intake.names import check_customer
-from fairlead.model.documents import Customer
-from fairlead.model.json_document import CustomerView
-from fairlead.policy.classic import Check, ClassicPolicy
+from fairlead.model.customers import Check, Customer, CustomerRecord
+from fairlead.policy.classic import ClassicPolicy
 from fairlead.policy.explain import why_reset
 from fairlead.policy.fair import Clock, FairRule, Placed
 from fairlead.policy.rules import PolicyName
@@ -19,17 +20,17 @@ from fairlead.policy.rules import PolicyName
 class Customers(Wiring):
     """What is known and decided of customers."""
 
-    def customer(self, name: str) -> Customer:
+    def customer(self, name: str) -> CustomerRecord:
         """The customer of this name."""
         return self.store.customer(name)
 
-    def customers(self) -> list[Customer]:
+    def customers(self) -> list[CustomerRecord]:
         """All customers, by name."""
         return self.store.customers()
 
     def add_customer(
         self, name: str, *, must_be_new: bool = False, by: str | None = None, **settings: Any
-    ) -> Customer:
+    ) -> CustomerRecord:
         """Make a customer known before it submits anything, with settings as of `set_customer`.
 
         One that is there gets the settings; with `must_be_new` it is refused, and stays as it is.
@@ -42,7 +43,7 @@ class Customers(Wiring):
                 return self.set_customer(name, by=by, **settings)
         return self.customer(name)
 
-    def set_customer(self, name: str, *, by: str | None = None, **changes: Any) -> Customer:
+    def set_customer(self, name: str, *, by: str | None = None, **changes: Any) -> CustomerRecord:
         """Change settings of a customer: weight, account, caps, interval, thresholds.
 
         None: as for everybody. What is not named stays, whoever changes it meanwhile.
@@ -51,23 +52,23 @@ class Customers(Wiring):
         self.store.set_customer(name, by=by, **changes)
         return self.customer(name)
 
-    def pause(self, name: str, *, by: str | None = None) -> Customer:
+    def pause(self, name: str, *, by: str | None = None) -> CustomerRecord:
         """Let the customer's documents wait; new ones are accepted all the same."""
         self.store.pause(name, by=by)
         return self.customer(name)
 
-    def resume(self, name: str, *, by: str | None = None) -> Customer:
+    def resume(self, name: str, *, by: str | None = None) -> CustomerRecord:
         """Let the customer's documents run again."""
         self.store.resume(name, by=by)
         return self.customer(name)
 
-    def reset(self, name: str, *, by: str | None = None) -> Customer:
+    def reset(self, name: str, *, by: str | None = None) -> CustomerRecord:
         """Forget the customer's count: its next document is checked as its first."""
         self.store.reset(name, by=by)
         return self.customer(name)
 
     def policy_of(
-        self, customer: Customer, policy: PolicyName | None = None
+        self, customer: CustomerRecord, policy: PolicyName | None = None
     ) -> ClassicPolicy | FairRule:
         """The rule in force, as it holds for this customer; `policy` where it is known already."""
         rules, own = self._sources.rules(), customer.settings
@@ -75,7 +76,7 @@ class Customers(Wiring):
         return make(own.reset_interval, own.thresholds)
 
     def next_place(
-        self, customer: Customer, policy: PolicyName | None = None, clock: Clock | None = None
+        self, customer: CustomerRecord, policy: PolicyName | None = None, clock: Clock | None = None
     ) -> Check | Placed:
         """What the customer's next document would get now: `.count` and `.priority`.
 
@@ -93,14 +94,14 @@ class Customers(Wiring):
             has_pending=customer.pending > 0,
         )
 
-    def next_priority(self, customer: Customer) -> int:
+    def next_priority(self, customer: CustomerRecord) -> int:
         """The priority that the customer's next document would get now."""
         return self.next_place(customer).priority
 
-    def view(self, customer: Customer) -> CustomerView:
+    def view(self, customer: CustomerRecord) -> Customer:
         """The customer with what follows from its records at this moment, as it is shown."""
-        own, waits_since = customer.settings, customer.oldest_waiting_at
-        return CustomerView(
+        waits_since = customer.oldest_waiting_at
+        return Customer(
             name=customer.name,
             pending=customer.pending,
             waiting=customer.waiting,
@@ -110,25 +111,17 @@ class Customers(Wiring):
             resets_in=self._resets_in(customer),
             oldest_wait=None if waits_since is None else max(0.0, self.now() - waits_since),
             paused=customer.paused,
-            account=own.account,
-            weight=own.weight,
-            processing_cap=own.processing_cap,
-            pending_cap=own.pending_cap,
-            requests_a_second=own.requests_a_second,
-            requests_burst=own.requests_burst,
-            bytes_a_day=own.bytes_a_day,
-            reset_interval=own.reset_interval,
-            thresholds=own.thresholds,
             created_at=customer.created_at,
+            **asdict(customer.settings),
         )
 
-    def _shown_count(self, customer: Customer) -> int | None:
+    def _shown_count(self, customer: CustomerRecord) -> int | None:
         """The classic rule's count; under fair the one that the next document would be shown."""
         if isinstance(self.policy_of(customer), ClassicPolicy):
             return customer.counter.count if customer.counter else None
         return self.next_place(customer).count
 
-    def _resets_in(self, customer: Customer) -> int | None:
+    def _resets_in(self, customer: CustomerRecord) -> int | None:
         """After how many seconds without a document the customer starts over, if it must wait."""
         policy = self.policy_of(customer)
         if isinstance(policy, ClassicPolicy):

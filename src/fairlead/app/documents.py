@@ -11,10 +11,11 @@ from fairlead.app.customers import Customers
 from fairlead.errors import DamagedData, Message, NotReady, UnknownDocument
 from fairlead.intake import Offer
 from fairlead.model.documents import Document
+from fairlead.model.explanations import Explanation
 from fairlead.model.ports import Check, Incoming, OnPlaced
 from fairlead.model.sources import Source
 from fairlead.model.states import State, state_of
-from fairlead.policy.explain import Explanation, explain
+from fairlead.policy.explain import explain
 
 
 class _Kept(NamedTuple):
@@ -143,22 +144,23 @@ class Documents(Customers):
 
     def text(self, id_: str) -> str:
         """The text of a document that is done."""
-        return self._read(id_, _text_of(self.document(id_)))
+        return self._read(id_, self._text_of(id_))
 
     def markdown(self, id_: str) -> str:
         """The document as Markdown, once it is done; where it has no layout, its text."""
-        return self._read(id_, _markdown_of(self.document(id_)))
+        return self._read(id_, self._markdown_of(id_))
 
-    def short_text(self, id_: str) -> str | None:
-        """As `text`, where it is short; None: it is a file."""
-        return self._read_short(id_, _text_of(self.document(id_)))
+    def _text_of(self, id_: str) -> _Kept:
+        stored = self.store.stored_document(id_)
+        if stored.text_sha256 is None:
+            raise NotReady(_why_no_text(self.document(id_)))
+        return _Kept("text", stored.text_sha256, stored.text_key)
 
-    def short_markdown(self, id_: str) -> str | None:
-        """As `markdown`, where it is short; None: it is a file."""
-        return self._read_short(id_, _markdown_of(self.document(id_)))
-
-    def _read_short(self, id_: str, kept: _Kept) -> str | None:
-        return self._read(id_, kept) if kept.key is None else None
+    def _markdown_of(self, id_: str) -> _Kept:
+        stored = self.store.stored_document(id_)
+        if stored.markdown_sha256 is None:
+            return self._text_of(id_)
+        return _Kept("markdown", stored.markdown_sha256, stored.markdown_key)
 
     def _read(self, id_: str, kept: _Kept) -> str:
         """A text, after a check of its SHA-256."""
@@ -208,6 +210,7 @@ class Documents(Customers):
         """Why the document has its priority, and what it waits for."""
         document = self.document(id_)
         customer = self.customer(document.customer)
+        is_waiting = document.state is State.WAITING
         return explain(
             document,
             customer,
@@ -216,7 +219,8 @@ class Documents(Customers):
             clock=self.store.clock(),
             lane=self._sources.rules().lane,
             now=self.now(),
-            flow=self.store.flow() if document.state is State.WAITING else None,
+            retry_at=self.store.stored_document(id_).retry_at if is_waiting else None,
+            flow=self.store.flow() if is_waiting else None,
         )
 
     def cancel(self, id_: str, *, by: str | None = None, check: Check | None = None) -> Document:
@@ -226,18 +230,6 @@ class Documents(Customers):
     def retry(self, id_: str, *, by: str | None = None, check: Check | None = None) -> Document:
         """Queue a failed or cancelled document once more, at its own place."""
         return self.store.retry(id_, by=by, check=check)
-
-
-def _text_of(document: Document) -> _Kept:
-    if document.text_sha256 is None:
-        raise NotReady(_why_no_text(document))
-    return _Kept("text", document.text_sha256, document.text_key)
-
-
-def _markdown_of(document: Document) -> _Kept:
-    if document.markdown_sha256 is None:
-        return _text_of(document)
-    return _Kept("markdown", document.markdown_sha256, document.markdown_key)
 
 
 def _checked(content: bytes | None, sha256: str, what: str) -> bytes:

@@ -10,8 +10,8 @@ from fairlead.app.documents import Documents
 from fairlead.app.keys import Keys
 from fairlead.app.webhooks import Webhooks
 from fairlead.errors import MissingExtra, UnknownDocument
+from fairlead.model.customers import Fairness
 from fairlead.model.documents import Event, Switched, Totals
-from fairlead.policy.fairness import Fairness
 from fairlead.policy.rules import check_policy
 from fairlead.read import ReadLimits
 from fairlead.worker.engine import LocalEngine

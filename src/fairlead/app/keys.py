@@ -32,8 +32,7 @@ class Keys(Customers):
         return [
             each
             for each in every
-            if (customer is None or each.customer == customer)
-            and (not operators or each.is_operator)
+            if (customer is None or each.customer == customer) and (not operators or each.operator)
         ]
 
     def revoke_key(self, id_: str, *, by: str | None = None) -> Key:
@@ -49,8 +48,8 @@ class Keys(Customers):
         id_ = None if found is None else id_of(found)
         if found is not None and id_ is not None:
             with suppress(UnknownKey):
-                known = self.store.key(id_)
-                if matches(found, known.sha256) and not known.is_revoked:
+                known, sha256 = self.store.stored_key(id_)
+                if matches(found, sha256) and not known.is_revoked:
                     return found, known
         key, made = self.add_key(None, by="first-start")
         self.folder.write_operator_key(key)

@@ -14,12 +14,14 @@ from typing import Any, TypeVar
 
 import click
 from click.core import ParameterSource
+from msgspec import Struct
 
 from fairlead.app import Fairlead
 from fairlead.config.settings import DEFAULT_DATA
 from fairlead.errors import DataError, FairleadError, UsageError
+from fairlead.model.customers import Fairness
+from fairlead.model.json import to_dict
 from fairlead.model.key_secrets import without_secrets
-from fairlead.policy.fairness import Fairness
 
 T = TypeVar("T")
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -160,9 +162,9 @@ def one_by_one(
             show(done)
 
 
-def print_json(value: Any) -> None:
-    """One JSON value to stdout."""
-    click.echo(json.dumps(value, indent=2, ensure_ascii=not _is_utf8()))
+def print_json(value: Struct | dict[str, Any]) -> None:
+    """A record, or a dict with records in it, as JSON to stdout."""
+    click.echo(json.dumps(to_dict(value), indent=2, ensure_ascii=not _is_utf8()))
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, empty: str) -> None:
@@ -218,12 +220,12 @@ def duration(seconds: float | None) -> str:
 def fairness_words(found: Fairness) -> str:
     """The fairness figures in one line."""
     said = [f"policy {found.policy}"]
-    if found.jain is not None:
-        said.append(f"Jain's index {found.jain:.2f} among those who wait")
+    if found.jain_index is not None:
+        said.append(f"Jain's index {found.jain_index:.2f} among those who wait")
     if found.worst is not None and found.worst.lag > 0:
         said.append(f"furthest behind its share: {found.worst.name}, {duration(found.worst.lag)}")
     if found.most_overdue is not None:
-        customer, seconds = found.most_overdue
+        customer, seconds = found.most_overdue.customer, found.most_overdue.seconds
         said.append(f"longest without a start: {customer}, {duration(seconds)}")
     if found.lane_share is not None:
         said.append(f"overdue lane: {found.lane_share:.0%} of the work")

@@ -19,8 +19,8 @@ from fairlead.cli.common import (
 from fairlead.cli.installation import Installation
 from fairlead.cli.target import Target, opened, target_options
 from fairlead.errors import UsageError
-from fairlead.model.json import customer_json, fairness_json
-from fairlead.model.json_document import CustomerView
+from fairlead.model.customers import Customer, Customers, Setting, customer_settings
+from fairlead.model.json import to_dict
 
 
 @click.group("customers")
@@ -45,16 +45,15 @@ def list_command(*, target: Target, as_json: bool) -> None:
     """List customers with their pending documents and next priority."""
     with opened(target) as installation:
         found, fairness = installation.customers()
-    shown = [customer_json(each) for each in found]
     if as_json:
-        print_json({"customers": shown, "fairness": fairness_json(fairness)})
+        print_json(Customers(found, fairness))
         return
     columns = [
         *("customer", "pending", "waiting", "processing", "count", "next priority"),
         *("resets in", "oldest wait", "weight", "account", "behind", "paused"),
     ]
-    behind = {each.name: each.lag for each in fairness.shares}
-    print_table(columns, [_row(each, behind) for each in shown], empty="no customers")
+    behind = {each.name: each.lag for each in fairness.accounts}
+    print_table(columns, [_row(each, behind) for each in found], empty="no customers")
     click.echo(safe(f"fairness: {fairness_words(fairness)}"), err=True)
 
 
@@ -68,55 +67,39 @@ def show_command(*, name: str, target: Target, as_json: bool) -> None:
         _print_customer(installation.customer(name), as_json=as_json)
 
 
-def _cap(text: str) -> int | None:
-    return None if text == "none" else int(text)
+def _whole_numbers(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(","))
 
 
-def _seconds(text: str) -> float | None:
-    return None if text == "none" else float(text)
-
-
-def _whole_numbers(text: str) -> tuple[int, ...] | None:
-    return None if text == "none" else tuple(int(part) for part in text.split(","))
-
-
-def _weight(text: str) -> float:
-    return 1.0 if text == "none" else float(text)
-
-
-def _account(text: str) -> str | None:
-    return None if text == "none" else text
-
-
-_CHANGES: dict[str, tuple[Callable[[str], Any], str]] = {
-    "weight": (_weight, "a number or none"),
-    "account": (_account, "a name or none"),
-    "processing_cap": (_cap, "a whole number or none"),
-    "pending_cap": (_cap, "a whole number or none"),
-    "requests_a_second": (_seconds, "a number or none"),
-    "requests_burst": (_cap, "a whole number or none"),
-    "bytes_a_day": (_cap, "a whole number or none"),
-    "reset_interval": (_seconds, "a number of seconds or none"),
-    "thresholds": (_whole_numbers, "falling whole numbers such as -2,-4,-6, or none"),
+_KINDS: dict[Any, tuple[Callable[[str], Any], str, str]] = {
+    str: (str, "NAME", "a name"),
+    int: (int, "N", "a whole number"),
+    float: (float, "N", "a number"),
+    tuple[int, ...]: (_whole_numbers, "N,N,…", "falling whole numbers such as -2,-4,-6,"),
 }
+"""How a setting of this type is read from the command line, and what it is called there."""
+
+
+def _setting_options(command: Callable[..., None]) -> Callable[..., None]:
+    """An option for each setting of a customer."""
+    for setting in reversed(customer_settings()):
+        metavar = "S" if setting.is_seconds else _KINDS[setting.kind][1]
+        option = f"--{setting.name.replace('_', '-')}"
+        command = click.option(option, metavar=f"{metavar}|none", help=setting.description)(command)
+    return command
 
 
 @customers_group.command("set")
 @click.argument("name")
 @target_options
-@click.option("--weight", metavar="N|none", help="Its account's share of the work under fair.")
-@click.option("--account", metavar="NAME|none", help="One account for several customers.")
-@click.option("--processing-cap", metavar="N|none", help="Most documents processing at once.")
-@click.option("--pending-cap", metavar="N|none", help="Most documents pending; more are refused.")
-@click.option("--requests-a-second", metavar="N|none", help="Most requests over HTTP a second.")
-@click.option("--requests-burst", metavar="N|none", help="Most requests at once after a rest.")
-@click.option("--bytes-a-day", metavar="N|none", help="Most bytes a day, UTC; more are refused.")
-@click.option("--reset-interval", metavar="S|none", help="A reset interval of its own.")
-@click.option("--thresholds", metavar="N,N,…|none", help="Thresholds of its own.")
+@_setting_options
 @json_option
 def set_command(*, name: str, target: Target, as_json: bool, **given: str | None) -> None:
     """Change a customer's settings; `none` goes back to what holds for everybody."""
-    changes = {field: _parsed(field, text) for field, text in given.items() if text is not None}
+    settings = {each.name: each for each in customer_settings()}
+    changes = {
+        name: _parsed(settings[name], text) for name, text in given.items() if text is not None
+    }
     if not changes:
         raise UsageError("nothing to set; give --weight, --processing-cap or another option")
     with opened(target) as installation:
@@ -124,7 +107,7 @@ def set_command(*, name: str, target: Target, as_json: bool, **given: str | None
 
 
 def _add_decision(
-    name: str, decide: Callable[[Installation, str], CustomerView], help_text: str
+    name: str, decide: Callable[[Installation, str], Customer], help_text: str
 ) -> None:
     """A command that takes a customer's name and nothing else."""
 
@@ -154,34 +137,37 @@ _add_decision(
 )
 
 
-def _parsed(field: str, text: str) -> Any:
-    convert, expected = _CHANGES[field]
+def _parsed(setting: Setting, text: str) -> Any:
+    convert, _, expected = _KINDS[setting.kind]
+    if text == "none":
+        return setting.default
     try:
         return convert(text)
     except ValueError:
-        option = field.replace("_", "-")
-        raise UsageError(f"--{option} must be {expected}; got {text!r}") from None
+        option = setting.name.replace("_", "-")
+        unit = " of seconds" if setting.is_seconds else ""
+        raise UsageError(f"--{option} must be {expected}{unit} or none; got {text!r}") from None
 
 
-def _print_customer(customer: CustomerView, *, as_json: bool) -> None:
-    shown = customer_json(customer)
+def _print_customer(customer: Customer, *, as_json: bool) -> None:
     if as_json:
-        print_json(shown)
+        print_json(customer)
     else:
-        print_fields(shown | {name: duration(shown[name]) for name in ("resets_in", "oldest_wait")})
+        times = {name: duration(getattr(customer, name)) for name in ("resets_in", "oldest_wait")}
+        print_fields(to_dict(customer) | times)
 
 
-def _row(shown: dict[str, Any], behind: dict[str, float]) -> list[str]:
-    lag = behind.get(shown["account"] or shown["name"], 0.0)
+def _row(customer: Customer, behind: dict[str, float]) -> list[str]:
+    lag = behind.get(customer.account or customer.name, 0.0)
     return [
-        shown["name"],
-        *(str(shown[name]) for name in ("pending", "waiting", "processing")),
-        "" if shown["count"] is None else str(shown["count"]).replace("-", "−"),
-        str(shown["next_priority"]),
-        duration(shown["resets_in"]),
-        duration(shown["oldest_wait"]),
-        "" if shown["weight"] == 1 else f"{shown['weight']:g}",
-        shown["account"] or "",
+        customer.name,
+        *map(str, (customer.pending, customer.waiting, customer.processing)),
+        "" if customer.count is None else str(customer.count).replace("-", "−"),
+        str(customer.next_priority),
+        duration(customer.resets_in),
+        duration(customer.oldest_wait),
+        "" if customer.weight == 1 else f"{customer.weight:g}",
+        customer.account or "",
         duration(lag) if lag > 0 else "",
-        "paused" if shown["paused"] else "",
+        "paused" if customer.paused else "",
     ]

@@ -20,12 +20,11 @@ from fairlead.cli.installation import DocumentQuery
 from fairlead.cli.submit import submit_command
 from fairlead.cli.target import Target, opened, target_options
 from fairlead.i18n import language_of, translator
-from fairlead.model.documents import Document
-from fairlead.model.json import why_json
-from fairlead.model.json_document import document_json
+from fairlead.model.documents import Document, Page
+from fairlead.model.json import to_dict
 from fairlead.model.names import check_customer
 from fairlead.model.states import State
-from fairlead.policy.explain import words
+from fairlead.policy.explain import spoken, words
 
 MOST = 1_000_000_000
 """Of what is counted; a larger number would not fit."""
@@ -69,7 +68,7 @@ def list_command(
         shown, following = installation.page(asked)
         now = installation.now()
     if as_json:
-        print_json({"documents": [document_json(each) for each in shown], "next": following})
+        print_json(Page(shown, following))
         return
     columns = ["id", "customer", "name", "state", "priority", "count", "waited", "error"]
     print_table(columns, [_row(each, now) for each in shown], empty="no documents")
@@ -84,11 +83,11 @@ def list_command(
 def show_command(*, id_: str, target: Target, as_json: bool) -> None:
     """Show all about one document."""
     with opened(target) as installation:
-        shown = document_json(installation.document(id_))
+        document = installation.document(id_)
     if as_json:
-        print_json(shown)
-        return
-    print_fields(shown)
+        print_json(document)
+    else:
+        print_fields(to_dict(document))
 
 
 @docs_group.command("why")
@@ -101,12 +100,12 @@ def why_command(*, id_: str, target: Target, as_json: bool) -> None:
         found, now = installation.why(id_), installation.now()
         said = translator(installation.language() or language_of(os.environ))
     if as_json:
-        print_json(why_json(found, words, with_others=True))
+        print_json(spoken(found, words, with_others=True))
         return
     for reason in found.reasons:
         click.echo(safe(said.reason(reason)))
-    if found.place is not None and found.place.most:
-        click.echo(safe(said.most_ahead(found.place.most)))
+    if found.ahead is not None and found.ahead.most:
+        click.echo(safe(said.most_ahead(found.ahead.most)))
     if found.forecast is not None:
         click.echo(said.forecast(found.forecast, now))
 
@@ -144,7 +143,7 @@ def retry_command(*, ids: tuple[str, ...], target: Target, as_json: bool) -> Non
 
 def _print_states(documents: list[Document], *, as_json: bool) -> None:
     if as_json:
-        print_json({"documents": [document_json(each) for each in documents]})
+        print_json({"documents": documents})
         return
     for each in documents:
         click.echo(f"{each.id}  {each.state}")

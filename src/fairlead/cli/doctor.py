@@ -129,8 +129,8 @@ def _dead(fairlead: Fairlead) -> Iterator[Finding]:
 
 def _fairness(fairlead: Fairlead) -> Iterator[Finding]:
     found = fairlead.fairness()
-    if found.is_bound_broken and found.most_overdue is not None:
-        customer, seconds = found.most_overdue
+    if found.bound_broken and found.most_overdue is not None:
+        customer, seconds = found.most_overdue.customer, found.most_overdue.seconds
         allowed = duration(found.start_bound)
         what = f"customer {customer!r} has waited {duration(seconds)} for a start"
         yield Finding("warning", f"{what}, and {allowed} should be the most; see: docs why")

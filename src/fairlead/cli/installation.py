@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from fairlead.model.access_keys import Key
+from fairlead.model.customers import Customer, Fairness
 from fairlead.model.documents import Document
-from fairlead.model.json_document import CustomerView
-from fairlead.policy.explain import Explanation
-from fairlead.policy.fairness import Fairness
+from fairlead.model.explanations import Explanation
 
 
 class SubmitOptions(NamedTuple):
@@ -108,31 +107,31 @@ class Installation(Protocol):
         """The language that the settings name, if any."""
         ...
 
-    def customers(self) -> tuple[list[CustomerView], Fairness]:
+    def customers(self) -> tuple[list[Customer], Fairness]:
         """All customers by name, and how fair the queue is."""
         ...
 
-    def customer(self, name: str) -> CustomerView:
+    def customer(self, name: str) -> Customer:
         """The customer of this name."""
         ...
 
-    def add_customer(self, name: str) -> CustomerView:
+    def add_customer(self, name: str) -> Customer:
         """Make a customer known."""
         ...
 
-    def set_customer(self, name: str, changes: Mapping[str, Any]) -> CustomerView:
+    def set_customer(self, name: str, changes: Mapping[str, Any]) -> Customer:
         """Change settings of a customer."""
         ...
 
-    def pause(self, name: str) -> CustomerView:
+    def pause(self, name: str) -> Customer:
         """Let its documents wait."""
         ...
 
-    def resume(self, name: str) -> CustomerView:
+    def resume(self, name: str) -> Customer:
         """Let its documents run again."""
         ...
 
-    def reset(self, name: str) -> CustomerView:
+    def reset(self, name: str) -> Customer:
         """Forget its count."""
         ...
 

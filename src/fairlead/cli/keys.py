@@ -5,13 +5,13 @@ from __future__ import annotations
 from functools import partial
 
 import click
+from msgspec.structs import asdict
 
 from fairlead.cli.common import json_option, one_by_one, print_json, print_table
 from fairlead.cli.target import Target, opened, target_options
 from fairlead.errors import UsageError
-from fairlead.model.access_keys import Key
-from fairlead.model.json import key_json
-from fairlead.model.json_document import rfc3339
+from fairlead.model.access_keys import Key, Keys, NewKey
+from fairlead.model.json import rfc3339
 from fairlead.model.key_secrets import id_of
 from fairlead.model.names import check_customer
 
@@ -33,7 +33,7 @@ def add_command(*, customer: str | None, target: Target, operator: bool, as_json
     with opened(target, makes=True) as installation:
         key, made = installation.add_key(customer)
     if as_json:
-        print_json({"key": key} | key_json(made))
+        print_json(NewKey(key, **asdict(made)))
         return
     click.echo(key)
     click.echo("keep it: it is not shown again", err=True)
@@ -51,7 +51,7 @@ def list_command(*, customer: str | None, target: Target, operator: bool, as_jso
     with opened(target) as installation:
         found = installation.keys(customer, operators=operator)
     if as_json:
-        print_json({"keys": [key_json(each) for each in found]})
+        print_json(Keys(found))
         return
     print_table(["id", "whose", "made", "revoked"], [_row(each) for each in found], empty="no keys")
 
@@ -72,7 +72,7 @@ def revoke_command(*, ids: tuple[str, ...], target: Target, as_json: bool) -> No
 
 def _print_revoked(keys: list[Key], *, as_json: bool) -> None:
     if as_json:
-        print_json({"keys": [key_json(each) for each in keys]})
+        print_json(Keys(keys))
         return
     for each in keys:
         click.echo(f"{each.id}  revoked")
@@ -82,6 +82,6 @@ def _row(key: Key) -> list[str]:
     return [
         key.id,
         key.customer or "(operator)",
-        rfc3339(key.created_at) or "",
-        rfc3339(key.revoked_at) or "",
+        rfc3339(key.created_at),
+        "" if key.revoked_at is None else rfc3339(key.revoked_at),
     ]

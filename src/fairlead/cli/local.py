@@ -15,10 +15,9 @@ from fairlead.config.settings import Sources
 from fairlead.errors import UsageError
 from fairlead.intake.names import check_customer
 from fairlead.model.access_keys import Key
+from fairlead.model.customers import Customer, Fairness
 from fairlead.model.documents import Document
-from fairlead.model.json_document import CustomerView
-from fairlead.policy.explain import Explanation
-from fairlead.policy.fairness import Fairness
+from fairlead.model.explanations import Explanation
 
 BY = "command-line"
 """Who decides, in the audit record, what is decided here."""
@@ -146,32 +145,32 @@ class Local:
 
     # --- customers and keys ---
 
-    def customers(self) -> tuple[list[CustomerView], Fairness]:
+    def customers(self) -> tuple[list[Customer], Fairness]:
         """All customers by name, and how fair the queue is."""
         found = [self._fairlead.view(each) for each in self._fairlead.customers()]
         return found, self._fairlead.fairness()
 
-    def customer(self, name: str) -> CustomerView:
+    def customer(self, name: str) -> Customer:
         """The customer of this name."""
         return self._fairlead.view(self._fairlead.customer(name))
 
-    def add_customer(self, name: str) -> CustomerView:
+    def add_customer(self, name: str) -> Customer:
         """Make a customer known."""
         return self._fairlead.view(self._fairlead.add_customer(name, by=BY))
 
-    def set_customer(self, name: str, changes: Mapping[str, Any]) -> CustomerView:
+    def set_customer(self, name: str, changes: Mapping[str, Any]) -> Customer:
         """Change settings of a customer."""
         return self._fairlead.view(self._fairlead.set_customer(name, by=BY, **changes))
 
-    def pause(self, name: str) -> CustomerView:
+    def pause(self, name: str) -> Customer:
         """Let its documents wait."""
         return self._fairlead.view(self._fairlead.pause(name, by=BY))
 
-    def resume(self, name: str) -> CustomerView:
+    def resume(self, name: str) -> Customer:
         """Let its documents run again."""
         return self._fairlead.view(self._fairlead.resume(name, by=BY))
 
-    def reset(self, name: str) -> CustomerView:
+    def reset(self, name: str) -> Customer:
         """Forget its count."""
         return self._fairlead.view(self._fairlead.reset(name, by=BY))
 

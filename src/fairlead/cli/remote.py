@@ -12,14 +12,12 @@ from typing import Any
 
 from fairlead.cli.installation import Batches, DocumentQuery, SubmitOptions
 from fairlead.client import Client
-from fairlead.client.decode import Me
 from fairlead.config.settings import ENVIRONMENT_PREFIX, Settings
 from fairlead.errors import NotAllowed, UnknownDocument, UsageError
-from fairlead.model.access_keys import Key
+from fairlead.model.access_keys import Key, Me
+from fairlead.model.customers import Customer, Fairness
 from fairlead.model.documents import Document
-from fairlead.model.json_document import CustomerView
-from fairlead.policy.explain import Explanation
-from fairlead.policy.fairness import Fairness
+from fairlead.model.explanations import Explanation
 
 MOST_ON_A_PAGE = 1000
 _ROOM = 100_000
@@ -54,8 +52,9 @@ class Remote:
                 f"the key is of customer {self._me.customer!r}, not of {options.customer!r}; "
                 "leave out --customer, or give another key"
             )
-        most = self._me.max_upload_bytes - _ROOM
-        return Batches(self._me.max_document_bytes, self._me.max_upload_files, most)
+        limits = self._me.limits
+        most = limits.max_upload_bytes - _ROOM
+        return Batches(limits.max_document_bytes, limits.max_upload_files, most)
 
     def submit(
         self,
@@ -133,31 +132,31 @@ class Remote:
 
     # --- customers and keys ---
 
-    def customers(self) -> tuple[list[CustomerView], Fairness]:
+    def customers(self) -> tuple[list[Customer], Fairness]:
         """All customers by name, and how fair the queue is."""
         return self._client.queue.overview()
 
-    def customer(self, name: str) -> CustomerView:
+    def customer(self, name: str) -> Customer:
         """The customer of this name."""
         return self._client.customers.show(name)
 
-    def add_customer(self, name: str) -> CustomerView:
+    def add_customer(self, name: str) -> Customer:
         """Make a customer known."""
         return self._client.customers.add(name)
 
-    def set_customer(self, name: str, changes: Mapping[str, Any]) -> CustomerView:
+    def set_customer(self, name: str, changes: Mapping[str, Any]) -> Customer:
         """Change settings of a customer."""
         return self._client.customers.set(name, **changes)
 
-    def pause(self, name: str) -> CustomerView:
+    def pause(self, name: str) -> Customer:
         """Let its documents wait."""
         return self._client.customers.pause(name)
 
-    def resume(self, name: str) -> CustomerView:
+    def resume(self, name: str) -> Customer:
         """Let its documents run again."""
         return self._client.customers.resume(name)
 
-    def reset(self, name: str) -> CustomerView:
+    def reset(self, name: str) -> Customer:
         """Forget its count."""
         return self._client.customers.reset(name)
 

@@ -19,7 +19,6 @@ from fairlead.errors import FairleadError, Refused, UnknownDocument, UnreadableS
 from fairlead.intake.names import check_name
 from fairlead.intake.sources import check_file
 from fairlead.model.documents import Document
-from fairlead.model.json_document import document_json
 from fairlead.model.states import State
 
 Named = tuple[Path, str]
@@ -269,7 +268,7 @@ def _as_it_ended(installation: Installation, document: Document) -> Document | N
 
 def _print(documents: list[Document], *, as_json: bool) -> None:
     if as_json:
-        print_json({"documents": [document_json(each) for each in documents]})
+        print_json({"documents": documents})
         return
     for each in documents:
         what = each.detail or _amount(each) or f"priority {each.priority}"

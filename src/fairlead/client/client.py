@@ -18,7 +18,6 @@ from httpx_sse import EventSource
 
 from fairlead import errors
 from fairlead.client import decode as reading
-from fairlead.client.decode import Me
 from fairlead.client.transport import (
     FIRST_PAUSE,
     SILENCE_SECONDS,
@@ -30,16 +29,15 @@ from fairlead.client.transport import (
     seconds_left,
 )
 from fairlead.client.upload import opened
-from fairlead.model.access_keys import Key
-from fairlead.model.documents import CustomerSettings, Document, Event
+from fairlead.model.access_keys import Key, Me
+from fairlead.model.customers import Customer, CustomerSettings, Fairness
+from fairlead.model.documents import Document, Event
+from fairlead.model.explanations import Explanation
 from fairlead.model.installation import AsyncPage, NamedSource
-from fairlead.model.json_document import CustomerView
 from fairlead.model.names import check_idempotency_key
 from fairlead.model.sources import Source
 from fairlead.model.states import State, state_of
 from fairlead.model.webhooks import Delivery, Webhook
-from fairlead.policy.explain import Explanation
-from fairlead.policy.fairness import Fairness
 
 LONG_POLL = 20.0
 """Seconds for which one request waits for the end of a document."""
@@ -135,7 +133,7 @@ class AsyncGroup:
 class AsyncCustomers(AsyncGroup):
     """Customers and their settings, for operators."""
 
-    async def add(self, name: str, /, **settings: Any) -> CustomerView:
+    async def add(self, name: str, /, **settings: Any) -> Customer:
         """Make a customer known before it submits anything; one that exists gets the settings."""
         CustomerSettings().changed(settings)
         body = {"name": name} | settings
@@ -144,15 +142,15 @@ class AsyncCustomers(AsyncGroup):
         except errors.CustomerExists:
             return await (self.set(name, **settings) if settings else self.show(name))
 
-    async def list(self) -> builtins.list[CustomerView]:
+    async def list(self) -> builtins.list[Customer]:
         """All customers, by name."""
         return (await self._transport.json(reading.overview, "GET", "customers"))[0]
 
-    async def show(self, name: str) -> CustomerView:
+    async def show(self, name: str) -> Customer:
         """The customer of this name."""
         return await self._transport.json(reading.customer, "GET", "customers", name)
 
-    async def set(self, name: str, /, **changes: Any) -> CustomerView:
+    async def set(self, name: str, /, **changes: Any) -> Customer:
         """Change settings: weight, account, caps, limits, interval, thresholds.
 
         None: the installation's own setting. What is not named stays.
@@ -162,15 +160,15 @@ class AsyncCustomers(AsyncGroup):
             reading.customer, "PATCH", "customers", name, json=changes
         )
 
-    async def pause(self, name: str) -> CustomerView:
+    async def pause(self, name: str) -> Customer:
         """Stop starting the customer's documents; new ones are still accepted."""
         return await self._transport.json(reading.customer, "POST", "customers", name, "pause")
 
-    async def resume(self, name: str) -> CustomerView:
+    async def resume(self, name: str) -> Customer:
         """Start the customer's documents again."""
         return await self._transport.json(reading.customer, "POST", "customers", name, "resume")
 
-    async def reset(self, name: str) -> CustomerView:
+    async def reset(self, name: str) -> Customer:
         """Forget the customer's count: its next document is checked as its first."""
         return await self._transport.json(reading.customer, "POST", "customers", name, "reset")
 
@@ -274,7 +272,7 @@ class AsyncQueue(AsyncGroup):
         """How fair the queue is now, as numbers."""
         return (await self.overview())[1]
 
-    async def overview(self) -> tuple[list[CustomerView], Fairness]:
+    async def overview(self) -> tuple[list[Customer], Fairness]:
         """All customers by name, and how fair the queue is, at one moment."""
         return await self._transport.json(reading.overview, "GET", "customers")
 

@@ -11,9 +11,9 @@ from fairlead.i18n.catalogue import catalogue
 from fairlead.i18n.formats import FORMATS
 from fairlead.i18n.negotiate import DEFAULT, LANGUAGES
 from fairlead.i18n.texts import FORECAST, FORECAST_NOW, LENGTHS, MOST_AHEAD
-from fairlead.policy.explain import PHRASES, WORDS, Plural, Reason
+from fairlead.model.explanations import CustomerAhead, Forecast, Reason
+from fairlead.policy.explain import PHRASES, WORDS, Plural
 from fairlead.policy.failures import SENTENCES
-from fairlead.policy.forecast import Forecast
 
 _SYMBOLS = ((86_400, "d"), (3600, "h"), (60, "min"))
 
@@ -61,7 +61,9 @@ class Translator:
 
     def forecast(self, forecast: Forecast, now: float) -> str:
         """When a document is expected to start, as a sentence."""
-        expected, low, high = (max(0.0, each - now) for each in forecast)
+        expected, low, high = (
+            max(0.0, each - now) for each in (forecast.expected, forecast.low, forecast.high)
+        )
         if high < 1:
             return self._said(FORECAST_NOW)
         shown = {"expected": self.short_duration(expected), "low": self.short_duration(low)}
@@ -71,9 +73,9 @@ class Translator:
             shown["low"] = low_number  # "1 to 6 min"
         return self._said(FORECAST).format(**shown)
 
-    def most_ahead(self, most: Sequence[tuple[str, int]]) -> str:
+    def most_ahead(self, most: Sequence[CustomerAhead]) -> str:
         """Whose documents go before, as a sentence."""
-        named = ", ".join(f"{name} ({self.number(number)})" for name, number in most)
+        named = ", ".join(f"{each.customer} ({self.number(each.documents)})" for each in most)
         return self._said(MOST_AHEAD).format(most=named)
 
     def text(self, text: str, **params: object) -> str:

@@ -1,23 +1,22 @@
-"""The things that flow through the house: documents, customers, claims, outcomes, events."""
+"""Documents and what happens to them: submissions, claims, outcomes, events."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
 from enum import StrEnum
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from fairlead.errors import InvalidSetting
-from fairlead.model.states import State
-from fairlead.policy.classic import Counter, check_interval, is_number
-from fairlead.policy.costs import Sniff
-from fairlead.policy.fair import Tags
-from fairlead.policy.levels import check_thresholds
+from msgspec import Struct, field
 
-_LARGEST_CAP = 10**12
-_WEIGHTS = (0.001, 1000.0)
-_RATES = (0.001, 1e6)
+from fairlead.model.json import Record, Time
+from fairlead.model.states import State
+
+
+class Sniff(NamedTuple):
+    """What the first bytes of a document tell without parsing: its shape, and maybe its pages."""
+
+    shape: str = "other"
+    pages: int | None = None
 
 
 class NewDocument(NamedTuple):
@@ -46,13 +45,11 @@ class Submission(NamedTuple):
     fingerprint: str = ""
 
 
-class Document(NamedTuple):
-    """A document as the store knows it. Times are seconds since 1970.
+class Document(Record, frozen=True):
+    """A document.
 
-    `parent` is the id of the document that it was a part of, `depth` how far it is from the one
-    that was submitted. `estimate` is how many seconds of work were expected when it was accepted,
-    `seconds` how many it took, in the attempt that ended it. A text that has a hash and no key is
-    in the store itself.
+    `parent` is the id of the document that it was a part of. `estimate` is how many seconds of work
+    were expected when it was accepted, `seconds` how many it took, in the attempt that ended it.
     """
 
     id: str
@@ -63,109 +60,56 @@ class Document(NamedTuple):
     kind: str | None
     state: State
     priority: int
-    count: int  # type: ignore[assignment]  # nobody misses the method of tuples
+    count: int
     policy: str
     urgent: bool
-    submitted_at: float
-    started_at: float | None = None
-    finished_at: float | None = None
+    submitted_at: Time
+    started_at: Time | None = None
+    finished_at: Time | None = None
+    estimate: float = 0.0
+    seconds: float | None = None
     attempts: int = 0
-    retry_at: float | None = None
     error: str | None = None
     detail: str | None = None
-    facts: Mapping[str, Any] = MappingProxyType({})
-    text_key: str | None = None
-    text_sha256: str | None = None
-    seconds: float | None = None
-    estimate: float = 0.0
-    markdown_key: str | None = None
-    markdown_sha256: str | None = None
     parent: str | None = None
-    depth: int = 0
+    facts: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class CustomerSettings:
-    """What an operator may set for one customer. None: the installation's own setting.
+class Documents(Record, frozen=True):
+    """Several documents of one request."""
 
-    The weight is that of the customer's account: all customers of one account share it.
+    documents: list[Document]
+
+
+class Page(Documents, frozen=True):
+    """Documents, newest first. `next` is the cursor of the next page; null: this is the last."""
+
+    next: str | None
+
+
+class Text(Record, frozen=True):
+    """A document's text with what was found in the document."""
+
+    id: str
+    kind: str | None
+    facts: dict[str, Any]
+    text: str
+
+
+class StoredDocument(Struct, frozen=True):
+    """What storage keeps of a document beyond what is shown.
+
+    A text that has a hash and no key is in the store itself. Without a `markdown_sha256`, the text
+    is its own Markdown. `retry_at` is the time of the next attempt, where it waits for one; `depth`
+    is how far the document is from the one that was submitted.
     """
 
-    weight: float = 1.0
-    account: str | None = None
-    processing_cap: int | None = None
-    pending_cap: int | None = None
-    reset_interval: float | None = None
-    thresholds: tuple[int, ...] | None = None
-    requests_a_second: float | None = None
-    requests_burst: int | None = None
-    bytes_a_day: int | None = None
-
-    def __post_init__(self) -> None:
-        least, most = _WEIGHTS
-        if not (is_number(self.weight) and least <= self.weight <= most):
-            raise InvalidSetting(
-                f"weight must be a number from {least:g} to {most:g}; got {self.weight!r}"
-            )
-        _check_cap("processing_cap", self.processing_cap)
-        _check_cap("pending_cap", self.pending_cap)
-        _check_cap("requests_burst", self.requests_burst)
-        _check_cap("bytes_a_day", self.bytes_a_day)
-        _check_rate(self.requests_a_second)
-        if self.reset_interval is not None:
-            check_interval(self.reset_interval)
-        if self.thresholds is not None:
-            check_thresholds(self.thresholds)
-
-    def changed(self, changes: Mapping[str, Any]) -> CustomerSettings:
-        """These settings with some others in their place; None: as for everybody."""
-        names = [each.name for each in fields(self)]
-        for name in changes:
-            if name not in names:
-                raise InvalidSetting(f"a customer has the settings {', '.join(names)}; got {name}")
-        given = {name: value for name, value in changes.items() if name != "weight"}
-        weight = changes.get("weight", self.weight)
-        return replace(self, weight=1.0 if weight is None else weight, **given)
-
-
-def _check_cap(name: str, cap: int | None) -> None:
-    if cap is not None and not (type(cap) is int and 1 <= cap <= _LARGEST_CAP):
-        raise InvalidSetting(
-            f"{name} must be a whole number from 1 to {_LARGEST_CAP:,}, or none; got {cap!r}"
-        )
-
-
-def _check_rate(rate: float | None) -> None:
-    least, most = _RATES
-    if rate is not None and not (is_number(rate) and least <= rate <= most):
-        raise InvalidSetting(
-            f"requests_a_second must be a number from {least:g} to {most:,.0f}, or none; "
-            f"got {rate!r}"
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Customer:
-    """A customer with its records and its true numbers of documents.
-
-    `counter` is the classic rule's record, `tags` that of the fair rule, kept for its account.
-    """
-
-    name: str
-    created_at: float
-    counter: Counter | None
-    paused: bool
-    settings: CustomerSettings
-    waiting: int
-    processing: int
-    last_started_at: float | None
-    oldest_waiting_at: float | None
-    tags: Tags | None = None
-
-    @property
-    def pending(self) -> int:
-        """Documents submitted and not yet at an end."""
-        return self.waiting + self.processing
+    text_key: str | None
+    text_sha256: str | None
+    markdown_key: str | None
+    markdown_sha256: str | None
+    retry_at: float | None
+    depth: int
 
 
 class Totals(NamedTuple):
@@ -174,23 +118,6 @@ class Totals(NamedTuple):
     waiting: int
     processing: int
     customers: int
-
-
-class Place(NamedTuple):
-    """What goes before a waiting document, as things stand.
-
-    `tag` is the sort key of the place, `seconds` the estimated work of all that goes before,
-    `own_seconds` the part of it that is its own customer's, `most` the others with most documents
-    in it.
-    """
-
-    own_documents: int
-    other_documents: int
-    other_customers: int
-    tag: float = 0.0
-    seconds: float = 0.0
-    own_seconds: float = 0.0
-    most: tuple[tuple[str, int], ...] = ()
 
 
 class Claim(NamedTuple):
@@ -323,17 +250,23 @@ class EventKind(StrEnum):
     WEBHOOK_DISABLED = "webhook-disabled"
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(Record, frozen=True):
     """One line of the append-only record. No customer: it is about the whole installation.
 
-    `actor` is who decided it: the id of a key, or a word; None where nobody did.
+    `actor` is who decided it: the id of a key, or a word; null where nobody did.
     """
 
     seq: int
-    at: float
+    at: Time
     kind: EventKind
     customer: str | None
     document: str | None
-    data: Mapping[str, Any]
+    data: dict[str, Any]
     actor: str | None = None
+
+
+class Audit(Record, frozen=True):
+    """Decisions, newest first. `next` is the cursor of the next page."""
+
+    entries: list[Event]
+    next: int | None

@@ -18,13 +18,12 @@ from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 from fairlead.model.access_keys import Key
+from fairlead.model.customers import Customer, Fairness
 from fairlead.model.documents import Document, Event
-from fairlead.model.json_document import CustomerView
+from fairlead.model.explanations import Explanation
 from fairlead.model.sources import Source
 from fairlead.model.states import State
 from fairlead.model.webhooks import Delivery, Webhook
-from fairlead.policy.explain import Explanation
-from fairlead.policy.fairness import Fairness
 
 T = TypeVar("T")
 NamedSource = Source | tuple[Source, str | None]
@@ -73,31 +72,31 @@ class AsyncPage(Generic[T]):
 class CustomerGroup(Protocol):
     """`fairlead customers …`."""
 
-    def add(self, name: str, /, **settings: Any) -> CustomerView:
+    def add(self, name: str, /, **settings: Any) -> Customer:
         """Make a customer known; one that exists keeps its other settings."""
         ...
 
-    def list(self) -> builtins.list[CustomerView]:
+    def list(self) -> builtins.list[Customer]:
         """All customers, by name."""
         ...
 
-    def show(self, name: str, /) -> CustomerView:
+    def show(self, name: str, /) -> Customer:
         """The customer of this name."""
         ...
 
-    def set(self, name: str, /, **changes: Any) -> CustomerView:
+    def set(self, name: str, /, **changes: Any) -> Customer:
         """Change settings of a customer; None: the installation's own setting."""
         ...
 
-    def pause(self, name: str, /) -> CustomerView:
+    def pause(self, name: str, /) -> Customer:
         """Stop starting the customer's documents; new ones are still accepted."""
         ...
 
-    def resume(self, name: str, /) -> CustomerView:
+    def resume(self, name: str, /) -> Customer:
         """Start the customer's documents again."""
         ...
 
-    def reset(self, name: str, /) -> CustomerView:
+    def reset(self, name: str, /) -> Customer:
         """Forget the customer's count."""
         ...
 
@@ -173,7 +172,7 @@ class QueueGroup(Protocol):
         """How fair the queue is now."""
         ...
 
-    def overview(self) -> tuple[list[CustomerView], Fairness]:
+    def overview(self) -> tuple[list[Customer], Fairness]:
         """All customers by name, and how fair the queue is, at one moment."""
         ...
 

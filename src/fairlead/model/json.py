@@ -1,130 +1,95 @@
-"""Things as every JSON of ours shows them, on the command line and over HTTP."""
+"""Records and their JSON: the base class, and the only encoder and decoder of the project."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import asdict
-from typing import Any
+from datetime import UTC, datetime
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
-from fairlead.model.access_keys import Key
-from fairlead.model.documents import Event, Place
-from fairlead.model.json_document import CustomerView, rfc3339
-from fairlead.model.webhooks import Delivery, Webhook
-from fairlead.policy.explain import Explanation, Reason
-from fairlead.policy.fairness import Fairness
-from fairlead.policy.forecast import Forecast
+import msgspec
+from msgspec import structs
 
+T = TypeVar("T")
 
-def customer_json(customer: CustomerView) -> dict[str, Any]:
-    """A customer as every JSON of ours shows it."""
-    return asdict(customer) | {"created_at": rfc3339(customer.created_at)}
+if TYPE_CHECKING:
+    Time = float
+else:
 
+    class Time(float):
+        """Seconds since 1970; in JSON an RFC 3339 text in UTC with milliseconds."""
 
-def fairness_json(found: Fairness) -> dict[str, Any]:
-    """The fairness figures as every JSON of ours shows them."""
-    return {
-        "policy": found.policy,
-        "workers": found.workers,
-        "waiting_customers": found.waiting_customers,
-        "jain_index": found.jain,
-        "most_overdue": found.most_overdue and found.most_overdue._asdict(),
-        "lane_share": found.lane_share,
-        "longest_document": found.longest,
-        "start_bound": found.start_bound,
-        "bound_broken": found.is_bound_broken,
-        "accounts": [each._asdict() | {"lag": each.lag} for each in found.shares],
-    }
+        __slots__ = ()
 
 
-def key_json(key: Key) -> dict[str, Any]:
-    """A key as every JSON of ours shows it: never its secret, nor what is kept of that."""
-    return {
-        "id": key.id,
-        "customer": key.customer,
-        "operator": key.is_operator,
-        "created_at": rfc3339(key.created_at),
-        "revoked_at": rfc3339(key.revoked_at),
-    }
+class Record(msgspec.Struct, frozen=True):
+    """A value whose fields are those of its JSON, in the same order."""
+
+    def __post_init__(self) -> None:
+        for name in _time_fields(type(self)):
+            value = getattr(self, name)
+            if value is not None and type(value) is not Time:
+                structs.force_setattr(self, name, Time(value))
 
 
-def webhook_json(webhook: Webhook) -> dict[str, Any]:
-    """A webhook as every JSON of ours shows it: never its secret."""
-    return {
-        "id": webhook.id,
-        "customer": webhook.customer,
-        "url": webhook.url,
-        "kinds": list(webhook.kinds),
-        "enabled": webhook.enabled,
-        "created_at": rfc3339(webhook.created_at),
-        "failing_since": rfc3339(webhook.failing_since),
-        "disabled_because": webhook.disabled_because,
-    }
+@cache
+def _time_fields(record: type[msgspec.Struct]) -> tuple[str, ...]:
+    fields = structs.fields(record)
+    return tuple(each.name for each in fields if Time in (each.type, *get_args(each.type)))
 
 
-def delivery_json(delivery: Delivery) -> dict[str, Any]:
-    """A delivery as every JSON of ours shows it."""
-    return {
-        "id": delivery.id,
-        "webhook": delivery.webhook,
-        "kind": delivery.kind,
-        "document": delivery.document,
-        "status": delivery.status.value,
-        "created_at": rfc3339(delivery.created_at),
-        "attempts": delivery.attempts,
-        "next_at": rfc3339(delivery.next_at),
-        "last_at": rfc3339(delivery.last_at),
-        "code": delivery.code,
-        "answer": delivery.answer,
-        "error": delivery.error,
-    }
+@lru_cache
+def rfc3339(seconds: float) -> str:
+    """A time as JSON shows it."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
 
 
-def event_json(event: Event) -> dict[str, Any]:
-    """An event as operators see it."""
-    return {
-        "seq": event.seq,
-        "at": rfc3339(event.at),
-        "kind": event.kind.value,
-        "customer": event.customer,
-        "document": event.document,
-        "data": dict(event.data),
-        "actor": event.actor,
-    }
+def _encode(value: Any) -> Any:
+    if type(value) is Time:
+        return rfc3339(value)
+    if isinstance(value, str):  # a message with its parameters
+        return str(value)
+    raise NotImplementedError(f"{type(value).__name__} has no JSON")
 
 
-def why_json(
-    found: Explanation, words: Callable[[Reason], str], *, with_others: bool
-) -> dict[str, Any]:
-    """An explanation in somebody's words; who the others are is for operators only."""
-    reasons = [
-        {"code": each.code, "params": dict(each.params), "words": words(each)}
-        for each in found.reasons
-    ]
-    ahead = _ahead_json(found.place)
-    if ahead is not None and not with_others:
-        del ahead["most"]
-    return {
-        "id": found.id,
-        "reasons": reasons,
-        "position": found.position,
-        "ahead": ahead,
-        "forecast": _forecast_json(found.forecast),
-    }
+def _decode(wanted: type, value: Any) -> Any:
+    if wanted is Time and isinstance(value, str):
+        return Time(datetime.fromisoformat(value).timestamp())
+    raise ValueError(f"expected a time; got {type(value).__name__}")
 
 
-def _forecast_json(found: Forecast | None) -> dict[str, str | None] | None:
-    if found is None:
-        return None
-    return {name: rfc3339(at) for name, at in found._asdict().items()}
+_ENCODER = msgspec.json.Encoder(enc_hook=_encode)
 
 
-def _ahead_json(place: Place | None) -> dict[str, Any] | None:
-    if place is None:
-        return None
-    return {
-        "own_documents": place.own_documents,
-        "other_documents": place.other_documents,
-        "other_customers": place.other_customers,
-        "seconds": round(place.seconds, 3),
-        "most": [{"customer": name, "documents": number} for name, number in place.most],
-    }
+def to_json(value: Any) -> bytes:
+    """A record, or plain data with records in it, as JSON without spaces."""
+    return _ENCODER.encode(value)
+
+
+def to_dict(record: msgspec.Struct | dict[str, Any]) -> dict[str, Any]:
+    """A record, or plain data with records in it, as what its JSON would be read as."""
+    plain: dict[str, Any] = msgspec.json.decode(to_json(record))
+    return plain
+
+
+def from_json(record: type[T], content: bytes | str) -> T:
+    """The record that the JSON stands for; fields it does not know are ignored."""
+    return msgspec.json.decode(content, type=record, dec_hook=_decode)
+
+
+def from_dict(record: type[T], plain: Any) -> T:
+    """The record that plain data stands for: the inverse of `to_dict`."""
+    return msgspec.convert(plain, record, dec_hook=_decode)
+
+
+def schemas(records: list[Any]) -> dict[str, Any]:
+    """JSON schemas of records, by their names, with references as OpenAPI has them."""
+    _, components = msgspec.json.schema_components(
+        records, schema_hook=_schema, ref_template="#/components/schemas/{name}"
+    )
+    return components
+
+
+def _schema(kind: type) -> dict[str, Any]:
+    if kind is Time:
+        return {"type": "string", "format": "date-time"}
+    raise NotImplementedError(f"{kind.__name__} has no schema")

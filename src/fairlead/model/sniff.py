@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from fairlead.policy.costs import Sniff
+from fairlead.model.documents import Sniff
 
 _SIGNATURES = (
     (b"%PDF-", "pdf"),

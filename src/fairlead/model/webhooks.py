@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
 from fairlead.errors import InvalidWebhook, Message
 from fairlead.model.documents import EventKind
+from fairlead.model.json import Record, Time
 
 TEST_KIND = "webhook.test"
 KINDS = {
@@ -42,8 +42,7 @@ class Status(StrEnum):
     FAILED = "failed"
 
 
-@dataclass(frozen=True, slots=True)
-class NewWebhook:
+class NewWebhook(NamedTuple):
     """A webhook that asks to be kept. The secret signs every delivery, so it is kept as it is."""
 
     id: str
@@ -53,25 +52,35 @@ class NewWebhook:
     secret: str
 
 
-@dataclass(frozen=True, slots=True)
-class Webhook:
-    """Where a customer wants to be told. `kinds` are the names of the events it asked for."""
+class Webhook(Record, frozen=True):
+    """Where a customer is told. `kinds` are the names of the events it asked for."""
 
     id: str
     customer: str
     url: str
     kinds: tuple[str, ...]
     enabled: bool
-    created_at: float
-    failing_since: float | None = None
+    created_at: Time
+    failing_since: Time | None = None
     disabled_because: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Delivery:
+class WebhookWithSecret(Webhook, frozen=True, kw_only=True):
+    """A new webhook; the secret is shown this once."""
+
+    secret: str
+
+
+class Webhooks(Record, frozen=True):
+    """Webhooks, oldest first."""
+
+    webhooks: list[Webhook]
+
+
+class Delivery(Record, frozen=True):
     """One thing to tell one receiver. `code`, `answer` and `error` are of the last attempt.
 
-    `next_at` is when the next attempt is due; None: there is none.
+    `next_at` is when the next attempt is due; null: there is none.
     """
 
     id: str
@@ -79,13 +88,20 @@ class Delivery:
     kind: str
     document: str | None
     status: Status
-    created_at: float
+    created_at: Time
     attempts: int
-    next_at: float | None
-    last_at: float | None = None
+    next_at: Time | None
+    last_at: Time | None = None
     code: int | None = None
     answer: str | None = None
     error: str | None = None
+
+
+class Deliveries(Record, frozen=True):
+    """Deliveries, newest first. `next` is the cursor of the next page."""
+
+    deliveries: list[Delivery]
+    next: str | None
 
 
 class Sending(NamedTuple):

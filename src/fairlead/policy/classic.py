@@ -6,34 +6,15 @@ And `FifoPolicy`, first come, first served: what a queue without priorities does
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple, Protocol, cast
+from typing import Literal, Protocol, cast
 
 from fairlead.errors import InvalidSetting
-from fairlead.policy.levels import DEFAULT_THRESHOLDS, check_thresholds, priority
+from fairlead.model.customers import Check, Counter, check_interval, check_thresholds
+from fairlead.policy.levels import DEFAULT_THRESHOLDS, priority
 
 DEFAULT_RESET_INTERVAL = 1500.0
-LONGEST_RESET_INTERVAL = 100 * 365 * 86_400
 
 Reset = Literal["idle", "window"]
-
-
-class Counter(NamedTuple):
-    """A customer's record: its count, and the time from which the reset interval runs.
-
-    With `reset="idle"` that is the last check; with `"window"` the first one after a reset.
-    """
-
-    count: int  # type: ignore[assignment]  # nobody misses the method of tuples
-    updated_at: float
-
-
-class Check(NamedTuple):
-    """What one submission gets. Documents go in order of (rank, arrival), lowest first."""
-
-    count: int  # type: ignore[assignment]  # nobody misses the method of tuples
-    priority: int
-    counter: Counter
-    rank: float
 
 
 class Policy(Protocol):
@@ -94,21 +75,6 @@ class FifoPolicy:
     def check(self, counter: Counter | None, *, now: float) -> Check:  # noqa: ARG002 (Policy)
         """Count 0 and priority 1, whatever came before."""
         return Check(0, 1, Counter(0, now), 1.0)
-
-
-def check_interval(seconds: float) -> float:
-    """The reset interval as a float; refuses what is not a length of time that may pass."""
-    if not is_number(seconds) or not 0 <= seconds <= LONGEST_RESET_INTERVAL:
-        raise InvalidSetting(
-            f"reset_interval must be a number of seconds from 0 to {LONGEST_RESET_INTERVAL:,} "
-            f"(100 years); got {seconds!r}"
-        )
-    return float(seconds)
-
-
-def is_number(value: object) -> bool:
-    """Whether it is one, and not only true or false."""
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def check_reset(reset: str) -> Reset:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from fairlead.model.documents import Sniff
+
 LEAST_SECONDS = 0.001
 MEMORY = 50
 """Documents over which a row's mean looks back."""
@@ -22,13 +24,6 @@ _AT_FIRST = {
     ("image", "bytes"): (1.0, 0.001),
 }
 _OTHERS_AT_FIRST = (0.01, 0.0001)
-
-
-class Sniff(NamedTuple):
-    """What the first bytes of a document tell without parsing: its shape, and maybe its pages."""
-
-    shape: str = "other"
-    pages: int | None = None
 
 
 class Row(NamedTuple):

@@ -6,44 +6,21 @@ in English.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from fairlead.model.documents import Customer, Document, Place
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from fairlead.model.customers import CustomerRecord
+from fairlead.model.documents import Document
+from fairlead.model.explanations import Explanation, QueuePlace, Reason
 from fairlead.model.states import State
 from fairlead.policy.classic import ClassicPolicy
 from fairlead.policy.fair import Clock, FairRule
-from fairlead.policy.forecast import Ahead, Flow, Forecast, forecast
+from fairlead.policy.forecast import Ahead, Flow, forecast
 from fairlead.policy.levels import lowest_bound_passed, priority
 from fairlead.policy.overdue_lane import OverdueLane, waits_since
-
-
-class Reason(NamedTuple):
-    """One reason: a stable code, and the numbers and names that belong to it."""
-
-    code: str
-    params: Mapping[str, Any] = {}
-
-
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """Everything there is to say about one document's place.
-
-    `id` is the document's. `forecast` has times; None: it does not wait, or nobody can tell.
-    """
-
-    id: str
-    reasons: tuple[Reason, ...]
-    place: Place | None
-    forecast: Forecast | None = None
-
-    @property
-    def position(self) -> int | None:
-        """Its place in the queue, 1 for the next; None: it is not in the queue."""
-        if self.place is None:
-            return None
-        return self.place.own_documents + self.place.other_documents + 1
 
 
 class Plural(NamedTuple):
@@ -133,7 +110,7 @@ def why_priority(document: Document, thresholds: Sequence[int]) -> Reason:
     return Reason(code, {"count": count, "bound": shown, "priority": level})
 
 
-def why_reset(policy: ClassicPolicy, customer: Customer, now: float) -> Reason:
+def why_reset(policy: ClassicPolicy, customer: CustomerRecord, now: float) -> Reason:
     """When the customer's count goes back to zero."""
     counter = customer.counter
     if counter is None or policy.is_reset(counter, now=now):
@@ -143,7 +120,7 @@ def why_reset(policy: ClassicPolicy, customer: Customer, now: float) -> Reason:
     return Reason(code, {"seconds": round(left)})
 
 
-def why_restart(rule: FairRule, customer: Customer, clock: Clock, now: float) -> Reason:
+def why_restart(rule: FairRule, customer: CustomerRecord, clock: Clock, now: float) -> Reason:
     """What the customer's next document would start from."""
     tags = customer.tags
     ahead = 0.0 if tags is None else tags.finish - clock.value
@@ -155,13 +132,14 @@ def why_restart(rule: FairRule, customer: Customer, clock: Clock, now: float) ->
 
 def explain(
     document: Document,
-    customer: Customer,
-    place: Place | None,
+    customer: CustomerRecord,
+    place: QueuePlace | None,
     *,
     policy: ClassicPolicy | FairRule,
     clock: Clock,
     lane: OverdueLane | None,
     now: float,
+    retry_at: float | None = None,
     flow: Flow | None = None,
 ) -> Explanation:
     """All reasons for a document: its priority, then its wait, then what would change it."""
@@ -169,7 +147,7 @@ def explain(
     if document.urgent:
         reasons.append(Reason("urgent"))
     if document.state is State.WAITING:
-        reasons += _why_waiting(document, customer, place, lane, now)
+        reasons += _why_waiting(document, customer, place, lane, now, retry_at)
     else:
         reasons.append(_what_became(document))
     if isinstance(policy, FairRule):
@@ -181,13 +159,25 @@ def explain(
     if place is not None and flow is not None and not customer.paused:
         found = forecast(_ahead(document, customer, place, policy, clock, lane, now), flow)
         expected = None if found is None else found.at(now)
-    return Explanation(document.id, tuple(reasons), place, expected)
+    position, ahead = (place.position, place.shown()) if place else (None, None)
+    return Explanation(document.id, tuple(reasons), position, ahead, expected)
+
+
+def spoken(
+    explanation: Explanation, say: Callable[[Reason], str], *, with_others: bool
+) -> Explanation:
+    """The explanation with words; who the others are is for operators only."""
+    reasons = tuple(replace(each, words=say(each)) for each in explanation.reasons)
+    ahead = explanation.ahead
+    if ahead is not None and not with_others:
+        ahead = replace(ahead, most=UNSET)
+    return replace(explanation, reasons=reasons, ahead=ahead)
 
 
 def _ahead(
     document: Document,
-    customer: Customer,
-    place: Place,
+    customer: CustomerRecord,
+    place: QueuePlace,
     policy: ClassicPolicy | FairRule,
     clock: Clock,
     lane: OverdueLane | None,
@@ -208,7 +198,7 @@ def _ahead(
         is_closing=is_fair,
         own_documents=place.own_documents,
         own_seconds=place.own_seconds,
-        cap=customer.settings.processing_cap,
+        cap=customer.cap,
         latest=latest,
         customer=customer.name,
     )
@@ -223,7 +213,11 @@ def _why_placed(document: Document, policy: ClassicPolicy | FairRule) -> Reason:
 
 
 def _why_fair(
-    document: Document, customer: Customer, place: Place | None, rule: FairRule, clock: Clock
+    document: Document,
+    customer: CustomerRecord,
+    place: QueuePlace | None,
+    rule: FairRule,
+    clock: Clock,
 ) -> list[Reason]:
     """What the fair rule reckons with: cost and weight, and how far the clock has to go."""
     weight = customer.settings.weight
@@ -238,19 +232,19 @@ def _why_fair(
 
 def _why_waiting(
     document: Document,
-    customer: Customer,
-    place: Place | None,
+    customer: CustomerRecord,
+    place: QueuePlace | None,
     lane: OverdueLane | None,
     now: float,
+    retry_at: float | None,
 ) -> list[Reason]:
     if customer.paused:
         return [Reason("paused", {"customer": customer.name})]
-    if document.retry_at is not None:
-        left = max(0, round(document.retry_at - now))
+    if retry_at is not None:
+        left = max(0, round(retry_at - now))
         params = {"attempts": document.attempts, "error": document.error, "seconds": left}
         return [Reason("retry", params)]
-    cap = customer.settings.processing_cap
-    if cap is not None and customer.processing >= cap:
+    if customer.cap is not None and customer.processing >= customer.cap:
         params = {"customer": customer.name, "processing": customer.processing}
         return [Reason("processing-cap", params)]
     reasons = []
@@ -262,7 +256,7 @@ def _why_waiting(
     return reasons
 
 
-def _what_is_ahead(place: Place) -> list[Reason]:
+def _what_is_ahead(place: QueuePlace) -> list[Reason]:
     if not place.own_documents and not place.other_documents:
         return [Reason("next")]
     params: dict[str, Any] = {
@@ -274,7 +268,7 @@ def _what_is_ahead(place: Place) -> list[Reason]:
     return [Reason("ahead", params)]
 
 
-def _wait(customer: Customer, now: float) -> float | None:
+def _wait(customer: CustomerRecord, now: float) -> float | None:
     """How long the customer has been waiting for a start."""
     if customer.oldest_waiting_at is None:
         return None

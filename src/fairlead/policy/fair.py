@@ -10,12 +10,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from fairlead.errors import InvalidSetting
-from fairlead.policy.classic import DEFAULT_RESET_INTERVAL, check_interval
-from fairlead.policy.levels import DEFAULT_THRESHOLDS, check_thresholds, priority
+from fairlead.model.customers import Tags, check_interval, check_thresholds
+from fairlead.policy.classic import DEFAULT_RESET_INTERVAL
+from fairlead.policy.levels import DEFAULT_THRESHOLDS, priority
 
 DEFAULT_UNIT = 6.0
 DEFAULT_THETA = 0.5
@@ -25,25 +29,14 @@ DEFAULT_THETA = 0.5
 _HAIR = Fraction(1, 1_000_000)
 
 
-@dataclass(frozen=True, slots=True)
-class Clock:
+class Clock(Struct, frozen=True):
     """The virtual clock, and the time up to which it was brought."""
 
     value: float
     at: float
 
 
-@dataclass(frozen=True, slots=True)
-class Tags:
-    """An account's record: its finish tag, the last tag given out, its last submission."""
-
-    finish: float
-    last: float
-    submitted_at: float
-
-
-@dataclass(frozen=True, slots=True)
-class Placed:
+class Placed(Struct, frozen=True):
     """What one submission gets. Documents go in order of (tag, arrival), lowest first."""
 
     tag: float

@@ -7,55 +7,9 @@ build it, for documents come in whole; how far the real queue is from it can be 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
+from fairlead.model.customers import Share
 from fairlead.policy.overdue_lane import OverdueLane
-
-
-class Share(NamedTuple):
-    """One account with something waiting: the work done for it and the work due since then."""
-
-    name: str
-    done: float
-    due: float
-
-    @property
-    def lag(self) -> float:
-        """Seconds of work that the ideal server is ahead; below 0: it got more than its due."""
-        return self.due - self.done
-
-
-class Overdue(NamedTuple):
-    """The customer that has waited longest for a start."""
-
-    customer: str
-    seconds: float
-
-
-class Fairness(NamedTuple):
-    """The queue in numbers. `jain` is None while fewer than two can be compared."""
-
-    policy: str
-    workers: int
-    waiting_customers: int
-    jain: float | None
-    shares: tuple[Share, ...]
-    most_overdue: Overdue | None
-    lane_share: float | None
-    longest: float
-    start_bound: float | None
-
-    @property
-    def worst(self) -> Share | None:
-        """The account furthest behind the ideal server."""
-        return max(self.shares, key=lambda each: each.lag, default=None)
-
-    @property
-    def is_bound_broken(self) -> bool:
-        """Whether somebody waits longer for a start than the lane allows."""
-        if self.start_bound is None or self.most_overdue is None:
-            return False
-        return self.most_overdue.seconds > self.start_bound
 
 
 def jain_index(shares: Sequence[Share], *, least_due: float) -> float | None:

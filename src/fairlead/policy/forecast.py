@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from heapq import heapreplace
 from typing import NamedTuple
 
+from fairlead.model.explanations import Forecast
+
 SHORTEST_WINDOW = 300.0
 """Seconds over which arrivals are counted at least: a burst of a moment is no rate."""
 LONGEST_WINDOW = 3600.0
@@ -84,8 +86,8 @@ class Ahead:
     customer: str = ""
 
 
-class Forecast(NamedTuple):
-    """Seconds or times: the expectation, and the range in which four of five starts should lie."""
+class Range(NamedTuple):
+    """Seconds: the expectation, and the range in which four of five starts should lie."""
 
     expected: float
     low: float
@@ -93,7 +95,7 @@ class Forecast(NamedTuple):
 
     def at(self, now: float) -> Forecast:
         """The same as times."""
-        return Forecast(*(now + each for each in self))
+        return Forecast(now + self.expected, now + self.low, now + self.high)
 
 
 class _LearnedRates(NamedTuple):
@@ -124,16 +126,16 @@ class _Rate(NamedTuple):
     window: float
 
 
-def forecast(ahead: Ahead, flow: Flow) -> Forecast | None:
+def forecast(ahead: Ahead, flow: Flow) -> Range | None:
     """Seconds until the start; None: nobody works."""
     if flow.workers < 1:
         return None
     found = _in_line(ahead, flow)
     if ahead.cap is not None:  # it also stands in the line of its customer, and starts in the later
         own = _in_line(*_own_line(ahead, flow, min(ahead.cap, flow.workers)))
-        found = Forecast(*map(max, found, own))
+        found = Range(*map(max, found, own))
     if ahead.latest is not None:
-        found = Forecast(*(min(each, ahead.latest) for each in found))
+        found = Range(*(min(each, ahead.latest) for each in found))
     return found
 
 
@@ -145,10 +147,10 @@ def _own_line(ahead: Ahead, flow: Flow, cap: int) -> tuple[Ahead, Flow]:
     return own, replace(flow, workers=cap, running=tuple(running[-cap:]), arrived=())
 
 
-def _in_line(ahead: Ahead, flow: Flow) -> Forecast:
+def _in_line(ahead: Ahead, flow: Flow) -> Range:
     """Seconds until the start by this line alone."""
     if ahead.documents < flow.workers - len(flow.running):
-        return Forecast(0.0, 0.0, 0.0)
+        return Range(0.0, 0.0, 0.0)
     learnt = _learnt(ahead, flow.pairs)
     rate = _rate(ahead, flow.arrived, learnt)
     pace = flow.workers - min(rate.work, _BUSIEST * flow.workers)
@@ -261,11 +263,11 @@ def _variance(
     return ours + running + arrivals + (_UNKNOWN * expected * flow.workers) ** 2
 
 
-def _range(expected: float, deviation: float) -> Forecast:
+def _range(expected: float, deviation: float) -> Range:
     """A range that leans to the late side, as waits do."""
     if expected <= _NOTHING:
-        return Forecast(expected, 0.0, max(expected, _TENTH * deviation))
+        return Range(expected, 0.0, max(expected, _TENTH * deviation))
     width = math.sqrt(math.log1p((deviation / expected) ** 2))
     middle = math.log(expected) - width**2 / 2
     low, high = (math.exp(middle + side * _TENTH * width) for side in (-1, 1))
-    return Forecast(expected, min(low, expected), max(high, expected))
+    return Range(expected, min(low, expected), max(high, expected))

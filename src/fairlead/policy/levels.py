@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from itertools import pairwise
 from operator import neg
-
-from fairlead.errors import InvalidSetting
 
 DEFAULT_THRESHOLDS = (-2, -4, -6, -8, -10, -12, -14, -20)
 
@@ -23,17 +20,3 @@ def priority(count: int, thresholds: Sequence[int]) -> int:
 def lowest_bound_passed(count: int, thresholds: Sequence[int]) -> int | None:
     """The threshold that decided the priority: the lowest one the count is below, if any."""
     return min((bound for bound in thresholds if count < bound), default=None)
-
-
-def check_thresholds(thresholds: Sequence[int]) -> tuple[int, ...]:
-    """The thresholds as a tuple; refuses what is not a falling row of whole numbers up to 0."""
-    bounds = tuple(thresholds)
-    if not bounds or any(type(bound) is not int or bound > 0 for bound in bounds):
-        raise InvalidSetting(
-            f"thresholds must be whole numbers of 0 or less, such as -2, -4, -6; got {bounds!r}"
-        )
-    if any(later >= earlier for earlier, later in pairwise(bounds)):
-        raise InvalidSetting(
-            f"thresholds must fall from each to the next, such as -2, -4, -6; got {bounds!r}"
-        )
-    return bounds

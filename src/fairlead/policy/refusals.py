@@ -16,7 +16,7 @@ from fairlead.errors import (
 R = TypeVar("R", bound=Refused)
 
 
-def pending_cap(name: str, cap: int, pending: int, sent: int) -> PendingCapReached:
+def over_pending_cap(name: str, cap: int, pending: int, sent: int) -> PendingCapReached:
     """More than so many may not wait or run."""
     if sent > cap:
         words = Message(

@@ -7,16 +7,11 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, cast
 
 from fairlead.errors import InvalidSetting
+from fairlead.model.customers import check_interval, check_thresholds
 from fairlead.policy.attachments import PartsRule
-from fairlead.policy.classic import (
-    DEFAULT_RESET_INTERVAL,
-    ClassicPolicy,
-    Reset,
-    check_interval,
-    check_reset,
-)
+from fairlead.policy.classic import DEFAULT_RESET_INTERVAL, ClassicPolicy, Reset, check_reset
 from fairlead.policy.fair import DEFAULT_UNIT, FairRule, check_above_zero
-from fairlead.policy.levels import DEFAULT_THRESHOLDS, check_thresholds
+from fairlead.policy.levels import DEFAULT_THRESHOLDS
 from fairlead.policy.overdue_lane import OverdueLane
 from fairlead.policy.retry import RetryRule
 

@@ -108,15 +108,15 @@ def _without_head(route: BaseRoute) -> BaseRoute:
 
 def _completed(found: dict[str, Any]) -> dict[str, Any]:
     """With the scheme of keys and an example of each schema, without FastAPI's shape of errors."""
-    parts = found["components"]["schemas"]
+    parts = found.setdefault("components", {}).setdefault("schemas", {})
     parts.pop("HTTPValidationError", None)
     parts.pop("ValidationError", None)
-    parts["Problem"] = schemas.Problem.model_json_schema()
+    parts |= schemas.components()
     found["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
     for path, operations in found["paths"].items():
         for method, operation in operations.items():
             _complete(operation, needs_key=path.startswith("/v1"), writes=method in WRITING)
-    for name in parts.keys() & EXAMPLES.keys():
+    for name in EXAMPLES:
         parts[name]["example"] = EXAMPLES[name]
     submit = found["paths"]["/v1/documents"]["post"]["responses"]["202"]
     submit["headers"] = {"Location": {"schema": {"type": "string"}}}

@@ -13,8 +13,9 @@ from starlette.requests import Request
 
 from fairlead.config.settings import Settings
 from fairlead.errors import Message, UnknownKey
-from fairlead.model.access_keys import Key
-from fairlead.model.documents import CustomerSettings, Event, EventKind
+from fairlead.model.access_keys import Key, StoredKey
+from fairlead.model.customers import CustomerSettings
+from fairlead.model.documents import Event, EventKind
 from fairlead.model.key_secrets import id_of, matches
 from fairlead.server.problems import Problem
 
@@ -56,7 +57,7 @@ class Authenticator:
 
     def __init__(self, context: ServerContext) -> None:
         self._office = context
-        self._known: dict[str, Key] = {}
+        self._known: dict[str, StoredKey] = {}
         self._own: dict[str, CustomerSettings] = {}
         self._changes = 0
         self._sessions: dict[str, tuple[Caller, float]] = {}
@@ -121,14 +122,14 @@ class Authenticator:
         """The stored record of a valid key; None: the key is unknown, wrong or revoked."""
         id_ = id_of(key)
         known = None if id_ is None else self._known.get(id_) or await self._find(id_)
-        if known is None or not matches(key, known.sha256) or known.is_revoked:
+        if known is None or not matches(key, known.sha256) or known.key.is_revoked:
             return None
-        return known
+        return known.key
 
-    async def _find(self, id_: str) -> Key | None:
+    async def _find(self, id_: str) -> StoredKey | None:
         before = self._changes
         try:
-            key = await self._office.ask(self._office.fairlead.store.key, id_)
+            key = await self._office.ask(self._office.fairlead.store.stored_key, id_)
         except UnknownKey:
             return None
         if before == self._changes and len(self._known) < _MOST_KNOWN:
@@ -156,7 +157,7 @@ class Authenticator:
     async def is_revoked(self, caller: Caller) -> bool:
         """Whether the caller's key has been revoked since the request began."""
         known = self._known.get(caller.key_id) or await self._find(caller.key_id)
-        return known is None or known.is_revoked
+        return known is None or known.key.is_revoked
 
     async def check_again(self, caller: Caller) -> None:
         """Raise where the caller's key has been revoked since the request began."""

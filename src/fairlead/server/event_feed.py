@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections import defaultdict, deque
 from collections.abc import Callable, Generator, Iterable, Sequence
 from time import monotonic, sleep
 from typing import Any
 
+from msgspec.structs import asdict
+
 from fairlead.app import Fairlead
 from fairlead.backoff import Backoff
 from fairlead.model.documents import Event
-from fairlead.model.json import event_json
+from fairlead.model.json import to_json
 from fairlead.service import Service
 
 _log = logging.getLogger(__name__)
@@ -46,12 +47,12 @@ class EncodedEvent:
 
 
 def _text(event: Event, *, for_operator: bool) -> bytes:
-    shown: dict[str, Any] = event_json(event)
+    shown: Event | dict[str, Any] = event
     if not for_operator:
+        shown = asdict(event)
         del shown["actor"]
-        shown["data"] = {name: v for name, v in shown["data"].items() if name not in INNER}
-    line = json.dumps(shown, ensure_ascii=False, separators=(",", ":"))
-    return f"id: {event.seq}\nevent: {event.kind.value}\ndata: {line}\n\n".encode()
+        shown["data"] = {name: v for name, v in event.data.items() if name not in INNER}
+    return b"id: %d\nevent: %s\ndata: %s\n\n" % (event.seq, event.kind.encode(), to_json(shown))
 
 
 class Stream:

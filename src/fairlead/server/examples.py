@@ -1,174 +1,138 @@
-"""An example of everything that goes in and out, for the OpenAPI document.
-
-They are kept apart from the schemas because FastAPI drops every null from the examples of those.
-"""
+"""An example of everything that goes in and out, for the OpenAPI document."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from enum import Enum
 from typing import Any
 
+from msgspec import Struct
+from msgspec.structs import asdict
+
+from fairlead.model.access_keys import Key, Keys, Limits, Me, NewKey
+from fairlead.model.customers import Customer, Customers, Fairness, Overdue, Share
+from fairlead.model.documents import Audit, Document, Documents, Event, EventKind, Page, Text
+from fairlead.model.explanations import CustomerAhead, Explanation, Forecast, Place, Reason
+from fairlead.model.json import to_dict
+from fairlead.model.states import State
+from fairlead.model.webhooks import (
+    Deliveries,
+    Delivery,
+    Status,
+    Webhook,
+    Webhooks,
+    WebhookWithSecret,
+)
 from fairlead.server.problems import body
 
 _ID = "01m7gnankk8v2x4c6b0d9f1h3j"
 _WEBHOOK_ID = "01m7gnb2rs5t7w9y0a1c3e5g7h"
-_DELIVERY_ID = "01m7gnc8m4n6p8q0r2s4t6v8w0"
 _KEY_ID = "7q2m4n9x0z3k"
-_NOON = "2026-01-31T12:00:00.000Z"
+_NOON = 1_769_860_800.0  # 2026-01-31T12:00:00.000Z
 
-_DOCUMENT: dict[str, Any] = {
-    "id": _ID,
-    "customer": "acme",
-    "name": "invoice.pdf",
-    "size": 18_231,
-    "sha256": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
-    "kind": None,
-    "state": "waiting",
-    "priority": 1,
-    "count": 0,
-    "policy": "classic/1",
-    "urgent": False,
-    "submitted_at": _NOON,
-    "started_at": None,
-    "finished_at": None,
-    "estimate": 0.02,
-    "seconds": None,
-    "attempts": 0,
-    "error": None,
-    "detail": None,
-    "parent": None,
-    "facts": {},
-}
-_REASON = {
-    "code": "count-not-below",
-    "params": {"count": -1, "bound": -2, "priority": 1},
-    "words": "count −1 is not below −2: priority 1",
-}
-_CUSTOMER = {
-    "name": "acme",
-    "pending": 2,
-    "waiting": 1,
-    "processing": 1,
-    "count": -1,
-    "next_priority": 1,
-    "resets_in": 1500,
-    "oldest_wait": 0.8,
-    "paused": False,
-    "account": None,
-    "weight": 1.0,
-    "processing_cap": None,
-    "pending_cap": 1000,
-    "requests_a_second": None,
-    "requests_burst": None,
-    "bytes_a_day": None,
-    "reset_interval": None,
-    "thresholds": None,
-    "created_at": _NOON,
-}
-_FAIRNESS = {
-    "policy": "classic",
-    "workers": 2,
-    "waiting_customers": 1,
-    "jain_index": None,
-    "most_overdue": {"customer": "acme", "seconds": 0.8},
-    "lane_share": None,
-    "longest_document": 1.2,
-    "start_bound": None,
-    "bound_broken": False,
-    "accounts": [{"name": "acme", "done": 0.4, "due": 0.8, "lag": 0.4}],
-}
-_KEY = {
-    "id": _KEY_ID,
-    "customer": "acme",
-    "operator": False,
-    "created_at": _NOON,
-    "revoked_at": None,
-}
-_LIMITS = {
-    "max_document_bytes": 1_000_000_000,
-    "max_upload_bytes": 2_000_000_000,
-    "max_upload_files": 100,
-}
-_ENTRY = {
-    "seq": 9,
-    "at": _NOON,
-    "kind": "customer-set",
-    "customer": "acme",
-    "document": None,
-    "data": {"weight": 2.0},
-    "actor": _KEY_ID,
-}
-_WEBHOOK = {
-    "id": _WEBHOOK_ID,
-    "customer": "acme",
-    "url": "https://example.com/hook",
-    "kinds": ["document.done", "document.failed"],
-    "enabled": True,
-    "created_at": _NOON,
-    "failing_since": None,
-    "disabled_because": None,
-}
-_DELIVERY = {
-    "id": _DELIVERY_ID,
-    "webhook": _WEBHOOK_ID,
-    "kind": "document.done",
-    "document": _ID,
-    "status": "delivered",
-    "created_at": _NOON,
-    "attempts": 1,
-    "next_at": None,
-    "last_at": "2026-01-31T12:00:00.250Z",
-    "code": 204,
-    "answer": "",
-    "error": None,
-}
+_DOCUMENT = Document(
+    id=_ID,
+    customer="acme",
+    name="invoice.pdf",
+    size=18_231,
+    sha256="9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+    kind=None,
+    state=State.WAITING,
+    priority=1,
+    count=0,
+    policy="classic/1",
+    urgent=False,
+    submitted_at=_NOON,
+    estimate=0.02,
+)
+_CUSTOMER = Customer(
+    name="acme",
+    pending=2,
+    waiting=1,
+    processing=1,
+    count=-1,
+    next_priority=1,
+    resets_in=1500,
+    oldest_wait=0.8,
+    paused=False,
+    created_at=_NOON,
+)
+_FAIRNESS = Fairness(
+    policy="classic",
+    workers=2,
+    waiting_customers=1,
+    jain_index=None,
+    most_overdue=Overdue("acme", 0.8),
+    lane_share=None,
+    longest_document=1.2,
+    start_bound=None,
+    bound_broken=False,
+    accounts=(Share("acme", 0.4, 0.8, 0.4),),
+)
+_KEY = Key(id=_KEY_ID, customer="acme", operator=False, created_at=_NOON)
+_EVENT = Event(9, _NOON, EventKind.CUSTOMER_SET, "acme", None, {"weight": 2.0}, _KEY_ID)
+_KINDS = ("document.done", "document.failed")
+_WEBHOOK = Webhook(
+    _WEBHOOK_ID, "acme", "https://example.com/hook", _KINDS, enabled=True, created_at=_NOON
+)
+_DELIVERY = Delivery(
+    id=f"msg_{_WEBHOOK_ID}_7",
+    webhook=_WEBHOOK_ID,
+    kind="document.done",
+    document=_ID,
+    status=Status.DELIVERED,
+    created_at=_NOON,
+    attempts=1,
+    next_at=None,
+    last_at=_NOON + 0.25,
+    code=204,
+    answer="",
+)
+_PARAMS = {"count": -1, "bound": -2, "priority": 1}
+_WHY = Explanation(
+    id=_ID,
+    reasons=(Reason("count-not-below", _PARAMS, "count −1 is not below −2: priority 1"),),
+    position=3,
+    ahead=Place(1, 1, 1, 0.04, (CustomerAhead("brine", 1),)),
+    forecast=Forecast(_NOON + 2, _NOON + 1.5, _NOON + 3),
+)
+_SECRET = "whsec_ZXhhbXBsZWV4YW1wbGVleGFtcGxlZXhhbXBsZTE="  # noqa: S105 (an example)
+_RECORDS: list[Any] = [
+    Page([_DOCUMENT], _ID),
+    Documents([_DOCUMENT]),
+    Text(_ID, "pdf", {"pages": 1}, "Invoice 4711\n\nTwo lamps: 118.00 EUR"),
+    Customers([_CUSTOMER], _FAIRNESS),
+    Keys([_KEY]),
+    NewKey(f"fl_{_KEY_ID}_{'example' * 6}0", **asdict(_KEY)),
+    Me(_KEY_ID, "acme", Limits(1_000_000_000, 2_000_000_000, 100)),
+    Audit([_EVENT], None),
+    Webhooks([_WEBHOOK]),
+    WebhookWithSecret(**asdict(_WEBHOOK), secret=_SECRET),
+    Deliveries([_DELIVERY], None),
+    _WHY,
+]
+
+
+def _within(value: Any) -> Iterator[tuple[str, Any]]:
+    """A record and all that are in it, by the names of their types."""
+    if isinstance(value, Struct):
+        yield type(value).__name__, to_dict(value)
+        for part in asdict(value).values():
+            yield from _within(part)
+    elif isinstance(value, list | tuple):
+        for part in value:
+            yield from _within(part)
+    elif isinstance(value, Enum):
+        yield type(value).__name__, value.value
+
 
 EXAMPLES: dict[str, Any] = {
-    "Audit": {"entries": [_ENTRY], "next": None},
-    "Changes": {"weight": 2.0, "pending_cap": 1000},
-    "Customer": _CUSTOMER,
-    "Customers": {"customers": [_CUSTOMER], "fairness": _FAIRNESS},
-    "Deliveries": {"deliveries": [_DELIVERY], "next": None},
-    "Delivery": _DELIVERY,
-    "Document": _DOCUMENT,
-    "Documents": {"documents": [_DOCUMENT]},
-    "Entry": _ENTRY,
-    "Key": _KEY,
+    "Changes": {"weight": 2.0, "account": "brine"},
     "KeyWanted": {"customer": "acme"},
-    "Keys": {"keys": [_KEY]},
-    "Limits": _LIMITS,
-    "Me": {"key": _KEY_ID, "customer": "acme", "limits": _LIMITS},
     "NewCustomer": {"name": "acme"},
-    "NewKey": {"key": f"fl_{_KEY_ID}_{'example' * 6}0"} | _KEY,
     "NewWebhook": {"url": "https://example.com/hook", "kinds": ["document.done"]},
-    "Page": {"documents": [_DOCUMENT], "next": _ID},
     "Problem": body("unknown-document", f"no document has the id '{_ID}'; check the id"),
-    "Reason": _REASON,
-    "State": "waiting",
-    "Text": {
-        "id": _ID,
-        "kind": "pdf",
-        "text": "Invoice 4711\n\nTwo lamps: 118.00 EUR",
-        "facts": {"pages": 1},
-    },
-    "Webhook": _WEBHOOK,
     "WebhookChanges": {"enabled": True},
-    "WebhookWithSecret": _WEBHOOK | {"secret": "whsec_ZXhhbXBsZWV4YW1wbGVleGFtcGxlZXhhbXBsZTE="},
-    "Webhooks": {"webhooks": [_WEBHOOK]},
-    "Why": {
-        "id": _ID,
-        "reasons": [_REASON],
-        "position": 3,
-        "ahead": {
-            "own_documents": 1,
-            "other_documents": 1,
-            "other_customers": 1,
-            "seconds": 0.04,
-        },
-        "forecast": {
-            "expected": "2026-01-31T12:00:02.000Z",
-            "low": "2026-01-31T12:00:01.500Z",
-            "high": "2026-01-31T12:00:03.000Z",
-        },
-    },
+    **{name: example for record in _RECORDS for name, example in _within(record)},
 }
 """By the names of the schemas."""

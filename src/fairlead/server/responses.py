@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic_core import to_json
 from starlette import responses
+
+from fairlead.model.json import to_json
 
 
 class JSONResponse(responses.JSONResponse):
@@ -13,9 +14,4 @@ class JSONResponse(responses.JSONResponse):
 
     def render(self, content: Any) -> bytes:
         """The bytes of the body."""
-        return as_json(content)
-
-
-def as_json(content: Any) -> bytes:
-    """The value in JSON; numbers that JSON does not have are null."""
-    return to_json(content, inf_nan_mode="null")
+        return to_json(content)

@@ -1,296 +1,138 @@
-"""What goes in and out, for the OpenAPI document. Bodies that come in are checked by these."""
+"""What goes in and out, for the OpenAPI document; and the bodies that come in."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import UnionType
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar, Union
 
-from pydantic import BaseModel, ConfigDict, Field
+import msgspec
+from fastapi import Request
+from msgspec import UNSET, Meta, Struct, UnsetType
 
+from fairlead.model.access_keys import Key, Keys, Me, NewKey
+from fairlead.model.customers import Customer, Customers, CustomerSettings
+from fairlead.model.documents import Audit, Document, Documents, Page, Text
+from fairlead.model.explanations import Explanation
+from fairlead.model.json import Record, from_json, schemas
 from fairlead.model.problems import KINDS
+from fairlead.model.webhooks import Deliveries, Delivery, Webhook, Webhooks, WebhookWithSecret
 from fairlead.server.problems import MEDIA_TYPE, body
+from fairlead.server.problems import Problem as Refusal
 
-Name = Annotated[str, Field(min_length=1, max_length=200)]
-Cap = Annotated[int, Field(ge=1, le=10**12, strict=True)]
+T = TypeVar("T")
+Name = Annotated[str, Meta(min_length=1, max_length=200)]
+Url = Annotated[str, Meta(min_length=1, max_length=2000)]
+EventKinds = Annotated[list[str], Meta(max_length=20)]
 
 
-class Out(BaseModel):
-    """Something that comes out."""
-
-
-class Document(Out):
-    """A document."""
-
-    id: str
-    customer: str
-    name: str
-    size: int
-    sha256: str
-    kind: str | None
-    state: Annotated[str, Field(pattern="^(waiting|processing|done|failed|cancelled)$")]
-    priority: int
-    count: int
-    policy: str
-    urgent: bool
-    submitted_at: str
-    started_at: str | None
-    finished_at: str | None
-    estimate: float
-    seconds: float | None
-    attempts: int
-    error: str | None
-    detail: str | None
-    parent: str | None
-    facts: dict[str, Any]
-
-
-class Documents(Out):
-    """Several documents of one request."""
-
-    documents: list[Document]
-
-
-class Page(Documents):
-    """Documents, newest first, and where to go on."""
-
-    next: str | None
-
-
-class Text(Out):
-    """A document's text with what was found."""
-
-    id: str
-    kind: str | None
-    text: str
-    facts: dict[str, Any]
-
-
-class Reason(Out):
-    """One reason: a code that stays, its parameters, and words."""
-
-    code: str
-    params: dict[str, Any]
-    words: str
-
-
-class Why(Out):
-    """Why a document has its priority, and what it waits for."""
-
-    id: str
-    reasons: list[Reason]
-    position: int | None
-    ahead: dict[str, Any] | None
-    forecast: dict[str, str] | None
-
-
-class Customer(Out):
-    """A customer."""
-
-    name: str
-    pending: int
-    waiting: int
-    processing: int
-    count: int | None
-    next_priority: int
-    resets_in: int | None
-    oldest_wait: float | None
-    paused: bool
-    account: str | None
-    weight: float
-    processing_cap: int | None
-    pending_cap: int | None
-    requests_a_second: float | None
-    requests_burst: int | None
-    bytes_a_day: int | None
-    reset_interval: float | None
-    thresholds: list[int] | None
-    created_at: str
-
-
-class Customers(Out):
-    """All customers, and how fair the queue is."""
-
-    customers: list[Customer]
-    fairness: dict[str, Any]
-
-
-class Key(Out):
-    """A key, without its secret."""
-
-    id: str
-    customer: str | None
-    operator: bool
-    created_at: str
-    revoked_at: str | None
-
-
-class NewKey(Key):
-    """A new key; this is the only time that it is shown."""
-
-    key: str
-
-
-class Keys(Out):
-    """Keys, oldest first."""
-
-    keys: list[Key]
-
-
-class KeyWanted(BaseModel):
-    """A key to be made: of a customer, or of an operator."""
-
-    model_config = ConfigDict(extra="forbid")
-    customer: Name | None = None
-    operator: Annotated[bool, Field(strict=True)] = False
-
-
-class Limits(Out):
-    """What one request may bring."""
-
-    max_document_bytes: int
-    max_upload_bytes: int
-    max_upload_files: int
-
-
-class Me(Out):
-    """Whose a key is; no customer: an operator's."""
-
-    key: str
-    customer: str | None
-    limits: Limits
-
-
-class Entry(Out):
-    """Something that somebody decided."""
-
-    seq: int
-    at: str
-    kind: str
-    customer: str | None
-    document: str | None
-    data: dict[str, Any]
-    actor: str | None
-
-
-class Audit(Out):
-    """Decisions, newest first, and where to go on."""
-
-    entries: list[Entry]
-    next: int | None
-
-
-class Changes(BaseModel):
-    """What an operator may set; null: as for everybody."""
-
-    model_config = ConfigDict(extra="forbid")
-    weight: Annotated[float, Field(ge=0.001, le=1000, strict=True)] | None = None
-    account: Name | None = None
-    processing_cap: Cap | None = None
-    pending_cap: Cap | None = None
-    requests_a_second: Annotated[float, Field(ge=0.001, le=1e6, strict=True)] | None = None
-    requests_burst: Cap | None = None
-    bytes_a_day: Cap | None = None
-    reset_interval: Annotated[float, Field(strict=True)] | None = None
-    thresholds: list[int] | None = None
-
-    def given(self) -> dict[str, Any]:
-        """Only what was sent, as the store takes it."""
-        found: dict[str, Any] = self.model_dump(
-            include=set(Changes.model_fields), exclude_unset=True
-        )
-        if found.get("thresholds") is not None:
-            found["thresholds"] = tuple(found["thresholds"])
-        if "weight" in found and found["weight"] is None:
-            found["weight"] = 1.0
-        return found
-
-
-class NewCustomer(Changes):
-    """A customer to be made known."""
-
-    model_config = ConfigDict(extra="forbid")
-    name: Name
-
-
-_URL = Field(min_length=1, max_length=2000)
-_KINDS = Field(max_length=20)
-
-
-class WebhookChanges(BaseModel):
-    """What may be changed of a webhook."""
-
-    model_config = ConfigDict(extra="forbid")
-    url: Annotated[str, _URL] | None = None
-    kinds: Annotated[list[str], _KINDS] | None = None
-    enabled: Annotated[bool, Field(strict=True)] | None = None
-
-
-class NewWebhook(BaseModel):
-    """A webhook to be made."""
-
-    model_config = ConfigDict(extra="forbid")
-    url: Annotated[str, _URL]
-    kinds: Annotated[list[str], _KINDS] | None = None
-    customer: Name | None = None
-
-
-class Webhook(Out):
-    """Where a customer is told."""
-
-    id: str
-    customer: str
-    url: str
-    kinds: list[str]
-    enabled: bool
-    created_at: str
-    failing_since: str | None
-    disabled_because: str | None
-
-
-class WebhookWithSecret(Webhook):
-    """A new webhook; the secret is shown this once."""
-
-    secret: str
-
-
-class Webhooks(Out):
-    """Webhooks."""
-
-    webhooks: list[Webhook]
-
-
-class Delivery(Out):
-    """One thing told, or to be told."""
-
-    id: str
-    webhook: str
-    kind: str
-    document: str | None
-    status: str
-    created_at: str
-    attempts: int
-    next_at: str | None
-    last_at: str | None
-    code: int | None
-    answer: str | None
-    error: str | None
-
-
-class Deliveries(Out):
-    """A page of deliveries."""
-
-    deliveries: list[Delivery]
-    next: str | None
-
-
-class Problem(Out):
+class Problem(Record, frozen=True):
     """An error: RFC 9457."""
 
     type: str
     title: str
     status: int
     detail: str
+
+
+class Body(Struct, forbid_unknown_fields=True):
+    """Something that comes in."""
+
+
+class KeyWanted(Body):
+    """A key to be made: of a customer, or of an operator."""
+
+    customer: Name | None = None
+    operator: bool = False
+
+
+_CHANGES = [
+    (field.name, Union[field.type, None, UnsetType], UNSET)  # noqa: UP007 (not of types alone)
+    if field.default is not None
+    else (field.name, Union[field.type, UnsetType], UNSET)  # noqa: UP007
+    for field in msgspec.structs.fields(CustomerSettings)
+]
+Changes = msgspec.defstruct(
+    "Changes",
+    _CHANGES,
+    bases=(Body,),
+    namespace={"__doc__": "What an operator may set; null: as for everybody."},
+)
+NewCustomer = msgspec.defstruct(
+    "NewCustomer",
+    [("name", Name), *_CHANGES],
+    bases=(Body,),
+    namespace={"__doc__": "A customer to be made known."},
+)
+
+
+class WebhookChanges(Body):
+    """What may be changed of a webhook."""
+
+    url: Url | None = None
+    kinds: EventKinds | None = None
+    enabled: bool | None = None
+
+
+class NewWebhook(Body):
+    """A webhook to be made."""
+
+    url: Url
+    kinds: EventKinds | None = None
+    customer: Name | None = None
+
+
+_OUT = [
+    *(Audit, Customer, Customers, Deliveries, Delivery, Document, Documents, Explanation, Key),
+    *(Keys, Me, NewKey, Page, Problem, Text, Webhook, WebhookWithSecret, Webhooks),
+]
+_IN = [Changes, KeyWanted, NewCustomer, NewWebhook, WebhookChanges]
+
+
+def components() -> dict[str, Any]:
+    """The schemas of all that goes in and out, by name. What comes out has all its fields."""
+    outgoing = schemas(_OUT)
+    for schema in outgoing.values():
+        for part in schema.get("properties", {}).values():
+            part.pop("default", None)
+        if "properties" in schema:
+            schema["required"] = [name for name in schema["properties"] if name != "most"]
+    return outgoing | schemas(_IN)
+
+
+def reference(model: type) -> dict[str, Any]:
+    """A reference to the schema of a model."""
+    return {"$ref": f"#/components/schemas/{model.__name__}"}
+
+
+def takes(model: type) -> dict[str, Any]:
+    """The body that an operation takes."""
+    content = {"application/json": {"schema": reference(model)}}
+    return {"requestBody": {"required": True, "content": content}}
+
+
+async def read_body(request: Request, model: type[T]) -> T:
+    """The body of a request; a refusal never repeats what came: it may be a secret."""
+    content = await request.body()
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if not (media_type == "application/json" or media_type.endswith("+json")):
+        raise Refusal(
+            "unsupported-media-type",
+            f"this address takes application/json; got {media_type[:100]!r}",
+        )
+    try:
+        return from_json(model, content)
+    except msgspec.ValidationError as error:
+        raise Refusal("invalid-request", f"the body is not valid: {error}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise Refusal(
+            "invalid-request", "the body must be JSON in UTF-8, and not nested deeply"
+        ) from None
+
+
+def sent_fields(body: Struct) -> dict[str, Any]:
+    """Only what was sent, by name."""
+    fields = {name: getattr(body, name) for name in body.__struct_fields__}
+    return {name: value for name, value in fields.items() if value is not UNSET}
 
 
 NOT_MODIFIED: dict[int | str, dict[str, Any]] = {
@@ -329,7 +171,7 @@ def problems(*kinds: str) -> dict[int | str, dict[str, Any]]:
                 "description": title,
                 "content": {
                     MEDIA_TYPE: {
-                        "schema": {"$ref": "#/components/schemas/Problem"},
+                        "schema": reference(Problem),
                         "examples": {},
                     }
                 },
@@ -342,15 +184,18 @@ def problems(*kinds: str) -> dict[int | str, dict[str, Any]]:
 
 def answers(
     status: int,
-    model: type[Out] | UnionType | None,
+    model: type | tuple[type, ...] | None,
     description: str,
     *kinds: str,
     content: Mapping[str, Any] | None = None,
 ) -> dict[int | str, dict[str, Any]]:
     """The answers of an operation: the good one, by its media types unless JSON, then errors."""
     good: dict[str, Any] = {"description": description}
-    if model is not None:
-        good["model"] = model
-    if content is not None:
-        good["content"] = dict(content)
+    types = dict(content or {})
+    if isinstance(model, tuple):
+        types["application/json"] = {"schema": {"anyOf": [reference(each) for each in model]}}
+    elif model is not None:
+        types["application/json"] = {"schema": reference(model)}
+    if types:
+        good["content"] = types
     return {status: good} | problems("unauthorised", "limit-reached", "invalid-request", *kinds)

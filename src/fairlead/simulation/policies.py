@@ -10,8 +10,9 @@ import math
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from fairlead.policy.classic import Counter, Policy
-from fairlead.policy.fair import Clock, FairRule, Tags
+from fairlead.model.customers import Counter, Tags
+from fairlead.policy.classic import Policy
+from fairlead.policy.fair import Clock, FairRule
 from fairlead.policy.overdue_lane import OverdueLane
 from fairlead.simulation.queue import SimulatedQueue, Turn
 from fairlead.simulation.trace import Arrival

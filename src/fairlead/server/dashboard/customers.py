@@ -8,6 +8,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from fairlead.errors import InvalidSetting, Message
+from fairlead.model.customers import Setting, customer_settings
 from fairlead.server.dashboard import texts as words
 from fairlead.server.dashboard.charts import staircase_chart
 from fairlead.server.dashboard.last_hour import LEVELS, staircase
@@ -27,6 +28,9 @@ LARGEST_PAGE = 1000
 NEWEST = 20
 STEPS = 500
 """Documents of which a staircase is drawn."""
+FORM = [each for each in customer_settings() if each.label]
+"""The settings that the dashboard shows and changes."""
+_Texts = dict[str, str]
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 Name = Annotated[str, Query(max_length=1000)]
@@ -92,6 +96,7 @@ def _look(page: Page, name: str) -> dict[str, Any]:
     documents = fairlead.documents(customer=name, limit=STEPS)
     return {
         "customer": customer,
+        "settings": FORM,
         "row": live_view.rows([customer])[0],
         "rows": [document_row(each) for each in documents[:NEWEST]],
         "stairs": staircase_chart(staircase(documents), now),
@@ -108,14 +113,13 @@ async def settings(request: Request, name: Name) -> Response:
     """Where weight and caps are changed."""
     page = await operator_page(request)
     customer = await page.context.ask(page.context.fairlead.customer, name)
-    own = customer.settings
-    given = {
-        "weight": f"{own.weight:g}",
-        "processing_cap": own.processing_cap or "",
-        "pending_cap": own.pending_cap or "",
-    }
-    values: dict[str, Any] = {"name": name, "given": given, "before": given, "wrong": None}
-    return show(request, "settings.html", page=page, **values)
+    given = {each.name: _text(getattr(customer.settings, each.name)) for each in FORM}
+    return _form(page, name, given, given)
+
+
+def _form(page: Page, name: str, given: _Texts, before: _Texts, *, wrong: bool = False) -> Response:
+    values = {"name": name, "given": given, "before": before, "wrong": wrong, "settings": FORM}
+    return show(page.request, "settings.html", page=page, status=400 if wrong else 200, **values)
 
 
 @router.post("/customer/set")
@@ -127,29 +131,29 @@ async def change(request: Request) -> Response:
     page = await operator_page(request)
     form = {name: values[0] for name, values in (await form_of(request)).items()}
     name = form.pop("name", "")
-    given = {field: form.get(field, "").strip() for field in _FIELDS}
-    before = {field: form.get(f"{field}_before", "") for field in _FIELDS}
-    changed = [field for field in _FIELDS if given[field] != before[field]]
+    given = {each.name: form.get(each.name, "").strip() for each in FORM}
+    before = {each.name: form.get(f"{each.name}_before", "") for each in FORM}
+    changed = [each for each in FORM if given[each.name] != before[each.name]]
     try:
-        changes = {field: _FIELDS[field](given[field]) for field in changed}
+        changes = {each.name: _value(each, given[each.name]) for each in changed}
         await page.context.ask(
             page.context.fairlead.set_customer, name, by=page.caller.key_id, **changes
         )
     except (InvalidSetting, ValueError, OverflowError):
-        values: dict[str, Any] = {"name": name, "given": given, "before": before, "wrong": True}
-        return show(request, "settings.html", page=page, status=400, **values)
+        return _form(page, name, given, before, wrong=True)
     return go("/customer", name=name, done="set")
 
 
-def _number(text: str) -> float:
-    return float(text.replace(",", ".")) if text else 1.0
+def _text(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:g}"
+    return "" if value is None else str(value)
 
 
-def _cap(text: str) -> int | None:
-    return int(text) if text else None
-
-
-_FIELDS: dict[str, Any] = {"weight": _number, "processing_cap": _cap, "pending_cap": _cap}
+def _value(setting: Setting, text: str) -> Any:
+    if not text:
+        return None
+    return int(text) if setting.is_whole else float(text.replace(",", "."))
 
 
 @router.get("/customer/{decision}")

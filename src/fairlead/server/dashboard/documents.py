@@ -146,15 +146,15 @@ def _look(page: Page, id_: str) -> dict[str, Any]:
     fairlead, said, now = page.context.fairlead, page.said, page.context.fairlead.now()
     why = fairlead.why(id_)
     events = fairlead.store.events_of(id_)
-    place, is_operator = why.place, page.caller.is_operator
+    ahead, is_operator = why.ahead, page.caller.is_operator
     return {
         "document": document,
         "has_parent": bool(fairlead.store.known_documents([document.parent or ""])),
         "row": document_row(document),
         "reasons": [said.reason(each) for each in why.reasons],
         "forecast": why.forecast and said.forecast(why.forecast, now),
-        "position": place and place.own_documents + place.other_documents + 1,
-        "ahead": said.most_ahead(place.most) if place and place.most and is_operator else None,
+        "position": why.position,
+        "ahead": said.most_ahead(ahead.most) if ahead and ahead.most and is_operator else None,
         "life": life(events, said, is_operator=is_operator),
         "attempts": attempts(events),
         "preview_characters": PREVIEW,
@@ -168,8 +168,9 @@ async def _preview(page: Page, id_: str) -> str | None:
     """The beginning of its text. A short one waits for no files."""
     context, fairlead = page.context, page.context.fairlead
     try:
-        short = await context.ask(fairlead.short_text, id_)
-        text = await context.fetch(fairlead.text, id_) if short is None else short
+        stored = await context.ask(fairlead.store.stored_document, id_)
+        run = context.ask if stored.text_key is None else context.fetch
+        text: str = await run(fairlead.text, id_)
     except NotReady:
         return None
     return text[: PREVIEW + 1]

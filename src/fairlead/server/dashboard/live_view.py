@@ -20,9 +20,9 @@ from typing import Any
 
 from fairlead.app import Fairlead
 from fairlead.errors import FairleadError, UnknownDocument
-from fairlead.model.documents import Customer, Event, EventKind
+from fairlead.model.customers import CustomerRecord, Fairness
+from fairlead.model.documents import Event, EventKind
 from fairlead.policy.fair import Clock
-from fairlead.policy.fairness import Fairness
 from fairlead.policy.rules import PolicyName
 from fairlead.server.dashboard import last_hour as history
 from fairlead.server.dashboard.last_hour import CHANGES, STEP, LastHour, Waits
@@ -158,7 +158,7 @@ class LiveView:
         self._bell = asyncio.Event()
         self._held: list[Event] | None = []
         self._tasks: list[asyncio.Task[None]] = []
-        self._records: dict[str, Customer] = {}
+        self._records: dict[str, CustomerRecord] = {}
         self._rows: dict[str, Row] = {}
         self._figures: dict[str, Any] = {}
         self._lists: dict[str, Any] = {}
@@ -346,11 +346,11 @@ class LiveView:
                 told[name] = _difference(row, before)
         return told
 
-    def _row(self, customer: Customer, now: float) -> Row:
+    def _row(self, customer: CustomerRecord, now: float) -> Row:
         """A customer's row, by the rules of the last look."""
         return self._row_by(self._rules or self._rules_now(), customer, now)
 
-    def rows(self, customers: Iterable[Customer]) -> list[Row]:
+    def rows(self, customers: Iterable[CustomerRecord]) -> list[Row]:
         """Customers' rows as of now, whether somebody watches or not."""
         rules, now = self._rules_now(), self._fairlead.now()
         return [self._row_by(rules, each, now) for each in customers]
@@ -358,7 +358,7 @@ class LiveView:
     def _rules_now(self) -> tuple[PolicyName, Clock]:
         return self._fairlead.policy, self._fairlead.store.clock()
 
-    def _row_by(self, rules: tuple[PolicyName, Clock], customer: Customer, now: float) -> Row:
+    def _row_by(self, rules: tuple[PolicyName, Clock], customer: CustomerRecord, now: float) -> Row:
         rule = self._fairlead.policy_of(customer, rules[0])
         following = self._fairlead.next_place(customer, *rules)
         return customer_row(customer, rule, following, self.past, now)

@@ -8,11 +8,11 @@ from heapq import nsmallest
 from typing import Any
 
 from fairlead.model.access_keys import Tally
-from fairlead.model.documents import Customer, Document
+from fairlead.model.customers import Check, CustomerRecord, Fairness
+from fairlead.model.documents import Document
 from fairlead.model.states import State
-from fairlead.policy.classic import Check, ClassicPolicy
+from fairlead.policy.classic import ClassicPolicy
 from fairlead.policy.fair import FairRule, Placed
-from fairlead.policy.fairness import Fairness
 from fairlead.server.dashboard.last_hour import LastHour, Running, Waits
 
 
@@ -34,7 +34,7 @@ class Row:
 
 
 def customer_row(
-    customer: Customer,
+    customer: CustomerRecord,
     rule: ClassicPolicy | FairRule,
     following: Check | Placed,
     past: LastHour,
@@ -57,7 +57,7 @@ def customer_row(
 
 
 def _count(
-    customer: Customer, rule: ClassicPolicy | FairRule, following: Check | Placed, now: float
+    customer: CustomerRecord, rule: ClassicPolicy | FairRule, following: Check | Placed, now: float
 ) -> int:
     """The classic rule's count as it stands; under fair the one the next document would get."""
     if not isinstance(rule, ClassicPolicy):
@@ -67,7 +67,9 @@ def _count(
     return customer.counter.count
 
 
-def _resets_at(customer: Customer, rule: ClassicPolicy | FairRule, now: float) -> float | None:
+def _resets_at(
+    customer: CustomerRecord, rule: ClassicPolicy | FairRule, now: float
+) -> float | None:
     """When the customer starts over if nothing else comes; None: it would already."""
     if isinstance(rule, ClassicPolicy):
         if customer.counter is None or rule.is_reset(customer.counter, now=now):
@@ -143,10 +145,10 @@ def figures(
         "ended": sum(past.ended.values()),
         "workers": fairness.workers,
         "busy": len(past.running),
-        "jain": None if fairness.jain is None else round(fairness.jain, 2),
+        "jain": None if fairness.jain_index is None else round(fairness.jain_index, 2),
         "overdue": None if overdue is None else overdue.customer,
         "overdue_at": None if overdue is None else round(now - overdue.seconds, 1),
-        "bound_broken": fairness.is_bound_broken,
+        "bound_broken": fairness.bound_broken,
         "lane": None if fairness.lane_share is None else round(100 * fairness.lane_share),
     }
     for each in waits:

@@ -8,6 +8,7 @@ from typing import Any
 
 from jinja2 import Environment, nodes
 
+from fairlead.model.customers import customer_settings
 from fairlead.policy.explain import Plural
 
 STATES = {
@@ -94,6 +95,7 @@ def sentences(environment: Environment) -> set[str]:
     return {
         *(text for texts in chosen for text in texts.values()),
         *(text for texts in DECISIONS.values() for text in texts),
+        *(text for each in customer_settings() for text in (each.label, each.hint) if text),
         *(WRONG_KEY, OLD_LINK, ANOTHER_SITE),
         *(args[0] for name, args in _calls(environment) if name == "_"),
     }

@@ -7,27 +7,27 @@ from typing import Annotated, Any
 from urllib.parse import quote
 
 from fastapi import APIRouter, Query, Request
+from msgspec.structs import asdict
 from starlette.responses import Response
 
 from fairlead.errors import CustomerExists, Message, UnknownKey
-from fairlead.model.documents import Customer
-from fairlead.model.json import customer_json, event_json, fairness_json, key_json
+from fairlead.model.access_keys import Keys, NewKey
+from fairlead.model.customers import Customer, CustomerRecord, Customers
+from fairlead.model.documents import Audit
 from fairlead.server import schemas
 from fairlead.server.context import ServerContext, context_of
 from fairlead.server.problems import Problem
 from fairlead.server.responses import JSONResponse
 
 router = APIRouter(prefix="/v1", tags=["operators"])
-_ONE = schemas.answers(200, schemas.Customer, "the customer", "forbidden", "unknown-customer")
+_ONE = schemas.answers(200, Customer, "the customer", "forbidden", "unknown-customer")
 
 
-def _show(context: ServerContext, customer: Customer) -> dict[str, Any]:
-    return customer_json(context.fairlead.view(customer))
+def _show(context: ServerContext, customer: CustomerRecord) -> Customer:
+    return context.fairlead.view(customer)
 
 
-@router.get(
-    "/customers", responses=schemas.answers(200, schemas.Customers, "all customers", "forbidden")
-)
+@router.get("/customers", responses=schemas.answers(200, Customers, "all customers", "forbidden"))
 async def every(request: Request) -> Response:
     """All customers by name, and how fair the queue is."""
     context = context_of(request)
@@ -35,38 +35,39 @@ async def every(request: Request) -> Response:
     return JSONResponse(await context.ask(_every, context))
 
 
-def _every(context: ServerContext) -> dict[str, Any]:
-    found = [_show(context, each) for each in context.fairlead.customers()]
-    return {"customers": found, "fairness": fairness_json(context.fairlead.fairness())}
+def _every(context: ServerContext) -> Customers:
+    customers = [_show(context, each) for each in context.fairlead.customers()]
+    return Customers(customers, context.fairlead.fairness())
 
 
 @router.post(
     "/customers",
     status_code=201,
-    responses=schemas.answers(
-        201, schemas.Customer, "it is known now", "forbidden", "customer-exists"
-    ),
+    responses=schemas.answers(201, Customer, "it is known now", "forbidden", "customer-exists"),
+    openapi_extra=schemas.takes(schemas.NewCustomer),
 )
-async def add(request: Request, new: schemas.NewCustomer) -> Response:
+async def add(request: Request) -> Response:
     """Make a customer known, with settings of its own if some are given."""
     context = context_of(request)
     caller = await context.auth.operator(request)
-    shown = await context.ask(_add, context, new, caller.key_id)
-    return JSONResponse(shown, 201, {"Location": f"/v1/customers/{quote(new.name, safe='')}"})
+    new = schemas.sent_fields(await schemas.read_body(request, schemas.NewCustomer))
+    name = new.pop("name")
+    shown = await context.ask(_add, context, name, new, caller.key_id)
+    return JSONResponse(shown, 201, {"Location": f"/v1/customers/{quote(name, safe='')}"})
 
 
-def _add(context: ServerContext, new: schemas.NewCustomer, by: str) -> dict[str, Any]:
+def _add(context: ServerContext, name: str, settings: dict[str, Any], by: str) -> Customer:
     try:
-        customer = context.fairlead.add_customer(new.name, must_be_new=True, by=by, **new.given())
+        customer = context.fairlead.add_customer(name, must_be_new=True, by=by, **settings)
     except CustomerExists:
         raise Problem(
             "customer-exists",
-            Message("customer {name} is known; change it with PATCH", name=repr(new.name)),
+            Message("customer {name} is known; change it with PATCH", name=repr(name)),
         ) from None
     return _show(context, customer)
 
 
-def _add_decision(name: str, decide: Callable[..., Customer], help_text: str) -> None:
+def _add_decision(name: str, decide: Callable[..., CustomerRecord], help_text: str) -> None:
     """A decision that needs nothing but the customer's name."""
 
     @router.post(f"/customers/{{name}}/{name}", name=name, description=help_text, responses=_ONE)
@@ -94,21 +95,20 @@ _add_decision(
 
 @router.get(
     "/customers/{name}/keys",
-    responses=schemas.answers(200, schemas.Keys, "its keys", "forbidden", "unknown-customer"),
+    responses=schemas.answers(200, Keys, "its keys", "forbidden", "unknown-customer"),
 )
 async def keys(request: Request, name: str) -> Response:
     """The customer's keys, without their secrets."""
     context = context_of(request)
     await context.auth.operator(request)
-    found = await context.ask(context.fairlead.keys, name)
-    return JSONResponse({"keys": [key_json(each) for each in found]})
+    return JSONResponse(Keys(await context.ask(context.fairlead.keys, name)))
 
 
 @router.post(
     "/customers/{name}/keys",
     status_code=201,
     responses=schemas.answers(
-        201, schemas.NewKey, "the key, shown this once", "forbidden", "unknown-customer"
+        201, NewKey, "the key, shown this once", "forbidden", "unknown-customer"
     ),
 )
 async def add_key(request: Request, name: str) -> Response:
@@ -118,7 +118,7 @@ async def add_key(request: Request, name: str) -> Response:
     await context.ask(context.fairlead.customer, name)  # a misspelt one is not made
     key, made = await context.ask(context.fairlead.add_key, name, by=caller.key_id)
     headers = {"Cache-Control": "no-store"}
-    return JSONResponse({"key": key} | key_json(made), 201, headers)
+    return JSONResponse(NewKey(key, **asdict(made)), 201, headers)
 
 
 @router.delete(
@@ -156,21 +156,18 @@ async def one(request: Request, name: str) -> Response:
     return JSONResponse(await context.ask(_show, context, found))
 
 
-@router.patch("/customers/{name}", responses=_ONE)
-async def change(request: Request, name: str, changes: schemas.Changes) -> Response:
+@router.patch("/customers/{name}", responses=_ONE, openapi_extra=schemas.takes(schemas.Changes))
+async def change(request: Request, name: str) -> Response:
     """Change its weight, account, caps, interval or thresholds; what is not sent stays."""
     context = context_of(request)
     caller = await context.auth.operator(request)
-    found = await context.ask(
-        context.fairlead.set_customer, name, by=caller.key_id, **changes.given()
-    )
+    changes = schemas.sent_fields(await schemas.read_body(request, schemas.Changes))
+    found = await context.ask(context.fairlead.set_customer, name, by=caller.key_id, **changes)
     context.auth.forget()
     return JSONResponse(await context.ask(_show, context, found))
 
 
-@router.get(
-    "/audit", responses=schemas.answers(200, schemas.Audit, "decisions, newest first", "forbidden")
-)
+@router.get("/audit", responses=schemas.answers(200, Audit, "decisions, newest first", "forbidden"))
 async def audit(
     request: Request,
     *,
@@ -182,5 +179,4 @@ async def audit(
     await context.auth.operator(request)
     found = await context.ask(context.fairlead.store.audit, cursor, limit + 1)
     following = found[limit - 1].seq if len(found) > limit else None
-    entries = [event_json(each) for each in found[:limit]]
-    return JSONResponse({"entries": entries, "next": following})
+    return JSONResponse(Audit(found[:limit], following))

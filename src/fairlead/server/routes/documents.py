@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import json
 from email.utils import formatdate
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,12 +17,13 @@ from starlette.types import Receive, Scope, Send
 from fairlead.errors import Message, NotReady, UnknownDocument
 from fairlead.i18n import translator
 from fairlead.intake import Offer
-from fairlead.model.documents import Document
-from fairlead.model.json import why_json
-from fairlead.model.json_document import document_json
+from fairlead.model.documents import Document, Documents, Page, StoredDocument, Text
+from fairlead.model.explanations import Explanation
+from fairlead.model.json import to_json
 from fairlead.model.names import check_idempotency_key
 from fairlead.model.ports import Check
 from fairlead.model.states import State
+from fairlead.policy.explain import spoken
 from fairlead.server import schemas
 from fairlead.server.auth import Caller
 from fairlead.server.context import ServerContext, context_of
@@ -36,7 +36,7 @@ from fairlead.server.headers import (
     precondition,
 )
 from fairlead.server.problems import Problem, invalid_cursor, said, unknown_document
-from fairlead.server.responses import JSONResponse, as_json
+from fairlead.server.responses import JSONResponse
 from fairlead.server.upload import read_upload
 
 LONGEST_WAIT = 60
@@ -114,7 +114,7 @@ router = APIRouter(prefix="/v1/documents", tags=["documents"])
     "",
     status_code=202,
     responses=schemas.answers(
-        *(202, schemas.Document | schemas.Documents, "accepted, and safe"),
+        *(202, (Document, Documents), "accepted, and safe"),
         *(*_MARK, "deleted"),
     ),
     openapi_extra=_BODY,
@@ -132,11 +132,10 @@ async def submit(request: Request) -> Response:
         upload.discard()
         raise
     documents = await context.batcher.accept(offer)
-    shown = [document_json(document) for document in documents]
-    if len(shown) == 1:
+    if len(documents) == 1:
         location = f"/v1/documents/{documents[0].id}"
-        return JSONResponse(shown[0], 202, {"Location": location})
-    return JSONResponse({"documents": shown}, 202, {"Location": "/v1/documents"})
+        return JSONResponse(documents[0], 202, {"Location": location})
+    return JSONResponse(Documents(documents), 202, {"Location": "/v1/documents"})
 
 
 def _idempotency_key(request: Request) -> str | None:
@@ -149,7 +148,7 @@ def _idempotency_key(request: Request) -> str | None:
 @router.get(
     "",
     responses=schemas.answers(
-        *(200, schemas.Page, "a page, newest first"),
+        *(200, Page, "a page, newest first"),
         *("invalid-cursor", "unknown-customer", "unknown-document"),
     ),
 )
@@ -171,7 +170,7 @@ async def pages(
     context = context_of(request)
     caller = await context.auth.caller(request)
     if caller.customer is not None and customer not in (None, caller.customer):
-        return JSONResponse({"documents": [], "next": None})
+        return JSONResponse(Page([], None))
     query: dict[str, Any] = {
         "customer": caller.customer or customer,
         "state": state,
@@ -182,8 +181,7 @@ async def pages(
     }
     documents = await context.ask(_page, context, caller, query)
     following = documents[limit - 1].id if len(documents) > limit else None
-    shown = [document_json(document) for document in documents[:limit]]
-    return JSONResponse({"documents": shown, "next": following})
+    return JSONResponse(Page(documents[:limit], following))
 
 
 def _page(context: ServerContext, caller: Caller, query: dict[str, Any]) -> list[Document]:
@@ -226,7 +224,7 @@ async def _look(context: ServerContext, caller: Caller, id_: str) -> Document:
 @router.get(
     "/{id_}",
     responses=schemas.answers(
-        200, schemas.Document, "the document", "unknown-document", "precondition-failed"
+        200, Document, "the document", "unknown-document", "precondition-failed"
     )
     | schemas.NOT_MODIFIED,
     openapi_extra={"parameters": [schemas.IF_NONE_MATCH, schemas.IF_MATCH]},
@@ -242,7 +240,7 @@ async def show(
     known = header_list(request.scope["headers"], b"if-none-match")
     if wait and request.method != "HEAD":
         document = await _wait(context, caller, document, wait, known)
-    content = _encoded(document_json(document))
+    content = to_json(document)
     etag = _etag(content)
     if is_not_modified(request, etag):
         return Response(status_code=304, headers={"ETag": etag})
@@ -279,7 +277,7 @@ def _is_news(document: Document, known: str | None) -> bool:
     "/{id_}/text",
     response_class=Response,
     responses=schemas.answers(
-        *(200, schemas.Text, "the text, by Accept"),
+        *(200, Text, "the text, by Accept"),
         *("unknown-document", "not-ready", "not-acceptable", "precondition-failed"),
         content={name: {"schema": {"type": "string"}} for name in _TEXTS[:2]},
     )
@@ -294,12 +292,13 @@ async def text(request: Request, id_: str) -> Response:
         raise Problem(
             "not-acceptable", Message("the text is there as {types}", types=", ".join(_TEXTS))
         )
-    etag = _text_etag(wanted, document)
+    stored = await context.ask(context.fairlead.store.stored_document, id_)
+    etag = _text_etag(wanted, document, stored)
     headers = {"Vary": "Accept", "ETag": etag}
-    if document.text_sha256 is not None and is_not_modified(request, etag):
+    if stored.text_sha256 is not None and is_not_modified(request, etag):
         return Response(status_code=304, headers=headers)
     try:
-        found = await _read(context, document, wanted)
+        found = await _read(context, document, stored, wanted)
     except NotReady as error:
         if document.state.is_pending:
             raise Problem("not-ready", said(error), retry_after=1, code=error.code) from None
@@ -308,32 +307,28 @@ async def text(request: Request, id_: str) -> Response:
     return Response(found, 200, headers, wanted if is_json else f"{wanted}; charset=utf-8")
 
 
-async def _read(context: ServerContext, document: Document, wanted: str) -> bytes:
+async def _read(
+    context: ServerContext, document: Document, stored: StoredDocument, wanted: str
+) -> bytes:
     """The text as it is sent. A short one waits for no files."""
-    fairlead, id_ = context.fairlead, document.id
     is_markdown = wanted == "text/markdown"
-    short = await context.ask(fairlead.short_markdown if is_markdown else fairlead.short_text, id_)
-    if short is not None:
-        return _as_sent(short, document, wanted)
-    read = fairlead.markdown if is_markdown else fairlead.text
-    return await context.fetch(lambda: _as_sent(read(id_), document, wanted))
+    has_markdown = is_markdown and stored.markdown_sha256 is not None
+    key = stored.markdown_key if has_markdown else stored.text_key
+    read = context.fairlead.markdown if is_markdown else context.fairlead.text
+    run = context.ask if key is None else context.fetch
+    return await run(lambda: _as_sent(read(document.id), document, wanted))
 
 
 def _as_sent(text: str, document: Document, wanted: str) -> bytes:
     if wanted == "application/json":
-        return as_json(_about_text(document) | {"text": text})
+        return to_json(Text(document.id, document.kind, document.facts, text))
     return text.encode()
 
 
-def _text_etag(wanted: str, document: Document) -> str:
+def _text_etag(wanted: str, document: Document, stored: StoredDocument) -> str:
     """By what is known of the texts: to read and hash them would take as long as to send them."""
-    hashes = {"text": document.text_sha256, "markdown": document.markdown_sha256}
-    return _etag(_encoded({"type": wanted} | hashes | _about_text(document)))
-
-
-def _about_text(document: Document) -> dict[str, Any]:
-    shown = document_json(document)
-    return {name: shown[name] for name in ("id", "kind", "facts")}
+    hashes = (stored.text_sha256, stored.markdown_sha256)
+    return _etag(to_json((wanted, *hashes, document.id, document.kind, document.facts)))
 
 
 @router.get(
@@ -380,7 +375,7 @@ async def content(request: Request, id_: str) -> Response:
 
 @router.get(
     "/{id_}/why",
-    responses=schemas.answers(200, schemas.Why, "the reasons", "unknown-document"),
+    responses=schemas.answers(200, Explanation, "the reasons", "unknown-document"),
 )
 async def why(request: Request, id_: str) -> Response:
     """Why the document has its priority, what it waits for, and when it may start.
@@ -390,7 +385,7 @@ async def why(request: Request, id_: str) -> Response:
     context, caller, _ = await visible(request, id_)
     found = await context.ask(context.fairlead.why, id_)
     speaker = translator(language_of(request.scope["headers"]))
-    shown = why_json(found, speaker.reason, with_others=caller.is_operator)
+    shown = spoken(found, speaker.reason, with_others=caller.is_operator)
     headers = {"Content-Language": speaker.language, "Vary": "Accept-Language"}
     return JSONResponse(shown, headers=headers)
 
@@ -398,7 +393,7 @@ async def why(request: Request, id_: str) -> Response:
 @router.post(
     "/{id_}/cancel",
     responses=schemas.answers(
-        *(200, schemas.Document, "it is cancelled"),
+        *(200, Document, "it is cancelled"),
         *("unknown-document", "wrong-state", "precondition-failed"),
     ),
     openapi_extra={"parameters": [schemas.IF_MATCH]},
@@ -408,13 +403,13 @@ async def cancel(request: Request, id_: str) -> Response:
     context, caller, _ = await visible(request, id_)
     check = precondition(request, _etag_of)
     found = await context.ask(context.fairlead.cancel, id_, by=caller.key_id, check=check)
-    return JSONResponse(document_json(found))
+    return JSONResponse(found)
 
 
 @router.post(
     "/{id_}/retry",
     responses=schemas.answers(
-        *(200, schemas.Document, "it is pending"),
+        *(200, Document, "it is pending"),
         *("unknown-document", "wrong-state", "precondition-failed"),
     ),
     openapi_extra={"parameters": [schemas.IF_MATCH]},
@@ -424,7 +419,7 @@ async def retry(request: Request, id_: str) -> Response:
     context, caller, _ = await visible(request, id_)
     check = precondition(request, _etag_of)
     found = await context.ask(context.fairlead.retry, id_, by=caller.key_id, check=check)
-    return JSONResponse(document_json(found))
+    return JSONResponse(found)
 
 
 @router.delete(
@@ -457,14 +452,10 @@ def _file_name(name: str) -> str:
     return f'filename="{name}"' if encoded == name else f"filename*=utf-8''{encoded}"
 
 
-def _encoded(shown: dict[str, Any]) -> bytes:
-    return json.dumps(shown, ensure_ascii=False, separators=(",", ":")).encode()
-
-
 def _etag(content: bytes) -> str:
     return f'"{hashlib.sha256(content).hexdigest()[:32]}"'
 
 
 def _etag_of(document: Document) -> str:
     """Of the document itself, as it is shown."""
-    return _etag(_encoded(document_json(document)))
+    return _etag(to_json(document))

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
+from msgspec.structs import asdict
 from starlette.responses import Response
 
 from fairlead.errors import Message
-from fairlead.model.json import key_json
+from fairlead.model.access_keys import Key, Keys, Limits, Me, NewKey
 from fairlead.server import schemas
 from fairlead.server.context import context_of
 from fairlead.server.problems import Problem
@@ -17,22 +18,19 @@ from fairlead.server.responses import JSONResponse
 router = APIRouter(prefix="/v1", tags=["keys"])
 
 
-@router.get("/me", responses=schemas.answers(200, schemas.Me, "whose the key is"))
+@router.get("/me", responses=schemas.answers(200, Me, "whose the key is"))
 async def me(request: Request) -> Response:
     """Whose the key is, and what one request may bring."""
     context = context_of(request)
     caller = await context.auth.caller(request)
     settings = context.fairlead.settings
-    limits = {
-        name: getattr(settings, name)
-        for name in ("max_document_bytes", "max_upload_bytes", "max_upload_files")
-    }
-    return JSONResponse({"key": caller.key_id, "customer": caller.customer, "limits": limits})
+    limits = Limits(*(getattr(settings, name) for name in Limits.__struct_fields__))
+    return JSONResponse(Me(caller.key_id, caller.customer, limits))
 
 
 @router.get(
     "/keys",
-    responses=schemas.answers(200, schemas.Keys, "keys", "forbidden", "unknown-customer"),
+    responses=schemas.answers(200, Keys, "keys", "forbidden", "unknown-customer"),
 )
 async def every(
     request: Request,
@@ -44,29 +42,31 @@ async def every(
     context = context_of(request)
     await context.auth.operator(request)
     found = await context.ask(context.fairlead.keys, customer, operators=operator)
-    return JSONResponse({"keys": [key_json(each) for each in found]})
+    return JSONResponse(Keys(found))
 
 
 @router.post(
     "/keys",
     status_code=201,
-    responses=schemas.answers(201, schemas.NewKey, "the key, shown this once", "forbidden"),
+    responses=schemas.answers(201, NewKey, "the key, shown this once", "forbidden"),
+    openapi_extra=schemas.takes(schemas.KeyWanted),
 )
-async def add(request: Request, new: schemas.KeyWanted) -> Response:
+async def add(request: Request) -> Response:
     """A new key of a customer, which is made where there is none, or of an operator."""
     context = context_of(request)
     caller = await context.auth.operator(request)
+    new = await schemas.read_body(request, schemas.KeyWanted)
     if (new.customer is None) != new.operator:
         raise Problem("invalid-request", Message("give either `customer` or `operator`: true"))
     key, made = await context.ask(context.fairlead.add_key, new.customer, by=caller.key_id)
     headers = {"Cache-Control": "no-store"}
-    return JSONResponse({"key": key} | key_json(made), 201, headers)
+    return JSONResponse(NewKey(key, **asdict(made)), 201, headers)
 
 
 @router.delete(
     "/keys/{key_id}",
     responses=schemas.answers(
-        *(200, schemas.Key, "it opens nothing any more"), *("forbidden", "unknown-key")
+        *(200, Key, "it opens nothing any more"), *("forbidden", "unknown-key")
     ),
 )
 async def revoke(request: Request, key_id: str) -> Response:
@@ -75,4 +75,4 @@ async def revoke(request: Request, key_id: str) -> Response:
     caller = await context.auth.operator(request)
     found = await context.ask(context.fairlead.revoke_key, key_id, by=caller.key_id)
     context.auth.revoked(found.id)
-    return JSONResponse(key_json(found))
+    return JSONResponse(found)

@@ -8,12 +8,19 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
+from msgspec.structs import asdict
 from starlette.responses import Response
 
 from fairlead.app import Fairlead
 from fairlead.errors import Message, UnknownDelivery
-from fairlead.model.json import delivery_json, webhook_json
-from fairlead.model.webhooks import DEFAULT_KINDS, Delivery
+from fairlead.model.webhooks import (
+    DEFAULT_KINDS,
+    Deliveries,
+    Delivery,
+    Webhook,
+    Webhooks,
+    WebhookWithSecret,
+)
 from fairlead.server import schemas
 from fairlead.server.auth import Caller
 from fairlead.server.context import ServerContext, context_of
@@ -21,8 +28,8 @@ from fairlead.server.problems import Problem, invalid_cursor
 from fairlead.server.responses import JSONResponse
 
 router = APIRouter(prefix="/v1/webhooks", tags=["webhooks"])
-_ONE = schemas.answers(200, schemas.Webhook, "the webhook", "unknown-webhook")
-_DELIVERY = schemas.answers(202, schemas.Delivery, "it will be sent", "unknown-webhook")
+_ONE = schemas.answers(200, Webhook, "the webhook", "unknown-webhook")
+_DELIVERY = schemas.answers(202, Delivery, "it will be sent", "unknown-webhook")
 
 
 async def _let_in(request: Request) -> tuple[ServerContext, Caller]:
@@ -30,25 +37,27 @@ async def _let_in(request: Request) -> tuple[ServerContext, Caller]:
     return context, await context.auth.caller(request)
 
 
-@router.get("", responses=schemas.answers(200, schemas.Webhooks, "the webhooks"))
+@router.get("", responses=schemas.answers(200, Webhooks, "the webhooks"))
 async def every(request: Request) -> Response:
     """All webhooks that the key may see, oldest first."""
     context, caller = await _let_in(request)
     found = await context.ask(context.fairlead.webhooks, caller.customer)
-    return JSONResponse({"webhooks": [webhook_json(each) for each in found]})
+    return JSONResponse(Webhooks(found))
 
 
 @router.post(
     "",
     status_code=201,
     responses=schemas.answers(
-        *(201, schemas.WebhookWithSecret, "the webhook, with its secret this once"),
+        *(201, WebhookWithSecret, "the webhook, with its secret this once"),
         "unknown-customer",
     ),
+    openapi_extra=schemas.takes(schemas.NewWebhook),
 )
-async def add(request: Request, new: schemas.NewWebhook) -> Response:
+async def add(request: Request) -> Response:
     """Ask to be told. An operator says for which customer; a customer's key says it itself."""
     context, caller = await _let_in(request)
+    new = await schemas.read_body(request, schemas.NewWebhook)
     customer = caller.customer or new.customer
     if customer is None or new.customer not in (None, customer):
         raise Problem(
@@ -62,7 +71,7 @@ async def add(request: Request, new: schemas.NewWebhook) -> Response:
         context.fairlead.add_webhook, customer, new.url, kinds, by=caller.key_id
     )
     headers = {"Location": f"/v1/webhooks/{made.id}", "Cache-Control": "no-store"}
-    return JSONResponse(webhook_json(made) | {"secret": secret}, 201, headers)
+    return JSONResponse(WebhookWithSecret(**asdict(made), secret=secret), 201, headers)
 
 
 @router.get("/{id_}", responses=_ONE)
@@ -70,13 +79,14 @@ async def one(request: Request, id_: str) -> Response:
     """One webhook, without its secret."""
     context, caller = await _let_in(request)
     found = await context.ask(context.fairlead.webhook, id_, customer=caller.customer)
-    return JSONResponse(webhook_json(found))
+    return JSONResponse(found)
 
 
-@router.patch("/{id_}", responses=_ONE)
-async def change(request: Request, id_: str, changes: schemas.WebhookChanges) -> Response:
+@router.patch("/{id_}", responses=_ONE, openapi_extra=schemas.takes(schemas.WebhookChanges))
+async def change(request: Request, id_: str) -> Response:
     """Change its address or events, or switch it off and on; what is not sent stays."""
     context, caller = await _let_in(request)
+    changes = await schemas.read_body(request, schemas.WebhookChanges)
     found = await context.ask(
         context.fairlead.set_webhook,
         id_,
@@ -86,7 +96,7 @@ async def change(request: Request, id_: str, changes: schemas.WebhookChanges) ->
         enabled=changes.enabled,
         by=caller.key_id,
     )
-    return JSONResponse(webhook_json(found))
+    return JSONResponse(found)
 
 
 @router.delete(
@@ -108,13 +118,13 @@ async def test(request: Request, id_: str) -> Response:
     """Send a delivery that tells of nothing; what came of it stands among the deliveries."""
     context, caller = await _let_in(request)
     made = await context.ask(context.fairlead.test_webhook, id_, customer=caller.customer)
-    return JSONResponse(delivery_json(made), 202)
+    return JSONResponse(made, 202)
 
 
 @router.get(
     "/{id_}/deliveries",
     responses=schemas.answers(
-        *(200, schemas.Deliveries, "deliveries, newest first"),
+        *(200, Deliveries, "deliveries, newest first"),
         *("unknown-webhook", "invalid-cursor"),
     ),
 )
@@ -129,8 +139,7 @@ async def deliveries(
     context, caller = await _let_in(request)
     found = await context.ask(_page, context, caller, id_, cursor, limit + 1)
     following = found[limit - 1].id if len(found) > limit else None
-    shown = [delivery_json(each) for each in found[:limit]]
-    return JSONResponse({"deliveries": shown, "next": following})
+    return JSONResponse(Deliveries(found[:limit], following))
 
 
 def _page(
@@ -156,4 +165,4 @@ async def resend(request: Request, id_: str) -> Response:
     """Send a delivery again under its old id."""
     context, caller = await _let_in(request)
     found = await context.ask(context.fairlead.resend, id_, customer=caller.customer)
-    return JSONResponse(delivery_json(found), 202)
+    return JSONResponse(found, 202)

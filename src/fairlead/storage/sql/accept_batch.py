@@ -11,10 +11,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from fairlead.model.customers import Check, Counter
 from fairlead.model.documents import Document, EventKind, NewDocument, Submission
 from fairlead.model.states import State
 from fairlead.policy import refusals
-from fairlead.policy.classic import Check, ClassicPolicy, Counter
+from fairlead.policy.classic import ClassicPolicy
 from fairlead.policy.costs import Row, row_of
 from fairlead.storage.sql import customer_queue as line
 from fairlead.storage.sql import fair_accounts as ledger
@@ -185,7 +186,7 @@ class Batch:
     def _check(self, customer: _Customer, submission: Submission) -> None:
         cap, sent = customer.pending_cap, len(submission.documents)
         if cap is not None and customer.pending + sent > cap:
-            raise refusals.pending_cap(customer.name, cap, customer.pending, sent)
+            raise refusals.over_pending_cap(customer.name, cap, customer.pending, sent)
         own = customer.bytes_a_day
         limit = self._moment.rules.bytes_a_day if own is None else own
         if limit is not None and self._bytes_today(customer, submission.documents) > limit:
@@ -209,9 +210,9 @@ class Batch:
         fingerprint, first, number = row
         if fingerprint != submission.fingerprint:
             raise refusals.other_documents(submission.key)
-        query = sql("select_document") + " WHERE d.seq BETWEEN ? AND ? ORDER BY d.seq"
+        query = rows.DOCUMENT.select + " WHERE d.seq BETWEEN ? AND ? ORDER BY d.seq"
         found = self._moment.connection.execute(query, (first, first + number - 1))
-        documents = [rows.document(row) for row in found]
+        documents = [rows.DOCUMENT.read(row) for row in found]
         if len(documents) < number:
             raise refusals.deleted_documents(submission.key)
         return documents
@@ -320,6 +321,5 @@ def _document(customer: str, new: NewDocument, place: _Place, now: float) -> Doc
         policy=place.policy,
         urgent=new.urgent,
         submitted_at=now,
-        facts={},
         estimate=place.estimate,
     )

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
 from typing import Any, NamedTuple
 
-from fairlead.errors import Message, PendingCapReached, UnknownDocument
-from fairlead.model.documents import CustomerSettings, EventKind
+from fairlead.errors import Message, PendingCapReached
+from fairlead.model.customers import CustomerSettings
+from fairlead.model.documents import EventKind
 from fairlead.model.ports import Check
 from fairlead.model.states import Action, State, after
 from fairlead.storage.sql import customer_queue as line
@@ -117,21 +117,10 @@ def set_customer(tx: Transaction, name: str, changes: Mapping[str, Any]) -> None
     customer = find_customer(tx, name)
     settings = reading.customer(tx.connection, name).settings.changed(changes)
     ledger.lift(tx, customer)  # a wider cap frees what it held back
-    tx.connection.execute(
-        sql("set_customer"),
-        (
-            settings.processing_cap,
-            settings.pending_cap,
-            settings.reset_interval,
-            rows.thresholds_to(settings.thresholds),
-            settings.requests_a_second,
-            settings.requests_burst,
-            settings.bytes_a_day,
-            customer,
-        ),
-    )
+    values = (*rows.own_settings(settings), customer)
+    tx.connection.execute(rows.SET_CUSTOMER, values)
     _set_account(tx, customer, settings)
-    _changed(tx, customer, EventKind.CUSTOMER_SET, **_set_fields(settings))
+    _changed(tx, customer, EventKind.CUSTOMER_SET, **settings.changes())
 
 
 def pause(tx: Transaction, name: str, *, paused: bool) -> None:
@@ -213,16 +202,10 @@ def _changed(tx: Transaction, customer: int, kind: EventKind, **data: Any) -> No
     tx.tell(kind, customer, **data)
 
 
-def _set_fields(settings: CustomerSettings) -> dict[str, Any]:
-    """What is not as for everybody."""
-    values = {each.name: (getattr(settings, each.name), each.default) for each in fields(settings)}
-    return {name: value for name, (value, usual) in values.items() if value != usual}
-
-
 def _find(tx: Transaction, id_: str) -> _Found:
     row = tx.connection.execute(sql("find_document"), (id_,)).fetchone()
     if row is None:
-        raise UnknownDocument(f"no document has the id {id_!r}; see: fairlead docs list")
+        raise reading.unknown_document(id_)
     document, customer, state, *others = row
     return _Found(document, customer, State(state), *others)
 

@@ -16,9 +16,10 @@ from fairlead.model.documents import (
     Outcome,
     Progress,
     Saved,
+    Sniff,
 )
 from fairlead.policy.attachments import Family
-from fairlead.policy.costs import Sniff, row_of
+from fairlead.policy.costs import row_of
 from fairlead.storage.sql import customer_queue as line
 from fairlead.storage.sql import fair_accounts as ledger
 from fairlead.storage.sql import rows

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from fairlead.model.customers import Tags
 from fairlead.policy.costs import LearnedCosts, Row, estimate
-from fairlead.policy.fair import FairRule, Placed, Tags
+from fairlead.policy.fair import FairRule, Placed
 from fairlead.storage.sql.queries import sql
 from fairlead.storage.sql.rows import THOUSANDTHS, tags_from
 from fairlead.storage.sql.transaction import Transaction

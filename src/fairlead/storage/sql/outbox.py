@@ -17,7 +17,6 @@ from fairlead.model.webhooks import (
     Delivery,
     NewWebhook,
     Sending,
-    Status,
     Webhook,
     WebhookResponse,
     is_given_up,
@@ -26,7 +25,7 @@ from fairlead.model.webhooks import (
 from fairlead.storage.sql.actions import find_customer
 from fairlead.storage.sql.connection import Connection
 from fairlead.storage.sql.queries import sql
-from fairlead.storage.sql.rows import Row
+from fairlead.storage.sql.rows import DELIVERY, WEBHOOK
 from fairlead.storage.sql.transaction import Transaction
 from fairlead.storage.sql.webhook_rows import add_delivery
 
@@ -69,9 +68,9 @@ class Outbox:
 
     def webhooks(self, customer: str | None = None) -> list[Webhook]:
         """All webhooks, or those of a customer, oldest first."""
-        query = sql("select_webhook") + " WHERE c.name = coalesce(?, c.name) ORDER BY w.id"
+        query = WEBHOOK.select + " WHERE c.name = coalesce(?, c.name) ORDER BY w.id"
         with self._reading() as connection:
-            return [_webhook_of(row) for row in connection.execute(query, (customer,))]
+            return [WEBHOOK.read(row) for row in connection.execute(query, (customer,))]
 
     def set(
         self,
@@ -114,12 +113,10 @@ class Outbox:
     ) -> list[Delivery]:
         """Deliveries of a webhook, newest first; `before` is the last id of the page before."""
         number = _AFTER_ALL if before is None else _number_in(before)
-        query = sql("select_delivery") + (
-            " WHERE webhook = ? AND seq < ? ORDER BY seq DESC LIMIT ?"
-        )
+        query = DELIVERY.select + " WHERE webhook = ? AND seq < ? ORDER BY seq DESC LIMIT ?"
         with self._reading() as connection:
             found = connection.execute(query, (webhook, number, limit))
-            return [_delivery_of(row) for row in found]
+            return [DELIVERY.read(row) for row in found]
 
     # --- sending ---
 
@@ -259,34 +256,22 @@ def _disable(tx: Transaction, sending: Sending, because: str) -> None:
 
 
 def _webhook(connection: Connection, id_: str) -> Webhook:
-    row = connection.execute(sql("select_webhook") + " WHERE w.id = ?", (id_,)).fetchone()
+    row = connection.execute(WEBHOOK.select + " WHERE w.id = ?", (id_,)).fetchone()
     if row is None:
         raise UnknownWebhook(
             Message("no webhook has the id {id}; list those there are", id=repr(id_))
         )
-    return _webhook_of(row)
-
-
-def _webhook_of(row: Row) -> Webhook:
-    id_, customer, url, kinds, enabled, *others = row
-    return Webhook(id_, customer, url, tuple(json.loads(kinds)), bool(enabled), *others)
+    return WEBHOOK.read(row)
 
 
 def _delivery(connection: Connection, id_: str) -> Delivery:
-    query = sql("select_delivery") + " WHERE seq = ?"
+    query = DELIVERY.select + " WHERE seq = ?"
     row = connection.execute(query, (_number_in(id_),)).fetchone()
     if row is None or row[0] != id_:
         raise UnknownDelivery(
             Message("no delivery has the id {id}; list those of its webhook", id=repr(id_))
         )
-    return _delivery_of(row)
-
-
-def _delivery_of(row: Row) -> Delivery:
-    id_, webhook, kind, document, delivered, created_at, attempts, due_at, *last = row
-    settled = Status.DELIVERED if delivered else Status.FAILED
-    status = settled if due_at is None else Status.PENDING
-    return Delivery(id_, webhook, kind, document, status, created_at, attempts, due_at, *last)
+    return DELIVERY.read(row)
 
 
 def _number_in(id_: str) -> int:

@@ -324,12 +324,6 @@ SELECT pending_cap, waiting + processing, name FROM customers WHERE id = ?;
 -- name: customer_id
 SELECT id FROM customers WHERE name = ?;
 
--- name: set_customer
-UPDATE customers SET
-  processing_cap = ?, pending_cap = ?, reset_interval = ?, thresholds = ?,
-  requests_a_second = ?, requests_burst = ?, bytes_a_day = ?
-WHERE id = ?;
-
 -- name: set_paused
 UPDATE customers SET paused = ?1 WHERE id = ?2 AND paused <> ?1 RETURNING 1;
 
@@ -371,34 +365,6 @@ WHERE id IN (?, ?);
 UPDATE line_state SET
   backlog = (SELECT coalesce(sum(weight), 0) FROM accounts WHERE runnable > 0);
 
--- name: select_document
-SELECT
-  d.id, c.name, d.name, d.size, d.sha256, d.kind, d.state, d.priority, d.count, d.policy,
-  d.urgent, d.submitted_at, d.started_at, d.finished_at, d.attempts, d.retry_at, d.error,
-  d.detail, d.facts, d.text_key, d.text_sha256, d.seconds, d.estimate, d.markdown_key,
-  d.markdown_sha256,
-  CASE WHEN d.parent IS NOT NULL THEN coalesce(
-    (SELECT id FROM documents WHERE seq = d.parent), (SELECT id FROM deleted WHERE seq = d.parent))
-  END,
-  d.depth
-FROM documents d JOIN customers c ON c.id = d.customer;
-
--- name: select_customer
-SELECT
-  c.name, c.created_at, c.count, c.counted_at, c.paused, c.processing_cap, c.pending_cap,
-  c.reset_interval, c.thresholds, c.waiting, c.processing, c.last_started_at,
-  (SELECT d.submitted_at FROM documents d INDEXED BY arrivals
-   WHERE d.customer = c.id AND d.queued = 1 ORDER BY d.slot_seq LIMIT 1),
-  a.name, a.weight, a.finish, a.last_tag, a.submitted_at,
-  c.requests_a_second, c.requests_burst, c.bytes_a_day
-FROM customers c JOIN accounts a ON a.id = c.account;
-
--- name: select_events
-SELECT e.seq, e.at, e.kind, c.name, coalesce(d.id, x.id), e.data, e.actor
-FROM events e
-  LEFT JOIN customers c ON c.id = e.customer LEFT JOIN documents d ON d.seq = e.document
-  LEFT JOIN deleted x ON x.seq = e.document;
-
 -- name: seq_of_document
 SELECT seq FROM (
   SELECT seq, id FROM documents UNION ALL SELECT seq, id FROM deleted) AS known WHERE id = ?
@@ -406,9 +372,8 @@ SELECT seq FROM (
 -- name: add_access_key
 INSERT INTO keys (id, customer, sha256, created_at) VALUES (?, ?, ?, ?);
 
--- name: select_access_keys
-SELECT k.id, c.name, k.sha256, k.created_at, k.revoked_at
-FROM keys k LEFT JOIN customers c ON c.id = k.customer;
+-- name: access_key_sha256
+SELECT sha256 FROM keys WHERE id = ?;
 
 -- name: revoke_access_key
 UPDATE keys SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL RETURNING customer;
@@ -546,11 +511,6 @@ SELECT id, kinds FROM webhooks WHERE customer = ? AND enabled = 1;
 -- name: count_webhooks
 SELECT count(*) FROM webhooks WHERE customer = ?;
 
--- name: select_webhook
-SELECT
-  w.id, c.name, w.url, w.kinds, w.enabled, w.created_at, w.failing_since, w.disabled_because
-FROM webhooks w JOIN customers c ON c.id = w.customer;
-
 -- name: add_webhook
 INSERT INTO webhooks (id, customer, url, kinds, secret, created_at) VALUES (?, ?, ?, ?, ?, ?);
 
@@ -579,12 +539,6 @@ WHERE id = ?;
 -- name: add_delivery
 INSERT INTO deliveries (webhook, kind, document, body, created_at, due_at)
 VALUES (?, ?, ?, ?, ?, ?) RETURNING seq;
-
--- name: select_delivery
-SELECT
-  'msg_' || webhook || '_' || seq, webhook, kind, document, delivered, created_at, attempts,
-  due_at, last_at, code, answer, error
-FROM deliveries;
 
 -- name: deliveries_of
 SELECT seq, body FROM deliveries INDEXED BY deliveries_of_document WHERE document = ?;

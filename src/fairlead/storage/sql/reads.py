@@ -7,10 +7,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from fairlead.errors import Message, UnknownCustomer, UnknownDocument, UnknownKey
-from fairlead.model.access_keys import Key, Tally
-from fairlead.model.documents import Customer, Document, Event, Place, Totals
+from fairlead.model.access_keys import Key, StoredKey, Tally
+from fairlead.model.customers import CustomerRecord, Fairness, Overdue, Share
+from fairlead.model.documents import Document, Event, StoredDocument, Totals
+from fairlead.model.explanations import CustomerAhead, QueuePlace
 from fairlead.model.states import State
-from fairlead.policy.fairness import Fairness, Overdue, Share, jain_index
+from fairlead.policy.fairness import jain_index
 from fairlead.policy.forecast import Arrived, Flow, Pair, Running
 from fairlead.storage.sql import rows
 from fairlead.storage.sql.connection import Connection
@@ -23,10 +25,23 @@ MOST_NAMED = 5
 
 def document(connection: Connection, id_: str) -> Document:
     """The document of this id."""
-    row = connection.execute(sql("select_document") + " WHERE d.id = ?", (id_,)).fetchone()
+    row = connection.execute(rows.DOCUMENT.select + " WHERE d.id = ?", (id_,)).fetchone()
     if row is None:
-        raise UnknownDocument(f"no document has the id {id_!r}; see: fairlead docs list")
-    return rows.document(row)
+        raise unknown_document(id_)
+    return rows.DOCUMENT.read(row)
+
+
+def stored_document(connection: Connection, id_: str) -> StoredDocument:
+    """What storage keeps of a document beyond what is shown."""
+    row = connection.execute(rows.STORED_DOCUMENT.select + " WHERE d.id = ?", (id_,)).fetchone()
+    if row is None:
+        raise unknown_document(id_)
+    return rows.STORED_DOCUMENT.read(row)
+
+
+def unknown_document(id_: str) -> UnknownDocument:
+    """The error for an id that no document has."""
+    return UnknownDocument(f"no document has the id {id_!r}; see: fairlead docs list")
 
 
 def documents(
@@ -51,9 +66,9 @@ def documents(
     ]
     asked = [(term, value) for term, value in wanted if value is not None]
     where = " WHERE " + " AND ".join(term for term, _ in asked) if asked else ""
-    query = sql("select_document") + where + " ORDER BY d.seq DESC LIMIT ?"
+    query = rows.DOCUMENT.select + where + " ORDER BY d.seq DESC LIMIT ?"
     values = (*(value for _, value in asked), limit)
-    return [rows.document(row) for row in connection.execute(query, values)]
+    return [rows.DOCUMENT.read(row) for row in connection.execute(query, values)]
 
 
 def _containing(part: str) -> str:
@@ -62,9 +77,9 @@ def _containing(part: str) -> str:
     return f"%{escaped}%"
 
 
-def customer(connection: Connection, name: str) -> Customer:
+def customer(connection: Connection, name: str) -> CustomerRecord:
     """The customer of this name."""
-    row = connection.execute(sql("select_customer") + " WHERE c.name = ?", (name,)).fetchone()
+    row = connection.execute(rows.CUSTOMER.select + " WHERE c.name = ?", (name,)).fetchone()
     if row is None:
         raise unknown_customer(name)
     return rows.customer(row)
@@ -75,9 +90,9 @@ def unknown_customer(name: str, *, hint: str = "see: fairlead customers list") -
     return UnknownCustomer(Message("customer {name} is not known", name=repr(name), hint=hint))
 
 
-def customers(connection: Connection) -> list[Customer]:
+def customers(connection: Connection) -> list[CustomerRecord]:
     """All customers, by name."""
-    query = sql("select_customer") + " ORDER BY c.name"
+    query = rows.CUSTOMER.select + " ORDER BY c.name"
     return [rows.customer(row) for row in connection.execute(query)]
 
 
@@ -86,32 +101,37 @@ def events(connection: Connection, after: int, limit: int, customer: str | None)
     of_one = (
         "" if customer is None else "e.customer = (SELECT id FROM customers WHERE name = ?) AND "
     )
-    query = f"{sql('select_events')} WHERE {of_one}e.seq > ? ORDER BY e.seq LIMIT ?"
+    query = f"{rows.EVENT.select} WHERE {of_one}e.seq > ? ORDER BY e.seq LIMIT ?"
     values = (after, limit) if customer is None else (customer, after, limit)
-    return [rows.event(row) for row in connection.execute(query, values)]
+    return [rows.EVENT.read(row) for row in connection.execute(query, values)]
 
 
 def events_of(connection: Connection, document: str) -> list[Event]:
     """All events of one document, oldest first."""
-    query = sql("select_events") + f" WHERE e.document = ({sql('seq_of_document')}) ORDER BY e.seq"
-    return [rows.event(row) for row in connection.execute(query, (document,))]
+    query = rows.EVENT.select + f" WHERE e.document = ({sql('seq_of_document')}) ORDER BY e.seq"
+    return [rows.EVENT.read(row) for row in connection.execute(query, (document,))]
 
 
 def audit(connection: Connection, before: int | None, limit: int) -> list[Event]:
     """What somebody decided, newest first."""
-    query = sql("select_events") + (
+    query = rows.EVENT.select + (
         " WHERE e.actor IS NOT NULL AND e.seq < ? ORDER BY e.seq DESC LIMIT ?"
     )
     newest = 2**62 if before is None else before
-    return [rows.event(row) for row in connection.execute(query, (newest, limit))]
+    return [rows.EVENT.read(row) for row in connection.execute(query, (newest, limit))]
 
 
 def key(connection: Connection, id_: str) -> Key:
     """The key of this id."""
-    row = connection.execute(sql("select_access_keys") + " WHERE k.id = ?", (id_,)).fetchone()
+    row = connection.execute(rows.KEY.select + " WHERE k.id = ?", (id_,)).fetchone()
     if row is None:
         raise unknown_key(id_)
-    return Key(*row)
+    return rows.KEY.read(row)
+
+
+def stored_key(connection: Connection, id_: str) -> StoredKey:
+    """The key of this id with the hash of its secret."""
+    return StoredKey(key(connection, id_), connection.execute(sql("access_key_sha256"), (id_,)).get)
 
 
 def unknown_key(id_: str) -> UnknownKey:
@@ -123,8 +143,8 @@ def unknown_key(id_: str) -> UnknownKey:
 
 def keys(connection: Connection) -> list[Key]:
     """All keys, oldest first."""
-    query = sql("select_access_keys") + " ORDER BY k.created_at, k.id"
-    return [Key(*row) for row in connection.execute(query)]
+    query = rows.KEY.select + " ORDER BY k.created_at, k.id"
+    return [rows.KEY.read(row) for row in connection.execute(query)]
 
 
 def tallies(connection: Connection) -> list[Tally]:
@@ -144,7 +164,7 @@ def totals(connection: Connection) -> Totals:
     return Totals(*row) if row else Totals(0, 0, 0)
 
 
-def place(connection: Connection, id_: str) -> Place | None:
+def place(connection: Connection, id_: str) -> QueuePlace | None:
     """What goes before a document, as things stand; None where it is not in the queue."""
     row = connection.execute(sql("place_of_document"), (id_,)).fetchone()
     if row is None:
@@ -157,32 +177,37 @@ def place(connection: Connection, id_: str) -> Place | None:
     tag = slot[0] + lift
     key = (customer, tag, slot[1])
     others: list[rows.Row] = connection.execute(sql("ahead_in_line"), key).fetchall()
-    return Place(
+    return QueuePlace(
         own_documents=own[0],
         other_documents=sum(number for _, number, _ in others),
         other_customers=len(others),
         tag=tag,
         seconds=own[1] + sum(seconds for _, _, seconds in others),
         own_seconds=own[1],
-        most=tuple((name, number) for name, number, _ in others[:MOST_NAMED]),
+        most=tuple(CustomerAhead(name, number) for name, number, _ in others[:MOST_NAMED]),
     )
 
 
 def fairness(tx: Transaction) -> Fairness:
     """How fair the queue is, as numbers."""
     run = tx.connection.execute
-    shares = tuple(Share(*row) for row in run(sql("shares"), (tx.now, tx.ideal)))
+    accounts = tuple(
+        Share(name, done, due, due - done)
+        for name, done, due in run(sql("shares"), (tx.now, tx.ideal))
+    )
     lane_work, all_work = run(sql("lane_use")).fetchone() or (0.0, 0.0)
+    overdue, bound = _most_overdue(tx), tx.start_bound
     return Fairness(
         policy=tx.policy,
         workers=tx.workers,
         waiting_customers=tx.customers,
-        jain=jain_index(shares, least_due=tx.longest),
-        shares=shares,
-        most_overdue=_most_overdue(tx),
+        jain_index=jain_index(accounts, least_due=tx.longest),
+        most_overdue=overdue,
         lane_share=lane_work / all_work if all_work else None,
-        longest=tx.longest,
-        start_bound=tx.start_bound,
+        longest_document=tx.longest,
+        start_bound=bound,
+        bound_broken=overdue is not None and bound is not None and overdue.seconds > bound,
+        accounts=accounts,
     )
 
 

@@ -1,69 +1,154 @@
-"""Rows of the database as the things they stand for, and back."""
+"""Rows of the database as records: each `SELECT` follows from the fields of its record."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic, TypeVar
 
-from fairlead.model.documents import Customer, CustomerSettings, Document, Event, EventKind
+from msgspec import Struct
+
+from fairlead.model.access_keys import Key
+from fairlead.model.customers import Counter, CustomerRecord, CustomerSettings, Tags
+from fairlead.model.documents import Document, Event, EventKind, StoredDocument
 from fairlead.model.states import State
-from fairlead.policy.classic import Counter
-from fairlead.policy.fair import Tags
+from fairlead.model.webhooks import Delivery, Status, Webhook
 
 Row = tuple[Any, ...]
+T = TypeVar("T", bound=Struct)
 
-_KINDS = {each.value: each for each in EventKind}
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 THOUSANDTHS = 1000.0
 """Weights are kept in thousandths."""
 
 
-def document(row: Row) -> Document:
-    """A row of `select_document`."""
-    fields = list(row)  # in the order of Document's fields
-    fields[6] = State(fields[6])
-    fields[10] = bool(fields[10])
-    fields[18] = json.loads(fields[18]) if fields[18] else {}
-    return Document(*fields)
+class Columns:
+    """A list of columns by name. `expressions`: those that are not the table's own of that name."""
+
+    def __init__(self, names: Sequence[str], table: str, source: str, **expressions: str) -> None:
+        self._names = tuple(names)
+        columns = [expressions.get(name, f"{table}.{name}") for name in names]
+        self.select = f"SELECT {', '.join(columns)} FROM {source}"  # noqa: S608 (names of fields)
+
+    def named(self, row: Row) -> dict[str, Any]:
+        """The values of a row by the names of their columns."""
+        return dict(zip(self._names, row, strict=True))
 
 
-def customer(row: Row) -> Customer:
-    """A row of `select_customer`."""
-    name, created_at, count, counted_at, paused = row[:5]
-    processing_cap, pending_cap, reset_interval, thresholds = row[5:9]
-    waiting, processing, last_started_at, oldest_waiting_at, account, weight = row[9:15]
-    requests_a_second, requests_burst, bytes_a_day = row[18:]
-    return Customer(
-        name=name,
-        created_at=created_at,
-        counter=counter(count, counted_at),
-        paused=bool(paused),
-        settings=CustomerSettings(
-            weight=weight / THOUSANDTHS,
-            account=account,
-            processing_cap=processing_cap,
-            pending_cap=pending_cap,
-            reset_interval=reset_interval,
-            thresholds=thresholds_from(thresholds),
-            requests_a_second=requests_a_second,
-            requests_burst=requests_burst,
-            bytes_a_day=bytes_a_day,
-        ),
-        waiting=waiting,
-        processing=processing,
-        last_started_at=last_started_at,
-        oldest_waiting_at=oldest_waiting_at,
-        tags=tags_from(*row[15:18]),
+class Records(Columns, Generic[T]):
+    """Rows of which each is a record, whose fields are the columns."""
+
+    def __init__(
+        self,
+        record: type[T],
+        table: str,
+        source: str,
+        convert: Mapping[str, Callable[[Any], Any]],
+        **expressions: str,
+    ) -> None:
+        names = record.__struct_fields__
+        super().__init__(names, table, source, **expressions)
+        self._record = record
+        self._convert = [(names.index(name), convert[name]) for name in convert]
+
+    def read(self, row: Row) -> T:
+        """The record of a row."""
+        values = list(row)
+        for index, convert in self._convert:
+            values[index] = convert(values[index])
+        return self._record(*values)
+
+
+def _object(text: str | None) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(text) if text else {}
+    return found
+
+
+_DOCUMENTS = "documents d JOIN customers c ON c.id = d.customer"
+DOCUMENT = Records(
+    Document,
+    "d",
+    _DOCUMENTS,
+    {"state": State, "urgent": bool, "facts": _object},
+    customer="c.name",
+    parent="CASE WHEN d.parent IS NOT NULL THEN coalesce("
+    "(SELECT id FROM documents WHERE seq = d.parent), "
+    "(SELECT id FROM deleted WHERE seq = d.parent)) END",
+)
+STORED_DOCUMENT = Records(StoredDocument, "d", "documents d", {})
+EVENT = Records(
+    Event,
+    "e",
+    "events e LEFT JOIN customers c ON c.id = e.customer "
+    "LEFT JOIN documents d ON d.seq = e.document LEFT JOIN deleted x ON x.seq = e.document",
+    {"kind": {each.value: each for each in EventKind}.__getitem__, "data": _object},
+    customer="c.name",
+    document="coalesce(d.id, x.id)",
+)
+KEY = Records(
+    Key,
+    "k",
+    "keys k LEFT JOIN customers c ON c.id = k.customer",
+    {"operator": bool},
+    customer="c.name",
+    operator="k.customer IS NULL",
+)
+WEBHOOK = Records(
+    Webhook,
+    "w",
+    "webhooks w JOIN customers c ON c.id = w.customer",
+    {"kinds": lambda text: tuple(json.loads(text)), "enabled": bool},
+    customer="c.name",
+)
+DELIVERY = Records(
+    Delivery,
+    "d",
+    "deliveries d",
+    {"status": Status},
+    id="'msg_' || d.webhook || '_' || d.seq",
+    status="CASE WHEN d.due_at IS NOT NULL THEN 'pending' "
+    "WHEN d.delivered = 1 THEN 'delivered' ELSE 'failed' END",
+    next_at="d.due_at",
+)
+
+_SETTINGS = CustomerSettings.__struct_fields__
+_OF_THE_ACCOUNT = ("account", "weight")
+OWN_SETTINGS = tuple(name for name in _SETTINGS if name not in _OF_THE_ACCOUNT)
+"""Settings that are columns of the table of customers."""
+_PLAIN = ("name", "created_at", "waiting", "processing", "last_started_at", "oldest_waiting_at")
+CUSTOMER = Columns(
+    (*_PLAIN, "paused", "count", "counted_at", "finish", "last_tag", "submitted_at", *_SETTINGS),
+    "c",
+    "customers c JOIN accounts a ON a.id = c.account",
+    oldest_waiting_at="(SELECT d.submitted_at FROM documents d INDEXED BY arrivals "
+    "WHERE d.customer = c.id AND d.queued = 1 ORDER BY d.slot_seq LIMIT 1)",
+    account="a.name",
+    **{name: f"a.{name}" for name in ("weight", "finish", "last_tag", "submitted_at")},
+)
+SET_CUSTOMER = (
+    f"UPDATE customers SET {', '.join(f'{each} = ?' for each in OWN_SETTINGS)} WHERE id = ?"  # noqa: S608 (names of fields)
+)
+
+
+def customer(row: Row) -> CustomerRecord:
+    """A row of `CUSTOMER`."""
+    values = CUSTOMER.named(row)
+    values["weight"] /= THOUSANDTHS
+    values["thresholds"] = thresholds_from(values["thresholds"])
+    return CustomerRecord(
+        **{name: values[name] for name in _PLAIN},
+        paused=bool(values["paused"]),
+        counter=counter(values["count"], values["counted_at"]),
+        tags=tags_from(values["finish"], values["last_tag"], values["submitted_at"]),
+        settings=CustomerSettings(**{name: values[name] for name in _SETTINGS}),
     )
 
 
-def event(row: Row) -> Event:
-    """A row of `select_events`."""
-    seq, at, kind, customer_name, document_id, data, actor = row
-    read = json.loads(data) if data else {}
-    return Event(seq, at, _KINDS[kind], customer_name, document_id, read, actor)
+def own_settings(settings: CustomerSettings) -> list[Any]:
+    """The values of `OWN_SETTINGS` as they are kept."""
+    values = {name: getattr(settings, name) for name in OWN_SETTINGS}
+    return list((values | {"thresholds": thresholds_to(settings.thresholds)}).values())
 
 
 def counter(count: int | None, counted_at: float | None) -> Counter | None:

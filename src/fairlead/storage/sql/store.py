@@ -11,25 +11,25 @@ from typing import Any, TypeVar
 
 from fairlead.change_feed import ChangeFeed
 from fairlead.errors import DamagedData, ReadOnlyData, StoreRefused, TemporarilyUnavailable
-from fairlead.model.access_keys import Key, Tally
+from fairlead.model.access_keys import Key, StoredKey, Tally
+from fairlead.model.customers import CustomerRecord, Fairness
 from fairlead.model.documents import (
     Claim,
-    Customer,
     Document,
     Event,
     Outcome,
-    Place,
     Progress,
     Saved,
     ShortTexts,
+    StoredDocument,
     Submission,
     Switched,
     Totals,
 )
+from fairlead.model.explanations import QueuePlace
 from fairlead.model.ports import Check, OnPlaced
 from fairlead.model.states import State
 from fairlead.policy.fair import Clock
-from fairlead.policy.fairness import Fairness
 from fairlead.policy.forecast import Flow
 from fairlead.policy.rules import PolicyName, Rules
 from fairlead.storage.sql import accept as acceptance
@@ -347,6 +347,11 @@ class Store(ABC):
         with self._reading() as connection:
             return reading.document(connection, id_)
 
+    def stored_document(self, id_: str) -> StoredDocument:
+        """What storage keeps of a document beyond what is shown."""
+        with self._reading() as connection:
+            return reading.stored_document(connection, id_)
+
     def documents(
         self,
         *,
@@ -374,17 +379,17 @@ class Store(ABC):
                 limit=limit,
             )
 
-    def place(self, id_: str) -> Place | None:
+    def place(self, id_: str) -> QueuePlace | None:
         """What goes before a document; None where it is not in the queue."""
         with self._reading(whole=True) as connection:
             return reading.place(connection, id_)
 
-    def customer(self, name: str) -> Customer:
+    def customer(self, name: str) -> CustomerRecord:
         """The customer of this name."""
         with self._reading() as connection:
             return reading.customer(connection, name)
 
-    def customers(self) -> list[Customer]:
+    def customers(self) -> list[CustomerRecord]:
         """All customers, by name."""
         with self._reading() as connection:
             return reading.customers(connection)
@@ -410,6 +415,11 @@ class Store(ABC):
         """The key of this id."""
         with self._reading(whole=True) as connection:
             return reading.key(connection, id_)
+
+    def stored_key(self, id_: str) -> StoredKey:
+        """The key of this id with the hash of its secret."""
+        with self._reading(whole=True) as connection:
+            return reading.stored_key(connection, id_)
 
     def keys(self) -> list[Key]:
         """All keys, oldest first."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from fairlead.model.customers import Tags
 from fairlead.model.documents import EventKind, Switched
-from fairlead.policy.fair import Clock, Tags
+from fairlead.policy.fair import Clock
 from fairlead.policy.rules import PolicyName
 from fairlead.storage.sql import customer_queue as line
 from fairlead.storage.sql import fair_accounts as ledger

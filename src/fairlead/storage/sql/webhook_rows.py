@@ -9,10 +9,16 @@ import json
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from fairlead.model.json_document import deleted_json, document_json, rfc3339
+from fairlead.model.json import rfc3339, to_dict
 from fairlead.storage.sql import rows
 from fairlead.storage.sql.connection import Connection
 from fairlead.storage.sql.queries import sql
+
+_LEFT_OF_A_DELETED = frozenset(
+    {"id", "customer", "state", "priority", "count", "policy", "urgent", "attempts", "error"}
+    | {"submitted_at", "started_at", "finished_at", "parent"}
+)
+"""What events tell of a document too; the other fields tell what it was."""
 
 
 class Subscription(NamedTuple):
@@ -32,9 +38,9 @@ def tell_webhooks(
     connection: Connection, now: float, told: Iterable[str], kind: str, document: int
 ) -> None:
     """Make a delivery of this kind for each of the webhooks."""
-    row = connection.execute(sql("select_document") + " WHERE d.seq = ?", (document,)).fetchone()
+    row = connection.execute(rows.DOCUMENT.select + " WHERE d.seq = ?", (document,)).fetchone()
     assert row is not None  # noqa: S101 (it was changed in this transaction)
-    shown = document_json(rows.document(row))
+    shown = to_dict(rows.DOCUMENT.read(row))
     for webhook in told:
         add_delivery(connection, now, webhook, kind, shown, document=shown["id"])
 
@@ -66,8 +72,11 @@ def forget_document(connection: Connection, id_: str) -> None:
     """
     for number, body in connection.execute(sql("deliveries_of"), (id_,)).fetchall():
         told = json.loads(body)
-        left = _body(told | {"data": deleted_json(told["data"])})
-        connection.execute(sql("empty_delivery"), (left, number))
+        left = {
+            name: value if name in _LEFT_OF_A_DELETED else None
+            for name, value in told["data"].items()
+        }
+        connection.execute(sql("empty_delivery"), (_body(told | {"data": left}), number))
 
 
 def _body(told: dict[str, Any]) -> str:

@@ -1,0 +1,319 @@
+"""Customers: their settings, their records, and how they are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from itertools import pairwise
+from typing import Annotated, Any, NamedTuple, get_args, get_origin
+
+from msgspec import Meta, Struct, structs
+
+from fairlead.errors import InvalidSetting
+from fairlead.model.json import Record, Time
+
+LONGEST_RESET_INTERVAL = 100 * 365 * 86_400
+Cap = Annotated[int, Meta(ge=1, le=10**12)]
+Rate = Annotated[float, Meta(ge=0.001, le=1e6)]
+Interval = Annotated[float, Meta(ge=0, le=LONGEST_RESET_INTERVAL)]
+AccountName = Annotated[str, Meta(min_length=1, max_length=200)]
+Weight = Annotated[float, Meta(ge=0.001, le=1000)]
+_WEIGHT_FORM = {
+    "label": "Weight",
+    "hint": "Its share of the work under the fair policy; 1 is the usual one.",
+}
+_PROCESSING_FORM = {"label": "Cap on documents processing at once"}
+_PENDING_FORM = {
+    "label": "Cap on pending documents",
+    "hint": "Empty: no cap. Above the cap on pending documents, new ones are refused.",
+}
+
+
+class _Settings(Record, frozen=True, kw_only=True):
+    """The fields of `CustomerSettings`, which `Customer` shows between its own.
+
+    A setting with a `label` is in the dashboard's form.
+    """
+
+    account: Annotated[
+        AccountName | None, Meta(description="One account for several customers.")
+    ] = None
+    weight: Annotated[
+        Weight,
+        Meta(description="Its account's share of the work under fair.", extra=_WEIGHT_FORM),
+    ] = 1.0
+    processing_cap: Annotated[
+        Cap | None, Meta(description="Most documents processing at once.", extra=_PROCESSING_FORM)
+    ] = None
+    pending_cap: Annotated[
+        Cap | None,
+        Meta(description="Most documents pending; more are refused.", extra=_PENDING_FORM),
+    ] = None
+    requests_a_second: Annotated[
+        Rate | None, Meta(description="Most requests over HTTP a second.")
+    ] = None
+    requests_burst: Annotated[
+        Cap | None, Meta(description="Most requests at once after a rest.")
+    ] = None
+    bytes_a_day: Annotated[
+        Cap | None, Meta(description="Most bytes a day, UTC; more are refused.")
+    ] = None
+    reset_interval: Annotated[
+        Interval | None,
+        Meta(description="A reset interval of its own.", extra={"unit": "seconds"}),
+    ] = None
+    thresholds: Annotated[tuple[int, ...] | None, Meta(description="Thresholds of its own.")] = None
+
+
+class Setting(NamedTuple):
+    """What is known of one customer setting, from its annotation. `kind` is its Python type.
+
+    `label` and `hint` are its name in the dashboard's form and what stands below it.
+    """
+
+    name: str
+    kind: Any
+    default: Any
+    least: float
+    most: float
+    description: str
+    label: str | None
+    hint: str | None
+    is_seconds: bool
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is a whole number."""
+        return self.kind is int
+
+
+@cache
+def customer_settings() -> tuple[Setting, ...]:
+    """All settings of a customer, in their order."""
+    return tuple(_setting(field) for field in structs.fields(CustomerSettings))
+
+
+def _setting(field: structs.FieldInfo) -> Setting:
+    kind, *metas = get_args(field.type)
+    if field.default is None:
+        kind = get_args(kind)[0]
+    if get_origin(kind) is Annotated:
+        kind, *inner = get_args(kind)
+        metas = [*inner, *metas]
+    extra = metas[-1].extra or {}
+    return Setting(
+        name=field.name,
+        kind=kind,
+        default=field.default,
+        least=metas[0].ge or 0,
+        most=metas[0].le or 0,
+        description=metas[-1].description,
+        label=extra.get("label"),
+        hint=extra.get("hint"),
+        is_seconds=extra.get("unit") == "seconds",
+    )
+
+
+class CustomerSettings(_Settings, frozen=True):
+    """What an operator may set for one customer. None: the installation's own setting.
+
+    The weight is that of the customer's account: all customers of one account share it.
+    """
+
+    def __post_init__(self) -> None:
+        for setting in customer_settings():
+            value = getattr(self, setting.name)
+            if value is not None or setting.default is not None:
+                _check(setting, value)
+
+    def changed(self, changes: Mapping[str, Any]) -> CustomerSettings:
+        """These settings with some others in their place; None: as for everybody."""
+        usual = {each.name: each.default for each in customer_settings()}
+        for name in changes:
+            if name not in usual:
+                raise InvalidSetting(f"a customer has the settings {', '.join(usual)}; got {name}")
+        values = {name: usual[name] if new is None else new for name, new in changes.items()}
+        return structs.replace(self, **values)
+
+    def changes(self) -> dict[str, Any]:
+        """The settings that are not as for everybody."""
+        values = {
+            each.name: (getattr(self, each.name), each.default) for each in customer_settings()
+        }
+        return {name: value for name, (value, usual) in values.items() if value != usual}
+
+
+def _check(setting: Setting, value: Any) -> None:
+    if setting.name == "reset_interval":
+        check_interval(value)
+    elif setting.name == "thresholds":
+        check_thresholds(value)
+    elif setting.kind in (int, float):
+        _check_number(setting, value)
+
+
+def _check_number(setting: Setting, value: Any) -> None:
+    is_kind = type(value) is int if setting.is_whole else is_number(value)
+    if not (is_kind and setting.least <= value <= setting.most):
+        kind = "whole number" if setting.is_whole else "number"
+        bounds = f"from {_shown(setting.least)} to {_shown(setting.most)}"
+        or_none = ", or none" if setting.default is None else ""
+        raise InvalidSetting(f"{setting.name} must be a {kind} {bounds}{or_none}; got {value!r}")
+
+
+def _shown(bound: float) -> str:
+    return f"{bound:,.0f}" if bound > 1000 else f"{bound:g}"
+
+
+def check_interval(seconds: float) -> float:
+    """The reset interval as a float; refuses what is not a length of time that may pass."""
+    if not is_number(seconds) or not 0 <= seconds <= LONGEST_RESET_INTERVAL:
+        raise InvalidSetting(
+            f"reset_interval must be a number of seconds from 0 to {LONGEST_RESET_INTERVAL:,} "
+            f"(100 years); got {seconds!r}"
+        )
+    return float(seconds)
+
+
+def check_thresholds(thresholds: Sequence[int]) -> tuple[int, ...]:
+    """The thresholds as a tuple; refuses what is not a falling row of whole numbers up to 0."""
+    bounds = tuple(thresholds)
+    if not bounds or any(type(bound) is not int or bound > 0 for bound in bounds):
+        raise InvalidSetting(
+            f"thresholds must be whole numbers of 0 or less, such as -2, -4, -6; got {bounds!r}"
+        )
+    if any(later >= earlier for earlier, later in pairwise(bounds)):
+        raise InvalidSetting(
+            f"thresholds must fall from each to the next, such as -2, -4, -6; got {bounds!r}"
+        )
+    return bounds
+
+
+def is_number(value: object) -> bool:
+    """Whether it is a number, and not a bool."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+class Counter(Struct, frozen=True):
+    """A customer's record: its count, and the time from which the reset interval runs.
+
+    With `reset="idle"` that is the last check; with `"window"` the first one after a reset.
+    """
+
+    count: int
+    updated_at: float
+
+
+class Check(Struct, frozen=True):
+    """What one submission gets. Documents go in order of (rank, arrival), lowest first."""
+
+    count: int
+    priority: int
+    counter: Counter
+    rank: float
+
+
+class Tags(Struct, frozen=True):
+    """An account's record: its finish tag, the last tag given out, its last submission."""
+
+    finish: float
+    last: float
+    submitted_at: float
+
+
+class CustomerRecord(Struct, frozen=True, kw_only=True):
+    """A customer as the store knows it, with its true numbers of documents.
+
+    `counter` is the classic rule's record, `tags` that of the fair rule, kept for its account.
+    """
+
+    name: str
+    created_at: float
+    counter: Counter | None
+    paused: bool
+    settings: CustomerSettings
+    waiting: int
+    processing: int
+    last_started_at: float | None
+    oldest_waiting_at: float | None
+    tags: Tags | None = None
+
+    @property
+    def pending(self) -> int:
+        """Documents submitted and not yet at an end."""
+        return self.waiting + self.processing
+
+    @property
+    def cap(self) -> int | None:
+        """How many of its documents may be processed at once; None: any number."""
+        return self.settings.processing_cap
+
+
+class _Shown(_Settings, frozen=True):
+    name: str
+    pending: int
+    waiting: int
+    processing: int
+    count: int | None
+    next_priority: int
+    resets_in: int | None
+    oldest_wait: float | None
+    paused: bool
+
+
+class Customer(_Shown, frozen=True, kw_only=True):
+    """A customer. Its settings are null where they are as for everybody.
+
+    `count` and `next_priority` are by the rule in force; `resets_in` and `oldest_wait` are seconds.
+    """
+
+    created_at: Time
+
+
+class Share(Record, frozen=True):
+    """One account with something waiting: the work done for it and the work due since then.
+
+    `lag` is how many seconds of work the ideal server is ahead; below 0: it got more than its due.
+    """
+
+    name: str
+    done: float
+    due: float
+    lag: float
+
+
+class Overdue(Record, frozen=True):
+    """The customer that has waited longest for a start."""
+
+    customer: str
+    seconds: float
+
+
+class Fairness(Record, frozen=True, kw_only=True):
+    """How fair the queue is. `jain_index` is null while fewer than two can be compared.
+
+    `bound_broken`: somebody waits longer for a start than the overdue lane allows.
+    """
+
+    policy: str
+    workers: int
+    waiting_customers: int
+    jain_index: float | None
+    most_overdue: Overdue | None
+    lane_share: float | None
+    longest_document: float
+    start_bound: float | None
+    bound_broken: bool
+    accounts: tuple[Share, ...]
+
+    @property
+    def worst(self) -> Share | None:
+        """The account furthest behind the ideal server."""
+        return max(self.accounts, key=lambda each: each.lag, default=None)
+
+
+class Customers(Record, frozen=True):
+    """All customers, and how fair the queue is."""
+
+    customers: list[Customer]
+    fairness: Fairness

@@ -1,0 +1,85 @@
+"""Explanations as they are shown: why a document has its place, and when it may start."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from msgspec import UNSET, UnsetType, field
+
+from fairlead.model.json import Record, Time
+
+
+class Reason(Record, frozen=True):
+    """One reason: a stable code, the numbers and names that belong to it, and words."""
+
+    code: str
+    params: dict[str, Any] = field(default_factory=dict)
+    words: str = ""
+
+
+class CustomerAhead(Record, frozen=True):
+    """Another customer with documents that go before."""
+
+    customer: str
+    documents: int
+
+
+class Place(Record, frozen=True):
+    """What goes before a waiting document; `most` are the others with most documents in it.
+
+    Only operators are shown `most`.
+    """
+
+    own_documents: int
+    other_documents: int
+    other_customers: int
+    seconds: float
+    most: tuple[CustomerAhead, ...] | UnsetType = UNSET
+
+
+class QueuePlace(NamedTuple):
+    """As `Place`, with what the rules need.
+
+    `tag` is the sort key of the place, `seconds` the estimated work of all that goes before,
+    `own_seconds` the part of it that is its own customer's.
+    """
+
+    own_documents: int
+    other_documents: int
+    other_customers: int
+    tag: float = 0.0
+    seconds: float = 0.0
+    own_seconds: float = 0.0
+    most: tuple[CustomerAhead, ...] = ()
+
+    @property
+    def position(self) -> int:
+        """1 for the next one."""
+        return self.own_documents + self.other_documents + 1
+
+    def shown(self) -> Place:
+        """The place as operators see it."""
+        numbers = (self.own_documents, self.other_documents, self.other_customers)
+        return Place(*numbers, round(self.seconds, 3), self.most)
+
+
+class Forecast(Record, frozen=True):
+    """When a start is expected, and the range in which four of five starts should lie."""
+
+    expected: Time
+    low: Time
+    high: Time
+
+
+class Explanation(Record, frozen=True):
+    """Everything there is to say about one document's place.
+
+    `id` is the document's, `position` 1 for the next one; null: it is not in the queue. Without a
+    forecast it does not wait, or nobody can tell.
+    """
+
+    id: str
+    reasons: tuple[Reason, ...]
+    position: int | None
+    ahead: Place | None
+    forecast: Forecast | None = None
