@@ -38,7 +38,7 @@ from fairlead.server.app import create_inner, guarded
 from fairlead.server.context import ServerContext, context_of
 from fairlead.server.server import bound_socket, reduce_garbage_collection, server_config
 from fairlead.server.upload import read_upload
-from fairlead.storage.sqlite import store as embedded
+from fairlead.storage.sqlite import store
 from fairlead.storage.sqlite.writer import SqliteWriter
 
 ADDRESS = "/v1/documents"
@@ -265,7 +265,7 @@ def main(
     """Print the rates, and how they compare."""
     if flush_ms:
         SlowDisk.seconds = flush_ms / 1000
-        embedded.SqliteWriter = SlowDisk  # type: ignore[attr-defined]
+        store.SqliteWriter = SlowDisk  # type: ignore[attr-defined]
     with tempfile.TemporaryDirectory(dir=folder) as made:
         found: dict[str, list[Round]] = {way: [] for way in WAYS}
         servers: dict[str, tuple[Any, int]] = {}

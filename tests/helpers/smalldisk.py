@@ -18,7 +18,7 @@ from storekit import DONE, Clock, RulesInForce, submit
 
 from fairlead import Fairlead
 from fairlead.blobs import LocalFiles
-from fairlead.config import disk_reserve as reserve
+from fairlead.config import disk_reserve
 from fairlead.errors import DiskFull, ReadOnlyData
 from fairlead.intake import Intake
 from fairlead.storage.sqlite import SqliteStore
@@ -254,7 +254,7 @@ def output_on_a_full_disk_is_said_in_a_sentence(disk: Disk) -> None:
 
 def wait_for_the_reserve(disk: Disk) -> None:
     place = disk.folder / "reserve"
-    while not place.exists() or place.stat().st_size < reserve.SIZE:
+    while not place.exists() or place.stat().st_size < disk_reserve.SIZE:
         """It is laid beside everything else."""
 
 

@@ -15,8 +15,7 @@ from olefiles import compound
 
 from fairlead import read as package
 from fairlead.errors import MissingExtra
-from fairlead.read import CannotRead, Extracted, readers
-from fairlead.read import kinds as kinds_module
+from fairlead.read import CannotRead, Extracted, kinds, readers
 
 Read = Callable[..., Extracted]
 Refuse = Callable[..., CannotRead]
@@ -131,10 +130,10 @@ def test_a_new_kind_is_one_file(
 ) -> None:
     (tmp_path / "memo.py").write_text(NEW_KIND)
     monkeypatch.setattr(package, "__path__", [*package.__path__, str(tmp_path)])
-    kinds_module.readers.cache_clear()
+    kinds.readers.cache_clear()
     found = read(b"MEMO1to whom it may concern")
     sys.modules.pop("fairlead.read.memo")
-    kinds_module.readers.cache_clear()
+    kinds.readers.cache_clear()
     assert (found.kind, found.text) == ("memo", "to whom it may concern")
 
 
@@ -143,7 +142,7 @@ def test_a_missing_library_is_named_with_its_install_command(
 ) -> None:
     monkeypatch.setitem(sys.modules, "pypdfium2", None)
     monkeypatch.delitem(sys.modules, "fairlead.read.pdf")
-    kinds_module.readers.cache_clear()
+    kinds.readers.cache_clear()
     with pytest.raises(MissingExtra, match=r"pypdfium2.*pip install 'fairlead\[documents\]'"):
         readers()
-    kinds_module.readers.cache_clear()
+    kinds.readers.cache_clear()

@@ -12,7 +12,7 @@ from apikit import PATIENT, Served, problem, served, served_by, upload
 from lockkit import BUSY_LONG, locked
 
 from fairlead import Fairlead
-from fairlead.config import data_folder as datafolder
+from fairlead.config import data_folder
 from fairlead.config.data_folder import DataFolder
 from fairlead.demo.samples import samples
 from fairlead.model.states import State
@@ -125,5 +125,5 @@ def test_room_is_looked_for_where_something_is_written(
     assert folder.has_room()  # nothing is there yet, and nothing known
     folder.make()
     assert folder.has_room()
-    monkeypatch.setattr(datafolder, "NO_ROOM", 1 << 60)
+    monkeypatch.setattr(data_folder, "NO_ROOM", 1 << 60)
     assert not folder.has_room()

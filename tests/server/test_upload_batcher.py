@@ -11,7 +11,7 @@ import pytest
 
 from fairlead.app import Fairlead
 from fairlead.intake import Offer
-from fairlead.server import upload_batcher as module
+from fairlead.server import upload_batcher
 from fairlead.server.upload_batcher import UploadBatcher
 
 
@@ -62,7 +62,7 @@ def batcher(noting: Noting) -> Iterator[UploadBatcher]:
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody comes too late."""
-    monkeypatch.setattr(module, "QUIET_SECONDS", 3600)
+    monkeypatch.setattr(upload_batcher, "QUIET_SECONDS", 3600)
 
 
 async def one_after_another(batcher: UploadBatcher, number: int) -> None:
@@ -99,13 +99,13 @@ def test_a_busy_loop_may_still_bring_them(
 ) -> None:
     async def late() -> None:
         came = asyncio.Event()
-        monkeypatch.setattr(module, "monotonic", Busy(came.set))
+        monkeypatch.setattr(upload_batcher, "monotonic", Busy(came.set))
         others = asyncio.ensure_future(beside_each_other(batcher, 1, 1))
         await came.wait()
         await beside_each_other(batcher, 1)
         await others
 
-    monkeypatch.setattr(module, "MAX_WAIT", 3600)
+    monkeypatch.setattr(upload_batcher, "MAX_WAIT", 3600)
     asyncio.run(late())
     assert noting.batches == [1, 2]
 
@@ -113,7 +113,7 @@ def test_a_busy_loop_may_still_bring_them(
 def test_but_not_for_ever(
     batcher: UploadBatcher, noting: Noting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "monotonic", Busy())
+    monkeypatch.setattr(upload_batcher, "monotonic", Busy())
     asyncio.run(beside_each_other(batcher, 1, 1))
     assert noting.batches == [1, 1]
 
@@ -122,7 +122,7 @@ def test_but_not_for_ever(
 def test_no_batch_is_larger_than_the_largest(
     batcher: UploadBatcher, noting: Noting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "MAX_BATCH", 2)
+    monkeypatch.setattr(upload_batcher, "MAX_BATCH", 2)
     asyncio.run(beside_each_other(batcher, 1, 1, 1, 1, 1))
     assert noting.batches == [1, 2, 2]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from fairlead.storage.sqlite import change_watch as watcher
+from fairlead.storage.sqlite import change_watch
 from fairlead.storage.sqlite.change_watch import ChangeWatcher
 
 
@@ -56,7 +56,7 @@ def test_no_commit_is_missed_however_soon_it_comes(
 def test_a_log_at_rest_is_not_asked_about(
     writing: apsw.Connection, watching: Asked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watcher, "ASK_ANYWAY_SECONDS", 1000.0)
+    monkeypatch.setattr(change_watch, "ASK_ANYWAY_SECONDS", 1000.0)
     let_rest(writing)
     before = watching.version()
     assert [watching.version() for _ in range(10)] == [before] * 10
@@ -76,7 +76,7 @@ def test_a_commit_that_the_file_does_not_tell_of_is_seen_in_the_end(
     writing.execute("INSERT INTO t VALUES (2)")
     let_rest(writing)
     assert watching.version() == before, "the file tells of nothing"
-    monkeypatch.setattr(watcher, "monotonic", lambda: float("inf"))
+    monkeypatch.setattr(change_watch, "monotonic", lambda: float("inf"))
     assert watching.version() != before
 
 

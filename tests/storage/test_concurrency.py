@@ -35,8 +35,7 @@ from fairlead.storage import Store
 from fairlead.storage.postgres.connection import WRITER_OPTIONS, one_at_a_time
 from fairlead.storage.sql.group_commit import Writer
 from fairlead.storage.sql.lease_grace import AFTERMATH
-from fairlead.storage.sqlite import SqliteStore
-from fairlead.storage.sqlite import lock_wait as waiting
+from fairlead.storage.sqlite import SqliteStore, lock_wait
 
 AT_ONCE, EACH = 8, 125
 EXACT = [-number for number in range(AT_ONCE * EACH)]
@@ -247,31 +246,31 @@ def test_a_lock_that_was_waited_for_in_vain_is_not_waited_for_long_again(
 ) -> None:
     """All who write wait behind the one who waits."""
     patience = embedded._writer._waiting
-    assert patience.longest == waiting.BUSY_SECONDS
+    assert patience.longest == lock_wait.BUSY_SECONDS
     with locked(tmp_path):
         with monkeypatch.context() as patch:
-            patch.setattr(waiting, "BUSY_SECONDS", 0.0)
+            patch.setattr(lock_wait, "BUSY_SECONDS", 0.0)
             with pytest.raises(StoreBusy):
                 submit(embedded, "acme")
-        assert patience.longest == waiting.STILL_BUSY_SECONDS < waiting.BUSY_SECONDS
+        assert patience.longest == lock_wait.STILL_BUSY_SECONDS < lock_wait.BUSY_SECONDS
         assert embedded.documents() == []  # reading goes on
     submit(embedded, "acme")
-    assert patience.longest == waiting.BUSY_SECONDS
+    assert patience.longest == lock_wait.BUSY_SECONDS
 
 
 def test_who_is_about_to_stop_waits_for_a_lock_only_for_a_moment(
     embedded: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also who waits already, for however long."""
-    monkeypatch.setattr(waiting, "BUSY_SECONDS", 3600.0)
-    monkeypatch.setattr(waiting, "LAST_SECONDS", 0.01)
-    waits, look = threading.Event(), waiting.LockWait.__call__
+    monkeypatch.setattr(lock_wait, "BUSY_SECONDS", 3600.0)
+    monkeypatch.setattr(lock_wait, "LAST_SECONDS", 0.01)
+    waits, look = threading.Event(), lock_wait.LockWait.__call__
 
-    def tell(self: waiting.LockWait, looks: int) -> bool:
+    def tell(self: lock_wait.LockWait, looks: int) -> bool:
         waits.set()
         return look(self, looks)
 
-    monkeypatch.setattr(waiting.LockWait, "__call__", tell)
+    monkeypatch.setattr(lock_wait.LockWait, "__call__", tell)
     with locked(tmp_path), ThreadPoolExecutor(1) as pool:
         held_up = pool.submit(submit, embedded, "acme")
         waits.wait()
@@ -286,7 +285,7 @@ def test_who_is_about_to_stop_waits_for_a_lock_only_for_a_moment(
 def test_a_signal_is_heard_while_a_lock_is_waited_for(embedded: Any, tmp_path: Path) -> None:
     """In the main thread, where all signals are heard; as if Ctrl-C were pressed."""
 
-    def press(_waiting: waiting.LockWait, looks: int) -> bool:
+    def press(_waiting: lock_wait.LockWait, looks: int) -> bool:
         if looks == 0:
             signal.raise_signal(signal.SIGINT)
         return True
@@ -294,7 +293,7 @@ def test_a_signal_is_heard_while_a_lock_is_waited_for(embedded: Any, tmp_path: P
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with locked(tmp_path), pytest.MonkeyPatch.context() as patch:
-            patch.setattr(waiting.LockWait, "__call__", press)
+            patch.setattr(lock_wait.LockWait, "__call__", press)
             with pytest.raises(KeyboardInterrupt):
                 submit(embedded, "acme")
     finally:
@@ -338,8 +337,8 @@ def test_a_lock_takes_no_document_from_another_process(
     tmp_path: Path, store_factory: StoreFactory, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However long it is held: nobody could renew a lease meanwhile, and some come back later."""
-    monkeypatch.setattr(waiting, "BUSY_SECONDS", 0.0)
-    monkeypatch.setattr(waiting, "STILL_BUSY_SECONDS", 0.0)
+    monkeypatch.setattr(lock_wait, "BUSY_SECONDS", 0.0)
+    monkeypatch.setattr(lock_wait, "STILL_BUSY_SECONDS", 0.0)
     monkeypatch.setitem(WRITER_OPTIONS, "lock_timeout", "1ms")
     with ExitStack() as ending:
         ending.enter_context(postgreskit.lent(tmp_path))

@@ -27,7 +27,7 @@ from storekit import (
 from fairlead.model.documents import Submission
 from fairlead.policy.rules import Rules
 from fairlead.storage import Store
-from fairlead.storage.sql import reads as reading
+from fairlead.storage.sql import reads
 from fairlead.storage.sql.queries import sql
 
 RULES = Rules(thresholds=(-1, -2, -4), lane=None)
@@ -119,6 +119,6 @@ def test_a_place_is_told_although_others_claim_at_that_moment(
             assert ids(work_off(store)) == ids(documents)
         return sql(name)
 
-    monkeypatch.setattr(reading, "sql", sql_while_others_claim)
+    monkeypatch.setattr(reads, "sql", sql_while_others_claim)
     assert ahead(store, documents[-1].id) == (2, 0, 0)
     store.close()

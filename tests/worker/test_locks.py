@@ -11,8 +11,7 @@ from click.testing import CliRunner
 
 from fairlead import Fairlead
 from fairlead.cli import main
-from fairlead.worker.sandbox import landlock as files
-from fairlead.worker.sandbox import locks
+from fairlead.worker.sandbox import landlock, locks
 from fairlead.worker.sandbox.seccomp import program
 from fairlead.worker.sandbox.syscalls import AARCH64, CHECKED, FREE, X86_64, numbers
 
@@ -47,11 +46,11 @@ def test_a_folder_of_modules_gives_access_to_nothing_else(
     (tmp_path / "single.py").touch()
     (tmp_path / "secret.txt").touch()
     monkeypatch.syspath_prepend(tmp_path)
-    files._readable.cache_clear()  # it was looked up before, with another path
-    found = {path.name for path in files.readable({}) if path.is_relative_to(tmp_path)}
+    landlock._readable.cache_clear()  # it was looked up before, with another path
+    found = {path.name for path in landlock.readable({}) if path.is_relative_to(tmp_path)}
     assert found == {"package", "single.py"}
-    assert tmp_path not in set(files.readable({}))
-    files._readable.cache_clear()
+    assert tmp_path not in set(landlock.readable({}))
+    landlock._readable.cache_clear()
 
 
 def test_the_doctor_warns_of_a_missing_lock(

@@ -18,11 +18,11 @@ from fairlead.model.documents import Claim, Failed, Outcome, Saved
 from fairlead.model.ports import SHORT_BYTES
 from fairlead.model.states import State
 from fairlead.read.base import Part
-from fairlead.worker import result_writer as module
+from fairlead.worker import result_writer
 from fairlead.worker.result_writer import FinishedJob, ResultWriter
 from fairlead.worker.sandbox.answer import Extraction
 
-LONG = "words " * module.SHORT_TEXTS
+LONG = "words " * result_writer.SHORT_TEXTS
 """A text that becomes a file."""
 
 
@@ -194,7 +194,7 @@ def test_leases_of_results_on_the_way_are_still_to_be_renewed(
     fairlead: Fairlead, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     texts = SlowDisk(fairlead.folder.texts)
-    monkeypatch.setattr(module, "MOST_CHARACTERS", 10)
+    monkeypatch.setattr(result_writer, "MOST_CHARACTERS", 10)
     writer = ResultWriter(fairlead.store, fairlead._files, texts, lambda: None)
     first, second, third = claims(fairlead, 3)
     writer.add(FinishedJob(first, Extraction("text", LONG, {}), 0.1))
@@ -230,7 +230,7 @@ def test_short_parts_are_kept_in_the_store_and_long_ones_in_files(fairlead: Fair
 def test_many_short_parts_do_not_all_go_into_one_commit(
     fairlead: Fairlead, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "SHORT_TOGETHER", 10)
+    monkeypatch.setattr(result_writer, "SHORT_TOGETHER", 10)
     writer = ResultWriter(fairlead.store, fairlead._files, fairlead._texts, lambda: None)
     (claim,) = claims(fairlead, 1)
     contents = {"1": b"1234", "2": b"x" * (SHORT_BYTES + 1), "3": b"123456", "4": b"1", "5": b"12"}

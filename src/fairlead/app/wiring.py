@@ -68,13 +68,13 @@ class Wiring:
         if url is None:
             return LocalFiles(folder)
         try:
-            from fairlead.blobs import object_storage as objects  # noqa: PLC0415 (an extra)
+            from fairlead.blobs import object_storage  # noqa: PLC0415 (an extra)
         except ImportError as error:
             raise MissingExtra(
                 f"the library {error.name} is missing; install it: pip install 'fairlead[s3]'"
             ) from None
-        return objects.ObjectFiles(
-            objects.object_store(url, part), self.folder.path / "cache" / part
+        return object_storage.ObjectFiles(
+            object_storage.object_store(url, part), self.folder.path / "cache" / part
         )
 
     def __enter__(self) -> Self:

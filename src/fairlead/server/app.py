@@ -18,7 +18,7 @@ from starlette.types import ASGIApp
 import fairlead
 from fairlead.server import schemas
 from fairlead.server.context import ServerContext
-from fairlead.server.dashboard import routes as dashboard
+from fairlead.server.dashboard import routes
 from fairlead.server.examples import EXAMPLES
 from fairlead.server.fast_routes import FastRoutes
 from fairlead.server.middleware import RequestGuard
@@ -31,7 +31,7 @@ ROUTERS = (
     keys.router,
     webhooks.router,
     health.router,
-    *dashboard.ROUTERS,
+    *routes.ROUTERS,
 )
 """What is served. More comes by adding a router here."""
 STREAMS = frozenset(["/v1/events", "/live"])

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from fairlead.errors import InvalidSetting, Message
 from fairlead.model.customers import Setting, customer_settings
-from fairlead.server.dashboard import texts as words
+from fairlead.server.dashboard import texts
 from fairlead.server.dashboard.charts import staircase_chart
 from fairlead.server.dashboard.last_hour import LEVELS, staircase
 from fairlead.server.dashboard.page import Page, PageRoute, form_of, go, operator_page, query, show
@@ -67,7 +67,7 @@ async def every(
         chosen=chosen,
         around=lambda step: query(**chosen, page=number + step),
         number=number,
-        shows={code: page.said.text(text) for code, text in words.SHOWS.items()},
+        shows={code: page.said.text(text) for code, text in texts.SHOWS.items()},
         usual_limit=PAGE,
     )
 
@@ -80,7 +80,7 @@ def _rows(page: Page) -> list[Row]:
 async def one(request: Request, name: Name, done: str = "") -> Response:
     """One customer: its documents, its staircase, its waits."""
     page = await operator_page(request)
-    text = words.DONE_WITH_CUSTOMER.get(done)
+    text = texts.DONE_WITH_CUSTOMER.get(done)
     return await customer_page(page, name, said=text and page.said.text(text))
 
 
@@ -160,10 +160,10 @@ def _value(setting: Setting, text: str) -> Any:
 async def ask(request: Request, decision: str, name: Name) -> Response:
     """Ask once more before it is done."""
     page = await operator_page(request)
-    if decision not in words.DECISIONS:
+    if decision not in texts.DECISIONS:
         raise Problem("not-found", Message("nothing is at this address; see /docs"))
     await page.context.ask(page.context.fairlead.customer, name)
-    question, follows, button = words.DECISIONS[decision]
+    question, follows, button = texts.DECISIONS[decision]
     return show(
         request,
         "confirm.html",
@@ -182,7 +182,7 @@ async def ask(request: Request, decision: str, name: Name) -> Response:
 async def decide(request: Request, decision: str) -> Response:
     """Pause, resume or reset a customer."""
     page = await operator_page(request)
-    if decision not in words.DECISIONS:
+    if decision not in texts.DECISIONS:
         raise Problem("not-found", Message("nothing is at this address; see /docs"))
     name = (await form_of(request)).get("name", [""])[0]
     act = getattr(page.context.fairlead, decision)

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from fairlead.errors import InvalidTransition, Message, NotReady, UnknownCustomer, UnknownDocument
 from fairlead.model.documents import Document
 from fairlead.model.states import Action, State, allows
-from fairlead.server.dashboard import texts as words
+from fairlead.server.dashboard import texts
 from fairlead.server.dashboard.last_hour import LEVELS
 from fairlead.server.dashboard.page import Page, PageRoute, form_of, go, page_of, show
 from fairlead.server.dashboard.rows import document_row
@@ -86,9 +86,9 @@ async def every(
     chosen = _filter(page, customer, state, priority, text)
     found = await page.context.ask(_page, page, chosen, before)
     notice = ""
-    if done in words.DONE_WITH_DOCUMENTS:
-        notice = page.counted(words.DONE_WITH_DOCUMENTS[done], number)
-        notice += " " + page.counted(words.LEFT_OUT, left) if left else ""
+    if done in texts.DONE_WITH_DOCUMENTS:
+        notice = page.counted(texts.DONE_WITH_DOCUMENTS[done], number)
+        notice += " " + page.counted(texts.LEFT_OUT, left) if left else ""
     return show(
         request,
         "documents.html",
@@ -208,7 +208,7 @@ async def ask(
         request,
         "confirm_documents.html",
         page=page,
-        question=page.counted(words.WITH_DOCUMENTS[decision], len(ids)),
+        question=page.counted(texts.WITH_DOCUMENTS[decision], len(ids)),
         number=len(ids),
         decision=decision,
         most=MOST_AT_ONCE,

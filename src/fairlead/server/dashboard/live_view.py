@@ -24,7 +24,7 @@ from fairlead.model.customers import CustomerRecord, Fairness
 from fairlead.model.documents import Event, EventKind
 from fairlead.policy.fair import Clock
 from fairlead.policy.rules import PolicyName
-from fairlead.server.dashboard import last_hour as history
+from fairlead.server.dashboard import last_hour
 from fairlead.server.dashboard.last_hour import CHANGES, STEP, LastHour, Waits
 from fairlead.server.dashboard.rows import (
     Row,
@@ -406,7 +406,7 @@ def _difference(row: Row, before: Row | None) -> dict[str, Any]:
 def remembered(fairlead: Fairlead, until: int) -> LastHour:
     """The last hour, from the store's events up to one of them."""
     now, past = fairlead.now(), LastHour()
-    after = max(_first_since(fairlead, now - history.HOUR, until), until - MOST_REPLAYED)
+    after = max(_first_since(fairlead, now - last_hour.HOUR, until), until - MOST_REPLAYED)
     changes: list[tuple[float, str, int]] = []
     while after < until:
         events = [each for each in fairlead.events(after, PORTION) if each.seq <= until]
@@ -420,7 +420,7 @@ def remembered(fairlead: Fairlead, until: int) -> LastHour:
             if each.kind in CHANGES and each.document is not None
         ]
     priority = lru_cache(None)(lambda id_: _priority(fairlead, id_))
-    past.samples.extend(history.before(now, fairlead.store.tallies(), changes, priority))
+    past.samples.extend(last_hour.before(now, fairlead.store.tallies(), changes, priority))
     past.forget(now)
     return past
 

@@ -9,7 +9,7 @@ from fairlead.errors import Message
 from fairlead.i18n import LANGUAGES
 from fairlead.server.auth import COOKIE, SESSION_SECONDS, is_own_page
 from fairlead.server.context import context_of
-from fairlead.server.dashboard import texts as words
+from fairlead.server.dashboard import texts
 from fairlead.server.dashboard.assets import assets, digest, media_type
 from fairlead.server.dashboard.page import (
     LANGUAGE_COOKIE,
@@ -37,7 +37,7 @@ async def login_page(request: Request, token: str | None = None) -> Response:
     except Problem:
         if "text/html" not in request.headers.get("accept", ""):
             raise
-        return _form(request, words.OLD_LINK, 401)
+        return _form(request, texts.OLD_LINK, 401)
     return _with_session(request, go("/"), session)
 
 
@@ -45,11 +45,11 @@ async def login_page(request: Request, token: str | None = None) -> Response:
 async def login(request: Request) -> Response:
     """Begin a session for who holds a key: an operator, or a customer with its own."""
     if not is_own_page(request):
-        return _form(request, words.ANOTHER_SITE, 403)
+        return _form(request, texts.ANOTHER_SITE, 403)
     form = await form_of(request)
     session = await context_of(request).auth.login_with_key(form.get("key", [""])[0])
     if session is None:
-        return _form(request, words.WRONG_KEY, 401)
+        return _form(request, texts.WRONG_KEY, 401)
     return _with_session(request, go(own_path(form.get("next", ["/"])[0])), session)
 
 

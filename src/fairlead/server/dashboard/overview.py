@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from fairlead.server.dashboard import texts as words
+from fairlead.server.dashboard import texts
 from fairlead.server.dashboard.charts import flow_chart, pending_chart
 from fairlead.server.dashboard.customers import customer_page
 from fairlead.server.dashboard.last_hour import HEAVY, LEVELS, LIGHT
@@ -25,7 +25,7 @@ async def overview(request: Request) -> Response:
         return await customer_page(page, page.caller.customer)
     found = await page.context.ask(_look, page)
     classes = [
-        (code, page.said.text(text, **_bounds(text))) for code, text in words.CLASSES.items()
+        (code, page.said.text(text, **_bounds(text))) for code, text in texts.CLASSES.items()
     ]
     return show(request, "overview.html", page=page, classes=classes, **found)
 

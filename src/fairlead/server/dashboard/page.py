@@ -24,7 +24,7 @@ from fairlead.model.problems import KINDS
 from fairlead.policy.explain import Plural
 from fairlead.server.auth import COOKIE, Caller
 from fairlead.server.context import ServerContext, context_of
-from fairlead.server.dashboard import texts as words
+from fairlead.server.dashboard import texts
 from fairlead.server.dashboard.assets import address
 from fairlead.server.headers import language_of
 from fairlead.server.middleware import as_problem
@@ -162,7 +162,7 @@ def show(
         "holder": page.caller.key_id if page else "",
         "here": here(request),
         "path": request.url.path,
-        "states": {code: said.text(text) for code, text in words.STATES.items()},
+        "states": {code: said.text(text) for code, text in texts.STATES.items()},
         "now": context_of(request).fairlead.now(),
         "blank": BLANK,
     }

@@ -17,9 +17,7 @@ from fairlead.model.states import State
 from fairlead.policy import refusals
 from fairlead.policy.classic import ClassicPolicy
 from fairlead.policy.costs import Row, row_of
-from fairlead.storage.sql import customer_queue as line
-from fairlead.storage.sql import fair_accounts as ledger
-from fairlead.storage.sql import rows
+from fairlead.storage.sql import customer_queue, fair_accounts, rows
 from fairlead.storage.sql.queries import sql
 from fairlead.storage.sql.reads import unknown_customer
 from fairlead.storage.sql.transaction import Transaction
@@ -88,7 +86,7 @@ class Batch:
         self._today = int(tx.now // 86_400)
         self._customers: dict[str, _Customer] = {}
         self._classics: dict[_Own, ClassicPolicy] = {}
-        self._accounts: dict[int, ledger.Account] = {}
+        self._accounts: dict[int, fair_accounts.Account] = {}
         self._estimates: dict[Row, float] = {}
         self._rows: list[tuple[Any, ...]] = []
         self._tally: defaultdict[int, int] = defaultdict(int)
@@ -136,7 +134,7 @@ class Batch:
         connection.executemany(sql("add_key"), keys)
         self._write_customers()
         for account in self._accounts.values():
-            ledger.save(self._moment, account, account.tags)
+            fair_accounts.save(self._moment, account, account.tags)
         self._rows, self._originals, self._keys = [], [], []
         self._tally.clear()
 
@@ -170,13 +168,13 @@ class Batch:
     def _write_customers(self) -> None:
         changed = [each for each in self._customers.values() if each.unwritten]
         self._moment.connection.executemany(sql("save_check"), [_record(each) for each in changed])
-        line.arrived(self._moment, [(each.id, each.unwritten) for each in changed])
+        customer_queue.arrived(self._moment, [(each.id, each.unwritten) for each in changed])
         for each in changed:
             each.unwritten = 0
 
-    def _account(self, customer: _Customer) -> ledger.Account:
+    def _account(self, customer: _Customer) -> fair_accounts.Account:
         if customer.account is None:
-            found = ledger.account_of(self._moment, customer.id)
+            found = fair_accounts.account_of(self._moment, customer.id)
             customer.account = found.id
             self._accounts.setdefault(found.id, found)
         return self._accounts[customer.account]
@@ -260,7 +258,9 @@ class Batch:
         self, customer: _Customer, checks: list[Check], estimates: list[float]
     ) -> list[_Place]:
         rule = self._moment.rules.fair(*customer.own)
-        account, placed = ledger.charged(self._moment, rule, self._account(customer), estimates)
+        account, placed = fair_accounts.charged(
+            self._moment, rule, self._account(customer), estimates
+        )
         self._accounts[account.id] = account
         return [
             _Place(
@@ -274,7 +274,7 @@ class Batch:
         """Seconds of work; what looks alike is looked up once."""
         row = row_of(new.look, new.size)
         if row not in self._estimates:
-            self._estimates[row] = ledger.estimated(self._moment, row)
+            self._estimates[row] = fair_accounts.estimated(self._moment, row)
         return self._estimates[row]
 
 

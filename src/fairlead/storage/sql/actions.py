@@ -10,10 +10,7 @@ from fairlead.model.customers import CustomerSettings
 from fairlead.model.documents import EventKind
 from fairlead.model.ports import Check
 from fairlead.model.states import Action, State, after
-from fairlead.storage.sql import customer_queue as line
-from fairlead.storage.sql import fair_accounts as ledger
-from fairlead.storage.sql import reads as reading
-from fairlead.storage.sql import rows
+from fairlead.storage.sql import customer_queue, fair_accounts, reads, rows
 from fairlead.storage.sql.accept_batch import add_customer
 from fairlead.storage.sql.queries import sql
 from fairlead.storage.sql.transaction import NOBODY, Transaction
@@ -42,11 +39,13 @@ def cancel(tx: Transaction, id_: str, check: Check | None = None) -> None:
     tx.connection.execute(sql("cancel_document"), (tx.now, found.document))
     was_waiting = found.state is State.WAITING
     worked = 0.0 if found.started_at is None else max(0.0, tx.now - found.started_at)
-    line.refresh(tx, found.customer, waiting=-was_waiting, processing=was_waiting - 1, work=worked)
+    customer_queue.refresh(
+        tx, found.customer, waiting=-was_waiting, processing=was_waiting - 1, work=worked
+    )
     if found.started_at is None:
-        ledger.give_back(tx, found.customer, found.estimate)
+        fair_accounts.give_back(tx, found.customer, found.estimate)
     else:
-        ledger.correct(tx, found.customer, estimated=found.estimate, actual=worked)
+        fair_accounts.correct(tx, found.customer, estimated=found.estimate, actual=worked)
     tx.tell(EventKind.CANCELLED, found.customer, found.document)
 
 
@@ -61,7 +60,7 @@ def delete(tx: Transaction, id_: str, check: Check | None = None) -> list[str]:
     _look(tx, id_, check)
     if found.state.is_pending:
         cancel(tx, id_)
-    texts = reading.known_texts(tx.connection, [id_])
+    texts = reads.known_texts(tx.connection, [id_])
     tx.connection.execute(sql("bury_document"), (found.document, tx.now))
     tx.connection.execute(sql("forget_texts"), (found.document,))
     tx.connection.execute(sql("forget_original"), (found.document,))
@@ -98,7 +97,7 @@ def retry(tx: Transaction, id_: str, check: Check | None = None) -> None:
         return
     tx.connection.execute(sql("retry_document"), (found.document,))
     _place_again(tx, found)
-    line.refresh(tx, found.customer, waiting=1)
+    customer_queue.refresh(tx, found.customer, waiting=1)
     tx.tell(EventKind.RETRIED, found.customer, found.document)
 
 
@@ -115,8 +114,8 @@ def add(tx: Transaction, name: str, settings: Mapping[str, Any]) -> bool:
 def set_customer(tx: Transaction, name: str, changes: Mapping[str, Any]) -> None:
     """Change some of the customer's settings; those that others have set meanwhile stay."""
     customer = find_customer(tx, name)
-    settings = reading.customer(tx.connection, name).settings.changed(changes)
-    ledger.lift(tx, customer)  # a wider cap frees what it held back
+    settings = reads.customer(tx.connection, name).settings.changed(changes)
+    fair_accounts.lift(tx, customer)  # a wider cap frees what it held back
     values = (*rows.own_settings(settings), customer)
     tx.connection.execute(rows.SET_CUSTOMER, values)
     _set_account(tx, customer, settings)
@@ -129,7 +128,7 @@ def pause(tx: Transaction, name: str, *, paused: bool) -> None:
     if tx.connection.execute(sql("set_paused"), (paused, customer)).get is None:
         return  # it was so before: nothing to tell
     if not paused:
-        ledger.lift(tx, customer)
+        fair_accounts.lift(tx, customer)
     _changed(tx, customer, EventKind.CUSTOMER_PAUSED if paused else EventKind.CUSTOMER_RESUMED)
 
 
@@ -137,7 +136,7 @@ def reset(tx: Transaction, name: str) -> None:
     """Forget the count: the next document is checked as the first ever."""
     customer = find_customer(tx, name)
     tx.connection.execute(sql("reset_customer"), (customer,))
-    ledger.forgive(tx, customer)
+    fair_accounts.forgive(tx, customer)
     _changed(tx, customer, EventKind.CUSTOMER_RESET)
 
 
@@ -145,7 +144,7 @@ def find_customer(tx: Transaction, name: str) -> int:
     """The number of a customer's row."""
     customer: int | None = tx.connection.execute(sql("customer_id"), (name,)).get
     if customer is None:
-        raise reading.unknown_customer(name)
+        raise reads.unknown_customer(name)
     return customer
 
 
@@ -157,7 +156,7 @@ def _place_again(tx: Transaction, found: _Found) -> None:
     own = (interval, rows.thresholds_from(thresholds))
     if tx.is_fair:
         fair = tx.rules.fair(*own)
-        (placed,) = ledger.charge(tx, fair, found.customer, [found.estimate])
+        (placed,) = fair_accounts.charge(tx, fair, found.customer, [found.estimate])
         place = (placed.count, placed.priority, fair.label, placed.tag - lift, classic_count)
     else:
         classic = tx.rules.classic(*own)
@@ -198,14 +197,14 @@ def _account(tx: Transaction, name: str | None) -> tuple[int, bool]:
 
 
 def _changed(tx: Transaction, customer: int, kind: EventKind, **data: Any) -> None:
-    line.refresh(tx, customer)
+    customer_queue.refresh(tx, customer)
     tx.tell(kind, customer, **data)
 
 
 def _find(tx: Transaction, id_: str) -> _Found:
     row = tx.connection.execute(sql("find_document"), (id_,)).fetchone()
     if row is None:
-        raise reading.unknown_document(id_)
+        raise reads.unknown_document(id_)
     document, customer, state, *others = row
     return _Found(document, customer, State(state), *others)
 
@@ -213,7 +212,7 @@ def _find(tx: Transaction, id_: str) -> _Found:
 def _look(tx: Transaction, id_: str, check: Check | None) -> None:
     """Let the check see the document as this transaction finds it, and refuse."""
     if check is not None:
-        check(reading.document(tx.connection, id_))
+        check(reads.document(tx.connection, id_))
 
 
 def _check_room(tx: Transaction, customer: int) -> None:

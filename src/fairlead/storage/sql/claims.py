@@ -20,9 +20,7 @@ from fairlead.model.documents import (
 )
 from fairlead.policy.attachments import Family
 from fairlead.policy.costs import row_of
-from fairlead.storage.sql import customer_queue as line
-from fairlead.storage.sql import fair_accounts as ledger
-from fairlead.storage.sql import rows
+from fairlead.storage.sql import customer_queue, fair_accounts, rows
 from fairlead.storage.sql.accept import accept_parts
 from fairlead.storage.sql.accept_batch import Origin
 from fairlead.storage.sql.connection import Connection
@@ -89,7 +87,7 @@ def claim_all(
         all_work += cost
         lane_work += cost if turn.tag is None else 0.0
     for customer, number in starts.items():
-        line.count_for_account(tx, customer, waiting=-number, processing=number)
+        customer_queue.count_for_account(tx, customer, waiting=-number, processing=number)
     if found:
         state = (tx.credit, tx.clock.value, lane_work, all_work)
         tx.connection.execute(sql("save_turns"), state)
@@ -107,7 +105,7 @@ def _claim(tx: Transaction, turn: _Turn, worker: str, *, ready: bool) -> tuple[C
     found = Claim._make((*fields, bool(broke_before), bool(suspect), content))
     cost = estimate if tx.is_fair else 1.0
     _take_turn(tx, turn, cost)
-    line.place(tx, turn.customer, waiting=-1, processing=1, started_at=tx.now)
+    customer_queue.place(tx, turn.customer, waiting=-1, processing=1, started_at=tx.now)
     details = {"fence": found.fence, "worker": worker}
     details |= {"lane": True} if turn.tag is None else {}
     tx.tell(EventKind.CLAIMED, turn.customer, turn.document, **details)
@@ -122,7 +120,7 @@ def settle_all(tx: Transaction, outcomes: Iterable[tuple[Claim, Outcome]]) -> li
         saved.append(_settle(tx, sums, claim, outcome))
         if tx.is_fair and not tx.backlog:  # nobody waits: each end moves the clock
             sums.write()
-            ledger.rest(tx)
+            fair_accounts.rest(tx)
     sums.write()
     return saved
 
@@ -220,7 +218,7 @@ def queue_due_retries(tx: Transaction) -> None:
     due: list[rows.Row] = tx.connection.execute(sql("due_retries"), (tx.now,)).fetchall()
     for document, customer in due:
         tx.connection.execute(sql("requeue_document"), (document, 0))
-        line.refresh(tx, customer)
+        customer_queue.refresh(tx, customer)
 
 
 def _watch_the_bound(tx: Transaction) -> None:
@@ -346,7 +344,7 @@ def _try_again(tx: Transaction, sums: PendingUpdates, held: _Held, broken: Broke
         return
     if seconds is not None:  # what a broken attempt took is work all the same
         sums.work(held.customer, seconds)
-        ledger.correct(tx, held.customer, estimated=0.0, actual=seconds)
+        fair_accounts.correct(tx, held.customer, estimated=0.0, actual=seconds)
     tx.connection.execute(sql("delay_document"), (tx.now + delay, code, detail, held.document))
     sums.count(held.customer, waiting=1, processing=-1)
     tx.tell(EventKind.REQUEUED, held.customer, held.document, error=code, delay=delay)
@@ -356,10 +354,10 @@ def _reckon(tx: Transaction, sums: PendingUpdates, held: _Held, seconds: float |
     """Charge what the work took, and learn from it."""
     if seconds is not None:
         sums.work(held.customer, seconds)
-        ledger.correct(tx, held.customer, estimated=held.estimate, actual=seconds)
+        fair_accounts.correct(tx, held.customer, estimated=held.estimate, actual=seconds)
         sums.learn(row_of(Sniff(held.shape, held.pages), held.size), seconds)
 
 
 def _requeue(tx: Transaction, document: int, customer: int, *, attempts_back: int) -> None:
     tx.connection.execute(sql("requeue_document"), (document, attempts_back))
-    line.refresh(tx, customer, waiting=1, processing=-1)
+    customer_queue.refresh(tx, customer, waiting=1, processing=-1)

@@ -6,7 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from fairlead.policy.costs import LearnedCosts, Row, learn
-from fairlead.storage.sql import customer_queue as line
+from fairlead.storage.sql import customer_queue
 from fairlead.storage.sql.queries import sql
 from fairlead.storage.sql.transaction import Transaction
 
@@ -56,7 +56,7 @@ class PendingUpdates:
         for row, learnt in self._lessons.items():
             run(sql("save_cost"), (*row, *learnt))
         for customer, change in self._changes.items():
-            line.refresh(
+            customer_queue.refresh(
                 self._moment,
                 customer,
                 waiting=change.waiting,

@@ -33,11 +33,7 @@ from fairlead.policy.fair import Clock
 from fairlead.policy.forecast import Flow
 from fairlead.policy.rules import PolicyName, Rules
 from fairlead.storage.sql import accept as acceptance
-from fairlead.storage.sql import actions as decisions
-from fairlead.storage.sql import claims
-from fairlead.storage.sql import fair_accounts as ledger
-from fairlead.storage.sql import reads as reading
-from fairlead.storage.sql import switch_policy as policies
+from fairlead.storage.sql import actions, claims, fair_accounts, reads, switch_policy
 from fairlead.storage.sql.connection import Connection
 from fairlead.storage.sql.group_commit import Writer
 from fairlead.storage.sql.outbox import Outbox
@@ -234,57 +230,57 @@ class Store(ABC):
 
     def cancel(self, id_: str, *, by: str | None = None, check: Check | None = None) -> Document:
         """Cancel a pending document."""
-        self._write(lambda tx: decisions.cancel(tx, id_, check), by=by)
+        self._write(lambda tx: actions.cancel(tx, id_, check), by=by)
         return self.document(id_)
 
     def retry(self, id_: str, *, by: str | None = None, check: Check | None = None) -> Document:
         """Queue a failed or cancelled document once more."""
-        self._write(lambda tx: decisions.retry(tx, id_, check), by=by)
+        self._write(lambda tx: actions.retry(tx, id_, check), by=by)
         return self.document(id_)
 
     def add_customer(self, name: str, *, by: str | None = None, **settings: Any) -> bool:
         """Add a customer with these settings, in one step; False: it was there and stays so."""
-        return self._write(lambda tx: decisions.add(tx, name, settings), by=by)
+        return self._write(lambda tx: actions.add(tx, name, settings), by=by)
 
     def set_customer(self, name: str, *, by: str | None = None, **changes: Any) -> None:
         """Change some of the customer's settings; the others stay as they are at that moment.
 
         The names are those of `CustomerSettings`.
         """
-        self._write(lambda tx: decisions.set_customer(tx, name, changes), by=by)
+        self._write(lambda tx: actions.set_customer(tx, name, changes), by=by)
 
     def pause(self, name: str, *, by: str | None = None) -> None:
         """Let the customer's documents wait."""
-        self._write(lambda tx: decisions.pause(tx, name, paused=True), by=by)
+        self._write(lambda tx: actions.pause(tx, name, paused=True), by=by)
 
     def resume(self, name: str, *, by: str | None = None) -> None:
         """Let the customer's documents run again."""
-        self._write(lambda tx: decisions.pause(tx, name, paused=False), by=by)
+        self._write(lambda tx: actions.pause(tx, name, paused=False), by=by)
 
     def reset(self, name: str, *, by: str | None = None) -> None:
         """Forget the customer's count."""
-        self._write(lambda tx: decisions.reset(tx, name), by=by)
+        self._write(lambda tx: actions.reset(tx, name), by=by)
 
     def delete(self, id_: str, *, by: str | None = None, check: Check | None = None) -> list[str]:
         """Delete a document, a pending one after it was cancelled; the keys of its texts.
 
         One that was deleted before stays so, unchecked. Its events stay, with its id in them.
         """
-        return self._write(lambda tx: decisions.delete(tx, id_, check), by=by)
+        return self._write(lambda tx: actions.delete(tx, id_, check), by=by)
 
     def add_key(self, id_: str, sha256: str, customer: str | None, *, by: str | None = None) -> Key:
         """Add a key of a known customer, or of an operator."""
-        self._write(lambda tx: decisions.add_key(tx, id_, sha256, customer), by=by)
+        self._write(lambda tx: actions.add_key(tx, id_, sha256, customer), by=by)
         return self.key(id_)
 
     def revoke_key(self, id_: str, *, by: str | None = None) -> Key:
         """Let a key open nothing any more."""
-        self._write(lambda tx: decisions.revoke_key(tx, id_), by=by)
+        self._write(lambda tx: actions.revoke_key(tx, id_), by=by)
         return self.key(id_)
 
     def use_policy(self, name: PolicyName) -> Switched | None:
         """Place all pending documents by another policy; None: it was in force."""
-        return self._writer.run(lambda connection: policies.switch(self._at(connection), name))
+        return self._writer.run(lambda connection: switch_policy.switch(self._at(connection), name))
 
     # --- how changes are made ---
 
@@ -317,7 +313,7 @@ class Store(ABC):
         tx = self._at(connection)
         tx.actor = by
         result = action(tx, *things)
-        ledger.rest(tx)
+        fair_accounts.rest(tx)
         return result
 
     def _at(self, connection: Connection) -> Transaction:
@@ -345,12 +341,12 @@ class Store(ABC):
     def document(self, id_: str) -> Document:
         """The document of this id."""
         with self._reading() as connection:
-            return reading.document(connection, id_)
+            return reads.document(connection, id_)
 
     def stored_document(self, id_: str) -> StoredDocument:
         """What storage keeps of a document beyond what is shown."""
         with self._reading() as connection:
-            return reading.stored_document(connection, id_)
+            return reads.stored_document(connection, id_)
 
     def documents(
         self,
@@ -368,7 +364,7 @@ class Store(ABC):
         `name` is a part of the name; ASCII letters may be large or small.
         """
         with self._reading() as connection:
-            return reading.documents(
+            return reads.documents(
                 connection,
                 customer=customer,
                 state=state,
@@ -382,59 +378,59 @@ class Store(ABC):
     def place(self, id_: str) -> QueuePlace | None:
         """What goes before a document; None where it is not in the queue."""
         with self._reading(whole=True) as connection:
-            return reading.place(connection, id_)
+            return reads.place(connection, id_)
 
     def customer(self, name: str) -> CustomerRecord:
         """The customer of this name."""
         with self._reading() as connection:
-            return reading.customer(connection, name)
+            return reads.customer(connection, name)
 
     def customers(self) -> list[CustomerRecord]:
         """All customers, by name."""
         with self._reading() as connection:
-            return reading.customers(connection)
+            return reads.customers(connection)
 
     def events(
         self, after: int = 0, limit: int = 1000, *, customer: str | None = None
     ) -> list[Event]:
         """Events after the one of this number, oldest first; of one customer, if asked."""
         with self._reading() as connection:
-            return reading.events(connection, after, limit, customer)
+            return reads.events(connection, after, limit, customer)
 
     def events_of(self, document: str) -> list[Event]:
         """All events of one document, oldest first; none where the id is unknown."""
         with self._reading() as connection:
-            return reading.events_of(connection, document)
+            return reads.events_of(connection, document)
 
     def audit(self, before: int | None = None, limit: int = 100) -> list[Event]:
         """What somebody decided, newest first; `before` is the number of an event."""
         with self._reading() as connection:
-            return reading.audit(connection, before, limit)
+            return reads.audit(connection, before, limit)
 
     def key(self, id_: str) -> Key:
         """The key of this id."""
         with self._reading(whole=True) as connection:
-            return reading.key(connection, id_)
+            return reads.key(connection, id_)
 
     def stored_key(self, id_: str) -> StoredKey:
         """The key of this id with the hash of its secret."""
         with self._reading(whole=True) as connection:
-            return reading.stored_key(connection, id_)
+            return reads.stored_key(connection, id_)
 
     def keys(self) -> list[Key]:
         """All keys, oldest first."""
         with self._reading(whole=True) as connection:
-            return reading.keys(connection)
+            return reads.keys(connection)
 
     def deleted_customer(self, id_: str) -> str | None:
         """Whose document of this id was deleted; None: none was."""
         with self._reading() as connection:
-            return reading.deleted_customer(connection, id_)
+            return reads.deleted_customer(connection, id_)
 
     def tallies(self) -> list[Tally]:
         """How many documents of each priority are in each state."""
         with self._reading(whole=True) as connection:
-            return reading.tallies(connection)
+            return reads.tallies(connection)
 
     def commits(self) -> tuple[int, int]:
         """How many commits this process has made, and for how many writes."""
@@ -448,7 +444,7 @@ class Store(ABC):
     def totals(self) -> Totals:
         """How much there is, over all customers."""
         with self._reading(whole=True) as connection:
-            return reading.totals(connection)
+            return reads.totals(connection)
 
     def is_idle(self) -> bool:
         """Whether nothing runs and nothing would run without somebody's help."""
@@ -464,7 +460,7 @@ class Store(ABC):
     def known_documents(self, ids: Iterable[str]) -> set[str]:
         """Those of the ids that are documents."""
         with self._reading(whole=True) as connection:
-            return reading.known_documents(connection, ids)
+            return reads.known_documents(connection, ids)
 
     def original(self, id_: str) -> bytes | None:
         """The document as it was submitted, where the store keeps it itself; None: a file does."""
@@ -481,7 +477,7 @@ class Store(ABC):
     def known_texts(self, ids: Iterable[str]) -> set[str]:
         """The keys of the texts that belong to these documents."""
         with self._reading(whole=True) as connection:
-            return reading.known_texts(connection, ids)
+            return reads.known_texts(connection, ids)
 
     def warnings(self) -> list[str]:
         """What could be better about the database; empty when nothing could."""
@@ -528,12 +524,12 @@ class Store(ABC):
     def fairness(self) -> Fairness:
         """How fair the queue is, as numbers."""
         with self._reading(whole=True) as connection:
-            return reading.fairness(self._read(connection))
+            return reads.fairness(self._read(connection))
 
     def flow(self) -> Flow:
         """The work of late, from which starts are forecast."""
         with self._reading(whole=True) as connection:
-            return reading.flow(self._read(connection))
+            return reads.flow(self._read(connection))
 
     def _read(self, connection: Connection) -> Transaction:
         return Transaction.read(connection, self._rules(), self._now(connection))

@@ -9,8 +9,7 @@ from fairlead.model.customers import Tags
 from fairlead.model.documents import EventKind, Switched
 from fairlead.policy.fair import Clock
 from fairlead.policy.rules import PolicyName
-from fairlead.storage.sql import customer_queue as line
-from fairlead.storage.sql import fair_accounts as ledger
+from fairlead.storage.sql import customer_queue, fair_accounts
 from fairlead.storage.sql.queries import sql
 from fairlead.storage.sql.rows import THOUSANDTHS, Row, thresholds_from
 from fairlead.storage.sql.transaction import Transaction
@@ -47,7 +46,7 @@ def switch(tx: Transaction, to: PolicyName) -> Switched | None:
     done = Switched(before, to, 0, 0, 0)
     for account in _accounts(tx):
         done = _place(tx, account, place, done)
-    ledger.rest(tx)
+    fair_accounts.rest(tx)
     tx.tell(EventKind.POLICY_SWITCHED, **done._asdict())
     return done
 
@@ -62,7 +61,7 @@ def _place(tx: Transaction, account: _Account, place: _Placer, so_far: Switched)
     tx.connection.executemany(sql("place_document"), placed)
     owners = {each.customer for each in pending}
     for customer in owners:
-        line.refresh(tx, customer)
+        customer_queue.refresh(tx, customer)
     moved = sum(old.priority != new[2] for old, new in zip(pending, placed, strict=True))
     return so_far._replace(
         documents=so_far.documents + len(pending),
@@ -101,8 +100,8 @@ def _by_fair(tx: Transaction, account: _Account, pending: list[_Pending]) -> Ite
         tags = placed.tags
         own = (placed.count, placed.priority, rule.label, placed.tag, each.classic_count)
         yield (each.seq, *own)
-    owner = ledger.Account(account.id, None, account.weight, has_pending=True)
-    ledger.save(tx, owner, tags)
+    owner = fair_accounts.Account(account.id, None, account.weight, has_pending=True)
+    fair_accounts.save(tx, owner, tags)
 
 
 def _by_classic(tx: Transaction, account: _Account, pending: list[_Pending]) -> Iterator[Row]:

@@ -12,10 +12,10 @@ def __getattr__(name: str) -> Any:
     if name != "app":
         raise AttributeError(name)
     try:
-        from fairlead.worker.celery import celery_app as program  # noqa: PLC0415 (an extra, needed here alone)
+        from fairlead.worker.celery import celery_app  # noqa: PLC0415 (an extra, needed here alone)
     except ModuleNotFoundError as error:
         raise MissingExtra(
             f"the library {error.name} is missing; install it: pip install 'fairlead[celery]'"
         ) from None
-    globals()["app"] = app = program.load()
+    globals()["app"] = app = celery_app.load()
     return app
