@@ -81,8 +81,10 @@ def commands(
     if not isinstance(command, click.Group):
         yield " ".join(path), command
         return
-    for name, inner in command.commands.items():
-        if not inner.hidden:
+    context = click.Context(command)
+    for name in command.list_commands(context):
+        inner = command.get_command(context, name)
+        if inner is not None and not inner.hidden:
             yield from commands(inner, (*path, name))
 
 

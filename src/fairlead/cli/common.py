@@ -10,18 +10,21 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.core import ParameterSource
 from msgspec import Struct
 
-from fairlead.app import Fairlead
-from fairlead.config.settings import DEFAULT_DATA
+from fairlead.config import DEFAULT_DATA
 from fairlead.errors import DataError, FairleadError, UsageError
 from fairlead.model.customers import Fairness
 from fairlead.model.json import to_dict
 from fairlead.model.key_secrets import without_secrets
+
+if TYPE_CHECKING:
+    from fairlead.app import Fairlead
+    from fairlead.model.customers import Fairness
 
 T = TypeVar("T")
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -146,6 +149,8 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON."
 
 def existing(data: Path) -> Fairlead:
     """The installation in a folder that must have one."""
+    from fairlead.app import Fairlead  # noqa: PLC0415 (slow to import, and needed here alone)
+
     return Fairlead(data, must_exist=True)
 
 

@@ -29,7 +29,16 @@ from fairlead.worker.liveness import is_known_dead
 from fairlead.worker.sandbox import locks
 
 LITTLE_ROOM = 500_000_000
-LIBRARIES = ("pypdfium2", "docx", "lxml", "charset_normalizer")
+LIBRARIES = (
+    "charset_normalizer",
+    "lxml",
+    "msoffcrypto",
+    "olefile",
+    "PIL",
+    "pypdfium2",
+    "xlrd",
+)
+"""What the extra `documents` installs, by the names under which it is imported."""
 
 
 class Finding(NamedTuple):
@@ -60,7 +69,8 @@ def _installation() -> Iterator[Finding]:
     missing = [name for name in LIBRARIES if find_spec(name) is None]
     if missing:
         hint = "install them: pip install 'fairlead[documents]'"
-        yield Finding("problem", f"libraries to read documents are missing: {missing}; {hint}")
+        names = ", ".join(missing)
+        yield Finding("problem", f"libraries to read documents are missing: {names}; {hint}")
     else:
         yield Finding("ok", "libraries to read documents are installed")
     lacks = locks.missing()

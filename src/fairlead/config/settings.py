@@ -30,8 +30,6 @@ from fairlead.policy.rules import Rules, check_policy
 _log = logging.getLogger(__name__)
 
 FILE_NAME = "fairlead.toml"
-DEFAULT_DATA = "fairlead-data"
-"""The data folder where none is named."""
 ENVIRONMENT_PREFIX = "FAIRLEAD_"
 NOT_SETTINGS = frozenset({"FAIRLEAD_DATA", "FAIRLEAD_KEY", "FAIRLEAD_URL"})
 
