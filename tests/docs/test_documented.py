@@ -19,8 +19,8 @@ from fairlead.cli import main
 from fairlead.cli.config import shown
 from fairlead.demo.samples import samples
 from fairlead.model.documents import EventKind
-from fairlead.model.problems import KINDS
 from fairlead.read import readers
+from fairlead.server.problems import KINDS
 from fairlead.storage.sql.claims import WORKER_LOST
 from fairlead.worker.sandbox.answer import FINAL, REQUEUED
 

@@ -38,7 +38,9 @@ class Customers(Wiring):
         _check_account(settings)
         if not self.store.add_customer(check_customer(name), by=by, **settings):
             if must_be_new:
-                raise CustomerExists(f"customer {name!r} is known; change it with set_customer")
+                raise CustomerExists(
+                    f"customer {name!r} already exists; change it with set_customer"
+                )
             if settings:
                 return self.set_customer(name, by=by, **settings)
         return self.customer(name)

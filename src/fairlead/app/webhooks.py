@@ -39,7 +39,7 @@ class Webhooks(Wiring):
         found = self.store.outbox.webhook(id_)
         if customer not in (None, found.customer):
             raise UnknownWebhook(
-                Message("no webhook has the id {id}; list those there are", id=repr(id_))
+                Message("no webhook has the id {id}; list the webhooks", id=repr(id_))
             )
         return found
 
@@ -81,7 +81,7 @@ class Webhooks(Wiring):
         found = self.store.outbox.delivery(id_)
         if customer not in (None, self.webhook(found.webhook).customer):
             raise UnknownDelivery(
-                Message("no delivery has the id {id}; list those of its webhook", id=repr(id_))
+                Message("no delivery has the id {id}; list the webhook's deliveries", id=repr(id_))
             )
         return found
 

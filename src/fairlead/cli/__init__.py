@@ -23,34 +23,36 @@ class LazyCommand(NamedTuple):
 
 
 COMMANDS = {
-    "config": LazyCommand(
-        "config.config_group", "See which settings hold, and where they come from."
-    ),
+    "config": LazyCommand("config.config_group", "Show the settings in force and their sources."),
     "customers": LazyCommand(
         "customers.customers_group",
-        "See who sends and waits; set weights and caps, pause, resume, reset.",
+        "List, change, pause, resume and reset customers.",
     ),
     "demo": LazyCommand(
         "demo.demo_command",
         "Process sample documents of one large and several small customers.",
     ),
-    "docs": LazyCommand("docs.docs_group", "Submit documents, look at them, read their texts."),
+    "docs": LazyCommand(
+        "docs.docs_group", "Submit, list, cancel and retry documents, and print their texts."
+    ),
     "doctor": LazyCommand(
         "doctor.doctor_command",
-        "Look whether everything is in order; exit code 1 when it is not.",
+        "Check the installation and report problems; exit code 1 if there are any.",
     ),
-    "keys": LazyCommand("keys.keys_group", "Make, list and revoke keys for the HTTP API."),
+    "keys": LazyCommand("keys.keys_group", "Create, list and revoke API keys."),
     "migrate-store": LazyCommand(
         "migrate.migrate_store_command",
-        "Carry a data folder's store over to a PostgreSQL database.",
+        "Copy the store of a data folder to a PostgreSQL database.",
     ),
-    "serve": LazyCommand("serve.serve_command", "Serve HTTP, and process documents."),
+    "serve": LazyCommand(
+        "serve.serve_command", "Start the server: HTTP API, dashboard and workers."
+    ),
     "simulate": LazyCommand(
-        "simulate.simulate_command", "What a policy would do with a trace of your own."
+        "simulate.simulate_command", "Simulate a policy on a trace of your own."
     ),
     "worker": LazyCommand(
         "worker.worker_command",
-        "Process documents, each worker the next one in line when it is free.",
+        "Process documents of the queue.",
     ),
 }
 """Every command. `fairlead --help` reads this table and imports none of the modules."""
@@ -87,7 +89,7 @@ class LazyGroup(FriendlyGroup):
 @click.option("--url", hidden=True)
 @click.option("--key", hidden=True)
 def main(data: Path | None, url: str | None, key: str | None) -> None:
-    """Processes documents for many customers, with fair priorities.
+    """Process documents of many customers with fair priorities.
 
-    Try it first: fairlead demo
+    To try it: fairlead demo
     """

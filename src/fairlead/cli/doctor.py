@@ -1,4 +1,4 @@
-"""`fairlead doctor`: is everything in order?"""
+"""`fairlead doctor`: check the installation."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ LIBRARIES = (
 
 
 class Finding(NamedTuple):
-    """One thing that was looked at: ok, warning or problem."""
+    """The result of one check: ok, warning or problem."""
 
     level: str
     what: str
@@ -53,7 +53,7 @@ class Finding(NamedTuple):
 @no_url_option
 @json_option
 def doctor_command(*, data: Path, as_json: bool) -> None:
-    """Look whether everything is in order; exit code 1 when it is not."""
+    """Check the installation and report problems; exit code 1 if there are any."""
     findings = [*_installation(), *_data(data)]
     if as_json:
         print_json({"findings": [each._asdict() for each in findings]})
@@ -76,7 +76,7 @@ def _installation() -> Iterator[Finding]:
     lacks = locks.missing()
     yield from (Finding("warning", f"this machine lacks {each}") for each in lacks)
     if not lacks:
-        yield Finding("ok", "reading processes are locked in: Landlock and seccomp are there")
+        yield Finding("ok", "the sandbox works: Landlock and seccomp are available")
 
 
 def _data(data: Path) -> Iterator[Finding]:
@@ -103,7 +103,7 @@ def _store(fairlead: Fairlead) -> Iterator[Finding]:
         totals = fairlead.totals()
         yield Finding(
             "ok",
-            f"store sound: {counted(totals.customers, 'customer')}, "
+            f"the store is consistent: {counted(totals.customers, 'customer')}, "
             f"{counted(totals.waiting, 'document')} waiting, {totals.processing:,} processing",
         )
 
@@ -111,18 +111,20 @@ def _store(fairlead: Fairlead) -> Iterator[Finding]:
 def _work(fairlead: Fairlead) -> Iterator[Finding]:
     server, totals = fairlead.folder.server_pid(), fairlead.totals()
     if server is not None:
-        yield Finding("ok", f"process {server} works on this folder")
+        yield Finding("ok", f"process {server} uses this folder")
     elif totals.waiting:
-        yield Finding("warning", "documents wait and no worker runs; start one: fairlead worker")
+        yield Finding(
+            "warning", "documents are waiting and no worker is running; start one: fairlead worker"
+        )
     else:
-        yield Finding("ok", "no worker runs, and nothing waits")
+        yield Finding("ok", "no worker is running, and no document is waiting")
 
 
 def _broker(fairlead: Fairlead) -> Iterator[Finding]:
     broker = fairlead.broker()
     try:
         number = broker.messages()
-        yield Finding("ok", f"the broker answers; {number:,} messages wait for Celery's workers")
+        yield Finding("ok", f"the broker is reachable; {number:,} messages wait for Celery workers")
     except BrokerUnreachable as error:
         yield Finding("problem", str(error))
     finally:
@@ -133,7 +135,7 @@ def _dead(fairlead: Fairlead) -> Iterator[Finding]:
     dead = [each for each in fairlead.store.lease_holders() if is_known_dead(each)]
     if dead:
         yield Finding(
-            "warning", f"{len(dead)} workers died at work; the next worker takes their documents"
+            "warning", f"{counted(len(dead), 'worker')} died; their documents will be requeued"
         )
 
 
@@ -143,7 +145,9 @@ def _fairness(fairlead: Fairlead) -> Iterator[Finding]:
         customer, seconds = found.most_overdue.customer, found.most_overdue.seconds
         allowed = duration(found.start_bound)
         what = f"customer {customer!r} has waited {duration(seconds)} for a start"
-        yield Finding("warning", f"{what}, and {allowed} should be the most; see: docs why")
+        yield Finding(
+            "warning", f"{what}, longer than the bound of {allowed}; see: fairlead docs why"
+        )
     yield Finding("ok", f"fairness: {fairness_words(found)}")
 
 

@@ -76,7 +76,7 @@ def _add_frame(package: Package, pen: TextWriter, task: Task) -> None:
 
 def _check_lock(package: Package) -> None:
     if b"encryption-data" in package.read(_MANIFEST):
-        detail = "The document is protected by a password; send it without one."
+        detail = "The document is protected by a password; send it again with its password."
         raise CannotRead("encrypted", detail)
 
 
