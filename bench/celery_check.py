@@ -22,7 +22,7 @@ AIM = 0.8
 @click.command()
 @click.option("--rounds", default=400, show_default=True)
 @click.option("--checks", default=50, show_default=True, help="In each round.")
-@click.option("--ledger", help="A Redis that runs already; without, one is started.")
+@click.option("--counters", help="A Redis that runs already; without, one is started.")
 def main(rounds: int, checks: int, counters: str | None) -> None:
     """Print the rates of both and their ratio; exit 1 if it is below the aim."""
     if counters is not None:

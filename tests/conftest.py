@@ -18,7 +18,7 @@ LONGEST_TEST = 600.0
 SERVICE_FIXTURES = frozenset(
     {
         *("server", "full", "empty", "chromium"),
-        *("redis_server", "postgres_server", "rabbitmq_server", "broker_url", "ledger_url"),
+        *("redis_server", "postgres_server", "rabbitmq_server", "broker_url", "counters_url"),
         "own_mounts",
     }
 )
