@@ -14,7 +14,9 @@ from typing import NamedTuple
 from fairlead.policy.classic import ClassicPolicy, FifoPolicy, Policy
 from fairlead.policy.fair import FairRule
 from fairlead.policy.overdue_lane import OverdueLane
-from fairlead.simulation import Arrival, Run, percentile, simulate
+from fairlead.simulation.simulate import Run, simulate
+from fairlead.simulation.summary import percentile
+from fairlead.simulation.trace import Arrival
 
 HOUR = 3600
 TRACES = 30

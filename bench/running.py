@@ -22,7 +22,7 @@ from reportlab.pdfgen import canvas
 
 from fairlead import Fairlead
 from fairlead.model.documents import Document
-from fairlead.simulation import percentile
+from fairlead.simulation.summary import percentile
 from fairlead.worker.engine import LocalEngine
 
 STANDARD_PAGES = 10

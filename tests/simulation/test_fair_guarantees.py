@@ -1,4 +1,4 @@
-"""What the fair policy promises, on the product's own desk, with exact numbers.
+"""What the fair policy promises, in the simulator, with exact numbers.
 
 Where a promise needs a condition, a test without it shows the smallest case known that breaks it.
 """

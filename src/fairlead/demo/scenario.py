@@ -16,7 +16,7 @@ from fairlead.model.documents import Document, Event, EventKind
 from fairlead.model.states import State
 from fairlead.policy.classic import FifoPolicy
 from fairlead.simulation.simulate import simulate
-from fairlead.simulation.summary import Summary, Waits, summarise, waits_of
+from fairlead.simulation.summary import Summary, WaitStatistics, summarise, waits_of
 from fairlead.simulation.trace import Arrival
 
 LARGE = "Harbour Logistics"
@@ -58,8 +58,8 @@ class WaitReport(NamedTuple):
     customer: str
     documents: int
     priorities: tuple[int, int]
-    waited: Waits
-    fifo: Waits
+    waited: WaitStatistics
+    fifo: WaitStatistics
 
 
 def make_scenes(documents: int, on_made: Callable[[], None]) -> list[Scene]:

@@ -1,4 +1,4 @@
-"""Traces in, outcomes out: the two CSV files of the simulator."""
+"""Reads traces and writes outcomes: the two CSV files of the simulator."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def read_trace(source: str | os.PathLike[str] | IO[bytes] | IO[str]) -> list[Arr
     """All rows of a trace, in its order.
 
     The header names `at`, `customer` and `seconds`, and optionally `weight` and `estimate`, in
-    any order. Empty lines are passed over; an empty weight or estimate is one not given.
+    any order. Empty lines and empty weights and estimates are ignored.
 
     Raises:
         InvalidTrace: The trace cannot be read; the message names the file and the line.
@@ -99,7 +99,7 @@ def _text(name: str, data: bytes | str) -> str:
 
 
 def _numbered(name: str, text: str) -> Iterator[tuple[int, list[str]]]:
-    """The rows that are not empty, each with the line it ends on."""
+    """The rows that are not empty, each with the number of its last line."""
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
         for cells in reader:
@@ -112,7 +112,7 @@ def _numbered(name: str, text: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def _columns(name: str, header: tuple[int, list[str]] | None) -> dict[str, int]:
-    """Where each column stands."""
+    """The position of each column."""
     expected = f"the columns {', '.join(REQUIRED)} and optionally {', '.join(OPTIONAL)}"
     if header is None:
         raise InvalidTrace(f"{name}: expected {expected}; the file is empty")
@@ -121,7 +121,7 @@ def _columns(name: str, header: tuple[int, list[str]] | None) -> dict[str, int]:
     problem = _header_problem(names)
     if problem:
         raise InvalidTrace(f"{name}, line {line}: expected {expected}; {problem}")
-    return {column: place for place, column in enumerate(names)}
+    return {column: position for position, column in enumerate(names)}
 
 
 def _header_problem(names: list[str]) -> str | None:
@@ -137,66 +137,49 @@ def _header_problem(names: list[str]) -> str | None:
 
 
 class _Row:
-    """The cells of one line, by column; complains with file and line."""
+    """The cells of one line, by column; errors name the file and the line."""
 
     def __init__(self, name: str, line: int, columns: dict[str, int], cells: list[str]) -> None:
-        self.place = f"{name}, line {line}"
-        self.columns = columns
-        self.cells = cells
+        self.where = f"{name}, line {line}"
         if len(cells) != len(columns):
-            raise self.wrong(f"{len(columns)} values", f"{len(cells)}")
+            raise self.error(f"{len(columns)} values", f"{len(cells)}")
+        self.cells = {column: cells[position] for column, position in columns.items()}
 
-    def wrong(self, expected: str, came: str) -> InvalidTrace:
-        return InvalidTrace(f"{self.place}: expected {expected}; got {came}")
+    def error(self, expected: str, got: str) -> InvalidTrace:
+        return InvalidTrace(f"{self.where}: expected {expected}; got {got}")
 
-    def text(self, column: str) -> str:
-        place = self.columns.get(column)
-        return "" if place is None else self.cells[place]
+    def has(self, column: str) -> bool:
+        return bool(self.cells.get(column, "").strip())
 
     def number(self, column: str) -> float:
-        text = self.text(column)
-        value = _number(text)
-        if value is None:
-            raise self.wrong(f"a finite number as {column}", repr(text))
+        text = self.cells[column]
+        try:
+            # float() accepts 1_000, which other tools do not.
+            value = float("nan" if "_" in text else text)
+        except ValueError:
+            value = float("nan")
+        if not abs(value) < _LARGEST:
+            raise self.error(f"a finite number as {column}", repr(text))
         return value
 
     def number_from_zero(self, column: str) -> float:
         value = self.number(column)
         if value < 0:
-            raise self.wrong(f"{column} of 0 or more", repr(self.text(column)))
+            raise self.error(f"{column} of 0 or more", repr(self.cells[column]))
         return value
 
 
-def _number(text: str) -> float | None:
-    """The finite number that the text is, if it is one."""
-    # Python reads 1_000 as a number; the makers of other tools would be surprised.
-    if "_" in text:
-        return None
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if abs(value) < _LARGEST else None
-
-
 def _arrival(row: _Row) -> Arrival:
-    customer = row.text("customer")
-    if not customer.strip():
-        raise row.wrong("the name of a customer", repr(customer))
+    if not row.has("customer"):
+        raise row.error("the name of a customer", repr(row.cells["customer"]))
+    weight = row.number("weight") if row.has("weight") else 1.0
+    if weight <= 0:
+        raise row.error("a weight above 0", repr(row.cells["weight"]))
     return Arrival(
         at=row.number("at"),
-        customer=customer,
+        customer=row.cells["customer"],
         seconds=row.number_from_zero("seconds"),
-        weight=_weight(row),
-        estimate=row.number_from_zero("estimate") if row.text("estimate").strip() else None,
-        at_text=row.text("at"),
+        weight=weight,
+        estimate=row.number_from_zero("estimate") if row.has("estimate") else None,
+        at_text=row.cells["at"],
     )
-
-
-def _weight(row: _Row) -> float:
-    if not row.text("weight").strip():
-        return 1.0
-    weight = row.number("weight")
-    if weight <= 0:
-        raise row.wrong("a weight above 0", repr(row.text("weight")))
-    return weight
