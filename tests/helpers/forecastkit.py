@@ -9,7 +9,15 @@ from typing import NamedTuple
 
 from fairlead.policy.classic import ClassicPolicy
 from fairlead.policy.fair import FairRule
-from fairlead.policy.forecast import Ahead, Arrived, Flow, Pair, Range, Running, forecast
+from fairlead.policy.forecast import (
+    Ahead,
+    FinishedDocument,
+    Flow,
+    Range,
+    RecentArrival,
+    RunningDocument,
+    forecast,
+)
 from fairlead.policy.overdue_lane import OverdueLane
 from fairlead.simulation.policies import Placement, SimulatedFair, policy_for
 from fairlead.simulation.queue import SimulatedClaim
@@ -45,7 +53,7 @@ class ForecastingPolicy:
         self._keys: dict[int, tuple[float, int]] = {}
         self._running: dict[int, float] = {}
         self._arrived: deque[tuple[float, float, float]] = deque(maxlen=1000)
-        self._pairs: deque[Pair] = deque(maxlen=200)
+        self._pairs: deque[FinishedDocument] = deque(maxlen=200)
 
     def accept(self, arrival: Arrival, now: float) -> Placement:
         placed = self._policy.accept(arrival, now)
@@ -71,7 +79,7 @@ class ForecastingPolicy:
     def finish(self, document: int, actual: float, now: float) -> None:
         self._policy.finish(document, actual, now)
         del self._running[document]
-        self._pairs.append(Pair(cost(self._rows[document]), actual))
+        self._pairs.append(FinishedDocument(cost(self._rows[document]), actual))
 
     def _forecast(self, number: int, now: float) -> None:
         if len(self._running) < self._workers:
@@ -84,10 +92,10 @@ class ForecastingPolicy:
         flow = Flow(
             self._workers,
             tuple(
-                Running(now - since, cost(self._rows[each]))
+                RunningDocument(now - since, cost(self._rows[each]))
                 for each, since in self._running.items()
             ),
-            tuple(Arrived(now - at, far, work) for at, far, work in self._arrived),
+            tuple(RecentArrival(now - at, far, work) for at, far, work in self._arrived),
             tuple(self._pairs),
         )
         result = forecast(ahead, flow)

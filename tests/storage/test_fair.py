@@ -79,9 +79,7 @@ class Beside:
         store.attend("engine", WORKERS)
 
     def submit(self, customer: str, number: int, shape: str) -> None:
-        if self.store.add_customer(
-            customer
-        ):  # the simulation has no customers yet
+        if self.store.add_customer(customer):  # the simulation has no customers yet
             self.store.set_customer(customer, weight=WEIGHTS[customer])
         for document in send(self.store, customer, number, shape):
             arrival = Arrival(

@@ -24,13 +24,13 @@ from fairlead.policy.levels import DEFAULT_THRESHOLDS, priority
 DEFAULT_UNIT = 6.0
 DEFAULT_THETA = 0.5
 
-# Sums of floats end a hair below the whole number of units that they stand for; a count must not
-# show that. As a fraction it leaves exact numbers exact.
-_HAIR = Fraction(1, 1_000_000)
+# Sums of floats may end just below a whole number of units, which must not change a count. It is a
+# fraction, so that exact numbers stay exact.
+_EPSILON = Fraction(1, 1_000_000)
 
 
 class Clock(Struct, frozen=True):
-    """The virtual clock, and the time up to which it was brought."""
+    """The virtual clock, and the time at which it had this value."""
 
     value: float
     at: float
@@ -156,7 +156,7 @@ class FairRule:
 
     def shown_count(self, tag: float, clock: Clock) -> int:
         """How many standard documents the tag lies ahead of the clock, as 0 or a negative."""
-        return -math.floor(max(0, tag - clock.value) / self.unit + _HAIR)
+        return -math.floor(max(0, tag - clock.value) / self.unit + _EPSILON)
 
     def _finish_before(
         self, tags: Tags | None, clock: Clock, now: float, *, has_pending: bool
