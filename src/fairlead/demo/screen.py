@@ -1,4 +1,4 @@
-"""What the demo shows: a live table while it runs, and the verdict at the end."""
+"""The demo's screen: a live table while it runs, and the result at the end."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from fairlead.demo.scenario import Scenario, Standing, WaitReport
+from fairlead.demo.scenario import CustomerProgress, Scenario, WaitReport
 
 REFRESH_SECONDS = 0.2
 PICTURE_COLUMNS = 84
-"""Enough for the verdict, with every figure whole."""
+"""Enough for the final table without line breaks."""
 
 
 class LiveScreen:
-    """Standings on stderr, redrawn five times a second; plain lines where no terminal is."""
+    """A live table on stderr, redrawn five times a second; plain lines without a terminal."""
 
-    def __init__(self, play: Scenario) -> None:
-        self._play = play
+    def __init__(self, scenario: Scenario) -> None:
+        self._scenario = scenario
         self._console = Console(stderr=True, highlight=False)
         self._live = Live(console=self._console, auto_refresh=False, transient=True)
         self._next = 0.0
@@ -41,33 +41,35 @@ class LiveScreen:
             self._live.stop()
 
     def tick(self) -> None:
-        """Show how things are, if it is time."""
+        """Redraw, if it is time."""
         now = time.monotonic()
         if now < self._next:
             return
         self._next = now + REFRESH_SECONDS
-        standings = self._play.standings()
+        progress = self._scenario.progress()
         if self._console.is_terminal:
-            self._live.update(live_table(standings), refresh=True)
+            self._live.update(live_table(progress), refresh=True)
         else:
-            self._write_line(standings)
+            self._write_line(progress)
 
-    def _write_line(self, standings: Sequence[Standing]) -> None:
+    def _write_line(self, progress: Sequence[CustomerProgress]) -> None:
         """One line for each tenth of the work."""
-        done = sum(each.done for each in standings)
-        tenth = 10 * done // self._play.documents_in_all
+        done = sum(customer.done for customer in progress)
+        tenth = 10 * done // self._scenario.total_documents
         if tenth != self._shown:
             self._shown = tenth
-            self._console.print(f"{done} of {self._play.documents_in_all} documents done")
+            self._console.print(f"{done} of {self._scenario.total_documents} documents done")
 
 
-def live_table(standings: Sequence[Standing]) -> Table:
-    """Each customer's pending documents, priority and waits, as they are now."""
-    table = Table(title="Fairlead at work", title_justify="left", box=SIMPLE_HEAVY, padding=(0, 0))
+def live_table(progress: Sequence[CustomerProgress]) -> Table:
+    """Each customer's pending documents, priority and waiting times now."""
+    table = Table(
+        title="Documents by customer", title_justify="left", box=SIMPLE_HEAVY, padding=(0, 0)
+    )
     table.add_column("customer\n", no_wrap=True)
     for column in ("pend-\ning", "pro-\ncessing", "\ndone", "next\nprio.", "mean\nwait", "longest"):
         table.add_column(column, justify="right", no_wrap=True)
-    for each in standings:
+    for each in progress:
         table.add_row(
             Text(each.customer),
             str(each.waiting + each.processing),
@@ -80,10 +82,10 @@ def live_table(standings: Sequence[Standing]) -> Table:
     return table
 
 
-def verdict_table(verdicts: Sequence[WaitReport]) -> Table:
-    """What each customer waited, beside first come, first served on the same run."""
+def wait_table(reports: Sequence[WaitReport]) -> Table:
+    """How long each customer waited, compared with first come, first served on the same run."""
     table = Table(
-        title="Seconds from submission to start, beside first come, first served (FIFO)",
+        title="Waiting time in seconds, compared with first come, first served (FIFO)",
         title_justify="left",
         header_style="bold",
         box=SIMPLE_HEAVY,
@@ -95,7 +97,7 @@ def verdict_table(verdicts: Sequence[WaitReport]) -> Table:
     table.add_column("Fairlead\nlongest", justify="right", style="green", no_wrap=True)
     table.add_column("FIFO\nmean", justify="right", style="red", no_wrap=True)
     table.add_column("FIFO\nlongest", justify="right", style="red", no_wrap=True)
-    for each in verdicts:
+    for each in reports:
         table.add_row(
             Text(each.customer),
             str(each.documents),
