@@ -20,7 +20,7 @@ import servers
 from counterkit import PATIENT, cases, counts
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from searches import examples
+from hypothesis_profiles import examples
 
 from fairlead.errors import CounterUnavailable, InvalidSetting
 from fairlead.integrations.counters import CounterStore, open_counters

@@ -9,8 +9,8 @@ from itertools import groupby, pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis_profiles import examples
 from msgspec.structs import replace
-from searches import examples
 
 from fairlead.errors import InvalidSetting
 from fairlead.model.customers import Check, Counter

@@ -8,11 +8,11 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from fairkit import arrivals_of, lane_of, rule_of, traces, worlds
+from fair_recorder import arrivals_of, lane_of, rule_of, traces, worlds
 from fairmodel import Model, Row, World
 from hypothesis import given, settings
+from hypothesis_profiles import examples
 from msgspec.structs import replace
-from searches import examples
 
 from fairlead.model.customers import Tags
 from fairlead.policy.fair import Clock, FairRule, Placed

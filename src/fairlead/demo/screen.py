@@ -69,15 +69,15 @@ def live_table(progress: Sequence[CustomerProgress]) -> Table:
     table.add_column("customer\n", no_wrap=True)
     for column in ("pend-\ning", "pro-\ncessing", "\ndone", "next\nprio.", "mean\nwait", "longest"):
         table.add_column(column, justify="right", no_wrap=True)
-    for each in progress:
+    for row in progress:
         table.add_row(
-            Text(each.customer),
-            str(each.waiting + each.processing),
-            str(each.processing),
-            _bar(each.done, each.documents),
-            "–" if each.priority is None else str(each.priority),
-            f"{each.mean_wait:.1f} s",
-            f"{each.longest_wait:.1f} s",
+            Text(row.customer),
+            str(row.waiting + row.processing),
+            str(row.processing),
+            _bar(row.done, row.documents),
+            "–" if row.priority is None else str(row.priority),
+            f"{row.mean_wait:.1f} s",
+            f"{row.longest_wait:.1f} s",
         )
     return table
 
@@ -93,18 +93,16 @@ def wait_table(reports: Sequence[WaitReport]) -> Table:
     table.add_column("customer\n", no_wrap=True)
     table.add_column("docu-\nments", justify="right")
     table.add_column("prio-\nrities", justify="right")
-    table.add_column("Fairlead\nmean", justify="right", style="green", no_wrap=True)
-    table.add_column("Fairlead\nlongest", justify="right", style="green", no_wrap=True)
-    table.add_column("FIFO\nmean", justify="right", style="red", no_wrap=True)
-    table.add_column("FIFO\nlongest", justify="right", style="red", no_wrap=True)
-    for each in reports:
-        table.add_row(
-            Text(each.customer),
-            str(each.documents),
-            _levels(each.priorities),
-            *(f"{wait:.2f}" for wait in (each.waited.mean, each.waited.max)),
-            *(f"{wait:.2f}" for wait in (each.fifo.mean, each.fifo.max)),
-        )
+    for policy, colour in (("Fairlead", "green"), ("FIFO", "red")):
+        for figure in ("mean", "longest"):
+            heading = f"{policy}\n{figure}"
+            table.add_column(heading, justify="right", style=colour, no_wrap=True)
+    for row in reports:
+        waits = (row.waited.mean, row.waited.max, row.fifo.mean, row.fifo.max)
+        first, last = row.priorities
+        priorities = str(first) if first == last else f"{first}–{last}"
+        figures = (f"{wait:.2f}" for wait in waits)
+        table.add_row(Text(row.customer), str(row.documents), priorities, *figures)
     return table
 
 
@@ -114,11 +112,6 @@ def draw_picture(table: Table, target: Path) -> None:
     console.print(table)
     template = files(__package__).joinpath("picture.svg").read_text("utf-8")
     target.write_text(console.export_svg(title="make demo", code_format=template), "utf-8")
-
-
-def _levels(priorities: tuple[int, int]) -> str:
-    first, last = priorities
-    return str(first) if first == last else f"{first}–{last}"
 
 
 def _bar(done: int, documents: int, width: int = 10) -> str:

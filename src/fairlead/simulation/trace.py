@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -48,7 +49,7 @@ def read_trace(source: str | os.PathLike[str] | IO[bytes] | IO[str]) -> list[Arr
     name, data = _load(source)
     rows = _numbered(name, _text(name, data))
     columns = _columns(name, next(rows, None))
-    arrivals = [_arrival(_Row(name, line, columns, cells)) for line, cells in rows]
+    arrivals = [_Row(f"{name}, line {line}", columns, cells).arrival() for line, cells in rows]
     if not arrivals:
         raise InvalidTrace(f"{name}: expected at least one row after the header; got none")
     return arrivals
@@ -111,75 +112,66 @@ def _numbered(name: str, text: str) -> Iterator[tuple[int, list[str]]]:
         ) from None
 
 
-def _columns(name: str, header: tuple[int, list[str]] | None) -> dict[str, int]:
-    """The position of each column."""
+def _columns(name: str, header: tuple[int, list[str]] | None) -> list[str]:
     expected = f"the columns {', '.join(REQUIRED)} and optionally {', '.join(OPTIONAL)}"
     if header is None:
         raise InvalidTrace(f"{name}: expected {expected}; the file is empty")
     line, cells = header
-    names = [cell.strip() for cell in cells]
-    problem = _header_problem(names)
-    if problem:
-        raise InvalidTrace(f"{name}, line {line}: expected {expected}; {problem}")
-    return {column: position for position, column in enumerate(names)}
-
-
-def _header_problem(names: list[str]) -> str | None:
-    for column in REQUIRED:
-        if column not in names:
-            return f"{column!r} is missing in {','.join(names)!r}"
-    for column in names:
-        if column not in REQUIRED + OPTIONAL:
-            return f"got the unknown column {column!r}"
-        if names.count(column) > 1:
-            return f"got {column!r} more than once"
-    return None
+    columns = [cell.strip() for cell in cells]
+    joined = ",".join(columns)
+    problems = [
+        *(f"{column!r} is missing in {joined!r}" for column in REQUIRED if column not in columns),
+        *(f"got the unknown column {c!r}" for c in columns if c not in REQUIRED + OPTIONAL),
+        *(f"got {column!r} more than once" for column in columns if columns.count(column) > 1),
+    ]
+    if problems:
+        raise InvalidTrace(f"{name}, line {line}: expected {expected}; {problems[0]}")
+    return columns
 
 
 class _Row:
     """The cells of one line, by column; errors name the file and the line."""
 
-    def __init__(self, name: str, line: int, columns: dict[str, int], cells: list[str]) -> None:
-        self.where = f"{name}, line {line}"
+    def __init__(self, where: str, columns: list[str], cells: list[str]) -> None:
+        self._where = where
         if len(cells) != len(columns):
-            raise self.error(f"{len(columns)} values", f"{len(cells)}")
-        self.cells = {column: cells[position] for column, position in columns.items()}
+            raise self._error(f"{len(columns)} values", f"{len(cells)}")
+        self._cells = dict(zip(columns, cells, strict=True))
 
-    def error(self, expected: str, got: str) -> InvalidTrace:
-        return InvalidTrace(f"{self.where}: expected {expected}; got {got}")
+    def arrival(self) -> Arrival:
+        if not self._has("customer"):
+            raise self._error("the name of a customer", repr(self._cells["customer"]))
+        weight = self._number("weight") if self._has("weight") else 1.0
+        if weight <= 0:
+            raise self._error("a weight above 0", repr(self._cells["weight"]))
+        return Arrival(
+            at=self._number("at"),
+            customer=self._cells["customer"],
+            seconds=self._number_from_zero("seconds"),
+            weight=weight,
+            estimate=self._number_from_zero("estimate") if self._has("estimate") else None,
+            at_text=self._cells["at"],
+        )
 
-    def has(self, column: str) -> bool:
-        return bool(self.cells.get(column, "").strip())
+    def _error(self, expected: str, got: str) -> InvalidTrace:
+        return InvalidTrace(f"{self._where}: expected {expected}; got {got}")
 
-    def number(self, column: str) -> float:
-        text = self.cells[column]
+    def _has(self, column: str) -> bool:
+        return bool(self._cells.get(column, "").strip())
+
+    def _number(self, column: str) -> float:
+        text = self._cells[column]
         try:
             # float() accepts 1_000, which other tools do not.
-            value = float("nan" if "_" in text else text)
+            value = math.nan if "_" in text else float(text)
         except ValueError:
-            value = float("nan")
+            value = math.nan
         if not abs(value) < _LARGEST:
-            raise self.error(f"a finite number as {column}", repr(text))
+            raise self._error(f"a finite number as {column}", repr(text))
         return value
 
-    def number_from_zero(self, column: str) -> float:
-        value = self.number(column)
+    def _number_from_zero(self, column: str) -> float:
+        value = self._number(column)
         if value < 0:
-            raise self.error(f"{column} of 0 or more", repr(self.cells[column]))
+            raise self._error(f"{column} of 0 or more", repr(self._cells[column]))
         return value
-
-
-def _arrival(row: _Row) -> Arrival:
-    if not row.has("customer"):
-        raise row.error("the name of a customer", repr(row.cells["customer"]))
-    weight = row.number("weight") if row.has("weight") else 1.0
-    if weight <= 0:
-        raise row.error("a weight above 0", repr(row.cells["weight"]))
-    return Arrival(
-        at=row.number("at"),
-        customer=row.cells["customer"],
-        seconds=row.number_from_zero("seconds"),
-        weight=weight,
-        estimate=row.number_from_zero("estimate") if row.has("estimate") else None,
-        at_text=row.cells["at"],
-    )
