@@ -48,7 +48,7 @@ def compare(url: str, rounds: int, checks: int) -> int:
             rate = measure(ask, checks)
             if number:  # the first round warms up
                 rates[name].append(rate)
-    medians = {name: statistics.median(found) for name, found in rates.items()}
+    medians = {name: statistics.median(values) for name, values in rates.items()}
     for name, rate in medians.items():
         print(f"{name}: {rate:,.0f} a second (middle of {rounds} rounds of {checks})")
     ratio = medians["check"] / medians["INCR script"]
