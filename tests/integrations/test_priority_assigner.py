@@ -11,12 +11,10 @@ from celerykit import Kit
 from counterkit import PATIENT
 
 from fairlead.backoff import Backoff
-from fairlead.integrations.counters import open_counters
 from fairlead.integrations.priority_assigner import (
     FIRST_PAUSE,
     LONGEST_PAUSE,
     AssignedPriority,
-    CustomerRules,
     PriorityAssigner,
 )
 
@@ -39,9 +37,8 @@ def test_one_warning_then_a_pause_that_grows_then_it_counts_again(
 ) -> None:
     clock = Clock()
     with servers.redis() as server:
-        counters = open_counters(server.url, timeout=PATIENT)
         backoff = Backoff(FIRST_PAUSE, LONGEST_PAUSE, random=lambda: 0.0, clock=clock)
-        assigner = PriorityAssigner(counters, CustomerRules(), 4, backoff)
+        assigner = PriorityAssigner(server.url, fallback=4, timeout=PATIENT, backoff=backoff)
         assert assigner.place("acme") == AssignedPriority("acme", 1, 0)
         server.stop()
         for _ in range(5):

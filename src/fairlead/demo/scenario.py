@@ -100,12 +100,10 @@ class Scenario:
             self._submit_next()
 
     def progress(self) -> list[CustomerProgress]:
-        """The progress of each customer that has submitted something."""
         now = self._fairlead.now()
         return [documents.progress(name, now) for name, documents in self._customers.items()]
 
     def wait_reports(self) -> list[WaitReport]:
-        """How long each customer waited, compared with first come, first served."""
         documents = self._documents()
         next_claim = _next_claims(self._fairlead.events(limit=10 * self.total_documents))
         arrivals = [_arrival(document, next_claim.get(document.id)) for document in documents]

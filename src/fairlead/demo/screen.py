@@ -41,7 +41,6 @@ class LiveScreen:
             self._live.stop()
 
     def tick(self) -> None:
-        """Redraw, if it is time."""
         now = time.monotonic()
         if now < self._next:
             return
@@ -62,7 +61,6 @@ class LiveScreen:
 
 
 def live_table(progress: Sequence[CustomerProgress]) -> Table:
-    """Each customer's pending documents, priority and waiting times now."""
     table = Table(
         title="Documents by customer", title_justify="left", box=SIMPLE_HEAVY, padding=(0, 0)
     )
@@ -83,7 +81,6 @@ def live_table(progress: Sequence[CustomerProgress]) -> Table:
 
 
 def wait_table(reports: Sequence[WaitReport]) -> Table:
-    """How long each customer waited, compared with first come, first served on the same run."""
     table = Table(
         title="Waiting time in seconds, compared with first come, first served (FIFO)",
         title_justify="left",

@@ -16,7 +16,7 @@ class Format(NamedTuple):
     decimal: str
     group: str
     least_grouped: int
-    moment: str
+    time: str
     forms: int
     form: Callable[[int], int]
 

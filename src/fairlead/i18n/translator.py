@@ -116,13 +116,9 @@ class Translator:
         tenths = round(max(0.0, seconds), 1)
         return f"{self.number(tenths)} s" if 0 < tenths < 10 else self.short_duration(tenths)
 
-    def moment(self, seconds: float, zone: tzinfo = UTC) -> str:
-        """A time to the minute, with the name of its zone."""
-        return f"{datetime.fromtimestamp(seconds, zone):{self._format.moment} %Z}"
-
     def instant(self, seconds: float, zone: tzinfo = UTC) -> str:
         """A time to the second, with the name of its zone."""
-        return f"{datetime.fromtimestamp(seconds, zone):{self._format.moment}:%S %Z}"
+        return f"{datetime.fromtimestamp(seconds, zone):{self._format.time}:%S %Z}"
 
     @property
     def marks(self) -> tuple[str, str, int]:

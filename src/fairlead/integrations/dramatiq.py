@@ -10,8 +10,8 @@ from fairlead.integrations.priority_assigner import (
     HEADER,
     LAST_PRIORITY,
     LOGGER,
+    PriorityAssigner,
     PriorityOptions,
-    open_assigner,
     rabbitmq_priority,
 )
 
@@ -34,7 +34,7 @@ class FairPriorities(dramatiq.Middleware):
     _has_warned = False
 
     def __init__(self, counters: str, **options: Unpack[PriorityOptions]) -> None:
-        self._assigner = open_assigner(counters, **options)
+        self._assigner = PriorityAssigner(counters, **options)
         self.place = self._assigner.place
         self.close = self._assigner.close
 

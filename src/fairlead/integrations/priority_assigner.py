@@ -10,7 +10,7 @@ from typing import Any, TypedDict
 
 from fairlead.backoff import Backoff
 from fairlead.errors import CounterUnavailable, InvalidCustomer, InvalidSetting
-from fairlead.integrations.counters import CounterStore, open_counters
+from fairlead.integrations.counters import open_counters
 from fairlead.model.names import check_customer, shown
 from fairlead.policy.classic import DEFAULT_RESET_INTERVAL, ClassicPolicy
 from fairlead.policy.levels import DEFAULT_THRESHOLDS
@@ -46,41 +46,32 @@ class AssignedPriority:
     count: int | None
 
 
-class CustomerRules:
-    """The classic rule, with another interval or other thresholds for some customers."""
-
-    def __init__(
-        self,
-        reset_interval: float = DEFAULT_RESET_INTERVAL,
-        thresholds: Sequence[int] = DEFAULT_THRESHOLDS,
-        customers: Mapping[str, Mapping[str, Any]] | None = None,
-    ) -> None:
-        shared = {"reset_interval": reset_interval, "thresholds": thresholds}
-        self._shared = _policy(shared)
-        self._own = {
-            customer_name(name): _policy({**shared, **_check_own(name, values)})
-            for name, values in (customers or {}).items()
-        }
-
-    def of(self, customer: str) -> ClassicPolicy:
-        return self._own.get(customer, self._shared)
-
-
 class PriorityAssigner:
     """Assigns priorities, and `fallback` while the counter store is unavailable."""
 
     def __init__(
         self,
-        counters: CounterStore,
-        rules: CustomerRules,
-        fallback: int,
+        counters: str,
+        *,
+        reset_interval: float = DEFAULT_RESET_INTERVAL,
+        thresholds: Sequence[int] = DEFAULT_THRESHOLDS,
+        customers: Mapping[str, Mapping[str, Any]] | None = None,
+        fallback: int = 5,
+        name: str = "default",
+        timeout: float = 0.5,
         backoff: Backoff | None = None,
     ) -> None:
-        self._counters = counters
-        self._rules = rules
+        shared = {"reset_interval": reset_interval, "thresholds": thresholds}
+        self._policy = _policy(shared)
+        self._own_policies = {
+            customer_name(customer): _policy({**shared, **_check_own(customer, values)})
+            for customer, values in (customers or {}).items()
+        }
         self._fallback = check_priority("fallback", fallback)
         self._backoff = backoff or Backoff(FIRST_PAUSE, LONGEST_PAUSE)
         self._lock = Lock()
+        self._counters = open_counters(counters, name=name, timeout=timeout)
+        self.close = self._counters.close
 
     def place(self, customer: object) -> AssignedPriority:
         """Count one submission of the customer and return its priority.
@@ -90,7 +81,7 @@ class PriorityAssigner:
         """
         name = customer_name(customer)
         if not self._backoff.is_waiting():
-            policy = self._rules.of(name)
+            policy = self._own_policies.get(name, self._policy)
             try:
                 count = self._counters.check(name, policy.reset_interval)
             except CounterUnavailable as error:
@@ -99,9 +90,6 @@ class PriorityAssigner:
                 self._note_success()
                 return AssignedPriority(name, policy.priority_of(count), count)
         return AssignedPriority(name, self._fallback, None)
-
-    def close(self) -> None:
-        self._counters.close()
 
     def _note_failure(self, error: CounterUnavailable) -> None:
         with self._lock:
@@ -125,22 +113,6 @@ class PriorityAssigner:
             self._backoff.succeeded()
         if was_failing:
             LOGGER.warning("the counter store of fair priorities answers again; tasks are counted.")
-
-
-def open_assigner(
-    counters: str,
-    *,
-    reset_interval: float = DEFAULT_RESET_INTERVAL,
-    thresholds: Sequence[int] = DEFAULT_THRESHOLDS,
-    customers: Mapping[str, Mapping[str, Any]] | None = None,
-    fallback: int = 5,
-    name: str = "default",
-    timeout: float = 0.5,
-) -> PriorityAssigner:
-    """The assigner of a `FairPriorities` with these arguments."""
-    rules = CustomerRules(reset_interval, thresholds, customers)
-    store = open_counters(counters, name=name, timeout=timeout)
-    return PriorityAssigner(store, rules, fallback)
 
 
 def rabbitmq_priority(priority: int) -> int:

@@ -11,8 +11,8 @@ from fairlead.errors import MissingExtra
 from fairlead.integrations.priority_assigner import (
     HEADER,
     LOGGER,
+    PriorityAssigner,
     PriorityOptions,
-    open_assigner,
     rabbitmq_priority,
 )
 
@@ -33,11 +33,10 @@ class FairPriorities(TaskiqMiddleware):
 
     def __init__(self, counters: str, **options: Unpack[PriorityOptions]) -> None:
         super().__init__()
-        self._assigner = open_assigner(counters, **options)
+        self._assigner = PriorityAssigner(counters, **options)
         self.place = self._assigner.place
 
     def set_broker(self, broker: AsyncBroker) -> None:
-        """See taskiq; logs a warning if the broker has no priorities."""
         super().set_broker(broker)
         if type(broker).__name__ != "AioPikaBroker":
             LOGGER.warning(

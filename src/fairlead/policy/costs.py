@@ -42,7 +42,6 @@ class LearnedCosts(NamedTuple):
 
 
 def cost_bucket(look: Sniff, size: int) -> CostBucket:
-    """The bucket of a document of `size` bytes."""
     if look.pages is not None:
         return CostBucket(look.shape, "pages", look.pages.bit_length())
     return CostBucket(look.shape, "bytes", (size // 1024).bit_length())

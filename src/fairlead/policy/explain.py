@@ -265,7 +265,6 @@ def _why_waiting(
 
 
 def _waited(customer: CustomerRecord, now: float) -> float | None:
-    """How long the customer has waited for a start."""
     if customer.oldest_waiting_at is None:
         return None
     return now - waits_since(customer.last_started_at, customer.oldest_waiting_at)

@@ -174,7 +174,6 @@ def _learned(ahead: Ahead, finished: Sequence[FinishedDocument]) -> _LearnedRate
 def _arrival_rate(
     ahead: Ahead, arrived: Sequence[RecentArrival], learned: _LearnedRates
 ) -> _ArrivalRate:
-    """The rate of recent work that would have gone before the document."""
     recent = [arrival for arrival in arrived if arrival.age <= LONGEST_WINDOW]
     window = max([SHORTEST_WINDOW, *(arrival.age for arrival in recent)])
     buckets = [0.0] * _BUCKETS
@@ -244,7 +243,6 @@ def _unevenness(flow: Flow) -> float:
 def _variance(
     ahead: Ahead, flow: Flow, learned: _LearnedRates, rate: _ArrivalRate, expected: float
 ) -> float:
-    """The variance of the work until the start."""
     waiting = ahead.documents * learned.variance
     running = sum(
         learned.variance + learned.seconds(document.estimate) ** 2 / 12 for document in flow.running

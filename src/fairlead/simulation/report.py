@@ -35,9 +35,8 @@ class Report(NamedTuple):
 
 
 def render(report: Report) -> str:
-    """The report as HTML."""
     others = len(report.summary.customers) - LISTED
-    series = _pending(report.arrivals, report.runs)
+    times, levels = _pending(report.arrivals, report.runs)
     template = resources.files(__package__ or "").joinpath("report.html")
     return Template(template.read_text(encoding="utf-8")).substitute(
         title=_safe(f"Simulation: {report.settings.get('policy', '')}"),
@@ -48,8 +47,8 @@ def render(report: Report) -> str:
         head=_head(report),
         rows="\n".join(_rows(report)),
         others=f"<p>and {others} others</p>" if others > 0 else "",
-        pending=_pending_svg(series),
-        pending_key="".join(_key(_colour(level), level) for level in series.levels),
+        pending=_pending_svg(times, levels),
+        pending_key="".join(_key(_colour(level), level) for level in levels),
         waits=_waits_svg(report),
         waits_key=_waits_key(report),
     )
@@ -101,15 +100,10 @@ def _colour(level: int) -> str:
     return f"hsl({150 - 150 * min(level - 1, 8) / 8:.0f} 55% 50%)"
 
 
-class _Series(NamedTuple):
-    """Pending documents: for each level, the number at each of the times."""
-
-    times: list[float]
-    levels: dict[int, list[int]]
-
-
-def _pending(arrivals: Sequence[Arrival], runs: Sequence[Run]) -> _Series:
-    """The pending documents of each priority that occurs, at `_POINTS` evenly spread times."""
+def _pending(
+    arrivals: Sequence[Arrival], runs: Sequence[Run]
+) -> tuple[list[float], dict[int, list[int]]]:
+    """`_POINTS` evenly spread times, and the pending documents of each priority at these times."""
     accepted = acceptances(arrivals)
     first, last = accepted[0].at, max(run.finished for run in runs)
     times = [first + (last - first) * step / (_POINTS - 1) for step in range(_POINTS)]
@@ -118,23 +112,23 @@ def _pending(arrivals: Sequence[Arrival], runs: Sequence[Run]) -> _Series:
         arrived = [at for at, row in accepted if runs[row].priority == level]
         finished = sorted(run.finished for run in runs if run.priority == level)
         levels[level] = [bisect_right(arrived, at) - bisect_right(finished, at) for at in times]
-    return _Series(times, levels)
+    return times, levels
 
 
-def _pending_svg(series: _Series) -> str:
-    stacked = list(accumulate(series.levels.values(), _sum, initial=[0] * len(series.times)))
+def _pending_svg(times: list[float], levels: dict[int, list[int]]) -> str:
+    stacked = list(accumulate(levels.values(), _sum, initial=[0] * len(times)))
     top = max(1, *stacked[-1])
     areas = "\n".join(
         _area(below, above, top, _colour(level))
-        for level, (below, above) in zip(series.levels, pairwise(stacked), strict=True)
+        for level, (below, above) in zip(levels, pairwise(stacked), strict=True)
     )
     foot = _HEIGHT + 16
     return (
         f'<svg viewBox="0 -18 {_WIDTH} {foot + 24}" role="img" aria-label="Pending documents">\n'
         f'{areas}\n<line class="axis" x1="0" y1="{_HEIGHT}" x2="{_WIDTH}" y2="{_HEIGHT}"/>\n'
         f'<text x="2" y="-5">{top:,} at most</text>\n'
-        f'<text x="2" y="{foot}">{series.times[0]:.12g} s</text>\n'
-        f'<text x="{_WIDTH - 2}" y="{foot}" text-anchor="end">{series.times[-1]:.12g} s</text>\n'
+        f'<text x="2" y="{foot}">{times[0]:.12g} s</text>\n'
+        f'<text x="{_WIDTH - 2}" y="{foot}" text-anchor="end">{times[-1]:.12g} s</text>\n'
         "</svg>"
     )
 

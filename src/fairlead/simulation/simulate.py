@@ -52,7 +52,6 @@ def simulate(
 
 
 def run_trace(policy: SimulatedPolicy, arrivals: Sequence[Arrival], workers: int) -> list[Run]:
-    """Run the trace under a simulated policy, as `simulate` does."""
     simulated = _Workers(arrivals, policy, workers)
     for acceptance in acceptances(arrivals):
         simulated.work_until(acceptance.at)

@@ -33,7 +33,6 @@ class Summary(NamedTuple):
 
 
 def summarise(arrivals: Sequence[Arrival], runs: Sequence[Run]) -> Summary:
-    """The summary of a simulation of at least one document."""
     waits: dict[str, list[float]] = {}
     for arrival, run in zip(arrivals, runs, strict=True):
         waits.setdefault(arrival.customer, []).append(run.started - arrival.at)
@@ -52,7 +51,6 @@ def percentile(ordered: Sequence[float], percent: float) -> float:
 
 
 def waits_of(waits: Iterable[float]) -> WaitStatistics:
-    """The statistics of at least one wait."""
     ordered = sorted(waits)
     return WaitStatistics(
         documents=len(ordered),

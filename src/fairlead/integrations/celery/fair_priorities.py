@@ -19,10 +19,10 @@ from fairlead.integrations.priority_assigner import (
     HEADER,
     LOGGER,
     AssignedPriority,
+    PriorityAssigner,
     PriorityOptions,
     check_priority,
     customer_name,
-    open_assigner,
 )
 
 CustomerFrom = Callable[[str, Sequence[Any], Mapping[str, Any]], object]
@@ -66,7 +66,7 @@ class FairPriorities:
         _check(app, customer_from)
         self._others = None if others is None else check_priority("others", others)
         self._customer_from = customer_from
-        self._assigner = open_assigner(counters, **options)
+        self._assigner = PriorityAssigner(counters, **options)
         self._customer: ContextVar[object] = ContextVar("customer", default=None)
         self._broker_names: dict[str, str] = {}
         self._has_checked = False
@@ -161,7 +161,6 @@ class FairPriorities:
         return with_callbacks({**options, "headers": headers, "priority": number}, number)
 
     def _customer_of(self, task: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> object:
-        """The customer that `customer_from` finds in the arguments of a call."""
         source = self._customer_from
         if source is None:
             return None
