@@ -43,17 +43,15 @@ def test_small_customers_come_while_the_pile_is_worked_off(tmp_path: Path) -> No
             seen.append(scenario.progress())
 
         fairlead.run_until_idle(on_tick=tick)
-        reports = {each.customer: each for each in scenario.wait_reports()}
+        reports = {row.customer: row for row in scenario.wait_reports()}
         assert scenario.failed() == []
-        assert {each.done for each in scenario.progress()} == {30, 3}
+        assert {row.done for row in scenario.progress()} == {30, 3}
     assert scenario.total_documents == 33
-    assert [each.customer for each in seen[0]] == [LARGE]
-    at_its_coming = next(each for each in seen if len(each) == 2)
-    assert at_its_coming[0].done >= 5
+    assert [row.customer for row in seen[0]] == [LARGE]
+    at_submission = next(row for row in seen if len(row) == 2)
+    assert at_submission[0].done >= 5
     assert all(
-        each.documents == each.waiting + each.processing + each.done
-        for rows in seen
-        for each in rows
+        row.documents == row.waiting + row.processing + row.done for rows in seen for row in rows
     )
     assert reports[LARGE].priorities == (1, 9)
     assert reports["[b]small"].priorities == (1, 1)

@@ -115,8 +115,10 @@ def test_it_is_said_once_and_tasks_are_sent(
     fair = FairPriorities(app, f"sqlite:///{tmp_path}/counters.db", timeout=60)
     for _ in range(3):
         app.send_task("anything", customer="acme")
-    (said,) = [each.getMessage() for each in caplog.records if each.name == "fairlead.priorities"]
-    assert "Redis and RabbitMQ only" in said
+    (warning,) = [
+        record.getMessage() for record in caplog.records if record.name == "fairlead.priorities"
+    ]
+    assert "Redis and RabbitMQ only" in warning
     assert fair.place("acme").count == -3
     fair.close()
 
@@ -186,8 +188,8 @@ def test_fairlead_itself_does_not_import_celery() -> None:
         print(sorted(name for name in strange if name.split(".")[1] not in allowed))
     """
     whole = script.replace("import fairlead, fairlead.app", "import fairlead")
-    for each in (script.partition("import fairlead.integrations.celery")[0], whole):
-        done = python(each)
+    for code in (script.partition("import fairlead.integrations.celery")[0], whole):
+        done = python(code)
         assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "[]"
 

@@ -45,8 +45,8 @@ def counters(counters_url: str, unique: str) -> Iterator[CounterStore]:
 def test_golden_vectors(counters: CounterStore, case: str) -> None:
     policy = ClassicPolicy()
     for row in cases()[case]:
-        found = counters.check(row["customer"], policy.reset_interval, now=float(row["at"]))
-        assert (str(found), str(policy.priority_of(found))) == (row["count"], row["priority"])
+        counted = counters.check(row["customer"], policy.reset_interval, now=float(row["at"]))
+        assert (str(counted), str(policy.priority_of(counted))) == (row["count"], row["priority"])
 
 
 @settings(max_examples=examples(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -55,16 +55,16 @@ def test_golden_vectors(counters: CounterStore, case: str) -> None:
     st.sampled_from([0, 1, 999_999, MICRO, 3 * MICRO]),
 )
 def test_random_histories_end_as_the_rule_says(
-    counters: CounterStore, moments: list[int], interval: int
+    counters: CounterStore, times: list[int], interval: int
 ) -> None:
     """The rule is asked in microseconds, which are whole, so that no rounding differs."""
     customer, policy = next(_customers), ClassicPolicy(interval)
     counter: Counter | None = None
-    for moment in moments:
-        check = policy.check(counter, now=float(moment))
+    for now in times:
+        check = policy.check(counter, now=float(now))
         counter = check.counter
-        found = counters.check(customer, interval / MICRO, now=moment / MICRO)
-        assert found == check.count
+        counted = counters.check(customer, interval / MICRO, now=now / MICRO)
+        assert counted == check.count
 
 
 def test_a_microsecond_decides(counters: CounterStore) -> None:
@@ -84,15 +84,15 @@ def test_the_clock_is_its_own(counters: CounterStore) -> None:
 
 def test_processes_get_each_count_once(counters_url: str, unique: str) -> None:
     with multiprocessing.get_context("spawn").Pool(4) as pool:
-        found = pool.starmap(counts, [(counters_url, unique, 50)] * 4)
-    assert sorted(chain(*found), reverse=True) == [-place for place in range(200)]
-    assert all(each == sorted(each, reverse=True) for each in found)
+        counted = pool.starmap(counts, [(counters_url, unique, 50)] * 4)
+    assert sorted(chain(*counted), reverse=True) == [-place for place in range(200)]
+    assert all(own == sorted(own, reverse=True) for own in counted)
 
 
 def test_threads_get_each_count_once(counters: CounterStore) -> None:
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda _: counters.check("acme", 1500), range(200)))
-    assert sorted(found, reverse=True) == [-place for place in range(200)]
+        counted = list(pool.map(lambda _: counters.check("acme", 1500), range(200)))
+    assert sorted(counted, reverse=True) == [-place for place in range(200)]
 
 
 def test_a_forked_child_and_its_parent_go_on(counters_url: str, unique: str) -> None:

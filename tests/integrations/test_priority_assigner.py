@@ -81,7 +81,7 @@ def test_tasks_are_sent_while_the_counter_store_is_down(
         server.stop()
         for place in range(3):
             kit.work.apply_async([f"down {place}"], customer="acme")
-        headers = {message.args[0]: message.told for message in kit.received()}
+        headers = {message.args[0]: message.header for message in kit.received()}
         down = {"customer": "acme", "priority": 7, "count": None}
         assert headers.pop("before") == {"customer": "acme", "priority": 1, "count": 0}
         assert list(headers.values()) == [down] * 3
