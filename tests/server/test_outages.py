@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 from apikit import PATIENT, Served, problem, served, served_by, upload
-from lockkit import BUSY_LONG, locked
+from locked_database import BUSY_LONG, locked
 
 from fairlead import Fairlead
 from fairlead.config import data_folder
