@@ -16,6 +16,7 @@ import httpx
 from httpx_sse import SSEError
 
 from fairlead import errors
+from fairlead.backoff import exponential
 from fairlead.client.errors import error_of
 from fairlead.errors import FairleadError
 
@@ -120,7 +121,7 @@ class Retry:
 
     def restart(self) -> None:
         """The server answered: the patience starts anew."""
-        self._pause = FIRST_PAUSE
+        self._failures = 0
         self._give_up_at: float | None = None
 
     def pause(self, error: httpx.HTTPError) -> float:
@@ -138,9 +139,9 @@ class Retry:
         if is_first:
             is_limited = isinstance(failure, errors.TooManyRequests)
             self._transport.on_trouble(RATE_LIMITED if is_limited else UNREACHABLE)
-        pause = self._pause if failure.retry_after is None else failure.retry_after
-        self._pause = min(LONGEST_PAUSE, 2 * self._pause)
-        return min(pause, patience, left)
+        self._failures += 1
+        pause = exponential(self._failures, FIRST_PAUSE, LONGEST_PAUSE)
+        return min(pause if failure.retry_after is None else failure.retry_after, patience, left)
 
     def _failure(self, error: httpx.HTTPError) -> FairleadError:
         if isinstance(error, httpx.HTTPStatusError):
