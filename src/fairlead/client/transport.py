@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-import json
 import math
 import os
 import re
@@ -19,6 +18,7 @@ from fairlead import errors
 from fairlead.backoff import exponential
 from fairlead.client.errors import error_of
 from fairlead.errors import FairleadError
+from fairlead.model.json import from_json
 
 CONNECT_SECONDS = 10.0
 GRACE_SECONDS = 1.0
@@ -171,11 +171,11 @@ class Retry:
         return False
 
 
-def decoded(decode: Callable[[Any], T], response: httpx.Response, text: str | None = None) -> T:
+def decoded(record: type[T], response: httpx.Response, text: str | None = None) -> T:
     """The record in a JSON answer, or in a `text` that is a part of it."""
     try:
-        return decode(response.json() if text is None else json.loads(text))
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        return from_json(record, response.content if text is None else text)
+    except ValueError as error:
         url = str(response.request.url.copy_with(query=None))
         raise _foreign(url, "the answer is not JSON of Fairlead") from error
 
@@ -244,7 +244,7 @@ def _quoted(segment: str) -> str:
 
 def _error_of(response: httpx.Response) -> FairleadError:
     if response.headers.get("content-type", "").startswith("application/problem+json"):
-        return decoded(error_of, response)
+        return error_of(decoded(dict[str, Any], response))
     url = str(response.request.url.copy_with(query=None))
     error = _foreign(url, f"status {response.status_code}")
     after = response.headers.get("retry-after", "")  # of a proxy
