@@ -263,9 +263,9 @@ def test_a_publisher_that_cannot_start_yet_is_retried(
     monkeypatch.setattr(
         Fairlead, "wakeup_publisher", lambda self: WakeupPublisher(self.store, broker)
     )
-    program.join_the_pool()
+    program.on_process_start()
     broker.hear()
-    program.leave()
+    program.on_shutdown()
     open_it().close()
     assert len(tries) == 2
 

@@ -162,7 +162,7 @@ def test_nothing_is_begun_before_the_result_of_a_suspect_is_saved(fairlead: Fair
     saved = Event()
     texts = SlowDisk(fairlead.folder.texts)
     writer = ResultWriter(fairlead.store, fairlead._files, texts, saved.set)
-    writer.hurry(hurried=False)
+    writer.set_urgent(is_urgent=False)
     [claim] = claims(fairlead, 1)
     assert not writer.is_behind()
     writer.add(FinishedJob(claim._replace(suspect=True), Extraction("text", LONG, {}), 0.1))

@@ -46,8 +46,8 @@ from fairlead.model.webhooks import Webhooks as WebhookList
 LONG_POLL = 20.0
 """Seconds for which one request waits for the end of a document."""
 OCTETS = "application/octet-stream"
-_EVENT_KINDS = frozenset(EventKind)
-"""A newer server may send others, and `end`."""
+_EVENT_KINDS = frozenset([*EventKind, "message"])
+"""A newer server may send others, and `end`; `message` is an event without a kind."""
 
 T = TypeVar("T")
 
@@ -588,7 +588,7 @@ class AsyncClient:
                     retry.restart()
                     async for message in EventSource(response).aiter_sse():
                         last_id = message.id or last_id
-                        if message.event in _EVENT_KINDS:
+                        if message.data and message.event in _EVENT_KINDS:
                             yield decoded(Event, response, message.data)
                 await asyncio.sleep(FIRST_PAUSE)
             except httpx.HTTPError as error:

@@ -48,8 +48,8 @@ from fairlead.model.webhooks import Webhooks as WebhookList
 LONG_POLL = 20.0
 """Seconds for which one request waits for the end of a document."""
 OCTETS = "application/octet-stream"
-_EVENT_KINDS = frozenset(EventKind)
-"""A newer server may send others, and `end`."""
+_EVENT_KINDS = frozenset([*EventKind, "message"])
+"""A newer server may send others, and `end`; `message` is an event without a kind."""
 
 T = TypeVar("T")
 
@@ -578,7 +578,7 @@ class Client:
                     retry.restart()
                     for message in EventSource(response).iter_sse():
                         last_id = message.id or last_id
-                        if message.event in _EVENT_KINDS:
+                        if message.data and message.event in _EVENT_KINDS:
                             yield decoded(Event, response, message.data)
                 time.sleep(FIRST_PAUSE)
             except httpx.HTTPError as error:

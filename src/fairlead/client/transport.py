@@ -72,7 +72,6 @@ class BaseTransport:
         more_seconds: float = 0.0,
         deadline: float = math.inf,
     ) -> dict[str, Any]:
-        """The arguments that every request of httpx gets."""
         left = max(0.0, deadline - time.monotonic()) + GRACE_SECONDS
         timeout = min(self._timeout + more_seconds, left)
         return {
@@ -181,7 +180,6 @@ def decoded(record: type[T], response: httpx.Response, text: str | None = None) 
 
 
 def deadline_after(timeout: float | None) -> float:
-    """The time of the monotonic clock at which a wait ends."""
     return math.inf if timeout is None else time.monotonic() + timeout
 
 
@@ -217,7 +215,6 @@ def check_key(key: str) -> str:
 
 
 def is_loopback(url: str) -> bool:
-    """Whether the server is on this machine."""
     host = httpx.URL(url).host
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback

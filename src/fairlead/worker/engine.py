@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import selectors
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from enum import IntEnum
 from itertools import cycle, islice
@@ -18,14 +18,13 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairlead.backoff import Attempts, Outage
+from fairlead.backoff import Attempts, Backoff, Outage
 from fairlead.errors import FairleadError, TemporarilyUnavailable
-from fairlead.model.documents import Broken, Claim
+from fairlead.model.documents import Broken, Claim, Progress
 from fairlead.model.ports import Files
-from fairlead.service import WakePipe
+from fairlead.service import Service, WakePipe
 from fairlead.worker.liveness import requeue_from_dead_workers
 from fairlead.worker.prefetch import Prefetch
-from fairlead.worker.progress import ProgressReporter
 from fairlead.worker.result_writer import FinishedJob, ResultWriter
 from fairlead.worker.sandbox.forkserver import ForkServer
 from fairlead.worker.sandbox.job_dir import remove_old_job_dirs
@@ -42,9 +41,12 @@ LEASE_CHECK_SECONDS = 0.25
 """How often it checks for cancelled documents and for leases that need a heartbeat."""
 CHECK_SECONDS = 1.0
 """How often it checks for due retries, ended leases, dead workers and the number of workers."""
+PROGRESS_SECONDS = 1.0
 MOST_DEATHS_AT_START = 5
 LONGEST_OUTAGE = 30.0
 """Seconds after which `run(until_idle=True)` raises the error of an outage."""
+PROVEN_SECONDS = 10.0
+"""An engine that has run for so long works: one that cannot start its children fails sooner."""
 
 
 class Stop(IntEnum):
@@ -53,20 +55,6 @@ class Stop(IntEnum):
     NO = 0
     DRAIN = 1
     NOW = 2
-
-
-class _Every:
-    """True at most once in so many seconds, and at the first call."""
-
-    def __init__(self) -> None:
-        self._last = -inf
-
-    def __call__(self, seconds: float) -> bool:
-        now = time.monotonic()
-        is_due = now >= self._last + seconds
-        if is_due:
-            self._last = now
-        return is_due
 
 
 class LocalEngine:
@@ -98,16 +86,13 @@ class LocalEngine:
         self._outage = Outage()
         self._attempts = Attempts(self._outage)
         self._results = ResultWriter(store, files, texts, self._wake_pipe.wake, self._outage)
-        self._progress = ProgressReporter(store)
+        self._reported: dict[Claim, tuple[int, int]] = {}
         self._forkserver = ForkServer()
         self._slots: list[WorkerSlot] = []
         self._names: list[str] = []  # of all slots there ever were
         self._prefetch = Prefetch()
         self._stop = Stop.NO
-        self._is_time_to_count = _Every()
-        self._is_time_to_check = _Every()
-        self._is_time_to_check_leases = _Every()
-        self._is_time_to_renew = _Every()
+        self._done_at = {"progress": time.monotonic()}
         self._is_short_of_workers = False
         self._listened_at = inf
         self._deaths_at_start = 0
@@ -136,7 +121,11 @@ class LocalEngine:
             self._begin()
         until, self._prefetch.ran_dry = time.monotonic() + seconds, False
         self._listened_at = inf  # since the last call there was nothing to listen to
-        while self._is_busy() or not (self._prefetch.ran_dry or time.monotonic() >= until):
+        while (
+            self._claims()
+            or self._results.unsaved()
+            or not (self._prefetch.ran_dry or time.monotonic() >= until)
+        ):
             self._step(claims=time.monotonic() < until)
         self._raise_if_unsaved()
 
@@ -150,7 +139,6 @@ class LocalEngine:
 
     @property
     def stopping(self) -> Stop:
-        """How far it was asked to stop."""
         return self._stop
 
     @property
@@ -159,7 +147,6 @@ class LocalEngine:
         return self._outage.is_on
 
     def worker_pids(self) -> list[int]:
-        """The process ids of the workers."""
         return [slot.sandbox.pid for slot in self._slots]
 
     def close(self) -> None:
@@ -189,10 +176,6 @@ class LocalEngine:
                 self._wake_pipe.wait(self._attempts.pause)
                 self._wake_pipe.clear()
 
-    def _is_busy(self) -> bool:
-        """Whether something claimed is not saved yet."""
-        return bool(self._claims() or self._results.unsaved())
-
     def _is_over(self, *, until_idle: bool) -> bool:
         if self._stop is Stop.NOW:
             return True
@@ -211,7 +194,7 @@ class LocalEngine:
         with self._attempts:
             self._use_store(claims=claims)
         has_idle = self._prefetch.ran_dry and any(slot.is_free for slot in self._slots)
-        self._results.hurry(hurried=has_idle or not claims)
+        self._results.set_urgent(is_urgent=has_idle or not claims)
         if self._stop is Stop.NO and (seconds := self._prefetch.gather_seconds(self._slots)):
             self._wake_pipe.wait(seconds)  # each answer that is taken disturbs the workers
         self._extend_deadlines(time.monotonic() - self._listened_at)
@@ -227,8 +210,19 @@ class LocalEngine:
             self._end_over_time()
         with self._attempts:
             if not self._attempts.is_failing:  # else leases and claims come first
-                self._progress.report(self._slots)
+                self._report_progress()
             self._on_tick()
+
+    def _report_progress(self) -> None:
+        """Report pages read, at most once a second; a short document is never reported."""
+        if not self._is_due("progress", PROGRESS_SECONDS):
+            return
+        slots = [(slot.claim, slot.sandbox.progress) for slot in self._slots]
+        pages = {claim: progress for claim, progress in slots if claim and progress}
+        changed = [Progress(claim, *done) for claim, done in pages.items() - self._reported.items()]
+        self._reported = pages
+        if changed:
+            self._store.progress(changed)
 
     def _use_store(self, *, claims: bool) -> None:
         if self._attempts.is_waiting():
@@ -242,8 +236,8 @@ class LocalEngine:
         self._attempts.succeeded()
 
     def _sleep_seconds(self) -> float:
-        is_busy = any(slot.claim is not None for slot in self._slots)
-        is_free = any(slot.claim is None for slot in self._slots)
+        is_busy = any(slot.claim for slot in self._slots)
+        is_free = not all(slot.claim for slot in self._slots)
         longest = min(
             LEASE_CHECK_SECONDS if is_busy else CHECK_SECONDS,
             self._changes.poll_seconds if is_free else CHECK_SECONDS,
@@ -256,6 +250,14 @@ class LocalEngine:
         if seconds > CHECK_SECONDS:
             for slot in self._slots:
                 slot.deadline += seconds
+
+    def _is_due(self, duty: str, seconds: float) -> bool:
+        """True at most once in so many seconds for each duty."""
+        now = time.monotonic()
+        is_due = now >= self._done_at.get(duty, -inf) + seconds
+        if is_due:
+            self._done_at[duty] = now
+        return is_due
 
     def _raise_if_unsaved(self) -> None:
         if self._results.error is not None:
@@ -285,7 +287,7 @@ class LocalEngine:
 
     def _may_find_work(self, free: int) -> bool:
         """After a claim in vain: only when something was committed since, or time has passed."""
-        if self._is_time_to_check(CHECK_SECONDS):
+        if self._is_due("check", CHECK_SECONDS):
             requeue_from_dead_workers(self._store)
             return True
         if self._prefetch.fell_short and not free:
@@ -326,7 +328,7 @@ class LocalEngine:
 
     def _match_worker_count_at_times(self) -> None:
         """If no more workers can be started, continue with those that run."""
-        if self._slots and not self._is_time_to_count(CHECK_SECONDS):
+        if self._slots and not self._is_due("count", CHECK_SECONDS):
             return
         try:
             self._match_worker_count()
@@ -357,7 +359,6 @@ class LocalEngine:
         slot.close()
 
     def _receive(self, slot: WorkerSlot) -> None:
-        """A child is ready, has answered, or has died."""
         was_ready = slot.sandbox.ready
         try:
             finished = slot.receive()
@@ -366,9 +367,7 @@ class LocalEngine:
                 self._note_death_at_start(death)
             self._replace_child(slot)
             return
-        except (
-            TemporarilyUnavailable
-        ):  # there is no room for the document that it was to start with
+        except TemporarilyUnavailable:  # no room for the document that it was to start with
             self._replace_child(slot)
             raise
         self._deaths_at_start = 0
@@ -421,9 +420,9 @@ class LocalEngine:
     def _keep_leases(self) -> None:
         """Send heartbeats for all claims, and let go of what was cancelled or taken away."""
         was_away = self._attempts.is_failing  # then leases may be about to end
-        if not (self._is_time_to_check_leases(LEASE_CHECK_SECONDS) or was_away):
+        if not (self._is_due("leases", LEASE_CHECK_SECONDS) or was_away):
             return
-        if self._is_time_to_renew(self._lease() / 3) or was_away:
+        if self._is_due("heartbeat", self._lease() / 3) or was_away:
             self._store.attend(self._names[0], len(self._slots))
             claims = [*self._claims(), *self._results.unsaved()]
             self._let_go(self._store.renew(claims) if claims else [])
@@ -431,7 +430,6 @@ class LocalEngine:
             self._let_go(self._store.lost(claims))
 
     def _claims(self) -> list[Claim]:
-        """Claims in work, and prefetched ones."""
         return [*(claim for slot in self._slots for claim in slot.claims), *self._prefetch.claims]
 
     def _let_go(self, lost: Sequence[Claim]) -> None:
@@ -440,3 +438,41 @@ class LocalEngine:
         for slot in self._slots[:]:
             if slot.claim in lost:
                 self._replace_child(slot, unwanted=lost)
+
+
+class EngineService(Service):
+    """Runs an engine; one that fails is replaced by a new one after a pause.
+
+    The first request to stop drains it, the second one stops it at once. `make_engine` takes
+    `on_tick`, which the engine calls at least once a second.
+    """
+
+    def __init__(self, make_engine: Callable[..., LocalEngine]) -> None:
+        backoff = Backoff(1.0, 60.0)
+        super().__init__("engine", self._work, backoff=backoff, on_stop=self._stop_engine)
+        self._make_engine = make_engine
+        self._engine: LocalEngine | None = None
+        self._began = 0.0
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it runs, and neither failed a moment ago nor is held up by an outage."""
+        engine, health = self._engine, self.health()
+        is_held_up = engine is not None and engine.is_held_up
+        return health.is_running and health.error is None and not is_held_up
+
+    def _work(self) -> Generator[float, None, None]:
+        self._began = time.monotonic()
+        self._engine = self._make_engine(on_tick=self._tick)
+        if self.is_stopping:
+            self._engine.stop()
+        self._engine.run()
+        yield 0.0
+
+    def _tick(self) -> None:
+        if time.monotonic() >= self._began + PROVEN_SECONDS:
+            self.note_success()
+
+    def _stop_engine(self) -> None:
+        if self._engine is not None:
+            self._engine.stop()

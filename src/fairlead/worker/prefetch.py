@@ -57,7 +57,6 @@ class Prefetch:
         self._mean: float | None = None
 
     def learn(self, seconds: float) -> None:
-        """Note how long a document took."""
         before = seconds if self._mean is None else self._mean
         self._mean = before + _WEIGHT * (seconds - before)
 
@@ -94,7 +93,6 @@ class Prefetch:
                 self.take_back(slot.withdraw())
 
     def is_stuck(self, busy: float) -> bool:
-        """Whether claims wait for workers that are all busy for long."""
         return bool(self.claims) and busy > STUCK_SECONDS
 
     def gather_seconds(self, slots: Sequence[WorkerSlot]) -> float:
@@ -103,11 +101,9 @@ class Prefetch:
         return 0.0 if self._mean is None else min(READY_SECONDS, behind * self._mean) / 2
 
     def take_back(self, claims: Sequence[Claim]) -> None:
-        """Put claims before the others again."""
         self.claims.extendleft(reversed(claims))
 
     def drop(self, claims: Sequence[Claim]) -> None:
-        """Forget claims that are no longer held."""
         self.claims = deque(claim for claim in self.claims if claim not in claims)
 
     def _with_room(self, slots: Sequence[WorkerSlot]) -> WorkerSlot | None:

@@ -35,7 +35,6 @@ class WorkerSlot:
         self.name = worker_name(next(_numbers))
         self.claims: deque[Claim] = deque()
         self.deadline = float("inf")
-        self.limits = limits
         self.is_leaving = False
         """Whether it gets no more documents."""
         self._job_dir = job_dirs / self.name
@@ -44,11 +43,10 @@ class WorkerSlot:
         self._unsent: Job | None = None  # for a child that is not ready yet
         self._had_suspect = False
         self._began = 0.0
-        self.sandbox = self._start_child()
+        self.fill(limits)
 
     @property
     def claim(self) -> Claim | None:
-        """The document that is being read."""
         return self.claims[0] if self.claims else None
 
     @property
@@ -58,7 +56,6 @@ class WorkerSlot:
 
     @property
     def is_free(self) -> bool:
-        """Whether it can start a document at once."""
         return self.sandbox.ready and not self._has_jobs and not self.is_leaving
 
     @property
@@ -67,13 +64,7 @@ class WorkerSlot:
         is_old = self.sandbox.jobs_done >= RECYCLE_AFTER
         return not self.sandbox.ready or is_old or self._had_suspect
 
-    @property
-    def progress(self) -> tuple[int, int] | None:
-        """Pages read and all pages of the document, once its child has reported them."""
-        return self.sandbox.progress if self.claim is not None else None
-
     def fileno(self) -> int:
-        """Readable when `receive` has something to do."""
         return self.sandbox.fileno()
 
     def is_fit_for(self, claim: Claim) -> bool:
@@ -98,7 +89,7 @@ class WorkerSlot:
     def start(self, claim: Claim, job: Job) -> FinishedJob | None:
         """Send a document to the child, once that is ready; a result if the document is gone.
 
-        Raises ChildDied, and NotNow if there is no room: then the claim was not taken.
+        Raises ChildDied, or TemporarilyUnavailable if there is no room: then it has not the claim.
         """
         self.claims.append(claim)  # first, so that an interrupted start is released too
         self._had_suspect |= claim.suspect
@@ -116,13 +107,12 @@ class WorkerSlot:
             raise
 
     def seconds(self) -> float:
-        """How long its child has worked on the document."""
         return time.monotonic() - self._began
 
     def receive(self) -> list[FinishedJob]:
         """Documents that have ended, with their results. A dead child is a result too.
 
-        Raises ChildDied if it had no document, and NotNow as `start` does.
+        Raises ChildDied if it had no document, and TemporarilyUnavailable as `start` does.
         """
         try:
             answers = self.sandbox.receive()
@@ -162,17 +152,22 @@ class WorkerSlot:
         return claims
 
     def fill(self, limits: Limits) -> None:
-        """Start a new child."""
+        """Start a child with these limits."""
         self.limits = limits
-        self.sandbox = self._start_child()
+        try:
+            self.sandbox = Sandbox(limits, self._job_dir, self._forkserver)
+            self.sandbox.start()
+        except OSError as error:
+            raise FairleadError(
+                f"a worker process could not be started ({error.strerror or error}); "
+                "ask for fewer --workers, or let this user have more processes and open files"
+            ) from error
 
     def close(self) -> None:
-        """End the child at once."""
         self.sandbox.kill()
         self.sandbox.close()
 
     def over_time(self) -> Failed | Broken:
-        """The result of a document whose time is over."""
         return failure("time-limit", f"Reading it took longer than {self.limits.seconds:g} s.")
 
     def _finished(self, answers: Sequence[JobAnswer]) -> list[FinishedJob]:
@@ -211,14 +206,3 @@ class WorkerSlot:
         except (FileNotFoundError, PermissionError):
             return FinishedJob(self.claims.pop(), Failed("corrupt", GONE), 0.0)
         return None
-
-    def _start_child(self) -> Sandbox:
-        try:
-            sandbox = Sandbox(self.limits, self._job_dir, self._forkserver)
-            sandbox.start()
-        except OSError as error:
-            raise FairleadError(
-                f"a worker process could not be started ({error.strerror or error}); "
-                "ask for fewer --workers, or let this user have more processes and open files"
-            ) from error
-        return sandbox

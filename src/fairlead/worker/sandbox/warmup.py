@@ -85,7 +85,6 @@ _ROUNDS = 3
 
 
 def samples() -> list[bytes]:
-    """Small documents of the most frequent kinds."""
     packages = [_packed(members) for members in (_WORD, _SHEET, _SLIDES, _WRITER)]
     return [_PDF, _MAIL, _RICH_TEXT, "Hello, wörld".encode("utf-16"), b"a,b\n1,2\n", *packages]
 
