@@ -72,14 +72,14 @@ def test_a_suspect_is_read_alone_in_a_fresh_process(install: Install) -> None:
         fairlead.submit("acme", b"letter %d" % number, name=str(number))
     sent: list[tuple[str, int, int]] = []  # document, attempts, process
     engine = fairlead.engine(1)
-    send = WorkerSlot._send
+    send = WorkerSlot.send
 
     def send_and_note(slot: WorkerSlot, job: Job) -> Any:
         sent.append((slot.claims[-1].id, slot.claims[-1].attempts, slot.sandbox.pid))
         return send(slot, job)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(WorkerSlot, "_send", send_and_note)
+        patch.setattr(WorkerSlot, "send", send_and_note)
         engine.run(until_idle=True)
     second = next(pid for id_, attempts, pid in sent if (id_, attempts) == (crash.id, 2))
     assert [id_ for id_, _, pid in sent if pid == second] == [crash.id]
@@ -99,7 +99,7 @@ def test_only_the_guilty_one_is_blamed_of_those_that_lay_ready(
     guilty = hostile(fairlead, behaviour)
     letters += [fairlead.submit("mallory", b"more %d" % n, name=str(n)) for n in range(20)]
     engine = fairlead.engine(1)
-    engine._prefetch.learn(0.001)
+    engine.prefetch.learn(0.001)
     engine.run(until_idle=True)
     assert ended(fairlead, guilty) == (State.FAILED, code, 2)
     assert {ended(fairlead, each) for each in letters} == {(State.DONE, None, 1)}
@@ -122,7 +122,7 @@ def test_a_cancelled_document_stops_within_a_second(install: Install) -> None:
     cancelled: list[float] = []
 
     def cancel(engine: LocalEngine) -> None:
-        (slot,) = engine._slots
+        (slot,) = engine.slots
         if slot.claim is not None and not cancelled:
             fairlead.cancel(asleep.id)
             cancelled.append(time.monotonic())
@@ -213,7 +213,7 @@ def test_a_fork_server_that_was_killed_is_replaced(install: Install) -> None:
 
     def kill_once(engine: LocalEngine) -> None:
         process = engine._forkserver._process
-        if process is not None and not killed and any(slot.claim for slot in engine._slots):
+        if process is not None and not killed and any(slot.claim for slot in engine.slots):
             killed.append(process.pid)
             process.kill()
 
@@ -240,7 +240,7 @@ def test_a_fork_server_that_is_stopped_keeps_nobody_from_ending(install: Install
 
     def stop(engine: LocalEngine) -> None:
         process = engine._forkserver._process
-        if process is not None and engine._slots[0].claim is not None:
+        if process is not None and engine.slots[0].claim is not None:
             process.send_signal(signal.SIGSTOP)
             engine.stop()
             engine.stop()

@@ -29,8 +29,8 @@ def start_or_die(slot, claim, job):
 WorkerSlot.start = start_or_die
 with Fairlead(sys.argv[1], settings={"lease": 3600.0, "max_attempts": 2}) as fairlead:
     engine = fairlead.engine(1)
-    engine._prefetch.learn(0.001)
-    engine._prefetch.learn = lambda seconds: None  # all are short, on a machine of any speed
+    engine.prefetch.learn(0.001)
+    engine.prefetch.learn = lambda seconds: None  # all are short, on a machine of any speed
     engine.run(until_idle=True)
 """
 DIES_WITH_SOME_LYING_READY = "is_the_end = lambda slot, claim: slot.behind > 0\n" + ENGINE

@@ -29,6 +29,7 @@ from fairlead.worker import engine as local
 from fairlead.worker.engine import LocalEngine
 from fairlead.worker.result_writer import SHORT_TEXTS, FinishedJob
 from fairlead.worker.sandbox.job_dir import JobDir
+from fairlead.worker.sandbox.limits import Limits
 from fairlead.worker.sandbox.process import Job
 from fairlead.worker.slot import WorkerSlot
 
@@ -239,7 +240,7 @@ def test_no_document_is_over_its_time_because_nobody_listened(
     So the engine comes back only when the time of what it has begun is over.
     """
     content = next(samples(1, seed=4, pages=(500, 500))).content
-    send = WorkerSlot._send
+    send = WorkerSlot.send
 
     def send_and_wait_for_a_lock(slot: WorkerSlot, job: Job) -> FinishedJob | None:
         found = send(slot, job)
@@ -247,7 +248,7 @@ def test_no_document_is_over_its_time_because_nobody_listened(
             select.select([], [], [], 0.1)
         return found
 
-    monkeypatch.setattr(WorkerSlot, "_send", send_and_wait_for_a_lock)
+    monkeypatch.setattr(WorkerSlot, "send", send_and_wait_for_a_lock)
     with Fairlead(tmp_path, settings={"time_limit": 4, "max_attempts": 1}) as fairlead:
         document = fairlead.submit("acme", content, name="long.pdf")
         fairlead.run_until_idle(workers=1)
@@ -273,7 +274,7 @@ def test_a_new_reader_needs_no_new_folder(fairlead: Fairlead) -> None:
     """On a full disk there may be no room for one."""
     engine = fairlead.engine(1)
     engine._match_worker_count()
-    [slot] = engine._slots
+    [slot] = engine.slots
     job_dir = fairlead.folder.job_dirs / slot.name
     before = job_dir.stat().st_ino
     engine._replace_child(slot)
@@ -289,7 +290,7 @@ def test_a_worker_that_dies_on_a_full_disk_comes_again_when_there_is_room(
 
     def fill_disk(engine: LocalEngine) -> None:
         if not away and fairlead.totals().processing:
-            away.append(Away(monkeypatch, (WorkerSlot, "_start_child"), DiskFull("full"), tries=5))
+            away.append(Away(monkeypatch, (WorkerSlot, "fill"), DiskFull("full"), tries=5))
             for pid in engine.worker_pids():
                 os.kill(pid, signal.SIGKILL)
 
@@ -305,13 +306,13 @@ def test_where_no_more_workers_can_be_had_work_goes_on_with_those_there_are(
     fairlead: Fairlead, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A number that is too large for the machine ends nobody who has begun with a smaller one."""
-    made, started = [1], WorkerSlot._start_child
+    made, fill = [1], WorkerSlot.fill
 
-    def few(slot: WorkerSlot) -> Any:
+    def few(slot: WorkerSlot, limits: Limits) -> None:
         if not made:
             raise FairleadError("a worker process could not be started")
         made.pop()
-        return started(slot)
+        fill(slot, limits)
 
     def tick() -> None:
         wanted[0] = 3
@@ -319,7 +320,7 @@ def test_where_no_more_workers_can_be_had_work_goes_on_with_those_there_are(
         if not totals.waiting + totals.processing:
             engine.stop()
 
-    monkeypatch.setattr(WorkerSlot, "_start_child", few)
+    monkeypatch.setattr(WorkerSlot, "fill", few)
     monkeypatch.setattr(local, "CHECK_SECONDS", 0.0)
     wanted = [1]
     documents = fairlead.submit_many("acme", [(LONG, f"{number}.txt") for number in range(20)])

@@ -24,7 +24,6 @@ from fairlead.client.transport import (
     Retry,
     deadline_after,
     decoded,
-    not_utf8,
     seconds_left,
 )
 from fairlead.client.upload import opened
@@ -43,8 +42,7 @@ from fairlead.model.states import State, state_of
 from fairlead.model.webhooks import Deliveries, Delivery, Webhook, WebhookWithSecret
 from fairlead.model.webhooks import Webhooks as WebhookList
 
-LONG_POLL = 20.0
-"""Seconds for which one request waits for the end of a document."""
+LONG_POLL = 20.0  # seconds for which one request waits for the end of a document
 OCTETS = "application/octet-stream"
 _EVENT_KINDS = frozenset([*EventKind, "message"])
 """A newer server may send others, and `end`; `message` is an event without a kind."""
@@ -106,8 +104,10 @@ class AsyncTransport(BaseTransport):
                 return response.raise_for_status()
             except httpx.HTTPError as error:
                 await asyncio.sleep(retry.pause(error))
-            except UnicodeEncodeError:
-                raise not_utf8() from None
+            except UnicodeEncodeError:  # the text is not shown, as it may be a password
+                raise errors.UsageError(
+                    "a text to be sent is not UTF-8; give it in that encoding"
+                ) from None
 
     async def json(self, record: type[T], method: str, *path: str, **options: Any) -> T:
         """The record in the server's answer."""
@@ -476,7 +476,7 @@ class AsyncClient:
 
     async def _wait(self, document: Document, deadline: float) -> Document:
         while document.state.is_pending:
-            seconds = seconds_left(deadline, LONG_POLL)
+            seconds = min(LONG_POLL, seconds_left(deadline))
             if seconds <= 0:
                 raise errors.NotReady(
                     f"document {document.id} is {document.state}; the wait timed out"

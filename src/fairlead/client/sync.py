@@ -26,7 +26,6 @@ from fairlead.client.transport import (
     Retry,
     deadline_after,
     decoded,
-    not_utf8,
     seconds_left,
 )
 from fairlead.client.upload import opened
@@ -45,8 +44,7 @@ from fairlead.model.states import State, state_of
 from fairlead.model.webhooks import Deliveries, Delivery, Webhook, WebhookWithSecret
 from fairlead.model.webhooks import Webhooks as WebhookList
 
-LONG_POLL = 20.0
-"""Seconds for which one request waits for the end of a document."""
+LONG_POLL = 20.0  # seconds for which one request waits for the end of a document
 OCTETS = "application/octet-stream"
 _EVENT_KINDS = frozenset([*EventKind, "message"])
 """A newer server may send others, and `end`; `message` is an event without a kind."""
@@ -108,8 +106,10 @@ class Transport(BaseTransport):
                 return response.raise_for_status()
             except httpx.HTTPError as error:
                 time.sleep(retry.pause(error))
-            except UnicodeEncodeError:
-                raise not_utf8() from None
+            except UnicodeEncodeError:  # the text is not shown, as it may be a password
+                raise errors.UsageError(
+                    "a text to be sent is not UTF-8; give it in that encoding"
+                ) from None
 
     def json(self, record: type[T], method: str, *path: str, **options: Any) -> T:
         """The record in the server's answer."""
@@ -474,7 +474,7 @@ class Client:
 
     def _wait(self, document: Document, deadline: float) -> Document:
         while document.state.is_pending:
-            seconds = seconds_left(deadline, LONG_POLL)
+            seconds = min(LONG_POLL, seconds_left(deadline))
             if seconds <= 0:
                 raise errors.NotReady(
                     f"document {document.id} is {document.state}; the wait timed out"

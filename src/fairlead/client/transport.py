@@ -21,10 +21,8 @@ from fairlead.errors import FairleadError
 from fairlead.model.json import from_json
 
 CONNECT_SECONDS = 10.0
-GRACE_SECONDS = 1.0
-"""Time for an answer that the server sends at the deadline."""
-SILENCE_SECONDS = 30.0
-"""Added to the timeout of streams; the server sends something every 15 s."""
+GRACE_SECONDS = 1.0  # time for an answer that the server sends at the deadline
+SILENCE_SECONDS = 30.0  # added to the timeout of streams; the server sends something every 15 s
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0
 UNREACHABLE = "the server does not answer now; trying again"
 RATE_LIMITED = "the server asks for fewer requests; waiting"
@@ -133,8 +131,10 @@ class Retry:
         is_first = self._give_up_at is None
         self._give_up_at = self._give_up_at or now + self._transport.patience
         patience, left = self._give_up_at - now, self._deadline - now
-        if min(patience, left) <= 0 or (failure.retry_after or 0.0) > patience:
-            raise (_too_late(failure) if left <= 0 else failure) from error
+        if left <= 0:
+            raise errors.NotReady(f"no answer in time: {failure}") from error
+        if patience <= 0 or (failure.retry_after or 0.0) > patience:
+            raise failure from error
         if is_first:
             is_limited = isinstance(failure, errors.TooManyRequests)
             self._transport.on_trouble(RATE_LIMITED if is_limited else UNREACHABLE)
@@ -183,9 +183,8 @@ def deadline_after(timeout: float | None) -> float:
     return math.inf if timeout is None else time.monotonic() + timeout
 
 
-def seconds_left(deadline: float, most: float) -> float:
-    """How long to wait at most, so that a wait ends at its deadline; may be negative."""
-    return min(most, deadline - time.monotonic())
+def seconds_left(deadline: float) -> float:
+    return deadline - time.monotonic()
 
 
 def check_url(url: str) -> str:
@@ -222,11 +221,6 @@ def is_loopback(url: str) -> bool:
         return False
 
 
-def not_utf8() -> errors.UsageError:
-    """Of a text that cannot be sent; it is not shown, as it may be a password."""
-    return errors.UsageError("a text to be sent is not UTF-8; give it in that encoding")
-
-
 def _from_environment(name: str, what: str) -> str:
     value = os.environ.get(name)
     if not value:
@@ -255,24 +249,15 @@ def _foreign(url: str, what: str) -> errors.ServerFailed:
     )
 
 
-def _too_late(failure: FairleadError) -> errors.NotReady:
-    return errors.NotReady(f"no answer in time: {failure}")
-
-
 def _lost(url: str, error: httpx.TransportError, *, may_be_done: bool) -> errors.NoConnection:
     reason = re.sub(r"^\[Errno -?\d+\] ", "", str(error)) or type(error).__name__
     if isinstance(error, _NEVER_SENT):
         return errors.NoConnection(
             f"{url} cannot be reached ({reason}); is the server running, and the url right?"
         )
-    is_late = isinstance(error, httpx.TimeoutException)
-    what = (
-        f"{url} did not answer in time"
-        if is_late
-        else f"the connection to {url} was lost ({reason})"
-    )
+    what, advice = f"the connection to {url} was lost ({reason})", "try again"
+    if isinstance(error, httpx.TimeoutException):
+        what, advice = f"{url} did not answer in time", "try again, or allow a longer timeout"
     if may_be_done:
-        return errors.NoConnection(f"{what}; it may have been done, so look before you try again")
-    return errors.NoConnection(
-        f"{what}; try again{', or allow a longer timeout' if is_late else ''}"
-    )
+        advice = "it may have been done, so look before you try again"
+    return errors.NoConnection(f"{what}; {advice}")

@@ -25,10 +25,8 @@ from fairlead.webhooks.urls import Networks, Target, parse
 _log = logging.getLogger(__name__)
 
 TIME_LIMIT = 15.0
-BODY_SECONDS = 1.0
-"""How long to wait for the body of an answer, whose status says all that counts."""
-MOST_BYTES = 65_536
-"""Of an answer, with its headers."""
+BODY_SECONDS = 1.0  # how long to wait for the body of an answer, whose status says all that counts
+MOST_BYTES = 65_536  # of an answer, with its headers
 
 Resolve = Callable[[str, int], list[str]]
 Send = Callable[[Sending], WebhookResponse]

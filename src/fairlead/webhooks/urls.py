@@ -27,30 +27,21 @@ _REFUSED: list[IPv4Network | IPv6Network] = [
     ip_network(network)
     for network in (
         "0.0.0.0/8",  # unspecified: "this" host
-        "10.0.0.0/8",  # private
-        "100.64.0.0/10",  # shared by a provider's customers; some clouds' metadata
         "127.0.0.0/8",  # loopback
+        *("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"),  # private
+        "100.64.0.0/10",  # shared by a provider's customers; some clouds' metadata
         "168.63.129.16/32",  # a cloud's own services behind a public address
         "169.254.0.0/16",  # link-local, and with it the metadata of most clouds
-        "172.16.0.0/12",  # private
         "192.0.0.0/24",  # protocols; some clouds' metadata
-        "192.0.2.0/24",  # examples
-        "192.31.196.0/24",  # anycast of name servers
-        "192.52.193.0/24",  # multicast tunnels
-        "192.88.99.0/24",  # 6to4 relays
-        "192.168.0.0/16",  # private
-        "192.175.48.0/24",  # anycast of name servers
+        *("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24"),  # examples
+        *("192.31.196.0/24", "192.175.48.0/24"),  # anycast of name servers
+        *("192.52.193.0/24", "192.88.99.0/24"),  # multicast tunnels, 6to4 relays
         "198.18.0.0/15",  # measurements
-        "198.51.100.0/24",  # examples
-        "203.0.113.0/24",  # examples
-        "224.0.0.0/4",  # multicast
-        "240.0.0.0/4",  # reserved, broadcast
+        *("224.0.0.0/4", "240.0.0.0/4"),  # multicast, reserved, broadcast
         # Of IPv6, all but 2000::/3 is refused as well: mapped IPv4, NAT64, local and multicast.
-        "2001::/23",  # protocols, and Teredo's tunnels to IPv4
-        "2001:db8::/32",  # examples
-        "2002::/16",  # 6to4: tunnels to IPv4
+        *("2001::/23", "2002::/16"),  # protocols, tunnels to IPv4 (Teredo, 6to4)
+        *("2001:db8::/32", "3fff::/20"),  # examples
         "2620:4f:8000::/48",  # anycast of name servers
-        "3fff::/20",  # examples
     )
 ]
 

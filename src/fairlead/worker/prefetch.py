@@ -50,8 +50,7 @@ class Prefetch:
 
     def __init__(self) -> None:
         self.claims: deque[Claim] = deque()
-        self.ran_dry = False
-        """Whether the last claim left a free worker without a document."""
+        self.ran_dry = False  # whether the last claim left a free worker without a document
         self.fell_short = False
         """Whether the last claim got less than was wanted; the next document may be a suspect."""
         self._mean: float | None = None

@@ -41,10 +41,8 @@ if TYPE_CHECKING:
 
 Result = Extraction | Failed | Broken
 MOST_TOGETHER = 64
-GATHER_SECONDS = 0.1
-"""How long results gather while all workers are busy."""
-SHORT_TEXTS = 65_536
-"""Up to which length the texts of a document are kept in the store."""
+GATHER_SECONDS = 0.1  # how long results gather while all workers are busy
+SHORT_TEXTS = 65_536  # up to which length the texts of a document are kept in the store
 MOST_CHARACTERS = 50_000_000
 """Text in memory that may wait to be saved before the engine starts no more documents."""
 

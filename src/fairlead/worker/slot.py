@@ -35,8 +35,7 @@ class WorkerSlot:
         self.name = worker_name(next(_numbers))
         self.claims: deque[Claim] = deque()
         self.deadline = float("inf")
-        self.is_leaving = False
-        """Whether it gets no more documents."""
+        self.is_leaving = False  # whether it gets no more documents
         self._job_dir = job_dirs / self.name
         self._forkserver = forkserver
         self._withdrawn = 0  # jobs of the child that are no claims any more
@@ -99,7 +98,7 @@ class WorkerSlot:
             self._unsent = job
             return None
         try:
-            return self._send(job)
+            return self.send(job)
         except TemporarilyUnavailable:
             self.claims.pop()
             if not self._has_jobs:
@@ -123,7 +122,7 @@ class WorkerSlot:
         if self._unsent is not None and self.sandbox.ready:
             job, self._unsent = self._unsent, None
             self._set_deadline()
-            gone = self._send(job)
+            gone = self.send(job)
             return [] if gone is None else [gone]
         return self._finished(answers) if answers else []
 
@@ -200,7 +199,7 @@ class WorkerSlot:
         self._began = time.monotonic()
         self.deadline = self._began + self.limits.seconds if self._has_jobs else float("inf")
 
-    def _send(self, job: Job) -> FinishedJob | None:
+    def send(self, job: Job) -> FinishedJob | None:
         try:
             self.sandbox.send(job)
         except (FileNotFoundError, PermissionError):

@@ -37,8 +37,7 @@ from fairlead.worker.sandbox.rlimits import lock_process
 from fairlead.worker.sandbox.seccomp import lock_calls
 
 PROGRESS_SECONDS = 0.25
-COLLECT_AFTER = 10_000
-"""New objects before a garbage collection; documents leave little behind."""
+COLLECT_AFTER = 10_000  # new objects before a garbage collection; documents leave little behind
 
 
 class Pipes(NamedTuple):

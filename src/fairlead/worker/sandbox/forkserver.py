@@ -15,8 +15,7 @@ from typing import Any
 
 _TIMEOUT = 30.0
 """Seconds to wait for an answer; the first one comes when the libraries are imported."""
-_LOST = -signal.SIGKILL
-"""Exit code of a child whose fork server is gone: the kernel killed it too."""
+_LOST = -signal.SIGKILL  # exit code of a child whose fork server is gone: the kernel killed it too
 
 
 class ForkedProcess:

@@ -21,8 +21,7 @@ from fairlead.worker.sandbox.job_dir import JobDir, JobDirGone
 from fairlead.worker.sandbox.limits import Limits
 from fairlead.worker.sandbox.protocol import BadFrame, FrameReader, pack
 
-MOST_JOBS = 16
-"""Jobs that a child may have at once."""
+MOST_JOBS = 16  # jobs that a child may have at once
 _END_SECONDS = 2.0
 _DIE_SECONDS = 0.5
 """How long a child may take to exit after its pipe has ended, while the engine waits."""
