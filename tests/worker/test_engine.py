@@ -66,7 +66,7 @@ def test_the_number_of_workers_follows_the_settings(tmp_path: Path) -> None:
         engine.run()
         assert workers == {2: 2, 3: 3, 1: 1}
         fairlead.run_until_idle()
-        assert {fairlead.document(each.id).attempts for each in documents} == {1}
+        assert {fairlead.document(document.id).attempts for document in documents} == {1}
 
 
 def test_who_is_no_longer_wanted_gets_nothing_more(
@@ -90,7 +90,7 @@ def test_who_is_no_longer_wanted_gets_nothing_more(
         engine = fairlead.engine(on_tick=follow)
         engine.run()
         assert all(later <= before for before, later in pairwise(held))
-        assert {fairlead.document(each.id).attempts for each in documents} == {1}
+        assert {fairlead.document(document.id).attempts for document in documents} == {1}
 
 
 def run(fairlead: Fairlead, on_tick: Callable[[LocalEngine], None], workers: int = 2) -> None:
@@ -107,9 +107,9 @@ def run_and(fairlead: Fairlead, after_start: Callable[[WorkerSlot], None]) -> No
     send = WorkerSlot.send
 
     def send_and(slot: WorkerSlot, job: Job) -> FinishedJob | None:
-        found = send(slot, job)
+        finished = send(slot, job)
         after_start(slot)
-        return found
+        return finished
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(WorkerSlot, "send", send_and)
@@ -122,7 +122,7 @@ def events_of(fairlead: Fairlead, document: Document) -> list[EventKind]:
 
 def test_every_document_is_read_and_its_text_kept(fairlead: Fairlead) -> None:
     made = list(samples(10, seed=1))
-    documents = fairlead.submit_many("acme", [(each.content, each.name) for each in made])
+    documents = fairlead.submit_many("acme", [(sample.content, sample.name) for sample in made])
     fairlead.run_until_idle(workers=2)
     for document, sample in zip(documents, made, strict=True):
         assert fairlead.document(document.id).state == "done"
@@ -134,7 +134,7 @@ def test_twenty_workers_killed_in_mid_work_lose_and_double_nothing(fairlead: Fai
     documents = fairlead.submit_many("acme", letters(1980))
     large, name = long_document()
     documents += [fairlead.submit("globex", large, name=f"{n}-{name}") for n in range(20)]
-    victims = {each.id for each in documents[-20:]}
+    victims = {document.id for document in documents[-20:]}
 
     def kill_readers_of_victims(slot: WorkerSlot) -> None:
         if slot.claim and slot.claim.id in victims:
@@ -147,11 +147,11 @@ def test_twenty_workers_killed_in_mid_work_lose_and_double_nothing(fairlead: Fai
         for event in fairlead.events(limit=100_000)
         if event.kind in (EventKind.DONE, EventKind.FAILED, EventKind.CANCELLED)
     )
-    assert ends == {each.id: 1 for each in documents}
-    found = [fairlead.document(each.id) for each in documents]
-    assert {each.state for each in found} == {State.DONE}
-    assert [each.attempts for each in found] == [1] * 1980 + [2] * 20
-    assert all(fairlead.text(each.id) for each in documents)
+    assert ends == {document.id: 1 for document in documents}
+    current = [fairlead.document(document.id) for document in documents]
+    assert {document.state for document in current} == {State.DONE}
+    assert [document.attempts for document in current] == [1] * 1980 + [2] * 20
+    assert all(fairlead.text(document.id) for document in documents)
 
 
 def test_a_document_that_kills_its_worker_ends_as_failed(fairlead: Fairlead) -> None:
@@ -182,7 +182,7 @@ def test_a_worker_that_dies_idle_is_replaced(fairlead: Fairlead) -> None:
     fairlead.submit("acme", b"first", name="first.txt")
     run(fairlead, kill_one_once)
     assert killed
-    assert {each.state for each in fairlead.documents()} == {State.DONE}
+    assert {document.state for document in fairlead.documents()} == {State.DONE}
 
 
 def test_the_lease_is_renewed_while_the_work_goes_on(tmp_path: Path) -> None:
@@ -293,7 +293,7 @@ def test_a_capped_customer_never_has_more_at_work(fairlead: Fairlead) -> None:
 
     run(fairlead, look)
     assert max(at_work) == 1
-    assert {each.state for each in fairlead.documents()} == {State.DONE}
+    assert {document.state for document in fairlead.documents()} == {State.DONE}
 
 
 def test_paused_documents_stay_and_do_not_keep_the_engine(fairlead: Fairlead) -> None:
@@ -330,7 +330,7 @@ def test_documents_of_an_engine_that_was_killed_are_rescued_at_once(tmp_path: Pa
         assert died.returncode == -signal.SIGKILL
         assert fairlead.totals().processing == 1
         fairlead.run_until_idle(workers=2)
-        assert {fairlead.document(each.id).state for each in documents} == {State.DONE}
+        assert {fairlead.document(document.id).state for document in documents} == {State.DONE}
 
 
 def test_results_do_not_leave_a_trace_of_a_stale_worker(fairlead: Fairlead) -> None:
@@ -376,8 +376,8 @@ def test_an_interruption_gives_back_the_claims_and_ends_the_children(
         run(fairlead, interrupt)
     assert len(pids) == 2
     assert not any(is_alive(pid) for pid in pids)
-    found = fairlead.document(document.id)
-    assert (found.state, found.attempts) == (State.WAITING, 0)
+    current = fairlead.document(document.id)
+    assert (current.state, current.attempts) == (State.WAITING, 0)
 
 
 def test_a_claim_whose_answer_was_interrupted_is_given_back(fairlead: Fairlead) -> None:
@@ -392,8 +392,8 @@ def test_a_claim_whose_answer_was_interrupted_is_given_back(fairlead: Fairlead) 
     fairlead.store.claim_for = claim_and_be_interrupted  # type: ignore[method-assign]
     with pytest.raises(KeyboardInterrupt):
         fairlead.run_until_idle(workers=2)
-    found = [fairlead.document(each.id) for each in documents]
-    assert [(each.state, each.attempts) for each in found] == [(State.WAITING, 0)] * 3
+    current = [fairlead.document(document.id) for document in documents]
+    assert [(document.state, document.attempts) for document in current] == [(State.WAITING, 0)] * 3
 
 
 def test_results_that_cannot_be_saved_cost_no_attempt(
@@ -410,8 +410,8 @@ def test_results_that_cannot_be_saved_cost_no_attempt(
         for _ in range(4):
             with pytest.raises(ReadOnlyData):
                 fairlead.run_until_idle(workers=1)
-            found = fairlead.document(document.id)
-            assert (found.state, found.attempts) == (State.WAITING, 0)
+            current = fairlead.document(document.id)
+            assert (current.state, current.attempts) == (State.WAITING, 0)
     fairlead.run_until_idle(workers=1)
     assert fairlead.text(document.id) == LONG.decode()
 
@@ -427,8 +427,8 @@ def test_a_missing_library_ends_the_engine_with_its_name_and_loses_nothing(
     monkeypatch.setattr(Sandbox, "_greet", cannot_start)
     with pytest.raises(MissingExtra, match="install it"):
         fairlead.run_until_idle(workers=2)
-    found = fairlead.document(document.id)
-    assert (found.state, found.attempts) == (State.WAITING, 0)
+    current = fairlead.document(document.id)
+    assert (current.state, current.attempts) == (State.WAITING, 0)
 
 
 def test_children_that_cannot_start_end_the_engine_with_a_sentence(

@@ -46,8 +46,8 @@ def test_a_folder_of_modules_gives_access_to_nothing_else(
     (tmp_path / "secret.txt").touch()
     monkeypatch.syspath_prepend(tmp_path)
     landlock.readable.cache_clear()  # it was looked up before, with another path
-    found = {path.name for path in landlock.readable(None) if path.is_relative_to(tmp_path)}
-    assert found == {"package", "single.py"}
+    names = {path.name for path in landlock.readable(None) if path.is_relative_to(tmp_path)}
+    assert names == {"package", "single.py"}
     assert tmp_path not in set(landlock.readable(None))
     landlock.readable.cache_clear()
 

@@ -112,9 +112,9 @@ def test_what_passes_is_borne_and_costs_no_attempt(
     assert away.tried == 2
     assert any(held_up)
     assert not engine.is_held_up
-    found = [fairlead.document(each.id) for each in documents]
-    assert {(each.state, each.attempts) for each in found} == {(State.DONE, 1)}
-    assert {fairlead.text(each.id) for each in documents} == {LONG.decode()}
+    current = [fairlead.document(document.id) for document in documents]
+    assert {(document.state, document.attempts) for document in current} == {(State.DONE, 1)}
+    assert {fairlead.text(document.id) for document in documents} == {LONG.decode()}
     assert len(caplog.records) % 2 == 0
     assert all("held up" in record.getMessage() for record in caplog.records[::2])
     assert all("goes on" in record.getMessage() for record in caplog.records[1::2])
@@ -157,11 +157,11 @@ def test_who_waits_for_room_for_its_workers_stops_when_it_is_told_to(
 ) -> None:
     engine = fairlead.engine(1)
 
-    def told_meanwhile(_job_dir: JobDir, _folder: Path) -> None:
+    def fail_meanwhile(_job_dir: JobDir, _folder: Path) -> None:
         engine.stop()
         raise DiskFull("full")
 
-    monkeypatch.setattr(JobDir, "__init__", told_meanwhile)
+    monkeypatch.setattr(JobDir, "__init__", fail_meanwhile)
     engine.run()
     assert engine.worker_pids() == []
 
@@ -176,8 +176,8 @@ def test_a_suspect_waits_for_room_too(fairlead: Fairlead, monkeypatch: pytest.Mo
     run_until_done(fairlead, lambda _engine: None)
     assert away.tried == 3
     for each in (document, before):
-        found = fairlead.document(each.id)
-        assert (found.state, found.attempts) == (State.DONE, 1)
+        current = fairlead.document(each.id)
+        assert (current.state, current.attempts) == (State.DONE, 1)
 
 
 @pytest.mark.parametrize("place", PLACES, ids=lambda place: place[1])
@@ -191,8 +191,8 @@ def test_who_has_to_end_does_not_wait_for_ever(
         for _ in range(2):
             with pytest.raises(DiskFull):
                 fairlead.run_until_idle(workers=1)
-            found = fairlead.document(document.id)
-            assert (found.state, found.attempts) == (State.WAITING, 0)
+            current = fairlead.document(document.id)
+            assert (current.state, current.attempts) == (State.WAITING, 0)
     fairlead.run_until_idle(workers=1)
     assert fairlead.text(document.id) == LONG.decode()
 
@@ -215,8 +215,8 @@ def test_an_engine_that_is_held_up_stops_when_it_is_told_to(
                     engine.run()
             else:
                 engine.run()
-        found = fairlead.document(document.id)
-        assert (found.state, found.attempts) == (State.WAITING, 0)
+        current = fairlead.document(document.id)
+        assert (current.state, current.attempts) == (State.WAITING, 0)
 
 
 def test_a_message_of_celery_waits_for_what_passes(
@@ -243,10 +243,10 @@ def test_no_document_is_over_its_time_because_nobody_listened(
     send = WorkerSlot.send
 
     def send_and_wait_for_a_lock(slot: WorkerSlot, job: Job) -> FinishedJob | None:
-        found = send(slot, job)
+        finished = send(slot, job)
         while time.monotonic() <= slot.deadline:
             select.select([], [], [], 0.1)
-        return found
+        return finished
 
     monkeypatch.setattr(WorkerSlot, "send", send_and_wait_for_a_lock)
     with Fairlead(tmp_path, settings={"time_limit": 4, "max_attempts": 1}) as fairlead:
@@ -297,9 +297,9 @@ def test_a_worker_that_dies_on_a_full_disk_comes_again_when_there_is_room(
     documents = fairlead.submit_many("acme", [(LONG, f"{number}.txt") for number in range(20)])
     run_until_done(fairlead, fill_disk)
     assert away[0].tried == 5
-    assert {fairlead.text(each.id) for each in documents} == {LONG.decode()}
+    assert {fairlead.text(document.id) for document in documents} == {LONG.decode()}
     messages = [record.getMessage() for record in caplog.records]
-    assert any("held up" in each for each in messages)
+    assert any("held up" in message for message in messages)
 
 
 def test_where_no_more_workers_can_be_had_work_goes_on_with_those_there_are(
@@ -327,6 +327,6 @@ def test_where_no_more_workers_can_be_had_work_goes_on_with_those_there_are(
     engine = fairlead.engine(on_tick=tick)
     engine._workers = lambda: wanted[0]
     engine.run()
-    assert {fairlead.text(each.id) for each in documents} == {LONG.decode()}
-    (told,) = caplog.records  # once, however often it is tried
-    assert "no more than 1 workers" in told.getMessage()
+    assert {fairlead.text(document.id) for document in documents} == {LONG.decode()}
+    (record,) = caplog.records  # once, however often it is tried
+    assert "no more than 1 workers" in record.getMessage()

@@ -85,13 +85,13 @@ def test_prefetched_claims_are_released_when_the_engine_stops(tmp_path: Path) ->
 
         engine._on_tick = stop_with_prefetched_claims
         engine.run(until_idle=True)
-        found = [fairlead.document(each.id) for each in documents]
+        current = [fairlead.document(document.id) for document in documents]
         assert seen
-        assert {each.state for each in found} == {State.DONE, State.WAITING}
-        assert {each.attempts for each in found if each.state is State.WAITING} == {0}
+        assert {document.state for document in current} == {State.DONE, State.WAITING}
+        assert {document.attempts for document in current if document.state is State.WAITING} == {0}
         assert fairlead.totals().processing == 0
         fairlead.run_until_idle(workers=1)
-        assert {fairlead.document(each.id).state for each in documents} == {State.DONE}
+        assert {fairlead.document(document.id).state for document in documents} == {State.DONE}
 
 
 def test_a_prefetched_document_that_is_cancelled_ends_as_cancelled(tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_a_prefetched_document_that_is_cancelled_ends_as_cancelled(tmp_path: Pat
 
         engine._on_tick = cancel_the_last_prefetched
         engine.run(until_idle=True)
-        states = [each.state for each in fairlead.documents(limit=200)]
+        states = [document.state for document in fairlead.documents(limit=200)]
         assert states.count(State.CANCELLED) == 1
         assert states.count(State.DONE) == 99
 
@@ -132,8 +132,8 @@ def test_a_suspect_at_the_head_does_not_look_like_an_empty_line(
     assert fairlead.totals().waiting == 3
     engine.work(3600.0)  # until nothing is left
     engine.close()
-    found = fairlead.documents()
-    assert {(each.state, each.attempts) for each in found} == {(State.DONE, 1)}
+    documents = fairlead.documents()
+    assert {(document.state, document.attempts) for document in documents} == {(State.DONE, 1)}
 
 
 def test_what_was_claimed_beforehand_does_not_wait_behind_a_long_document(tmp_path: Path) -> None:
@@ -164,31 +164,31 @@ def test_what_was_claimed_beforehand_does_not_wait_behind_a_long_document(tmp_pa
         engine.run(until_idle=True)
         assert meanwhile.count(EventKind.CLAIMED) == 21
         assert meanwhile.count(EventKind.RELEASED) == 20
-        assert {each.state for each in fairlead.documents()} == {State.DONE}
+        assert {document.state for document in fairlead.documents()} == {State.DONE}
 
 
 def test_what_lies_ready_with_a_worker_is_of_one_customer(fairlead: Fairlead) -> None:
     for number in range(400):
         customer = f"customer-{number // 40 % 3 if number % 5 else 3}"
         fairlead.submit(customer, b"letter %d" % number, name=f"{number}.txt")
-    owners = {each.id: each.customer for each in fairlead.documents(limit=400)}
+    owners = {document.id: document.customer for document in fairlead.documents(limit=400)}
     engine = fairlead.engine(2)
     engine.prefetch.learn(0.001)
     together: list[set[str]] = []
     send = WorkerSlot.send
 
     def send_and_look(slot: WorkerSlot, job: Job) -> FinishedJob | None:
-        found = send(slot, job)
+        finished = send(slot, job)
         if slot.behind:
             together.append({owners[claim.id] for claim in slot.claims})
-        return found
+        return finished
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(WorkerSlot, "send", send_and_look)
         engine.run(until_idle=True)
     assert together
     assert {len(customers) for customers in together} == {1}
-    assert {each.state for each in fairlead.documents(limit=400)} == {State.DONE}
+    assert {document.state for document in fairlead.documents(limit=400)} == {State.DONE}
 
 
 def test_a_cancelled_document_takes_none_along_that_lay_behind_it(fairlead: Fairlead) -> None:
@@ -200,14 +200,14 @@ def test_a_cancelled_document_takes_none_along_that_lay_behind_it(fairlead: Fair
     send = WorkerSlot.send
 
     def send_and_cancel(slot: WorkerSlot, job: Job) -> FinishedJob | None:
-        found = send(slot, job)
+        finished = send(slot, job)
         if slot.behind == 5 and slot.claims[0].id == long.id:
             fairlead.cancel(long.id)
-        return found
+        return finished
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(WorkerSlot, "send", send_and_cancel)
         engine.run(until_idle=True)
     assert fairlead.document(long.id).state is State.CANCELLED
-    found = [fairlead.document(each.id) for each in others]
-    assert {(each.state, each.attempts) for each in found} == {(State.DONE, 1)}
+    documents = [fairlead.document(other.id) for other in others]
+    assert {(document.state, document.attempts) for document in documents} == {(State.DONE, 1)}

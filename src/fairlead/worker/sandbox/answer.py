@@ -105,7 +105,7 @@ def _is_frugal(raw: bytes) -> bool:
 
 def _extraction(answer: dict[str, Any], length: int) -> Extraction:
     _require(answer.keys() == _ANSWER_KEYS, "it has other fields than an answer")
-    kind, text, markdown, facts = map(answer.get, ("kind", "text", "markdown", "facts"))
+    kind, text, markdown, facts = (answer[key] for key in ("kind", "text", "markdown", "facts"))
     _require(_is_kind(kind), "its kind is no short token")
     _require(_is_clean(text), "its text is not clean text")
     _require(markdown is None or _is_clean(markdown), "its Markdown is not clean text")
