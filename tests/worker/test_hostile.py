@@ -18,8 +18,8 @@ from hostilekit import HostileSandbox
 from fairlead.model.documents import Broken, Failed
 from fairlead.read import ReadLimits
 from fairlead.worker.sandbox.answer import Extraction, parse_answer
+from fairlead.worker.sandbox.kernel_features import missing
 from fairlead.worker.sandbox.limits import Limits
-from fairlead.worker.sandbox.locks import missing
 from fairlead.worker.sandbox.process import ChildDied, Job
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=f"this machine lacks {missing()}")

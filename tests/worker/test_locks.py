@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from fairlead import Fairlead
 from fairlead.cli import main
-from fairlead.worker.sandbox import landlock, locks
+from fairlead.worker.sandbox import kernel_features, landlock
 from fairlead.worker.sandbox.seccomp import AARCH64, CHECKED, FREE, X86_64, numbers, program
 
 LIBSECCOMP = ctypes.util.find_library("seccomp")
@@ -56,7 +56,7 @@ def test_the_doctor_warns_of_a_missing_lock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Fairlead(tmp_path).close()
-    monkeypatch.setattr(locks, "landlock_version", lambda: 0)
+    monkeypatch.setattr(kernel_features, "landlock_version", lambda: 0)
     shown = CliRunner().invoke(main, ["doctor", "--data", str(tmp_path)])
     assert "warning  this machine lacks Landlock" in shown.stdout
     assert shown.exit_code == 0

@@ -22,8 +22,8 @@ from typing import NamedTuple
 
 from fairlead.errors import MissingExtra
 from fairlead.read import CannotRead, ReadLimits, extract, readers
+from fairlead.worker.sandbox.kernel_features import NO_LANDLOCK, NO_SECCOMP
 from fairlead.worker.sandbox.landlock import lock_files
-from fairlead.worker.sandbox.locks import NO_LANDLOCK, NO_SECCOMP
 from fairlead.worker.sandbox.protocol import (
     HEADER,
     pack,
