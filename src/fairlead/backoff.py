@@ -1,7 +1,8 @@
 """Backoff: how long to wait before the next attempt at something that failed.
 
-`Backoff` is one series of pauses. `Outage` is a temporary failure (disk full, database locked) that
-several threads may meet at once: each retries with `Attempts`, and the log mentions it only once.
+`exponential` is the formula, and `Backoff` one series of such pauses, with jitter. `Outage` is a
+temporary failure (disk full, database locked) that several threads may meet at once: each retries
+with `Attempts`, and the log mentions it only once.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import random
 import time
 from collections.abc import Callable
 from threading import Lock
-from types import TracebackType
 
 from fairlead.errors import TemporarilyUnavailable
 
@@ -19,6 +19,11 @@ _log = logging.getLogger(__name__)
 
 FIRST_SECONDS, LONGEST_SECONDS = 0.1, 5.0
 _JITTER = 0.2
+
+
+def exponential(failures: int, first: float, longest: float) -> float:
+    """The pause after so many failures in a row: it doubles from `first` up to `longest`."""
+    return min(longest, first * 2.0 ** min(failures - 1, 64))  # short of an overflow
 
 
 class Backoff:
@@ -43,24 +48,20 @@ class Backoff:
 
     @property
     def is_failing(self) -> bool:
-        """Whether the last attempt failed."""
         return self._failures > 0
 
     def is_waiting(self) -> bool:
-        """Whether the pause after the last failure is not over yet."""
         return self._clock() < self._until
 
     def failed(self) -> float:
         """Note a failure; return the seconds to wait before the next attempt."""
-        doublings = min(self._failures, 32)
         self._failures += 1
-        self.pause = min(self._longest, self._first * 2.0**doublings)
+        self.pause = exponential(self._failures, self._first, self._longest)
         self.pause *= 1 - _JITTER * self._random()
         self._until = self._clock() + self.pause
         return self.pause
 
     def succeeded(self) -> None:
-        """Note a success."""
         self.pause, self._failures, self._until = 0.0, 0, float("-inf")
 
 
@@ -98,12 +99,10 @@ class Outage:
             return True
 
     def succeeded(self, attempts: Attempts) -> None:
-        """Note a success."""
         with self._lock:
-            if attempts in self._failing:
-                self._failing.remove(attempts)
-                if not self._failing:
-                    _log.warning("fairlead: work goes on")
+            if self._failing == {attempts}:
+                _log.warning("fairlead: work goes on")
+            self._failing.discard(attempts)
 
 
 class Attempts(Backoff):
@@ -121,7 +120,6 @@ class Attempts(Backoff):
         return True
 
     def succeeded(self) -> None:
-        """Note a success."""
         if self.is_failing:
             super().succeeded()
             self._outage.succeeded(self)
@@ -129,10 +127,5 @@ class Attempts(Backoff):
     def __enter__(self) -> None:
         return None
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> bool:
+    def __exit__(self, _type: object, error: BaseException | None, _traceback: object) -> bool:
         return isinstance(error, TemporarilyUnavailable) and self.suppresses(error)

@@ -32,13 +32,11 @@ class ChangeFeed:
         return subscription
 
     def unsubscribe(self, subscription: Subscription) -> None:
-        """End a subscription."""
         with self._lock:
             if subscription in self._subscriptions:
                 self._subscriptions.remove(subscription)
 
     def announce(self) -> None:
-        """Wake all subscribers."""
         with self._lock:
             subscriptions = list(self._subscriptions)
         for subscription in subscriptions:
@@ -60,7 +58,6 @@ class Subscription:
         return self._version != before
 
     def close(self) -> None:
-        """Wake nobody any more."""
         self._feed.unsubscribe(self)
 
     def __enter__(self) -> Subscription:

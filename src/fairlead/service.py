@@ -53,11 +53,10 @@ class Service:
         self._on_stop = on_stop
         self._stopping, self._woken = Event(), Event()
         self._error: BaseException | None = None
-        self._thread = Thread(target=self._run, name=f"fairlead-{name}", daemon=True)
+        self._thread: Thread | None = None
 
     def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
+        self._thread = _start_thread(self._name, self._run)
 
     def wake(self) -> None:
         """End the wait of the duty, from any thread."""
@@ -75,18 +74,16 @@ class Service:
         self.join(timeout)
 
     def join(self, timeout: float | None = None) -> None:
-        """Wait until the service has ended."""
-        if self._thread.ident is not None:
+        if self._thread is not None:
             self._thread.join(timeout)
 
     @property
     def is_stopping(self) -> bool:
-        """Whether it was asked to stop."""
         return self._stopping.is_set()
 
     def health(self) -> Health:
-        """Whether it runs, and what it retries after."""
-        return Health(self._name, self._thread.is_alive(), self._error)
+        is_running = self._thread is not None and self._thread.is_alive()
+        return Health(self._name, is_running, self._error)
 
     def _run(self) -> None:
         while not self._stopping.is_set():
@@ -146,8 +143,14 @@ def run_in_thread(name: str, function: Callable[[], _Result]) -> Future[_Result]
         else:
             future.set_result(result)
 
-    Thread(target=run, name=f"fairlead-{name}", daemon=True).start()
+    _start_thread(name, run)
     return future
+
+
+def _start_thread(name: str, function: Callable[[], None]) -> Thread:
+    thread = Thread(target=function, name=f"fairlead-{name}", daemon=True)
+    thread.start()
+    return thread
 
 
 class WakePipe:
@@ -160,7 +163,6 @@ class WakePipe:
         self._poll.register(self._reader, select.POLLIN)
 
     def fileno(self) -> int:
-        """The descriptor that becomes readable."""
         return self._reader
 
     def wake(self) -> None:
@@ -170,16 +172,13 @@ class WakePipe:
                 os.write(self._writer, b"!")
 
     def wait(self, seconds: float) -> None:
-        """Wait for `wake`."""
         self._poll.poll(1000 * seconds)
 
     def clear(self) -> None:
-        """Take back what `wake` has written."""
         with suppress(BlockingIOError):
             os.read(self._reader, 4096)
 
     def close(self) -> None:
-        """Close both ends."""
         with self._lock:
             reader, writer, self._reader, self._writer = self._reader, self._writer, -1, -1
             if reader >= 0:

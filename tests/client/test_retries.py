@@ -56,10 +56,11 @@ def test_who_was_never_reached_is_said_at_once_whatever_time_there_is() -> None:
 def test_waiting_has_an_end_also_for_who_is_too_fast(
     server: Served, operator: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    key = server.key("hasty")  # before the clock stands still: it may wait for a lock
     now, slept = time.monotonic(), list[float]()
     monkeypatch.setattr("fairlead.client.transport.time.monotonic", lambda: now + sum(slept))
     monkeypatch.setattr("fairlead.client.sync.time.sleep", slept.append)
-    with Client(server.url, server.key("hasty")) as client:
+    with Client(server.url, key) as client:
         ended = client.cancel(client.submit(b"x").id)
         operator.customers.set("hasty", requests_a_second=0.05, requests_burst=1)
         assert client.me().customer == "hasty"
@@ -139,7 +140,8 @@ def test_a_retry_whose_answer_was_lost_is_done_once(server: Served) -> None:
     answers: list[bytes] = []
 
     def cuts(piece: bytes) -> bool:
-        answers.append(piece)
+        if piece.startswith(b"HTTP/"):  # its body may be a piece of its own
+            answers.append(piece)
         return len(answers) == 2
 
     with Client(server.url, server.key("again")) as client:

@@ -66,7 +66,7 @@ def install(*, unlocked: bool) -> None:
     child.extract = extract
     if unlocked:
         child.lock_process = lambda memory, parent: None
-        child.lock_files = lambda job_dir, environment: True
+        child.lock_files = lambda job_dir, models: True
         child.lock_calls = lambda: True
 
 

@@ -48,7 +48,8 @@ class Post:
     def wait_for(self, number: int, customer: str) -> None:
         with self._changed:
             assert self._changed.wait_for(
-                lambda: sum(each.customer == customer for each in self.sent) >= number, PATIENCE
+                lambda: sum(request.customer == customer for request in self.sent) >= number,
+                PATIENCE,
             )
 
 
@@ -82,8 +83,8 @@ def is_delivered(store: Store, delivery: str) -> bool:
 
 
 def wait_until_delivered(store: Store, webhook: str) -> None:
-    told = [each.id for each in store.outbox.deliveries(webhook)]
-    wait_until(lambda: all(is_delivered(store, each) for each in told))
+    deliveries = [delivery.id for delivery in store.outbox.deliveries(webhook)]
+    wait_until(lambda: all(is_delivered(store, id_) for id_ in deliveries))
 
 
 def test_slow_receivers_hold_up_themselves_alone(store: Store, clock: Clock) -> None:
@@ -99,13 +100,13 @@ def test_slow_receivers_hold_up_themselves_alone(store: Store, clock: Clock) -> 
     post.wait_for(AT_ONCE_OF_A_CUSTOMER, "slow")
     post.wait_for(10, "quick")
     wait_until_delivered(store, quick.id)
-    held = [each.webhook for each in post.sent if each.customer == "slow"]
+    held = [request.webhook for request in post.sent if request.customer == "slow"]
     assert len(held) <= AT_ONCE_OF_A_CUSTOMER
-    assert max(held.count(each) for each in held) <= AT_ONCE_TO_A_WEBHOOK
+    assert max(held.count(webhook) for webhook in held) <= AT_ONCE_TO_A_WEBHOOK
     post.gate.set()
     post.wait_for(100, "slow")
     running.stop()
-    assert len({each.id for each in post.sent}) == len(post.sent) == 110
+    assert len({request.id for request in post.sent}) == len(post.sent) == 110
 
 
 class Held(Post):
@@ -145,7 +146,7 @@ def test_a_few_customers_never_take_all_places(store: Store, clock: Clock) -> No
     for number in range(1, 6):
         store.outbox.test(late.id)
         post.wait_for_all(early + number)
-    assert [each.customer for each in post.sent[early:]] == ["late"] * 5
+    assert [request.customer for request in post.sent[early:]] == ["late"] * 5
     post.let_go.release(100)
     running.stop()
 
@@ -158,7 +159,7 @@ def test_nobody_waits_behind_the_many_of_others(store: Store, clock: Clock) -> N
     post.let_go.release()
     post.wait_for_all(AT_ONCE + 1)
     assert post.sent[AT_ONCE].customer == "late"
-    assert len({each.customer for each in post.sent}) == AT_ONCE + 1
+    assert len({request.customer for request in post.sent}) == AT_ONCE + 1
     post.let_go.release(1000)
     running.stop()
 
@@ -210,7 +211,7 @@ class Dead(Post):
 
 
 def is_failed(store: Store, webhook: str) -> bool:
-    return all(each.code == 500 for each in store.outbox.deliveries(webhook))
+    return all(delivery.code == 500 for delivery in store.outbox.deliveries(webhook))
 
 
 @pytest.mark.parametrize(("customers", "held"), [(8, AT_ONCE_TO_SLOW), (1, 1)])
@@ -227,7 +228,9 @@ def test_receivers_that_never_answer_hold_up_no_others(
         store.outbox.test(webhook.id)
     running = Deliverer(store.outbox, post, clock=clock, jitter=lambda: 0.5, stopwatch=post.watch)
     running.start()
-    wait_until(lambda: all(is_failed(store, each.id) for each in dead))  # each is a sleeper now
+    wait_until(
+        lambda: all(is_failed(store, delivery.id) for delivery in dead)
+    )  # each is a sleeper now
     post.holds = True
     for webhook in dead * 10:
         store.outbox.test(webhook.id)
@@ -238,7 +241,7 @@ def test_receivers_that_never_answer_hold_up_no_others(
     first = store.outbox.test(good.id)
     wait_until(lambda: store.outbox.delivery(first.id).code == 500)
     later = [store.outbox.test(good.id).id for _ in range(10)]
-    wait_until(lambda: all(is_delivered(store, each) for each in later))
+    wait_until(lambda: all(is_delivered(store, id_) for id_ in later))
     assert len(post.held) == len(set(post.held)) == held
     post.gate.set()
     running.stop()
@@ -261,11 +264,11 @@ def test_who_failed_rests_for_longer_than_it_kept_us_waiting(store: Store, clock
     running.start()
     post.wait_for(1, "bad")
     wait_until_delivered(store, good.id)
-    assert sum(each.customer == "bad" for each in post.sent) <= AT_ONCE_TO_A_WEBHOOK
+    assert sum(request.customer == "bad" for request in post.sent) <= AT_ONCE_TO_A_WEBHOOK
 
     def is_tried_again() -> bool:
         watch.advance(LONGEST_REST)  # again and again: an attempt under way rests from its end on
-        return sum(each.customer == "bad" for each in post.sent) == 3
+        return sum(request.customer == "bad" for request in post.sent) == 3
 
     wait_until(is_tried_again)
     running.stop()
@@ -286,7 +289,7 @@ def test_no_receiver_decides_when_to_end(
     second = deliverer(store, post, clock)
     wait_until_delivered(store, webhook.id)
     second.stop()
-    assert len({each.id for each in post.sent}) == 1
+    assert len({request.id for request in post.sent}) == 1
     assert len(post.sent) == 2
 
 
@@ -313,7 +316,7 @@ def test_a_thread_that_does_not_start_costs_one_attempt(
     clock.advance(LEASE)
     wait_until_delivered(store, webhook.id)
     running.stop()
-    assert [each.id for each in post.sent] == [other, unlucky]
+    assert [request.id for request in post.sent] == [other, unlucky]
     assert "can't start new thread" in caplog.text
 
 
@@ -340,7 +343,7 @@ def test_a_crash_between_sending_and_saving_repeats_under_the_same_id(
     post.wait_for(2, "acme")
     wait_until_delivered(store, webhook.id)
     second.stop()
-    assert len({(each.id, each.body) for each in post.sent}) == 1
+    assert len({(request.id, request.body) for request in post.sent}) == 1
     assert store.outbox.deliveries(webhook.id)[0].attempts == 2
 
 
@@ -356,8 +359,8 @@ def test_an_installation_tells_of_its_documents(tmp_path: Path) -> None:
         wait_until_delivered(fairlead.store, webhook.id)
         running.stop()
         (request,) = receiver.requests
-        told = Webhook(secret).verify(request.body, request.headers)
-        assert (told["type"], told["data"]["id"]) == ("document.done", document.id)
+        event = Webhook(secret).verify(request.body, request.headers)
+        assert (event["type"], event["data"]["id"]) == ("document.done", document.id)
         (delivery,) = fairlead.deliveries(webhook.id, customer="acme")
         assert (delivery.code, delivery.document) == (204, document.id)
         assert fairlead.resend(delivery.id).status is Status.PENDING

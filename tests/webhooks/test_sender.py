@@ -45,14 +45,14 @@ def test_a_receiver_can_check_what_it_gets() -> None:
 
 def test_the_name_stays_in_the_request_and_the_address_is_the_checked_one() -> None:
     """A name that changes between check and connection: it is looked up once."""
-    found = iter([["127.0.0.1"], ["127.0.0.2"]])
+    answers = iter([["127.0.0.1"], ["127.0.0.2"]])
     only = Networks(["127.0.0.1/32"])
     with receiving(says(GOOD)) as receiver:
-        rebinding = Sender(lambda: only, resolver=lambda _host, _port: next(found))
+        rebinding = Sender(lambda: only, resolver=lambda _host, _port: next(answers))
         assert rebinding(sending(receiver.url("name.test"))).code == 204
         second = rebinding(sending(receiver.url("name.test")))
         assert "has no public" in (second.error or "")
-        assert [each.headers["host"] for each in receiver.requests] == [
+        assert [request.headers["host"] for request in receiver.requests] == [
             f"name.test:{receiver.port}"
         ]
 
@@ -165,24 +165,24 @@ def test_the_deadline_holds_for_a_slow_resolver_too() -> None:
     gate.set()
 
 
-@pytest.mark.parametrize("found", [["10.1.2.3"], ["127.0.0.1", "10.1.2.3"], []])
+@pytest.mark.parametrize("addresses", [["10.1.2.3"], ["127.0.0.1", "10.1.2.3"], []])
 def test_where_a_refused_host_leads_to_is_told_to_the_operator_alone(
-    found: list[str], caplog: pytest.LogCaptureFixture
+    addresses: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     """A customer could otherwise read the operator's own names."""
-    answer = sender(resolver=lambda _host, _port: found)(sending("http://hook.example/"))
+    answer = sender(resolver=lambda _host, _port: addresses)(sending("http://hook.example/"))
     assert answer == WebhookResponse(
         None, error="hook.example is unknown, or has no public address"
     )
-    assert ("hook.example has the address 10.1.2.3" in caplog.text) == ("10.1.2.3" in found)
+    assert ("hook.example has the address 10.1.2.3" in caplog.text) == ("10.1.2.3" in addresses)
 
 
 @pytest.mark.parametrize("answer", [b"", b"hello\r\n\r\n", b"HTTP/1.1 abc\r\n\r\n", b"\x00" * 99])
 def test_what_is_not_http_is_no_answer(answer: bytes) -> None:
     with receiving(says(answer)) as receiver:
-        found = sender()(sending(receiver.url()))
-    assert found.code is None
-    assert found.error
+        response = sender()(sending(receiver.url()))
+    assert response.code is None
+    assert response.error
 
 
 def test_a_closed_port_is_no_answer() -> None:
@@ -212,7 +212,8 @@ def test_a_name_that_nobody_knows_is_not_told_from_one_that_leads_inside(
         return ["10.1.2.3"]
 
     answers = {
-        sender(resolver=each)(sending("https://hook.example/")) for each in (unknown, inside)
+        sender(resolver=resolver)(sending("https://hook.example/"))
+        for resolver in (unknown, inside)
     }
     assert answers == {
         WebhookResponse(None, error="hook.example is unknown, or has no public address")

@@ -40,15 +40,15 @@ def test_a_proper_answer() -> None:
 
 def test_markdown_is_kept_where_it_differs() -> None:
     for markdown, kept in ((None, None), ("words", None), ("# words", "# words")):
-        found = parse_answer(good(markdown=markdown))
-        assert isinstance(found, Extraction)
-        assert found.markdown == kept
+        outcome = parse_answer(good(markdown=markdown))
+        assert isinstance(outcome, Extraction)
+        assert outcome.markdown == kept
 
 
 def test_parts_come_with_the_answer() -> None:
-    found = parse_answer(good(), [("a ä.pdf".encode(), b"%PDF"), (b"a", b"")])
-    assert isinstance(found, Extraction)
-    assert found.parts == (Part("a ä.pdf", b"%PDF"), Part("a", b""))
+    outcome = parse_answer(good(), [("a ä.pdf".encode(), b"%PDF"), (b"a", b"")])
+    assert isinstance(outcome, Extraction)
+    assert outcome.parts == (Part("a ä.pdf", b"%PDF"), Part("a", b""))
     assert isinstance(parse_answer(error(), [(b"/", b"")]), Failed)
 
 
@@ -60,9 +60,9 @@ def test_parts_come_with_the_answer() -> None:
     ],
 )
 def test_a_part_with_an_improper_name_is_a_bad_answer(name: bytes) -> None:
-    found = parse_answer(good(), [(b"good.txt", b"x"), (name, b"x")])
-    assert isinstance(found, Broken)
-    assert found.code == "bad-answer"
+    outcome = parse_answer(good(), [(b"good.txt", b"x"), (name, b"x")])
+    assert isinstance(outcome, Broken)
+    assert outcome.code == "bad-answer"
 
 
 @pytest.mark.parametrize("code", sorted(FINAL))
@@ -81,10 +81,10 @@ def test_an_unknown_code_of_ours_is_a_mistake() -> None:
 
 
 def test_a_detail_is_made_fit_to_be_shown() -> None:
-    found = parse_answer(error(detail="a\x1b[31m\nb\u202e\ud800" + "c" * 9_999))
-    assert isinstance(found, Failed)
-    assert found.detail.startswith("a[31m bccc")
-    assert len(found.detail) == 500
+    outcome = parse_answer(error(detail="a\x1b[31m\nb\u202e\ud800" + "c" * 9_999))
+    assert isinstance(outcome, Failed)
+    assert outcome.detail.startswith("a[31m bccc")
+    assert len(outcome.detail) == 500
     assert plain("\x00\n") == ""
 
 
@@ -133,18 +133,18 @@ def test_facts_at_the_bounds() -> None:
     ],
 )
 def test_anything_else_is_broken(raw: bytes) -> None:
-    found = parse_answer(raw)
-    assert isinstance(found, Broken)
-    assert found.code == "bad-answer"
-    assert found.detail.endswith(".")
+    outcome = parse_answer(raw)
+    assert isinstance(outcome, Broken)
+    assert outcome.code == "bad-answer"
+    assert outcome.detail.endswith(".")
 
 
 def test_a_long_answer_may_be_long_only_by_its_strings() -> None:
     assert isinstance(parse_answer(good(text='"\\' * 1_000_000)), Extraction)
     for flood in (b"[]," * 1_000_000, b'"",' * 1_000_000, b'{"a":0},' * 200_000):
-        found = parse_answer(b'{"kind":"a","text":"","facts":{"a":[' + flood + b"0]}}")
-        assert isinstance(found, Broken)
-        assert "too much structure" in found.detail
+        outcome = parse_answer(b'{"kind":"a","text":"","facts":{"a":[' + flood + b"0]}}")
+        assert isinstance(outcome, Broken)
+        assert "too much structure" in outcome.detail
 
 
 values = st.recursive(
@@ -163,13 +163,13 @@ answers = st.fixed_dictionaries(
 
 @given(st.binary() | (values | answers).map(lambda value: json.dumps(value).encode()))
 def test_nothing_raises_and_what_passes_can_be_kept(raw: bytes) -> None:
-    found = parse_answer(raw)
-    if isinstance(found, Extraction):
-        found.text.encode()
-        json.dumps(dict(found.facts), allow_nan=False, ensure_ascii=False).encode()
+    outcome = parse_answer(raw)
+    if isinstance(outcome, Extraction):
+        outcome.text.encode()
+        json.dumps(dict(outcome.facts), allow_nan=False, ensure_ascii=False).encode()
     else:
-        found.detail.encode()
-        assert found.code in FINAL | REQUEUED
+        outcome.detail.encode()
+        assert outcome.code in FINAL | REQUEUED
 
 
 @pytest.mark.parametrize("unit", [b'\\"', b'"', b"\\\\", b"\\", b'{"a":', b"[", b'"\\'])

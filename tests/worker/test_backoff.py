@@ -45,7 +45,7 @@ def test_a_thousand_failures_overflow_nothing() -> None:
 
 
 def test_temporary_failures_have_one_base_class() -> None:
-    assert {each.code for each in errors(TemporarilyUnavailable)} == {
+    assert {error_class.code for error_class in errors(TemporarilyUnavailable)} == {
         *("not-now", "disk-full", "store-busy", "store-unreachable", "files-unreachable")
     }
 

@@ -59,8 +59,10 @@ def test_documents_of_all_machines_are_processed_in_order(tmp_path: Path, broker
         late = fairlead.submit("late", b"one more", name="late.txt")  # workers sleep by now
         wait(fairlead, late)
         events = every_event(fairlead)
-        known = {each.id: each for each in [*documents, late]}
-        assert {fairlead.text(each.id) for each in documents} == {f"text {n}" for n in range(120)}
+        known = {document.id: document for document in [*documents, late]}
+        assert {fairlead.text(document.id) for document in documents} == {
+            f"text {n}" for n in range(120)
+        }
         assert sum(event.kind in ENDS for event in events) == len(known)
         assert inversions(events, known) == 0
         assert [worker.stop() for worker in fleet.workers] == [0, 0]
@@ -87,16 +89,16 @@ def test_celerys_own_tools_see_the_workers(tmp_path: Path, broker: Server) -> No
     with machines(tmp_path, broker) as fleet, fleet.installation() as fairlead:
         fleet.add_worker("one", 1)
         wait(fairlead, fairlead.submit("acme", b"x", name="x.txt"))
-        environment = {f"FAIRLEAD_{key.upper()}": each for key, each in fleet.settings.items()}
+        environment = {f"FAIRLEAD_{key.upper()}": value for key, value in fleet.settings.items()}
         environment["FAIRLEAD_DATA"] = str(fleet.machine("tool"))
-        told = subprocess.run(
+        result = subprocess.run(
             [*CELERY, "inspect", "registered", "--timeout", "5"],
             env=os.environ | environment,
             capture_output=True,
             text=True,
             check=False,
         )
-        assert "fairlead.claim_next" in told.stdout, told.stdout + told.stderr
+        assert "fairlead.claim_next" in result.stdout, result.stdout + result.stderr
 
 
 def test_the_doctor_looks_at_the_broker(tmp_path: Path) -> None:
@@ -112,9 +114,9 @@ def test_the_doctor_looks_at_the_broker(tmp_path: Path) -> None:
 
         assert "the broker is reachable; 0 messages" in doctor().stdout
         broker.kill()
-        told = doctor()
-        assert told.returncode == 1
-        assert "broker cannot be reached" in told.stdout
+        result = doctor()
+        assert result.returncode == 1
+        assert "broker cannot be reached" in result.stdout
 
 
 def test_the_engine_works_on_a_data_folder_too(tmp_path: Path, broker: Server) -> None:
@@ -153,32 +155,32 @@ def test_the_process_that_forks_a_pool_holds_no_file_of_the_installation(
             while len(pools) < 3:
                 wait(fairlead, fairlead.submit("acme", b"x", name="x.txt"))
                 pools |= set((proc / f"task/{process.pid}/children").read_text().split())
-                assert not [each for each in open_files(proc) if tmp_path in each.parents]
+                assert not [path for path in open_files(proc) if tmp_path in path.parents]
         finally:
             process.terminate()
             process.wait(60)
-        assert {each.state for each in fairlead.documents()} == {State.DONE}
+        assert {document.state for document in fairlead.documents()} == {State.DONE}
         assert fairlead.store.problems() == []
 
 
 def open_files(proc: Path) -> Iterator[Path]:
-    for each in (proc / "fd").iterdir():
+    for path in (proc / "fd").iterdir():
         with suppress(FileNotFoundError):
-            yield each.readlink()
+            yield path.readlink()
 
 
 def test_a_worker_without_a_broker_says_what_is_missing(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "fairlead", "worker", "--engine", "celery"]
-    told = subprocess.run(
+    result = subprocess.run(
         [*command, "--data", str(tmp_path)], capture_output=True, text=True, check=False
     )
-    assert told.returncode == 2
-    assert "FAIRLEAD_BROKER" in told.stderr
-    told = subprocess.run(
+    assert result.returncode == 2
+    assert "FAIRLEAD_BROKER" in result.stderr
+    result = subprocess.run(
         [*command, "--until-idle"], capture_output=True, text=True, check=False, cwd=tmp_path
     )
-    assert told.returncode == 2
-    assert "local engine" in told.stderr
+    assert result.returncode == 2
+    assert "local engine" in result.stderr
     with Fairlead(tmp_path) as fairlead, pytest.raises(UsageError, match="FAIRLEAD_BROKER"):
         fairlead.wakeup_publisher()
 
@@ -263,9 +265,9 @@ def test_a_publisher_that_cannot_start_yet_is_retried(
     monkeypatch.setattr(
         Fairlead, "wakeup_publisher", lambda self: WakeupPublisher(self.store, broker)
     )
-    program.join_the_pool()
+    program.on_process_start()
     broker.hear()
-    program.leave()
+    program.on_shutdown()
     open_it().close()
     assert len(tries) == 2
 

@@ -30,7 +30,7 @@ def is_as_known(fairlead: Fairlead, row: dict[str, str], document: Document) -> 
     if row["expected_outcome"] == "reject":
         return False
     snippets = row["expected_snippet"].split("|")
-    return any(plain(each) in plain(fairlead.text(document.id)) for each in snippets)
+    return any(plain(snippet) in plain(fairlead.text(document.id)) for snippet in snippets)
 
 
 def test_every_file_ends_as_its_manifest_says(tmp_path: Path) -> None:

@@ -8,12 +8,12 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from enginekit import letters, long_document
 
 from fairlead import Fairlead
 from fairlead.blobs.local import LocalFiles
@@ -43,18 +43,8 @@ def returned(value: list[str]) -> list[str]:
     return value
 
 
-def letters(number: int) -> list[tuple[bytes, str]]:
-    return [(f"letter {each}".encode(), f"{each}.txt") for each in range(number)]
-
-
-def long_document() -> tuple[bytes, str]:
-    """A PDF of hundreds of pages: whoever reads it is in the middle of it for a while."""
-    sample = next(samples(1, seed=3, pages=(500, 500)))
-    return sample.content, sample.name
-
-
 def busy_slots(engine: LocalEngine) -> list[WorkerSlot]:
-    return [slot for slot in engine._slots if slot.claim is not None]
+    return [slot for slot in engine.slots if slot.claim is not None]
 
 
 def test_the_number_of_workers_follows_the_settings(tmp_path: Path) -> None:
@@ -76,7 +66,7 @@ def test_the_number_of_workers_follows_the_settings(tmp_path: Path) -> None:
         engine.run()
         assert workers == {2: 2, 3: 3, 1: 1}
         fairlead.run_until_idle()
-        assert {fairlead.document(each.id).attempts for each in documents} == {1}
+        assert {fairlead.document(document.id).attempts for document in documents} == {1}
 
 
 def test_who_is_no_longer_wanted_gets_nothing_more(
@@ -89,7 +79,7 @@ def test_who_is_no_longer_wanted_gets_nothing_more(
         totals = fairlead.totals()
         if len(engine.worker_pids()) == 1 and not totals.waiting + totals.processing:
             engine.stop()
-        for slot in engine._slots[1:]:
+        for slot in engine.slots[1:]:
             if slot.claim is not None:
                 (tmp_path / "fairlead.toml").write_text("workers = 1")
             if slot.is_leaving:
@@ -100,7 +90,7 @@ def test_who_is_no_longer_wanted_gets_nothing_more(
         engine = fairlead.engine(on_tick=follow)
         engine.run()
         assert all(later <= before for before, later in pairwise(held))
-        assert {fairlead.document(each.id).attempts for each in documents} == {1}
+        assert {fairlead.document(document.id).attempts for document in documents} == {1}
 
 
 def run(fairlead: Fairlead, on_tick: Callable[[LocalEngine], None], workers: int = 2) -> None:
@@ -114,15 +104,15 @@ def run_and(fairlead: Fairlead, after_start: Callable[[WorkerSlot], None]) -> No
     By then the worker has the document, and cannot have read one of hundreds of pages: whatever
     is done to it meets it in mid-work, on a machine of any speed.
     """
-    send = WorkerSlot._send
+    send = WorkerSlot.send
 
     def send_and(slot: WorkerSlot, job: Job) -> FinishedJob | None:
-        found = send(slot, job)
+        finished = send(slot, job)
         after_start(slot)
-        return found
+        return finished
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(WorkerSlot, "_send", send_and)
+        patch.setattr(WorkerSlot, "send", send_and)
         fairlead.run_until_idle(workers=2)
 
 
@@ -132,7 +122,7 @@ def events_of(fairlead: Fairlead, document: Document) -> list[EventKind]:
 
 def test_every_document_is_read_and_its_text_kept(fairlead: Fairlead) -> None:
     made = list(samples(10, seed=1))
-    documents = fairlead.submit_many("acme", [(each.content, each.name) for each in made])
+    documents = fairlead.submit_many("acme", [(sample.content, sample.name) for sample in made])
     fairlead.run_until_idle(workers=2)
     for document, sample in zip(documents, made, strict=True):
         assert fairlead.document(document.id).state == "done"
@@ -144,7 +134,7 @@ def test_twenty_workers_killed_in_mid_work_lose_and_double_nothing(fairlead: Fai
     documents = fairlead.submit_many("acme", letters(1980))
     large, name = long_document()
     documents += [fairlead.submit("globex", large, name=f"{n}-{name}") for n in range(20)]
-    victims = {each.id for each in documents[-20:]}
+    victims = {document.id for document in documents[-20:]}
 
     def kill_readers_of_victims(slot: WorkerSlot) -> None:
         if slot.claim and slot.claim.id in victims:
@@ -157,11 +147,11 @@ def test_twenty_workers_killed_in_mid_work_lose_and_double_nothing(fairlead: Fai
         for event in fairlead.events(limit=100_000)
         if event.kind in (EventKind.DONE, EventKind.FAILED, EventKind.CANCELLED)
     )
-    assert ends == {each.id: 1 for each in documents}
-    found = [fairlead.document(each.id) for each in documents]
-    assert {each.state for each in found} == {State.DONE}
-    assert [each.attempts for each in found] == [1] * 1980 + [2] * 20
-    assert all(fairlead.text(each.id) for each in documents)
+    assert ends == {document.id: 1 for document in documents}
+    current = [fairlead.document(document.id) for document in documents]
+    assert {document.state for document in current} == {State.DONE}
+    assert [document.attempts for document in current] == [1] * 1980 + [2] * 20
+    assert all(fairlead.text(document.id) for document in documents)
 
 
 def test_a_document_that_kills_its_worker_ends_as_failed(fairlead: Fairlead) -> None:
@@ -183,8 +173,8 @@ def test_a_worker_that_dies_idle_is_replaced(fairlead: Fairlead) -> None:
     killed: list[int] = []
 
     def kill_one_once(engine: LocalEngine) -> None:
-        if not killed and any(slot.is_free for slot in engine._slots):
-            free = next(slot for slot in engine._slots if slot.is_free)
+        if not killed and any(slot.is_free for slot in engine.slots):
+            free = next(slot for slot in engine.slots if slot.is_free)
             killed.append(free.sandbox.pid)
             os.kill(free.sandbox.pid, signal.SIGKILL)
             fairlead.submit_many("acme", letters(50))
@@ -192,7 +182,7 @@ def test_a_worker_that_dies_idle_is_replaced(fairlead: Fairlead) -> None:
     fairlead.submit("acme", b"first", name="first.txt")
     run(fairlead, kill_one_once)
     assert killed
-    assert {each.state for each in fairlead.documents()} == {State.DONE}
+    assert {document.state for document in fairlead.documents()} == {State.DONE}
 
 
 def test_the_lease_is_renewed_while_the_work_goes_on(tmp_path: Path) -> None:
@@ -212,7 +202,7 @@ def test_the_lease_is_renewed_while_the_work_goes_on(tmp_path: Path) -> None:
 
         # Stopped before its job is sent, so that it cannot be done too soon.
         def stop_first(engine: LocalEngine) -> None:
-            for slot in engine._slots:
+            for slot in engine.slots:
                 if slot.is_free and not stopped:
                     os.kill(slot.sandbox.pid, signal.SIGSTOP)
                     stopped.append(slot.sandbox.pid)
@@ -283,114 +273,13 @@ def test_no_worker_idles_while_a_document_waits(fairlead: Fairlead) -> None:
 
     def claim_and_look() -> None:
         claim()
-        if any(slot.is_free for slot in engine._slots):
+        if any(slot.is_free for slot in engine.slots):
             looked.append(fairlead.totals().waiting)
 
     engine._claim = claim_and_look  # type: ignore[method-assign]
     engine.run(until_idle=True)
     assert looked
     assert set(looked) == {0}
-
-
-def test_a_suspect_at_the_head_does_not_look_like_an_empty_line(
-    fairlead: Fairlead, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It is not claimed to lie ready, nor asked for again and again; a free worker gets it."""
-    monkeypatch.setattr(local, "CHECK_SECONDS", 3600.0)  # else that would only be slow
-    fairlead.submit_many("acme", letters(3))
-    fairlead.store.claim_for([], ["gone"] * 3)
-    fairlead.store.rescue_from("gone")
-    engine = fairlead.engine(1)
-    engine._prefetch.learn(0.001)
-    engine._match_worker_count()
-    engine._keep_leases()
-    commits = []
-    for _ in range(3):
-        engine._claim()  # its worker has not been heard of yet
-        commits.append(fairlead.store.commits())
-    assert commits[0] == commits[1] == commits[2]
-    assert fairlead.totals().waiting == 3
-    engine.work(3600.0)  # until nothing is left
-    engine.close()
-    found = fairlead.documents()
-    assert {(each.state, each.attempts) for each in found} == {(State.DONE, 1)}
-
-
-def test_what_was_claimed_beforehand_does_not_wait_behind_a_long_document(tmp_path: Path) -> None:
-    with Fairlead(tmp_path, settings={"time_limit": 30}) as fairlead:
-        content, name = long_document()
-        long = fairlead.submit("acme", content, name=name)
-        fairlead.submit_many("acme", letters(20))
-        frozen: list[int] = []
-        meanwhile: list[EventKind] = []
-
-        def thaw_when_others_could_have_the_rest() -> None:
-            if frozen and not engine._prefetch.claims and not engine._slots[0].behind:
-                meanwhile.extend(event.kind for event in fairlead.events())
-                with suppress(ProcessLookupError):  # its time is over
-                    os.kill(frozen.pop(), signal.SIGCONT)
-
-        engine = fairlead.engine(1, on_tick=thaw_when_others_could_have_the_rest)
-        engine._prefetch.learn(0.001)  # as if all before had been short
-        start = engine._start
-
-        def start_and_freeze(slot: WorkerSlot, claim: Claim) -> None:
-            start(slot, claim)
-            if claim.id == long.id:
-                os.kill(slot.sandbox.pid, signal.SIGSTOP)
-                frozen.append(slot.sandbox.pid)
-
-        engine._start = start_and_freeze  # type: ignore[method-assign]
-        engine.run(until_idle=True)
-        assert meanwhile.count(EventKind.CLAIMED) == 21
-        assert meanwhile.count(EventKind.RELEASED) == 20
-        assert {each.state for each in fairlead.documents()} == {State.DONE}
-
-
-def test_what_lies_ready_with_a_worker_is_of_one_customer(fairlead: Fairlead) -> None:
-    for number in range(400):
-        customer = f"customer-{number // 40 % 3 if number % 5 else 3}"
-        fairlead.submit(customer, b"letter %d" % number, name=f"{number}.txt")
-    owners = {each.id: each.customer for each in fairlead.documents(limit=400)}
-    engine = fairlead.engine(2)
-    engine._prefetch.learn(0.001)
-    together: list[set[str]] = []
-    send = WorkerSlot._send
-
-    def send_and_look(slot: WorkerSlot, job: Job) -> FinishedJob | None:
-        found = send(slot, job)
-        if slot.behind:
-            together.append({owners[claim.id] for claim in slot.claims})
-        return found
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(WorkerSlot, "_send", send_and_look)
-        engine.run(until_idle=True)
-    assert together
-    assert {len(customers) for customers in together} == {1}
-    assert {each.state for each in fairlead.documents(limit=400)} == {State.DONE}
-
-
-def test_a_cancelled_document_takes_none_along_that_lay_behind_it(fairlead: Fairlead) -> None:
-    content, name = long_document()
-    long = fairlead.submit("acme", content, name=name)
-    others = fairlead.submit_many("acme", letters(20))
-    engine = fairlead.engine(1)
-    engine._prefetch.learn(0.001)
-    send = WorkerSlot._send
-
-    def send_and_cancel(slot: WorkerSlot, job: Job) -> FinishedJob | None:
-        found = send(slot, job)
-        if slot.behind == 5 and slot.claims[0].id == long.id:
-            fairlead.cancel(long.id)
-        return found
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(WorkerSlot, "_send", send_and_cancel)
-        engine.run(until_idle=True)
-    assert fairlead.document(long.id).state is State.CANCELLED
-    found = [fairlead.document(each.id) for each in others]
-    assert {(each.state, each.attempts) for each in found} == {(State.DONE, 1)}
 
 
 def test_a_capped_customer_never_has_more_at_work(fairlead: Fairlead) -> None:
@@ -404,7 +293,7 @@ def test_a_capped_customer_never_has_more_at_work(fairlead: Fairlead) -> None:
 
     run(fairlead, look)
     assert max(at_work) == 1
-    assert {each.state for each in fairlead.documents()} == {State.DONE}
+    assert {document.state for document in fairlead.documents()} == {State.DONE}
 
 
 def test_paused_documents_stay_and_do_not_keep_the_engine(fairlead: Fairlead) -> None:
@@ -441,7 +330,7 @@ def test_documents_of_an_engine_that_was_killed_are_rescued_at_once(tmp_path: Pa
         assert died.returncode == -signal.SIGKILL
         assert fairlead.totals().processing == 1
         fairlead.run_until_idle(workers=2)
-        assert {fairlead.document(each.id).state for each in documents} == {State.DONE}
+        assert {fairlead.document(document.id).state for document in documents} == {State.DONE}
 
 
 def test_results_do_not_leave_a_trace_of_a_stale_worker(fairlead: Fairlead) -> None:
@@ -487,8 +376,8 @@ def test_an_interruption_gives_back_the_claims_and_ends_the_children(
         run(fairlead, interrupt)
     assert len(pids) == 2
     assert not any(is_alive(pid) for pid in pids)
-    found = fairlead.document(document.id)
-    assert (found.state, found.attempts) == (State.WAITING, 0)
+    current = fairlead.document(document.id)
+    assert (current.state, current.attempts) == (State.WAITING, 0)
 
 
 def test_a_claim_whose_answer_was_interrupted_is_given_back(fairlead: Fairlead) -> None:
@@ -503,8 +392,8 @@ def test_a_claim_whose_answer_was_interrupted_is_given_back(fairlead: Fairlead) 
     fairlead.store.claim_for = claim_and_be_interrupted  # type: ignore[method-assign]
     with pytest.raises(KeyboardInterrupt):
         fairlead.run_until_idle(workers=2)
-    found = [fairlead.document(each.id) for each in documents]
-    assert [(each.state, each.attempts) for each in found] == [(State.WAITING, 0)] * 3
+    current = [fairlead.document(document.id) for document in documents]
+    assert [(document.state, document.attempts) for document in current] == [(State.WAITING, 0)] * 3
 
 
 def test_results_that_cannot_be_saved_cost_no_attempt(
@@ -521,8 +410,8 @@ def test_results_that_cannot_be_saved_cost_no_attempt(
         for _ in range(4):
             with pytest.raises(ReadOnlyData):
                 fairlead.run_until_idle(workers=1)
-            found = fairlead.document(document.id)
-            assert (found.state, found.attempts) == (State.WAITING, 0)
+            current = fairlead.document(document.id)
+            assert (current.state, current.attempts) == (State.WAITING, 0)
     fairlead.run_until_idle(workers=1)
     assert fairlead.text(document.id) == LONG.decode()
 
@@ -538,8 +427,8 @@ def test_a_missing_library_ends_the_engine_with_its_name_and_loses_nothing(
     monkeypatch.setattr(Sandbox, "_greet", cannot_start)
     with pytest.raises(MissingExtra, match="install it"):
         fairlead.run_until_idle(workers=2)
-    found = fairlead.document(document.id)
-    assert (found.state, found.attempts) == (State.WAITING, 0)
+    current = fairlead.document(document.id)
+    assert (current.state, current.attempts) == (State.WAITING, 0)
 
 
 def test_children_that_cannot_start_end_the_engine_with_a_sentence(
@@ -570,11 +459,11 @@ def test_idle_children_may_be_killed_as_often_as_somebody_likes(fairlead: Fairle
     killed: set[int] = set()
 
     def kill_the_idle(engine: LocalEngine) -> None:
-        for slot in engine._slots:
+        for slot in engine.slots:
             if slot.is_free and len(killed) < 7:
                 killed.add(slot.sandbox.pid)
                 os.kill(slot.sandbox.pid, signal.SIGKILL)
-        if len(killed) == 7 and any(slot.is_free for slot in engine._slots):
+        if len(killed) == 7 and any(slot.is_free for slot in engine.slots):
             fairlead.cancel(keeper.id)
 
     run(fairlead, kill_the_idle)

@@ -18,8 +18,8 @@ from hostilekit import HostileSandbox
 from fairlead.model.documents import Broken, Failed
 from fairlead.read import ReadLimits
 from fairlead.worker.sandbox.answer import Extraction, parse_answer
+from fairlead.worker.sandbox.kernel_features import missing
 from fairlead.worker.sandbox.limits import Limits
-from fairlead.worker.sandbox.locks import missing
 from fairlead.worker.sandbox.process import ChildDied, Job
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=f"this machine lacks {missing()}")
@@ -50,9 +50,9 @@ class Doer:
         return parse_answer(answer.raw, answer.parts)
 
     def text(self, behaviour: str, argument: object = "") -> str:
-        found = self(behaviour, argument)
-        assert isinstance(found, Extraction), found
-        return found.text
+        outcome = self(behaviour, argument)
+        assert isinstance(outcome, Extraction), outcome
+        return outcome.text
 
 
 @pytest.fixture
@@ -286,8 +286,8 @@ def test_it_inherits_no_descriptors(do: Doer, tmp_path: Path) -> None:
 
 def test_memory_is_bounded(start: Any, tmp_path: Path) -> None:
     do = Doer(start, tmp_path, Limits(memory=300_000_000), unlocked=False)
-    found = do("fill_memory")
-    assert found == Broken("memory-limit", "Reading it needed more than 300 MB of memory.")
+    outcome = do("fill_memory")
+    assert outcome == Broken("memory-limit", "Reading it needed more than 300 MB of memory.")
 
 
 def test_processor_time_is_bounded(do: Doer) -> None:
@@ -296,9 +296,9 @@ def test_processor_time_is_bounded(do: Doer) -> None:
 
 def test_threads_are_bounded_by_memory(start: Any, tmp_path: Path) -> None:
     do = Doer(start, tmp_path, Limits(memory=500_000_000), unlocked=False)
-    found = do("start_threads")
-    assert isinstance(found, Extraction)
-    assert 0 < int(found.text.removeprefix("done: ")) < 200
+    outcome = do("start_threads")
+    assert isinstance(outcome, Extraction)
+    assert 0 < int(outcome.text.removeprefix("done: ")) < 200
 
 
 @pytest.mark.parametrize(
@@ -315,9 +315,9 @@ def test_an_end_is_a_crash(do: Doer, behaviour: str, how: str) -> None:
 
 @pytest.mark.parametrize("behaviour", ["system_exit", "interrupt", "panic"])
 def test_what_is_no_exception_is_damage_all_the_same(do: Doer, behaviour: str) -> None:
-    found = do(behaviour)
-    assert isinstance(found, Failed)
-    assert found.code == "damaged"
+    outcome = do(behaviour)
+    assert isinstance(outcome, Failed)
+    assert outcome.code == "damaged"
 
 
 # --- forged answers ---
@@ -338,20 +338,20 @@ def test_what_is_no_exception_is_damage_all_the_same(do: Doer, behaviour: str) -
     ],
 )
 def test_forged_frames_end_the_child(do: Doer, behaviour: str, words: str) -> None:
-    found = do(behaviour)
-    assert isinstance(found, Broken)
-    assert found.code == "bad-answer"
-    assert any(each in found.detail for each in words.split("|")), found.detail
+    outcome = do(behaviour)
+    assert isinstance(outcome, Broken)
+    assert outcome.code == "bad-answer"
+    assert any(word in outcome.detail for word in words.split("|")), outcome.detail
 
 
 @pytest.mark.parametrize(("behaviour", "argument"), [("deep_json", ""), ("odd_part", "../../x")])
 def test_forged_content_is_a_bad_answer(do: Doer, behaviour: str, argument: str) -> None:
-    found = do(behaviour, argument)
-    assert isinstance(found, Broken)
-    assert found.code == "bad-answer"
+    outcome = do(behaviour, argument)
+    assert isinstance(outcome, Broken)
+    assert outcome.code == "bad-answer"
 
 
 def test_a_good_part_arrives(do: Doer) -> None:
-    found = do("odd_part", "invoice.pdf")
-    assert isinstance(found, Extraction)
-    assert [each.name for each in found.parts] == ["invoice.pdf"]
+    outcome = do("odd_part", "invoice.pdf")
+    assert isinstance(outcome, Extraction)
+    assert [part.name for part in outcome.parts] == ["invoice.pdf"]

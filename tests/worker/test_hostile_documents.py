@@ -42,8 +42,8 @@ def hostile(fairlead: Fairlead, behaviour: str, argument: object = "") -> Docume
 
 
 def ended(fairlead: Fairlead, document: Document) -> tuple[State, str | None, int]:
-    found = fairlead.document(document.id)
-    return found.state, found.error, found.attempts
+    current = fairlead.document(document.id)
+    return current.state, current.error, current.attempts
 
 
 def test_a_document_that_never_ends_is_stopped_twice_and_fails(install: Install) -> None:
@@ -72,19 +72,19 @@ def test_a_suspect_is_read_alone_in_a_fresh_process(install: Install) -> None:
         fairlead.submit("acme", b"letter %d" % number, name=str(number))
     sent: list[tuple[str, int, int]] = []  # document, attempts, process
     engine = fairlead.engine(1)
-    send = WorkerSlot._send
+    send = WorkerSlot.send
 
     def send_and_note(slot: WorkerSlot, job: Job) -> Any:
         sent.append((slot.claims[-1].id, slot.claims[-1].attempts, slot.sandbox.pid))
         return send(slot, job)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(WorkerSlot, "_send", send_and_note)
+        patch.setattr(WorkerSlot, "send", send_and_note)
         engine.run(until_idle=True)
     second = next(pid for id_, attempts, pid in sent if (id_, attempts) == (crash.id, 2))
     assert [id_ for id_, _, pid in sent if pid == second] == [crash.id]
     assert ended(fairlead, crash) == (State.FAILED, "crashed", 2)
-    assert {each.state for each in fairlead.documents(customer="acme")} == {State.DONE}
+    assert {document.state for document in fairlead.documents(customer="acme")} == {State.DONE}
 
 
 @pytest.mark.parametrize(
@@ -99,10 +99,10 @@ def test_only_the_guilty_one_is_blamed_of_those_that_lay_ready(
     guilty = hostile(fairlead, behaviour)
     letters += [fairlead.submit("mallory", b"more %d" % n, name=str(n)) for n in range(20)]
     engine = fairlead.engine(1)
-    engine._prefetch.learn(0.001)
+    engine.prefetch.learn(0.001)
     engine.run(until_idle=True)
     assert ended(fairlead, guilty) == (State.FAILED, code, 2)
-    assert {ended(fairlead, each) for each in letters} == {(State.DONE, None, 1)}
+    assert {ended(fairlead, letter) for letter in letters} == {(State.DONE, None, 1)}
 
 
 def test_a_suspect_that_is_read_at_last_is_done(install: Install) -> None:
@@ -122,7 +122,7 @@ def test_a_cancelled_document_stops_within_a_second(install: Install) -> None:
     cancelled: list[float] = []
 
     def cancel(engine: LocalEngine) -> None:
-        (slot,) = engine._slots
+        (slot,) = engine.slots
         if slot.claim is not None and not cancelled:
             fairlead.cancel(asleep.id)
             cancelled.append(time.monotonic())
@@ -145,12 +145,12 @@ def test_every_hostile_document_has_an_end_and_nobody_else_suffers(install: Inst
     bad = [hostile(fairlead, behaviour, 0) for behaviour in ALL]
     good = [fairlead.submit("acme", b"letter %d" % n, name=str(n)) for n in range(50)]
     fairlead.run_until_idle(workers=2)
-    assert {fairlead.document(each.id).state for each in bad} <= {State.DONE, State.FAILED}
+    assert {fairlead.document(document.id).state for document in bad} <= {State.DONE, State.FAILED}
     # One that came into a process which a hostile one had left in disorder is read once more.
-    assert {fairlead.document(each.id).state for each in good} == {State.DONE}
+    assert {fairlead.document(document.id).state for document in good} == {State.DONE}
     for document in bad:
         kinds = [
-            each.kind for each in fairlead.events(limit=10_000) if each.document == document.id
+            event.kind for event in fairlead.events(limit=10_000) if event.document == document.id
         ]
         assert len([kind for kind in kinds if kind in (EventKind.DONE, EventKind.FAILED)]) == 1
     assert not list(fairlead.folder.job_dirs.iterdir())
@@ -162,13 +162,13 @@ def test_progress_is_told_while_the_work_goes_on(
     fairlead = install()
     slow = hostile(fairlead, "turn_pages", 40)
     fairlead.run_until_idle(workers=1)
-    told = [each for each in fairlead.events() if each.kind is EventKind.PROGRESS]
+    reports = [event for event in fairlead.events() if event.kind is EventKind.PROGRESS]
     assert ended(fairlead, slow)[0] is State.DONE
-    assert {each.document for each in told} == {slow.id}
-    assert [each.data["pages"] for each in told] == [40] * len(told)
-    done = [each.data["pages_done"] for each in told]
+    assert {report.document for report in reports} == {slow.id}
+    assert [report.data["pages"] for report in reports] == [40] * len(reports)
+    done = [report.data["pages_done"] for report in reports]
     assert done == sorted(set(done))
-    times = [each.at for each in told]
+    times = [report.at for report in reports]
     assert all(after - before > 0.9 for before, after in pairwise(times))
 
 
@@ -213,14 +213,14 @@ def test_a_fork_server_that_was_killed_is_replaced(install: Install) -> None:
 
     def kill_once(engine: LocalEngine) -> None:
         process = engine._forkserver._process
-        if process is not None and not killed and any(slot.claim for slot in engine._slots):
+        if process is not None and not killed and any(slot.claim for slot in engine.slots):
             killed.append(process.pid)
             process.kill()
 
     engine: LocalEngine = fairlead.engine(2, on_tick=lambda: kill_once(engine))
     engine.run(until_idle=True)
     assert killed
-    assert {fairlead.document(each.id).state for each in documents} == {State.DONE}
+    assert {fairlead.document(document.id).state for document in documents} == {State.DONE}
 
 
 def test_beside_threads_children_are_spawned(install: Install, monkeypatch: Any) -> None:
@@ -240,7 +240,7 @@ def test_a_fork_server_that_is_stopped_keeps_nobody_from_ending(install: Install
 
     def stop(engine: LocalEngine) -> None:
         process = engine._forkserver._process
-        if process is not None and engine._slots[0].claim is not None:
+        if process is not None and engine.slots[0].claim is not None:
             process.send_signal(signal.SIGSTOP)
             engine.stop()
             engine.stop()

@@ -21,16 +21,16 @@ from fairlead.worker.slot import WorkerSlot
 start = WorkerSlot.start
 
 def start_or_die(slot, claim, job):
-    found = start(slot, claim, job)
+    finished = start(slot, claim, job)
     if is_the_end(slot, claim):
         os.kill(os.getpid(), signal.SIGKILL)
-    return found
+    return finished
 
 WorkerSlot.start = start_or_die
 with Fairlead(sys.argv[1], settings={"lease": 3600.0, "max_attempts": 2}) as fairlead:
     engine = fairlead.engine(1)
-    engine._prefetch.learn(0.001)
-    engine._prefetch.learn = lambda seconds: None  # all are short, on a machine of any speed
+    engine.prefetch.learn(0.001)
+    engine.prefetch.learn = lambda seconds: None  # all are short, on a machine of any speed
     engine.run(until_idle=True)
 """
 DIES_WITH_SOME_LYING_READY = "is_the_end = lambda slot, claim: slot.behind > 0\n" + ENGINE
@@ -53,9 +53,11 @@ def test_documents_that_lay_ready_at_every_kill_are_all_read(tmp_path: Path) -> 
             assert run_engine(DIES_WITH_SOME_LYING_READY, tmp_path) == -signal.SIGKILL
             assert fairlead.totals().processing > 1
         fairlead.run_until_idle(workers=2)
-        found = [fairlead.document(each.id) for each in documents]
-        assert {each.state for each in found} == {State.DONE}
-        assert sum(each.attempts - 1 for each in found) <= 4  # one was at work at each kill
+        current = [fairlead.document(document.id) for document in documents]
+        assert {document.state for document in current} == {State.DONE}
+        assert (
+            sum(document.attempts - 1 for document in current) <= 4
+        )  # one was at work at each kill
 
 
 def test_a_document_that_kills_its_engine_fails_and_takes_nobody_along(tmp_path: Path) -> None:
@@ -70,5 +72,5 @@ def test_a_document_that_kills_its_engine_fails_and_takes_nobody_along(tmp_path:
         assert deaths == 3  # once while it was to lie ready, then by its two attempts
         ended = fairlead.document(killer.id)
         assert (ended.state, ended.error, ended.attempts) == (State.FAILED, "worker-lost", 2)
-        assert {fairlead.document(each.id).state for each in others} == {State.DONE}
+        assert {fairlead.document(other.id).state for other in others} == {State.DONE}
         assert fairlead.store.problems() == []

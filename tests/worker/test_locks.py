@@ -11,9 +11,8 @@ from click.testing import CliRunner
 
 from fairlead import Fairlead
 from fairlead.cli import main
-from fairlead.worker.sandbox import landlock, locks
-from fairlead.worker.sandbox.seccomp import program
-from fairlead.worker.sandbox.syscalls import AARCH64, CHECKED, FREE, X86_64, numbers
+from fairlead.worker.sandbox import kernel_features, landlock
+from fairlead.worker.sandbox.seccomp import AARCH64, CHECKED, FREE, X86_64, numbers, program
 
 LIBSECCOMP = ctypes.util.find_library("seccomp")
 ARCHITECTURES = {X86_64: 0xC000003E, AARCH64: 0xC00000B7}
@@ -46,18 +45,18 @@ def test_a_folder_of_modules_gives_access_to_nothing_else(
     (tmp_path / "single.py").touch()
     (tmp_path / "secret.txt").touch()
     monkeypatch.syspath_prepend(tmp_path)
-    landlock._readable.cache_clear()  # it was looked up before, with another path
-    found = {path.name for path in landlock.readable({}) if path.is_relative_to(tmp_path)}
-    assert found == {"package", "single.py"}
-    assert tmp_path not in set(landlock.readable({}))
-    landlock._readable.cache_clear()
+    landlock.readable.cache_clear()  # it was looked up before, with another path
+    names = {path.name for path in landlock.readable(None) if path.is_relative_to(tmp_path)}
+    assert names == {"package", "single.py"}
+    assert tmp_path not in set(landlock.readable(None))
+    landlock.readable.cache_clear()
 
 
 def test_the_doctor_warns_of_a_missing_lock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Fairlead(tmp_path).close()
-    monkeypatch.setattr(locks, "landlock_version", lambda: 0)
+    monkeypatch.setattr(kernel_features, "landlock_version", lambda: 0)
     shown = CliRunner().invoke(main, ["doctor", "--data", str(tmp_path)])
     assert "warning  this machine lacks Landlock" in shown.stdout
     assert shown.exit_code == 0

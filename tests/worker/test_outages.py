@@ -29,6 +29,7 @@ from fairlead.worker import engine as local
 from fairlead.worker.engine import LocalEngine
 from fairlead.worker.result_writer import SHORT_TEXTS, FinishedJob
 from fairlead.worker.sandbox.job_dir import JobDir
+from fairlead.worker.sandbox.limits import Limits
 from fairlead.worker.sandbox.process import Job
 from fairlead.worker.slot import WorkerSlot
 
@@ -111,9 +112,9 @@ def test_what_passes_is_borne_and_costs_no_attempt(
     assert away.tried == 2
     assert any(held_up)
     assert not engine.is_held_up
-    found = [fairlead.document(each.id) for each in documents]
-    assert {(each.state, each.attempts) for each in found} == {(State.DONE, 1)}
-    assert {fairlead.text(each.id) for each in documents} == {LONG.decode()}
+    current = [fairlead.document(document.id) for document in documents]
+    assert {(document.state, document.attempts) for document in current} == {(State.DONE, 1)}
+    assert {fairlead.text(document.id) for document in documents} == {LONG.decode()}
     assert len(caplog.records) % 2 == 0
     assert all("held up" in record.getMessage() for record in caplog.records[::2])
     assert all("goes on" in record.getMessage() for record in caplog.records[1::2])
@@ -156,11 +157,11 @@ def test_who_waits_for_room_for_its_workers_stops_when_it_is_told_to(
 ) -> None:
     engine = fairlead.engine(1)
 
-    def told_meanwhile(_job_dir: JobDir, _folder: Path) -> None:
+    def fail_meanwhile(_job_dir: JobDir, _folder: Path) -> None:
         engine.stop()
         raise DiskFull("full")
 
-    monkeypatch.setattr(JobDir, "__init__", told_meanwhile)
+    monkeypatch.setattr(JobDir, "__init__", fail_meanwhile)
     engine.run()
     assert engine.worker_pids() == []
 
@@ -175,8 +176,8 @@ def test_a_suspect_waits_for_room_too(fairlead: Fairlead, monkeypatch: pytest.Mo
     run_until_done(fairlead, lambda _engine: None)
     assert away.tried == 3
     for each in (document, before):
-        found = fairlead.document(each.id)
-        assert (found.state, found.attempts) == (State.DONE, 1)
+        current = fairlead.document(each.id)
+        assert (current.state, current.attempts) == (State.DONE, 1)
 
 
 @pytest.mark.parametrize("place", PLACES, ids=lambda place: place[1])
@@ -190,8 +191,8 @@ def test_who_has_to_end_does_not_wait_for_ever(
         for _ in range(2):
             with pytest.raises(DiskFull):
                 fairlead.run_until_idle(workers=1)
-            found = fairlead.document(document.id)
-            assert (found.state, found.attempts) == (State.WAITING, 0)
+            current = fairlead.document(document.id)
+            assert (current.state, current.attempts) == (State.WAITING, 0)
     fairlead.run_until_idle(workers=1)
     assert fairlead.text(document.id) == LONG.decode()
 
@@ -214,8 +215,8 @@ def test_an_engine_that_is_held_up_stops_when_it_is_told_to(
                     engine.run()
             else:
                 engine.run()
-        found = fairlead.document(document.id)
-        assert (found.state, found.attempts) == (State.WAITING, 0)
+        current = fairlead.document(document.id)
+        assert (current.state, current.attempts) == (State.WAITING, 0)
 
 
 def test_a_message_of_celery_waits_for_what_passes(
@@ -239,15 +240,15 @@ def test_no_document_is_over_its_time_because_nobody_listened(
     So the engine comes back only when the time of what it has begun is over.
     """
     content = next(samples(1, seed=4, pages=(500, 500))).content
-    send = WorkerSlot._send
+    send = WorkerSlot.send
 
     def send_and_wait_for_a_lock(slot: WorkerSlot, job: Job) -> FinishedJob | None:
-        found = send(slot, job)
+        finished = send(slot, job)
         while time.monotonic() <= slot.deadline:
             select.select([], [], [], 0.1)
-        return found
+        return finished
 
-    monkeypatch.setattr(WorkerSlot, "_send", send_and_wait_for_a_lock)
+    monkeypatch.setattr(WorkerSlot, "send", send_and_wait_for_a_lock)
     with Fairlead(tmp_path, settings={"time_limit": 4, "max_attempts": 1}) as fairlead:
         document = fairlead.submit("acme", content, name="long.pdf")
         fairlead.run_until_idle(workers=1)
@@ -273,7 +274,7 @@ def test_a_new_reader_needs_no_new_folder(fairlead: Fairlead) -> None:
     """On a full disk there may be no room for one."""
     engine = fairlead.engine(1)
     engine._match_worker_count()
-    [slot] = engine._slots
+    [slot] = engine.slots
     job_dir = fairlead.folder.job_dirs / slot.name
     before = job_dir.stat().st_ino
     engine._replace_child(slot)
@@ -289,29 +290,29 @@ def test_a_worker_that_dies_on_a_full_disk_comes_again_when_there_is_room(
 
     def fill_disk(engine: LocalEngine) -> None:
         if not away and fairlead.totals().processing:
-            away.append(Away(monkeypatch, (WorkerSlot, "_start_child"), DiskFull("full"), tries=5))
+            away.append(Away(monkeypatch, (WorkerSlot, "fill"), DiskFull("full"), tries=5))
             for pid in engine.worker_pids():
                 os.kill(pid, signal.SIGKILL)
 
     documents = fairlead.submit_many("acme", [(LONG, f"{number}.txt") for number in range(20)])
     run_until_done(fairlead, fill_disk)
     assert away[0].tried == 5
-    assert {fairlead.text(each.id) for each in documents} == {LONG.decode()}
+    assert {fairlead.text(document.id) for document in documents} == {LONG.decode()}
     messages = [record.getMessage() for record in caplog.records]
-    assert any("held up" in each for each in messages)
+    assert any("held up" in message for message in messages)
 
 
 def test_where_no_more_workers_can_be_had_work_goes_on_with_those_there_are(
     fairlead: Fairlead, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A number that is too large for the machine ends nobody who has begun with a smaller one."""
-    made, started = [1], WorkerSlot._start_child
+    made, fill = [1], WorkerSlot.fill
 
-    def few(slot: WorkerSlot) -> Any:
+    def few(slot: WorkerSlot, limits: Limits) -> None:
         if not made:
             raise FairleadError("a worker process could not be started")
         made.pop()
-        return started(slot)
+        fill(slot, limits)
 
     def tick() -> None:
         wanted[0] = 3
@@ -319,13 +320,13 @@ def test_where_no_more_workers_can_be_had_work_goes_on_with_those_there_are(
         if not totals.waiting + totals.processing:
             engine.stop()
 
-    monkeypatch.setattr(WorkerSlot, "_start_child", few)
+    monkeypatch.setattr(WorkerSlot, "fill", few)
     monkeypatch.setattr(local, "CHECK_SECONDS", 0.0)
     wanted = [1]
     documents = fairlead.submit_many("acme", [(LONG, f"{number}.txt") for number in range(20)])
     engine = fairlead.engine(on_tick=tick)
     engine._workers = lambda: wanted[0]
     engine.run()
-    assert {fairlead.text(each.id) for each in documents} == {LONG.decode()}
-    (told,) = caplog.records  # once, however often it is tried
-    assert "no more than 1 workers" in told.getMessage()
+    assert {fairlead.text(document.id) for document in documents} == {LONG.decode()}
+    (record,) = caplog.records  # once, however often it is tried
+    assert "no more than 1 workers" in record.getMessage()

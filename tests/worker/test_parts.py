@@ -55,13 +55,13 @@ def nested(depth: int) -> bytes:
 
 def family(fairlead: Fairlead, top: Document) -> dict[str, Document]:
     """All documents that came out of one, by name."""
-    found: dict[str, Document] = {}
+    by_name: dict[str, Document] = {}
     to_look_at = [top.id]
     while to_look_at:
         parts = fairlead.documents(parent=to_look_at.pop())
-        found |= {each.name: each for each in parts}
-        to_look_at += [each.id for each in parts]
-    return found
+        by_name |= {part.name: part for part in parts}
+        to_look_at += [part.id for part in parts]
+    return by_name
 
 
 def test_a_deleted_document_still_leads_to_its_parts(fairlead: Fairlead) -> None:
@@ -69,7 +69,7 @@ def test_a_deleted_document_still_leads_to_its_parts(fairlead: Fairlead) -> None
     fairlead.run_until_idle()
     fairlead.delete(top.id)
     parts = fairlead.documents(parent=top.id)
-    assert sorted((each.name, each.parent) for each in parts) == [
+    assert sorted((part.name, part.parent) for part in parts) == [
         ("a.txt", top.id),
         ("b.txt", top.id),
     ]
@@ -89,9 +89,9 @@ def test_attachments_become_documents_of_the_same_customer(fairlead: Fairlead) -
     assert set(parts) == {"bill.txt", "x.bin"}
     assert fairlead.text(parts["bill.txt"].id) == "42 euros"
     assert fairlead.content(parts["bill.txt"].id) == b"42 euros"
-    assert {each.customer for each in parts.values()} == {"acme"}
+    assert {part.customer for part in parts.values()} == {"acme"}
     assert fairlead.customer("acme").counter is not None
-    assert sorted(each.count for each in [top, *parts.values()]) == [-2, -1, 0]
+    assert sorted(part.count for part in [top, *parts.values()]) == [-2, -1, 0]
     assert fairlead.document(parts["x.bin"].id).error == "unsupported"
 
 
@@ -109,8 +109,10 @@ def test_nothing_is_unpacked_beyond_the_depth_allowed(tmp_path: Path) -> None:
     with Fairlead(tmp_path, settings={"max_depth": 2}) as fairlead:
         top = fairlead.submit("acme", nested(5), name="deep.zip")
         fairlead.run_until_idle(workers=1)
-        assert max(depth(fairlead, each) for each in fairlead.documents()) == 2
-        deepest = next(each for each in fairlead.documents() if depth(fairlead, each) == 2)
+        assert max(depth(fairlead, document) for document in fairlead.documents()) == 2
+        deepest = next(
+            document for document in fairlead.documents() if depth(fairlead, document) == 2
+        )
         assert fairlead.document(deepest.id).facts["parts_left_out"] == 1
         assert fairlead.document(top.id).state is State.DONE
 
@@ -120,9 +122,9 @@ def test_a_family_stays_within_its_number(tmp_path: Path) -> None:
     with Fairlead(tmp_path, settings={"max_members": 40}) as fairlead:
         fairlead.submit("acme", archive({"a.zip": many, "b.zip": many}), name="twice.zip")
         fairlead.run_until_idle(workers=2)
-        found = fairlead.documents(limit=100)
-        assert len(found) == 1 + 40
-        assert all(each.state is State.DONE for each in found)
+        documents = fairlead.documents(limit=100)
+        assert len(documents) == 1 + 40
+        assert all(document.state is State.DONE for document in documents)
 
 
 def test_markdown_is_there_where_the_document_has_a_layout(fairlead: Fairlead) -> None:
@@ -158,12 +160,12 @@ def test_a_locked_document_opens_with_its_password_only(
 ) -> None:
     document = fairlead.submit("acme", locked_pdf(tmp_path), password=password)
     fairlead.run_until_idle(workers=1)
-    found = fairlead.document(document.id)
-    assert found.state == state
+    current = fairlead.document(document.id)
+    assert current.state == state
     if state == "done":
         assert "forty thieves" in fairlead.text(document.id)
     else:
-        assert found.error == "encrypted"
+        assert current.error == "encrypted"
 
 
 def test_a_swept_folder_keeps_the_parts_and_their_texts(

@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from enginekit import letters, long_document
 
 from fairlead import Fairlead
-from fairlead.model.documents import Claim
+from fairlead.model.documents import Claim, EventKind
 from fairlead.model.states import State
+from fairlead.worker import engine as local
 from fairlead.worker.prefetch import AHEAD_SECONDS, MOST_AHEAD, Prefetch
+from fairlead.worker.result_writer import FinishedJob
+from fairlead.worker.sandbox.process import Job
+from fairlead.worker.slot import WorkerSlot
+
+
+@pytest.fixture
+def fairlead(tmp_path: Path) -> Iterator[Fairlead]:
+    with Fairlead(tmp_path / "data", settings={"retry_delay": 0.01}) as installation:
+        yield installation
 
 
 def claim(number: int) -> Claim:
@@ -64,19 +79,19 @@ def test_prefetched_claims_are_released_when_the_engine_stops(tmp_path: Path) ->
         seen: list[int] = []
 
         def stop_with_prefetched_claims() -> None:
-            if engine._prefetch.claims and not seen:
-                seen.append(len(engine._prefetch.claims))
+            if engine.prefetch.claims and not seen:
+                seen.append(len(engine.prefetch.claims))
                 engine.stop()
 
         engine._on_tick = stop_with_prefetched_claims
         engine.run(until_idle=True)
-        found = [fairlead.document(each.id) for each in documents]
+        current = [fairlead.document(document.id) for document in documents]
         assert seen
-        assert {each.state for each in found} == {State.DONE, State.WAITING}
-        assert {each.attempts for each in found if each.state is State.WAITING} == {0}
+        assert {document.state for document in current} == {State.DONE, State.WAITING}
+        assert {document.attempts for document in current if document.state is State.WAITING} == {0}
         assert fairlead.totals().processing == 0
         fairlead.run_until_idle(workers=1)
-        assert {fairlead.document(each.id).state for each in documents} == {State.DONE}
+        assert {fairlead.document(document.id).state for document in documents} == {State.DONE}
 
 
 def test_a_prefetched_document_that_is_cancelled_ends_as_cancelled(tmp_path: Path) -> None:
@@ -86,12 +101,113 @@ def test_a_prefetched_document_that_is_cancelled_ends_as_cancelled(tmp_path: Pat
         cancelled: list[str] = []
 
         def cancel_the_last_prefetched() -> None:
-            if len(engine._prefetch.claims) > 1 and not cancelled:
-                cancelled.append(engine._prefetch.claims[-1].id)
+            if len(engine.prefetch.claims) > 1 and not cancelled:
+                cancelled.append(engine.prefetch.claims[-1].id)
                 fairlead.cancel(cancelled[0])
 
         engine._on_tick = cancel_the_last_prefetched
         engine.run(until_idle=True)
-        states = [each.state for each in fairlead.documents(limit=200)]
+        states = [document.state for document in fairlead.documents(limit=200)]
         assert states.count(State.CANCELLED) == 1
         assert states.count(State.DONE) == 99
+
+
+def test_a_suspect_at_the_head_does_not_look_like_an_empty_line(
+    fairlead: Fairlead, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not claimed to lie ready, nor asked for again and again; a free worker gets it."""
+    monkeypatch.setattr(local, "CHECK_SECONDS", 3600.0)  # else that would only be slow
+    fairlead.submit_many("acme", letters(3))
+    fairlead.store.claim_for([], ["gone"] * 3)
+    fairlead.store.rescue_from("gone")
+    engine = fairlead.engine(1)
+    engine.prefetch.learn(0.001)
+    engine._match_worker_count()
+    engine._keep_leases()
+    commits = []
+    for _ in range(3):
+        engine._claim()  # its worker has not been heard of yet
+        commits.append(fairlead.store.commits())
+    assert commits[0] == commits[1] == commits[2]
+    assert fairlead.totals().waiting == 3
+    engine.work(3600.0)  # until nothing is left
+    engine.close()
+    documents = fairlead.documents()
+    assert {(document.state, document.attempts) for document in documents} == {(State.DONE, 1)}
+
+
+def test_what_was_claimed_beforehand_does_not_wait_behind_a_long_document(tmp_path: Path) -> None:
+    with Fairlead(tmp_path, settings={"time_limit": 30}) as fairlead:
+        content, name = long_document()
+        long = fairlead.submit("acme", content, name=name)
+        fairlead.submit_many("acme", letters(20))
+        frozen: list[int] = []
+        meanwhile: list[EventKind] = []
+
+        def thaw_when_others_could_have_the_rest() -> None:
+            if frozen and not engine.prefetch.claims and not engine.slots[0].behind:
+                meanwhile.extend(event.kind for event in fairlead.events())
+                with suppress(ProcessLookupError):  # its time is over
+                    os.kill(frozen.pop(), signal.SIGCONT)
+
+        engine = fairlead.engine(1, on_tick=thaw_when_others_could_have_the_rest)
+        engine.prefetch.learn(0.001)  # as if all before had been short
+        start = engine._start
+
+        def start_and_freeze(slot: WorkerSlot, claim: Claim) -> None:
+            start(slot, claim)
+            if claim.id == long.id:
+                os.kill(slot.sandbox.pid, signal.SIGSTOP)
+                frozen.append(slot.sandbox.pid)
+
+        engine._start = start_and_freeze  # type: ignore[method-assign]
+        engine.run(until_idle=True)
+        assert meanwhile.count(EventKind.CLAIMED) == 21
+        assert meanwhile.count(EventKind.RELEASED) == 20
+        assert {document.state for document in fairlead.documents()} == {State.DONE}
+
+
+def test_what_lies_ready_with_a_worker_is_of_one_customer(fairlead: Fairlead) -> None:
+    for number in range(400):
+        customer = f"customer-{number // 40 % 3 if number % 5 else 3}"
+        fairlead.submit(customer, b"letter %d" % number, name=f"{number}.txt")
+    owners = {document.id: document.customer for document in fairlead.documents(limit=400)}
+    engine = fairlead.engine(2)
+    engine.prefetch.learn(0.001)
+    together: list[set[str]] = []
+    send = WorkerSlot.send
+
+    def send_and_look(slot: WorkerSlot, job: Job) -> FinishedJob | None:
+        finished = send(slot, job)
+        if slot.behind:
+            together.append({owners[claim.id] for claim in slot.claims})
+        return finished
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(WorkerSlot, "send", send_and_look)
+        engine.run(until_idle=True)
+    assert together
+    assert {len(customers) for customers in together} == {1}
+    assert {document.state for document in fairlead.documents(limit=400)} == {State.DONE}
+
+
+def test_a_cancelled_document_takes_none_along_that_lay_behind_it(fairlead: Fairlead) -> None:
+    content, name = long_document()
+    long = fairlead.submit("acme", content, name=name)
+    others = fairlead.submit_many("acme", letters(20))
+    engine = fairlead.engine(1)
+    engine.prefetch.learn(0.001)
+    send = WorkerSlot.send
+
+    def send_and_cancel(slot: WorkerSlot, job: Job) -> FinishedJob | None:
+        finished = send(slot, job)
+        if slot.behind == 5 and slot.claims[0].id == long.id:
+            fairlead.cancel(long.id)
+        return finished
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(WorkerSlot, "send", send_and_cancel)
+        engine.run(until_idle=True)
+    assert fairlead.document(long.id).state is State.CANCELLED
+    documents = [fairlead.document(other.id) for other in others]
+    assert {(document.state, document.attempts) for document in documents} == {(State.DONE, 1)}

@@ -89,9 +89,13 @@ def test_short_texts_are_kept_in_the_store_and_long_ones_in_files(fairlead: Fair
     writer.add(FinishedJob(marked, Extraction("html", "Title", {}, "# Title"), 0.1))
     writer.add(FinishedJob(long, Extraction("html", LONG, {}, f"# {LONG}"), 0.1))
     writer.close()
-    assert [fairlead.text(each.id) for each in (short, marked, long)] == ["same", "Title", LONG]
+    assert [fairlead.text(document.id) for document in (short, marked, long)] == [
+        "same",
+        "Title",
+        LONG,
+    ]
     expected = ["same", "# Title", f"# {LONG}"]
-    assert [fairlead.markdown(each.id) for each in (short, marked, long)] == expected
+    assert [fairlead.markdown(document.id) for document in (short, marked, long)] == expected
     keys = {f"{long.id}.{long.fence}.{suffix}" for suffix in ("txt", "md")}
     assert {path.name for path in fairlead.folder.texts.rglob("*") if path.is_file()} == keys
     assert fairlead.store.known_texts([short.id, marked.id, long.id]) == keys
@@ -162,7 +166,7 @@ def test_nothing_is_begun_before_the_result_of_a_suspect_is_saved(fairlead: Fair
     saved = Event()
     texts = SlowDisk(fairlead.folder.texts)
     writer = ResultWriter(fairlead.store, fairlead._files, texts, saved.set)
-    writer.hurry(hurried=False)
+    writer.set_urgent(is_urgent=False)
     [claim] = claims(fairlead, 1)
     assert not writer.is_behind()
     writer.add(FinishedJob(claim._replace(suspect=True), Extraction("text", LONG, {}), 0.1))
@@ -222,9 +226,11 @@ def test_short_parts_are_kept_in_the_store_and_long_ones_in_files(fairlead: Fair
     parts = tuple(Part(name, content) for name, content in contents.items())
     writer.add(FinishedJob(claim, Extraction("text", "text", {}, parts=parts), 0.1))
     writer.close()
-    found = {each.name: each for each in fairlead.documents(parent=claim.id)}
-    assert {name: fairlead.content(each.id) for name, each in found.items()} == contents
-    assert files_of(fairlead) == {found["long"].id}
+    attachments = {document.name: document for document in fairlead.documents(parent=claim.id)}
+    assert {
+        name: fairlead.content(attachment.id) for name, attachment in attachments.items()
+    } == contents
+    assert files_of(fairlead) == {attachments["long"].id}
 
 
 def test_many_short_parts_do_not_all_go_into_one_commit(
@@ -237,9 +243,11 @@ def test_many_short_parts_do_not_all_go_into_one_commit(
     parts = tuple(Part(name, content) for name, content in contents.items())
     writer.add(FinishedJob(claim, Extraction("text", "text", {}, parts=parts), 0.1))
     writer.close()
-    found = {each.name: each for each in fairlead.documents(parent=claim.id)}
-    assert {name: fairlead.content(each.id) for name, each in found.items()} == contents
-    assert files_of(fairlead) == {found[name].id for name in ("2", "4", "5")}
+    attachments = {document.name: document for document in fairlead.documents(parent=claim.id)}
+    assert {
+        name: fairlead.content(attachment.id) for name, attachment in attachments.items()
+    } == contents
+    assert files_of(fairlead) == {attachments[name].id for name in ("2", "4", "5")}
 
 
 def test_a_result_whose_saving_was_not_heard_of_keeps_its_files(

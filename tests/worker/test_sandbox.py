@@ -64,9 +64,9 @@ def ends(pidfd: int) -> bool:
 
 
 def text_of(answer: JobAnswer) -> str:
-    found = parse_answer(answer.raw)
-    assert isinstance(found, Extraction)
-    return found.text
+    outcome = parse_answer(answer.raw)
+    assert isinstance(outcome, Extraction)
+    return outcome.text
 
 
 def test_two_jobs_in_a_row(start: Any, job: MakeJob) -> None:
@@ -75,9 +75,9 @@ def test_two_jobs_in_a_row(start: Any, job: MakeJob) -> None:
     sandbox = reading.until_ready()
     for number, text in enumerate(("first", "second"), start=1):
         sandbox.send(job(text.encode()))
-        found = parse_answer(reading.answer().raw)
-        assert isinstance(found, Extraction)
-        assert (found.kind, found.text) == ("text", text)
+        outcome = parse_answer(reading.answer().raw)
+        assert isinstance(outcome, Extraction)
+        assert (outcome.kind, outcome.text) == ("text", text)
         assert sandbox.jobs_done == number
 
 
@@ -88,8 +88,8 @@ def test_jobs_that_lie_ready_are_answered_in_their_order(start: Any, job: MakeJo
     for text in texts:
         sandbox.send(job(text.encode()))
     answers = reading.answers(MOST_JOBS)
-    assert [text_of(each) for each in answers] == texts
-    assert all(each.took > 0 for each in answers)
+    assert [text_of(answer) for answer in answers] == texts
+    assert all(answer.took > 0 for answer in answers)
     assert not sandbox.busy
     assert list(sandbox.job_dir.folder.iterdir()) == []
 
@@ -99,7 +99,7 @@ def test_what_was_answered_before_a_death_counts(scripted: Any, job: MakeJob) ->
     sandbox = reading.until_ready()
     for content in (b"first", b"second", b"bad", b"last"):
         sandbox.send(job(content))
-    assert [text_of(each) for each in reading.answers(2)] == ["first", "second"]
+    assert [text_of(answer) for answer in reading.answers(2)] == ["first", "second"]
     with pytest.raises(ChildDied, match="SIGABRT"):
         reading.answer()
 
@@ -127,8 +127,11 @@ def test_what_is_withdrawn_is_answered_as_missing(scripted: Any, job: MakeJob) -
     first, *others = reading.answers(3)
     go.unlink()
     assert text_of(first) == "first"
-    missing = [parse_answer(each.raw) for each in others]
-    assert [isinstance(each, Failed) and each.code for each in missing] == ["corrupt", "corrupt"]
+    missing = [parse_answer(other.raw) for other in others]
+    assert [isinstance(outcome, Failed) and outcome.code for outcome in missing] == [
+        "corrupt",
+        "corrupt",
+    ]
 
 
 def test_an_answer_too_many_spoils_the_last_one_only(scripted: Any, job: MakeJob) -> None:
@@ -151,9 +154,9 @@ def test_a_failure_leaves_the_child_usable(start: Any, job: MakeJob) -> None:
     reading = start()
     sandbox = reading.until_ready()
     sandbox.send(job(b"%PDF-1.4 nothing"))
-    found = parse_answer(reading.answer().raw)
-    assert isinstance(found, Failed)
-    assert (found.code, found.kind) == ("damaged", "pdf")
+    outcome = parse_answer(reading.answer().raw)
+    assert isinstance(outcome, Failed)
+    assert (outcome.code, outcome.kind) == ("damaged", "pdf")
     sandbox.send(job(b"and on"))
     assert isinstance(parse_answer(reading.answer().raw), Extraction)
 
@@ -162,9 +165,9 @@ def test_a_long_answer_arrives_whole(start: Any, job: MakeJob) -> None:
     text = "wörter und wörter " * 300_000
     reading = start()
     reading.until_ready().send(job(text.encode()))
-    found = parse_answer(reading.answer().raw)
-    assert isinstance(found, Extraction)
-    assert found.text == text.strip()
+    outcome = parse_answer(reading.answer().raw)
+    assert isinstance(outcome, Extraction)
+    assert outcome.text == text.strip()
 
 
 def test_other_bytes_than_accepted_are_corrupt(start: Any, job: MakeJob, tmp_path: Path) -> None:
@@ -172,9 +175,9 @@ def test_other_bytes_than_accepted_are_corrupt(start: Any, job: MakeJob, tmp_pat
     sandbox = reading.until_ready()
     changed = job(b"as it was")._replace(sha256=hashlib.sha256(b"as it is").hexdigest())
     sandbox.send(changed)
-    found = parse_answer(reading.answer().raw)
-    assert isinstance(found, Failed)
-    assert found.code == "corrupt"
+    outcome = parse_answer(reading.answer().raw)
+    assert isinstance(outcome, Failed)
+    assert outcome.code == "corrupt"
     with pytest.raises(FileNotFoundError):
         sandbox.send(Job(tmp_path / "nowhere", changed.sha256))
     sandbox.send(job(b"still free"))
@@ -206,26 +209,26 @@ def test_a_short_document_needs_room_in_the_job_directory(
 def test_what_a_library_prints_does_not_reach_the_protocol(scripted: Any, job: MakeJob) -> None:
     reading = scripted(doing("print('noise', flush=True); os.write(1, b'noise'); os.read(0, 9)"))
     reading.until_ready().send(job(b"words"))
-    found = parse_answer(reading.answer().raw)
-    assert isinstance(found, Extraction)
-    assert found.text == "words"
+    outcome = parse_answer(reading.answer().raw)
+    assert isinstance(outcome, Extraction)
+    assert outcome.text == "words"
 
 
 def test_an_unforeseen_error_is_damage_without_its_traceback(scripted: Any, job: MakeJob) -> None:
     reading = scripted(doing("raise OSError('/secret/path')"))
     reading.until_ready().send(job(b"words"))
-    found = parse_answer(reading.answer().raw)
-    assert isinstance(found, Failed)
-    assert found.code == "damaged"
-    assert "secret" not in found.detail
+    outcome = parse_answer(reading.answer().raw)
+    assert isinstance(outcome, Failed)
+    assert outcome.code == "damaged"
+    assert "secret" not in outcome.detail
 
 
 def test_too_much_memory_is_answered_and_ends_the_child(scripted: Any, job: MakeJob) -> None:
     reading = scripted(doing("bytearray(10**10)"), Limits(memory=500_000_000))
     reading.until_ready().send(job(b"words"))
-    found = parse_answer(reading.answer().raw)
-    assert isinstance(found, Broken)
-    assert found.code == "memory-limit"
+    outcome = parse_answer(reading.answer().raw)
+    assert isinstance(outcome, Broken)
+    assert outcome.code == "memory-limit"
     with pytest.raises(ChildDied, match="exit code 1"):
         reading.answer()
 
@@ -237,11 +240,11 @@ def test_a_page_that_fills_the_memory_is_not_called_damaged(
     reading = start(Sandbox(Limits(memory=250_000_000)))
     reading.until_ready().send(job(b"<html><p>" + (piece + b"<p>y</p></i>") * 1_500_000))
     try:
-        found = parse_answer(reading.answer().raw)
+        outcome = parse_answer(reading.answer().raw)
     except ChildDied as died:
-        found = Broken(died.code, died.how)
-    assert isinstance(found, Broken)
-    assert found.code in ("memory-limit", "crashed")
+        outcome = Broken(died.code, died.how)
+    assert isinstance(outcome, Broken)
+    assert outcome.code in ("memory-limit", "crashed")
 
 
 def test_too_much_processor_time_is_the_time_limit(scripted: Any, job: MakeJob) -> None:

@@ -16,9 +16,9 @@ def test_every_sample_is_read_by_a_reader_of_its_own(tmp_path: Path) -> None:
     for content in samples():
         path = tmp_path / "sample"
         path.write_bytes(content)
-        found = extract(path)
-        assert found.text
-        kinds.append(found.kind)
+        extracted = extract(path)
+        assert extracted.text
+        kinds.append(extracted.kind)
     assert kinds == ["pdf", "email", "rtf", "text", "csv", "docx", "xlsx", "pptx", "odt"]
 
 

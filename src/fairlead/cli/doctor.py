@@ -26,7 +26,7 @@ from fairlead.cli.common import (
 from fairlead.config.settings import without_secrets
 from fairlead.errors import BrokerUnreachable, FairleadError
 from fairlead.worker.liveness import is_known_dead
-from fairlead.worker.sandbox import locks
+from fairlead.worker.sandbox import kernel_features
 
 LITTLE_ROOM = 500_000_000
 LIBRARIES = (
@@ -73,7 +73,7 @@ def _installation() -> Iterator[Finding]:
         yield Finding("problem", f"libraries to read documents are missing: {names}; {hint}")
     else:
         yield Finding("ok", "libraries to read documents are installed")
-    lacks = locks.missing()
+    lacks = kernel_features.missing()
     yield from (Finding("warning", f"this machine lacks {each}") for each in lacks)
     if not lacks:
         yield Finding("ok", "the sandbox works: Landlock and seccomp are available")

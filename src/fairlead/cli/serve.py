@@ -15,7 +15,7 @@ from fairlead.app import Fairlead
 from fairlead.cli.common import data_option, no_url_option, setting_option
 from fairlead.errors import MissingExtra
 from fairlead.service import running
-from fairlead.worker.engine_service import EngineService
+from fairlead.worker.engine import EngineService
 
 if TYPE_CHECKING:
     from fairlead.server.context import ServerContext

@@ -17,7 +17,6 @@ import httpx
 from httpx_sse import EventSource
 
 from fairlead import errors
-from fairlead.client import decode as reading
 from fairlead.client.transport import (
     FIRST_PAUSE,
     SILENCE_SECONDS,
@@ -25,23 +24,28 @@ from fairlead.client.transport import (
     Retry,
     deadline_after,
     decoded,
-    not_utf8,
     seconds_left,
 )
 from fairlead.client.upload import opened
-from fairlead.model.access_keys import Key, Me
+from fairlead.model.access_keys import Key, Me, NewKey
+from fairlead.model.access_keys import Keys as KeyList
 from fairlead.model.customers import Customer, CustomerSettings, Fairness
-from fairlead.model.documents import Document, Event
+from fairlead.model.customers import Customers as CustomerList
+from fairlead.model.documents import Document, Documents, Event, EventKind
+from fairlead.model.documents import Page as DocumentPage
 from fairlead.model.explanations import Explanation
 from fairlead.model.installation import AsyncPage, NamedSource
+from fairlead.model.json import from_dict, to_dict
 from fairlead.model.names import check_idempotency_key
 from fairlead.model.sources import Source
 from fairlead.model.states import State, state_of
-from fairlead.model.webhooks import Delivery, Webhook
+from fairlead.model.webhooks import Deliveries, Delivery, Webhook, WebhookWithSecret
+from fairlead.model.webhooks import Webhooks as WebhookList
 
-LONG_POLL = 20.0
-"""Seconds for which one request waits for the end of a document."""
+LONG_POLL = 20.0  # seconds for which one request waits for the end of a document
 OCTETS = "application/octet-stream"
+_EVENT_KINDS = frozenset([*EventKind, "message"])
+"""A newer server may send others, and `end`; `message` is an event without a kind."""
 
 T = TypeVar("T")
 
@@ -100,12 +104,14 @@ class AsyncTransport(BaseTransport):
                 return response.raise_for_status()
             except httpx.HTTPError as error:
                 await asyncio.sleep(retry.pause(error))
-            except UnicodeEncodeError:
-                raise not_utf8() from None
+            except UnicodeEncodeError:  # the text is not shown, as it may be a password
+                raise errors.UsageError(
+                    "a text to be sent is not UTF-8; give it in that encoding"
+                ) from None
 
-    async def json(self, decode: Callable[[Any], T], method: str, *path: str, **options: Any) -> T:
+    async def json(self, record: type[T], method: str, *path: str, **options: Any) -> T:
         """The record in the server's answer."""
-        return decoded(decode, await self.request(method, *path, **options))
+        return decoded(record, await self.request(method, *path, **options))
 
     @asynccontextmanager
     async def stream(
@@ -138,17 +144,17 @@ class AsyncCustomers(AsyncGroup):
         CustomerSettings().changed(settings)
         body = {"name": name} | settings
         try:
-            return await self._transport.json(reading.customer, "POST", "customers", json=body)
+            return await self._transport.json(Customer, "POST", "customers", json=body)
         except errors.CustomerExists:
             return await (self.set(name, **settings) if settings else self.show(name))
 
     async def list(self) -> builtins.list[Customer]:
         """All customers, by name."""
-        return (await self._transport.json(reading.overview, "GET", "customers"))[0]
+        return (await self._transport.json(CustomerList, "GET", "customers")).customers
 
     async def show(self, name: str) -> Customer:
         """The customer of this name."""
-        return await self._transport.json(reading.customer, "GET", "customers", name)
+        return await self._transport.json(Customer, "GET", "customers", name)
 
     async def set(self, name: str, /, **changes: Any) -> Customer:
         """Change settings: weight, account, caps, limits, interval, thresholds.
@@ -156,21 +162,19 @@ class AsyncCustomers(AsyncGroup):
         None: the installation's own setting. What is not named stays.
         """
         CustomerSettings().changed(changes)
-        return await self._transport.json(
-            reading.customer, "PATCH", "customers", name, json=changes
-        )
+        return await self._transport.json(Customer, "PATCH", "customers", name, json=changes)
 
     async def pause(self, name: str) -> Customer:
         """Stop starting the customer's documents; new ones are still accepted."""
-        return await self._transport.json(reading.customer, "POST", "customers", name, "pause")
+        return await self._transport.json(Customer, "POST", "customers", name, "pause")
 
     async def resume(self, name: str) -> Customer:
         """Start the customer's documents again."""
-        return await self._transport.json(reading.customer, "POST", "customers", name, "resume")
+        return await self._transport.json(Customer, "POST", "customers", name, "resume")
 
     async def reset(self, name: str) -> Customer:
         """Forget the customer's count: its next document is checked as its first."""
-        return await self._transport.json(reading.customer, "POST", "customers", name, "reset")
+        return await self._transport.json(Customer, "POST", "customers", name, "reset")
 
 
 class AsyncKeys(AsyncGroup):
@@ -181,23 +185,20 @@ class AsyncKeys(AsyncGroup):
 
         The key itself is shown this once.
         """
-        return await self._transport.json(
-            lambda answer: (str(answer["key"]), reading.key(answer)),
-            *("POST", "keys"),
-            json={"operator": True} if customer is None else {"customer": customer},
-            idempotent=False,
-        )
+        owner = {"operator": True} if customer is None else {"customer": customer}
+        new = await self._transport.json(NewKey, "POST", "keys", json=owner, idempotent=False)
+        return new.key, Key(new.id, new.customer, new.operator, new.created_at, new.revoked_at)
 
     async def list(
         self, customer: str | None = None, *, operators: bool = False
     ) -> builtins.list[Key]:
         """Keys, oldest first: of one customer, of operators, or all."""
         params = {"customer": customer, "operator": "true" if operators else None}
-        return await self._transport.json(reading.keys, "GET", "keys", params=params)
+        return (await self._transport.json(KeyList, "GET", "keys", params=params)).keys
 
     async def revoke(self, id_: str) -> Key:
         """Revoke a key immediately."""
-        return await self._transport.json(reading.key, "DELETE", "keys", id_)
+        return await self._transport.json(Key, "DELETE", "keys", id_)
 
 
 class AsyncWebhooks(AsyncGroup):
@@ -207,20 +208,19 @@ class AsyncWebhooks(AsyncGroup):
         self, url: str, kinds: Sequence[str] | None = None, *, customer: str | None = None
     ) -> tuple[Webhook, str]:
         """A new webhook, and its secret, which is shown this once; operators name the customer."""
-        return await self._transport.json(
-            lambda answer: (reading.webhook(answer), str(answer["secret"])),
-            *("POST", "webhooks"),
-            json=_without_none(url=url, kinds=kinds, customer=customer),
-            idempotent=False,
+        body = _without_none(url=url, kinds=kinds, customer=customer)
+        new = await self._transport.json(
+            WebhookWithSecret, "POST", "webhooks", json=body, idempotent=False
         )
+        return from_dict(Webhook, to_dict(new)), new.secret
 
     async def list(self) -> builtins.list[Webhook]:
         """All webhooks that the key may see, oldest first."""
-        return await self._transport.json(reading.webhooks, "GET", "webhooks")
+        return (await self._transport.json(WebhookList, "GET", "webhooks")).webhooks
 
     async def show(self, id_: str) -> Webhook:
         """The webhook of this id."""
-        return await self._transport.json(reading.webhook, "GET", "webhooks", id_)
+        return await self._transport.json(Webhook, "GET", "webhooks", id_)
 
     async def set(
         self,
@@ -232,7 +232,7 @@ class AsyncWebhooks(AsyncGroup):
     ) -> Webhook:
         """Change a webhook; None: unchanged."""
         changes = _without_none(url=url, kinds=kinds, enabled=enabled)
-        return await self._transport.json(reading.webhook, "PATCH", "webhooks", id_, json=changes)
+        return await self._transport.json(Webhook, "PATCH", "webhooks", id_, json=changes)
 
     async def delete(self, id_: str) -> None:
         """Delete a webhook and its deliveries."""
@@ -240,29 +240,26 @@ class AsyncWebhooks(AsyncGroup):
 
     async def test(self, id_: str) -> Delivery:
         """Queue a test delivery; `deliveries` shows its result."""
-        return await self._transport.json(
-            reading.delivery, "POST", "webhooks", id_, "test", idempotent=False
-        )
+        path = ("webhooks", id_, "test")
+        return await self._transport.json(Delivery, "POST", *path, idempotent=False)
 
     async def deliveries(
         self, id_: str, *, cursor: str | None = None, limit: int = 100
     ) -> AsyncPage[Delivery]:
         """Deliveries of a webhook, newest first."""
-        items, following = await self._transport.json(
-            reading.deliveries,
-            *("GET", "webhooks", id_, "deliveries"),
-            params={"cursor": cursor, "limit": limit},
-        )
+        params = {"cursor": cursor, "limit": limit}
+        path = ("webhooks", id_, "deliveries")
+        page = await self._transport.json(Deliveries, "GET", *path, params=params)
         return AsyncPage(
-            items, following, lambda cursor: self.deliveries(id_, cursor=cursor, limit=limit)
+            page.deliveries,
+            page.next,
+            lambda next_: self.deliveries(id_, cursor=next_, limit=limit),
         )
 
     async def retry(self, delivery: str) -> Delivery:
         """Send a delivery again under its old id."""
-        return await self._transport.json(
-            *(reading.delivery, "POST", "webhooks", "deliveries", delivery, "resend"),
-            idempotent=False,
-        )
+        path = ("webhooks", "deliveries", delivery, "resend")
+        return await self._transport.json(Delivery, "POST", *path, idempotent=False)
 
 
 class AsyncQueue(AsyncGroup):
@@ -274,7 +271,8 @@ class AsyncQueue(AsyncGroup):
 
     async def overview(self) -> tuple[list[Customer], Fairness]:
         """All customers by name, and how fair the queue is, at one moment."""
-        return await self._transport.json(reading.overview, "GET", "customers")
+        overview = await self._transport.json(CustomerList, "GET", "customers")
+        return overview.customers, overview.fairness
 
 
 class AsyncClient:
@@ -326,7 +324,7 @@ class AsyncClient:
 
     async def me(self) -> Me:
         """Whose key this is, and how much one request may bring."""
-        return await self._transport.json(reading.me, "GET", "me")
+        return await self._transport.json(Me, "GET", "me")
 
     async def submit(
         self,
@@ -378,13 +376,16 @@ class AsyncClient:
         fields = _without_none(urgent="true" if urgent else None, password=password)
         try:
             with opened(sources, on_sent) as uploads:
-                return await self._transport.json(
-                    *(reading.documents, "POST", "documents"),
+                response = await self._transport.request(
+                    *("POST", "documents"),
                     headers=headers,
                     data=fields,
                     files=[("file", (upload.name, upload, OCTETS)) for upload in uploads],
                     can_be_sent=lambda: all(upload.can_be_sent for upload in uploads),
                 )
+            if len(sources) == 1:
+                return [decoded(Document, response)]
+            return decoded(Documents, response).documents
         except errors.FairleadError as error:
             error.idempotency_key = key
             raise
@@ -399,7 +400,7 @@ class AsyncClient:
 
     async def document(self, id_: str) -> Document:
         """The document of this id."""
-        return await self._transport.json(reading.document, "GET", "documents", id_)
+        return await self._transport.json(Document, "GET", "documents", id_)
 
     async def documents(
         self,
@@ -423,10 +424,8 @@ class AsyncClient:
 
     async def _page(self, filters: dict[str, Any], cursor: str | None) -> AsyncPage[Document]:
         params = filters | {"cursor": cursor}
-        page = await self._transport.json(reading.page, "GET", "documents", params=params)
-        return AsyncPage(
-            page.documents, page.next, lambda following: self._page(filters, following)
-        )
+        page = await self._transport.json(DocumentPage, "GET", "documents", params=params)
+        return AsyncPage(page.documents, page.next, lambda next_: self._page(filters, next_))
 
     @overload
     async def wait(  # type: ignore[overload-overlap]  # a string is one id
@@ -477,7 +476,7 @@ class AsyncClient:
 
     async def _wait(self, document: Document, deadline: float) -> Document:
         while document.state.is_pending:
-            seconds = seconds_left(deadline, LONG_POLL)
+            seconds = min(LONG_POLL, seconds_left(deadline))
             if seconds <= 0:
                 raise errors.NotReady(
                     f"document {document.id} is {document.state}; the wait timed out"
@@ -487,11 +486,10 @@ class AsyncClient:
 
     async def _poll(self, id_: str, seconds: float, deadline: float) -> Document:
         """The document as soon as it has ended, or after so many seconds."""
+        options = {"more_seconds": seconds, "deadline": deadline}
+        params = {"wait": round(seconds, 3)}
         return await self._transport.json(
-            *(reading.document, "GET", "documents", id_),
-            params={"wait": round(seconds, 3)},
-            more_seconds=seconds,
-            deadline=deadline,
+            Document, "GET", "documents", id_, params=params, **options
         )
 
     async def text(self, id_: str) -> str:
@@ -553,20 +551,19 @@ class AsyncClient:
 
     async def why(self, id_: str) -> Explanation:
         """Why the document has its priority, and what it waits for."""
-        return await self._transport.json(reading.explanation, "GET", "documents", id_, "why")
+        return await self._transport.json(Explanation, "GET", "documents", id_, "why")
 
     async def cancel(self, id_: str) -> Document:
         """Cancel a pending document; its worker, if it has one, is stopped."""
-        return await self._transport.json(reading.document, "POST", "documents", id_, "cancel")
+        return await self._transport.json(Document, "POST", "documents", id_, "cancel")
 
     async def retry(self, id_: str) -> Document:
         """Queue a failed or cancelled document once more.
 
         After a lost answer it is not repeated: the document may have failed again meanwhile.
         """
-        return await self._transport.json(
-            reading.document, "POST", "documents", id_, "retry", idempotent=False
-        )
+        path = ("documents", id_, "retry")
+        return await self._transport.json(Document, "POST", *path, idempotent=False)
 
     async def delete(self, id_: str) -> None:
         """Delete a document with its files; a pending one is cancelled first."""
@@ -591,10 +588,8 @@ class AsyncClient:
                     retry.restart()
                     async for message in EventSource(response).aiter_sse():
                         last_id = message.id or last_id
-                        if message.data and message.event != "end":
-                            event = decoded(reading.event, response, message.data)
-                            if event is not None:
-                                yield event
+                        if message.data and message.event in _EVENT_KINDS:
+                            yield decoded(Event, response, message.data)
                 await asyncio.sleep(FIRST_PAUSE)
             except httpx.HTTPError as error:
                 await asyncio.sleep(retry.pause(error))

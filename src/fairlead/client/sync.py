@@ -19,7 +19,6 @@ import httpx
 from httpx_sse import EventSource
 
 from fairlead import errors
-from fairlead.client import decode as reading
 from fairlead.client.transport import (
     FIRST_PAUSE,
     SILENCE_SECONDS,
@@ -27,23 +26,28 @@ from fairlead.client.transport import (
     Retry,
     deadline_after,
     decoded,
-    not_utf8,
     seconds_left,
 )
 from fairlead.client.upload import opened
-from fairlead.model.access_keys import Key, Me
+from fairlead.model.access_keys import Key, Me, NewKey
+from fairlead.model.access_keys import Keys as KeyList
 from fairlead.model.customers import Customer, CustomerSettings, Fairness
-from fairlead.model.documents import Document, Event
+from fairlead.model.customers import Customers as CustomerList
+from fairlead.model.documents import Document, Documents, Event, EventKind
+from fairlead.model.documents import Page as DocumentPage
 from fairlead.model.explanations import Explanation
 from fairlead.model.installation import NamedSource, Page
+from fairlead.model.json import from_dict, to_dict
 from fairlead.model.names import check_idempotency_key
 from fairlead.model.sources import Source
 from fairlead.model.states import State, state_of
-from fairlead.model.webhooks import Delivery, Webhook
+from fairlead.model.webhooks import Deliveries, Delivery, Webhook, WebhookWithSecret
+from fairlead.model.webhooks import Webhooks as WebhookList
 
-LONG_POLL = 20.0
-"""Seconds for which one request waits for the end of a document."""
+LONG_POLL = 20.0  # seconds for which one request waits for the end of a document
 OCTETS = "application/octet-stream"
+_EVENT_KINDS = frozenset([*EventKind, "message"])
+"""A newer server may send others, and `end`; `message` is an event without a kind."""
 
 T = TypeVar("T")
 
@@ -102,12 +106,14 @@ class Transport(BaseTransport):
                 return response.raise_for_status()
             except httpx.HTTPError as error:
                 time.sleep(retry.pause(error))
-            except UnicodeEncodeError:
-                raise not_utf8() from None
+            except UnicodeEncodeError:  # the text is not shown, as it may be a password
+                raise errors.UsageError(
+                    "a text to be sent is not UTF-8; give it in that encoding"
+                ) from None
 
-    def json(self, decode: Callable[[Any], T], method: str, *path: str, **options: Any) -> T:
+    def json(self, record: type[T], method: str, *path: str, **options: Any) -> T:
         """The record in the server's answer."""
-        return decoded(decode, self.request(method, *path, **options))
+        return decoded(record, self.request(method, *path, **options))
 
     @contextmanager
     def stream(
@@ -140,17 +146,17 @@ class Customers(Group):
         CustomerSettings().changed(settings)
         body = {"name": name} | settings
         try:
-            return self._transport.json(reading.customer, "POST", "customers", json=body)
+            return self._transport.json(Customer, "POST", "customers", json=body)
         except errors.CustomerExists:
             return self.set(name, **settings) if settings else self.show(name)
 
     def list(self) -> builtins.list[Customer]:
         """All customers, by name."""
-        return (self._transport.json(reading.overview, "GET", "customers"))[0]
+        return (self._transport.json(CustomerList, "GET", "customers")).customers
 
     def show(self, name: str) -> Customer:
         """The customer of this name."""
-        return self._transport.json(reading.customer, "GET", "customers", name)
+        return self._transport.json(Customer, "GET", "customers", name)
 
     def set(self, name: str, /, **changes: Any) -> Customer:
         """Change settings: weight, account, caps, limits, interval, thresholds.
@@ -158,19 +164,19 @@ class Customers(Group):
         None: the installation's own setting. What is not named stays.
         """
         CustomerSettings().changed(changes)
-        return self._transport.json(reading.customer, "PATCH", "customers", name, json=changes)
+        return self._transport.json(Customer, "PATCH", "customers", name, json=changes)
 
     def pause(self, name: str) -> Customer:
         """Stop starting the customer's documents; new ones are still accepted."""
-        return self._transport.json(reading.customer, "POST", "customers", name, "pause")
+        return self._transport.json(Customer, "POST", "customers", name, "pause")
 
     def resume(self, name: str) -> Customer:
         """Start the customer's documents again."""
-        return self._transport.json(reading.customer, "POST", "customers", name, "resume")
+        return self._transport.json(Customer, "POST", "customers", name, "resume")
 
     def reset(self, name: str) -> Customer:
         """Forget the customer's count: its next document is checked as its first."""
-        return self._transport.json(reading.customer, "POST", "customers", name, "reset")
+        return self._transport.json(Customer, "POST", "customers", name, "reset")
 
 
 class Keys(Group):
@@ -181,21 +187,18 @@ class Keys(Group):
 
         The key itself is shown this once.
         """
-        return self._transport.json(
-            lambda answer: (str(answer["key"]), reading.key(answer)),
-            *("POST", "keys"),
-            json={"operator": True} if customer is None else {"customer": customer},
-            idempotent=False,
-        )
+        owner = {"operator": True} if customer is None else {"customer": customer}
+        new = self._transport.json(NewKey, "POST", "keys", json=owner, idempotent=False)
+        return new.key, Key(new.id, new.customer, new.operator, new.created_at, new.revoked_at)
 
     def list(self, customer: str | None = None, *, operators: bool = False) -> builtins.list[Key]:
         """Keys, oldest first: of one customer, of operators, or all."""
         params = {"customer": customer, "operator": "true" if operators else None}
-        return self._transport.json(reading.keys, "GET", "keys", params=params)
+        return (self._transport.json(KeyList, "GET", "keys", params=params)).keys
 
     def revoke(self, id_: str) -> Key:
         """Revoke a key immediately."""
-        return self._transport.json(reading.key, "DELETE", "keys", id_)
+        return self._transport.json(Key, "DELETE", "keys", id_)
 
 
 class Webhooks(Group):
@@ -205,20 +208,19 @@ class Webhooks(Group):
         self, url: str, kinds: Sequence[str] | None = None, *, customer: str | None = None
     ) -> tuple[Webhook, str]:
         """A new webhook, and its secret, which is shown this once; operators name the customer."""
-        return self._transport.json(
-            lambda answer: (reading.webhook(answer), str(answer["secret"])),
-            *("POST", "webhooks"),
-            json=_without_none(url=url, kinds=kinds, customer=customer),
-            idempotent=False,
+        body = _without_none(url=url, kinds=kinds, customer=customer)
+        new = self._transport.json(
+            WebhookWithSecret, "POST", "webhooks", json=body, idempotent=False
         )
+        return from_dict(Webhook, to_dict(new)), new.secret
 
     def list(self) -> builtins.list[Webhook]:
         """All webhooks that the key may see, oldest first."""
-        return self._transport.json(reading.webhooks, "GET", "webhooks")
+        return (self._transport.json(WebhookList, "GET", "webhooks")).webhooks
 
     def show(self, id_: str) -> Webhook:
         """The webhook of this id."""
-        return self._transport.json(reading.webhook, "GET", "webhooks", id_)
+        return self._transport.json(Webhook, "GET", "webhooks", id_)
 
     def set(
         self,
@@ -230,7 +232,7 @@ class Webhooks(Group):
     ) -> Webhook:
         """Change a webhook; None: unchanged."""
         changes = _without_none(url=url, kinds=kinds, enabled=enabled)
-        return self._transport.json(reading.webhook, "PATCH", "webhooks", id_, json=changes)
+        return self._transport.json(Webhook, "PATCH", "webhooks", id_, json=changes)
 
     def delete(self, id_: str) -> None:
         """Delete a webhook and its deliveries."""
@@ -238,29 +240,26 @@ class Webhooks(Group):
 
     def test(self, id_: str) -> Delivery:
         """Queue a test delivery; `deliveries` shows its result."""
-        return self._transport.json(
-            reading.delivery, "POST", "webhooks", id_, "test", idempotent=False
-        )
+        path = ("webhooks", id_, "test")
+        return self._transport.json(Delivery, "POST", *path, idempotent=False)
 
     def deliveries(
         self, id_: str, *, cursor: str | None = None, limit: int = 100
     ) -> Page[Delivery]:
         """Deliveries of a webhook, newest first."""
-        items, following = self._transport.json(
-            reading.deliveries,
-            *("GET", "webhooks", id_, "deliveries"),
-            params={"cursor": cursor, "limit": limit},
-        )
+        params = {"cursor": cursor, "limit": limit}
+        path = ("webhooks", id_, "deliveries")
+        page = self._transport.json(Deliveries, "GET", *path, params=params)
         return Page(
-            items, following, lambda cursor: self.deliveries(id_, cursor=cursor, limit=limit)
+            page.deliveries,
+            page.next,
+            lambda next_: self.deliveries(id_, cursor=next_, limit=limit),
         )
 
     def retry(self, delivery: str) -> Delivery:
         """Send a delivery again under its old id."""
-        return self._transport.json(
-            *(reading.delivery, "POST", "webhooks", "deliveries", delivery, "resend"),
-            idempotent=False,
-        )
+        path = ("webhooks", "deliveries", delivery, "resend")
+        return self._transport.json(Delivery, "POST", *path, idempotent=False)
 
 
 class Queue(Group):
@@ -272,7 +271,8 @@ class Queue(Group):
 
     def overview(self) -> tuple[list[Customer], Fairness]:
         """All customers by name, and how fair the queue is, at one moment."""
-        return self._transport.json(reading.overview, "GET", "customers")
+        overview = self._transport.json(CustomerList, "GET", "customers")
+        return overview.customers, overview.fairness
 
 
 class Client:
@@ -322,7 +322,7 @@ class Client:
 
     def me(self) -> Me:
         """Whose key this is, and how much one request may bring."""
-        return self._transport.json(reading.me, "GET", "me")
+        return self._transport.json(Me, "GET", "me")
 
     def submit(
         self,
@@ -374,13 +374,16 @@ class Client:
         fields = _without_none(urgent="true" if urgent else None, password=password)
         try:
             with opened(sources, on_sent) as uploads:
-                return self._transport.json(
-                    *(reading.documents, "POST", "documents"),
+                response = self._transport.request(
+                    *("POST", "documents"),
                     headers=headers,
                     data=fields,
                     files=[("file", (upload.name, upload, OCTETS)) for upload in uploads],
                     can_be_sent=lambda: all(upload.can_be_sent for upload in uploads),
                 )
+            if len(sources) == 1:
+                return [decoded(Document, response)]
+            return decoded(Documents, response).documents
         except errors.FairleadError as error:
             error.idempotency_key = key
             raise
@@ -395,7 +398,7 @@ class Client:
 
     def document(self, id_: str) -> Document:
         """The document of this id."""
-        return self._transport.json(reading.document, "GET", "documents", id_)
+        return self._transport.json(Document, "GET", "documents", id_)
 
     def documents(
         self,
@@ -419,8 +422,8 @@ class Client:
 
     def _page(self, filters: dict[str, Any], cursor: str | None) -> Page[Document]:
         params = filters | {"cursor": cursor}
-        page = self._transport.json(reading.page, "GET", "documents", params=params)
-        return Page(page.documents, page.next, lambda following: self._page(filters, following))
+        page = self._transport.json(DocumentPage, "GET", "documents", params=params)
+        return Page(page.documents, page.next, lambda next_: self._page(filters, next_))
 
     @overload
     def wait(  # type: ignore[overload-overlap]  # a string is one id
@@ -471,7 +474,7 @@ class Client:
 
     def _wait(self, document: Document, deadline: float) -> Document:
         while document.state.is_pending:
-            seconds = seconds_left(deadline, LONG_POLL)
+            seconds = min(LONG_POLL, seconds_left(deadline))
             if seconds <= 0:
                 raise errors.NotReady(
                     f"document {document.id} is {document.state}; the wait timed out"
@@ -481,12 +484,9 @@ class Client:
 
     def _poll(self, id_: str, seconds: float, deadline: float) -> Document:
         """The document as soon as it has ended, or after so many seconds."""
-        return self._transport.json(
-            *(reading.document, "GET", "documents", id_),
-            params={"wait": round(seconds, 3)},
-            more_seconds=seconds,
-            deadline=deadline,
-        )
+        options = {"more_seconds": seconds, "deadline": deadline}
+        params = {"wait": round(seconds, 3)}
+        return self._transport.json(Document, "GET", "documents", id_, params=params, **options)
 
     def text(self, id_: str) -> str:
         """The text of a document that is done."""
@@ -545,20 +545,19 @@ class Client:
 
     def why(self, id_: str) -> Explanation:
         """Why the document has its priority, and what it waits for."""
-        return self._transport.json(reading.explanation, "GET", "documents", id_, "why")
+        return self._transport.json(Explanation, "GET", "documents", id_, "why")
 
     def cancel(self, id_: str) -> Document:
         """Cancel a pending document; its worker, if it has one, is stopped."""
-        return self._transport.json(reading.document, "POST", "documents", id_, "cancel")
+        return self._transport.json(Document, "POST", "documents", id_, "cancel")
 
     def retry(self, id_: str) -> Document:
         """Queue a failed or cancelled document once more.
 
         After a lost answer it is not repeated: the document may have failed again meanwhile.
         """
-        return self._transport.json(
-            reading.document, "POST", "documents", id_, "retry", idempotent=False
-        )
+        path = ("documents", id_, "retry")
+        return self._transport.json(Document, "POST", *path, idempotent=False)
 
     def delete(self, id_: str) -> None:
         """Delete a document with its files; a pending one is cancelled first."""
@@ -579,10 +578,8 @@ class Client:
                     retry.restart()
                     for message in EventSource(response).iter_sse():
                         last_id = message.id or last_id
-                        if message.data and message.event != "end":
-                            event = decoded(reading.event, response, message.data)
-                            if event is not None:
-                                yield event
+                        if message.data and message.event in _EVENT_KINDS:
+                            yield decoded(Event, response, message.data)
                 time.sleep(FIRST_PAUSE)
             except httpx.HTTPError as error:
                 time.sleep(retry.pause(error))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-import json
 import math
 import os
 import re
@@ -16,14 +15,14 @@ import httpx
 from httpx_sse import SSEError
 
 from fairlead import errors
+from fairlead.backoff import exponential
 from fairlead.client.errors import error_of
 from fairlead.errors import FairleadError
+from fairlead.model.json import from_json
 
 CONNECT_SECONDS = 10.0
-GRACE_SECONDS = 1.0
-"""Time for an answer that the server sends at the deadline."""
-SILENCE_SECONDS = 30.0
-"""Added to the timeout of streams; the server sends something every 15 s."""
+GRACE_SECONDS = 1.0  # time for an answer that the server sends at the deadline
+SILENCE_SECONDS = 30.0  # added to the timeout of streams; the server sends something every 15 s
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0
 UNREACHABLE = "the server does not answer now; trying again"
 RATE_LIMITED = "the server asks for fewer requests; waiting"
@@ -71,7 +70,6 @@ class BaseTransport:
         more_seconds: float = 0.0,
         deadline: float = math.inf,
     ) -> dict[str, Any]:
-        """The arguments that every request of httpx gets."""
         left = max(0.0, deadline - time.monotonic()) + GRACE_SECONDS
         timeout = min(self._timeout + more_seconds, left)
         return {
@@ -120,7 +118,7 @@ class Retry:
 
     def restart(self) -> None:
         """The server answered: the patience starts anew."""
-        self._pause = FIRST_PAUSE
+        self._failures = 0
         self._give_up_at: float | None = None
 
     def pause(self, error: httpx.HTTPError) -> float:
@@ -133,14 +131,16 @@ class Retry:
         is_first = self._give_up_at is None
         self._give_up_at = self._give_up_at or now + self._transport.patience
         patience, left = self._give_up_at - now, self._deadline - now
-        if min(patience, left) <= 0 or (failure.retry_after or 0.0) > patience:
-            raise (_too_late(failure) if left <= 0 else failure) from error
+        if left <= 0:
+            raise errors.NotReady(f"no answer in time: {failure}") from error
+        if patience <= 0 or (failure.retry_after or 0.0) > patience:
+            raise failure from error
         if is_first:
             is_limited = isinstance(failure, errors.TooManyRequests)
             self._transport.on_trouble(RATE_LIMITED if is_limited else UNREACHABLE)
-        pause = self._pause if failure.retry_after is None else failure.retry_after
-        self._pause = min(LONGEST_PAUSE, 2 * self._pause)
-        return min(pause, patience, left)
+        self._failures += 1
+        pause = exponential(self._failures, FIRST_PAUSE, LONGEST_PAUSE)
+        return min(pause if failure.retry_after is None else failure.retry_after, patience, left)
 
     def _failure(self, error: httpx.HTTPError) -> FairleadError:
         if isinstance(error, httpx.HTTPStatusError):
@@ -170,23 +170,21 @@ class Retry:
         return False
 
 
-def decoded(decode: Callable[[Any], T], response: httpx.Response, text: str | None = None) -> T:
+def decoded(record: type[T], response: httpx.Response, text: str | None = None) -> T:
     """The record in a JSON answer, or in a `text` that is a part of it."""
     try:
-        return decode(response.json() if text is None else json.loads(text))
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        return from_json(record, response.content if text is None else text)
+    except ValueError as error:
         url = str(response.request.url.copy_with(query=None))
         raise _foreign(url, "the answer is not JSON of Fairlead") from error
 
 
 def deadline_after(timeout: float | None) -> float:
-    """The time of the monotonic clock at which a wait ends."""
     return math.inf if timeout is None else time.monotonic() + timeout
 
 
-def seconds_left(deadline: float, most: float) -> float:
-    """How long to wait at most, so that a wait ends at its deadline; may be negative."""
-    return min(most, deadline - time.monotonic())
+def seconds_left(deadline: float) -> float:
+    return deadline - time.monotonic()
 
 
 def check_url(url: str) -> str:
@@ -216,17 +214,11 @@ def check_key(key: str) -> str:
 
 
 def is_loopback(url: str) -> bool:
-    """Whether the server is on this machine."""
     host = httpx.URL(url).host
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-def not_utf8() -> errors.UsageError:
-    """Of a text that cannot be sent; it is not shown, as it may be a password."""
-    return errors.UsageError("a text to be sent is not UTF-8; give it in that encoding")
 
 
 def _from_environment(name: str, what: str) -> str:
@@ -243,7 +235,7 @@ def _quoted(segment: str) -> str:
 
 def _error_of(response: httpx.Response) -> FairleadError:
     if response.headers.get("content-type", "").startswith("application/problem+json"):
-        return decoded(error_of, response)
+        return error_of(decoded(dict[str, Any], response))
     url = str(response.request.url.copy_with(query=None))
     error = _foreign(url, f"status {response.status_code}")
     after = response.headers.get("retry-after", "")  # of a proxy
@@ -257,24 +249,15 @@ def _foreign(url: str, what: str) -> errors.ServerFailed:
     )
 
 
-def _too_late(failure: FairleadError) -> errors.NotReady:
-    return errors.NotReady(f"no answer in time: {failure}")
-
-
 def _lost(url: str, error: httpx.TransportError, *, may_be_done: bool) -> errors.NoConnection:
     reason = re.sub(r"^\[Errno -?\d+\] ", "", str(error)) or type(error).__name__
     if isinstance(error, _NEVER_SENT):
         return errors.NoConnection(
             f"{url} cannot be reached ({reason}); is the server running, and the url right?"
         )
-    is_late = isinstance(error, httpx.TimeoutException)
-    what = (
-        f"{url} did not answer in time"
-        if is_late
-        else f"the connection to {url} was lost ({reason})"
-    )
+    what, advice = f"the connection to {url} was lost ({reason})", "try again"
+    if isinstance(error, httpx.TimeoutException):
+        what, advice = f"{url} did not answer in time", "try again, or allow a longer timeout"
     if may_be_done:
-        return errors.NoConnection(f"{what}; it may have been done, so look before you try again")
-    return errors.NoConnection(
-        f"{what}; try again{', or allow a longer timeout' if is_late else ''}"
-    )
+        advice = "it may have been done, so look before you try again"
+    return errors.NoConnection(f"{what}; {advice}")

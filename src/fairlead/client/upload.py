@@ -37,7 +37,6 @@ class Upload:
         return self.sent
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Move to a position of the document, or to its end."""
         if self._size is None:
             raise io.UnsupportedOperation
         self.sent = self._size if whence == io.SEEK_END else offset
@@ -45,7 +44,6 @@ class Upload:
         return self.sent
 
     def read(self, size: int) -> bytes:
-        """The next bytes; none at the end."""
         self.was_read = True
         try:
             piece = read_piece(self._file, size)

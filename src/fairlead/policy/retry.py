@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from fairlead.backoff import exponential
 from fairlead.errors import InvalidSetting
 
 
@@ -28,5 +29,4 @@ class RetryRule:
         """Seconds until the next try after this many attempts; None: no further try."""
         if attempts >= self.max_attempts:
             return None
-        doublings = min(attempts - 1, 64)  # past any longest delay, and short of an overflow
-        return min(self.longest_delay, self.first_delay * 2.0**doublings)
+        return exponential(attempts, self.first_delay, self.longest_delay)

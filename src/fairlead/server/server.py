@@ -21,7 +21,7 @@ from fairlead.errors import DataError, UsageError
 from fairlead.server.app import create_app
 from fairlead.server.connection_limits import LimitedConnection
 from fairlead.server.context import ServerContext
-from fairlead.worker.engine_service import EngineService
+from fairlead.worker.engine import EngineService
 
 _FRAMEWORK_LOG = logging.getLogger("uvicorn.error")
 STOP_SECONDS = 30

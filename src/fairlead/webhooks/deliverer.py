@@ -37,16 +37,13 @@ AT_ONCE_OF_A_CUSTOMER = 4
 AT_ONCE_TO_SLOW = 4
 MOST_TURNS = 1000
 """Customers in one round: the claim passes over all that had their turn, so they are bounded."""
-SLOW_SECONDS = 1.0
-"""A failed attempt that took this long makes its receiver a slow one."""
+SLOW_SECONDS = 1.0  # a failed attempt that took this long makes its receiver a slow one
 REST_FACTOR = 3.0
 LONGEST_REST = 60.0
-_REMEMBERED = 600.0
-"""Seconds after its rest for which a slow receiver is remembered."""
+_REMEMBERED = 600.0  # seconds after its rest for which a slow receiver is remembered
 STOP_SECONDS = 2.0
 """How long attempts may still take at the end; the others come again when their lease ends."""
-POLL_SECONDS = 0.25
-"""How often it asks whether anything is due, which is one small read."""
+POLL_SECONDS = 0.25  # how often it asks whether anything is due, which is one small read
 KEPT_SECONDS = 30 * 86_400.0
 FORGET_EVERY = 3600.0
 

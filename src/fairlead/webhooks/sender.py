@@ -19,21 +19,16 @@ from http.client import HTTPException, HTTPResponse, LineTooLong
 from fairlead.errors import InvalidWebhook
 from fairlead.model.webhooks import MOST_CHARACTERS, Sending, WebhookResponse
 from fairlead.service import run_in_thread
-from fairlead.webhooks.addresses import Networks
 from fairlead.webhooks.signing import headers
-from fairlead.webhooks.urls import Target, parse
+from fairlead.webhooks.urls import Networks, Target, parse
 
 _log = logging.getLogger(__name__)
 
 TIME_LIMIT = 15.0
-BODY_SECONDS = 1.0
-"""How long to wait for the body of an answer, whose status says all that counts."""
-MOST_BYTES = 65_536
-"""Of an answer, with its headers."""
+BODY_SECONDS = 1.0  # how long to wait for the body of an answer, whose status says all that counts
+MOST_BYTES = 65_536  # of an answer, with its headers
 
 Resolve = Callable[[str, int], list[str]]
-
-
 Send = Callable[[Sending], WebhookResponse]
 """Makes an attempt; never raises for what a receiver does."""
 
@@ -43,7 +38,6 @@ class _Refused(Exception):
 
 
 def resolve(host: str, port: int) -> list[str]:
-    """The addresses of a host, by the system's resolver."""
     infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(info[4][0]) for info in infos))
 
@@ -67,7 +61,6 @@ class Sender:
         self._tls = tls
 
     def __call__(self, sending: Sending) -> WebhookResponse:
-        """Make one attempt; a failure is an answer too."""
         deadline = _Deadline(self._time_limit)
         try:
             target = parse(sending.url)

@@ -18,7 +18,6 @@ def new_secret(randomness: bytes) -> str:
 
 
 def signature(secret: str, id_: str, timestamp: int, body: bytes) -> str:
-    """The value of `webhook-signature`."""
     key = base64.b64decode(secret.removeprefix(PREFIX))
     signed = f"{id_}.{timestamp}.".encode() + body
     return "v1," + base64.b64encode(hmac.digest(key, signed, hashlib.sha256)).decode()

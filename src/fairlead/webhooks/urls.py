@@ -1,19 +1,68 @@
-"""The URLs of webhooks: checked when they are added, and parsed when they are called."""
+"""The URLs of webhooks, and the addresses that they may lead to.
+
+A customer chooses the URL, so it must not lead into the operator's own network (SSRF): only to the
+public internet, and where the operator allows it. The table is our own, because the answers of
+`ipaddress.is_global` differ between versions of Python.
+"""
 
 from __future__ import annotations
 
 import re
 import socket
+from collections.abc import Sequence
+from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from fairlead.errors import InvalidWebhook, Message
-from fairlead.webhooks.addresses import Networks
 
 MOST_CHARACTERS = 2000
 _PORTS = {"http": 80, "https": 443}
 _LABEL = "[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
 _NAME = re.compile(rf"(?=.{{1,253}}$){_LABEL}(?:\.{_LABEL})*\.?")
+
+
+_PUBLIC_IPV6 = IPv6Network("2000::/3")
+_REFUSED: list[IPv4Network | IPv6Network] = [
+    ip_network(network)
+    for network in (
+        "0.0.0.0/8",  # unspecified: "this" host
+        "127.0.0.0/8",  # loopback
+        *("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"),  # private
+        "100.64.0.0/10",  # shared by a provider's customers; some clouds' metadata
+        "168.63.129.16/32",  # a cloud's own services behind a public address
+        "169.254.0.0/16",  # link-local, and with it the metadata of most clouds
+        "192.0.0.0/24",  # protocols; some clouds' metadata
+        *("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24"),  # examples
+        *("192.31.196.0/24", "192.175.48.0/24"),  # anycast of name servers
+        *("192.52.193.0/24", "192.88.99.0/24"),  # multicast tunnels, 6to4 relays
+        "198.18.0.0/15",  # measurements
+        *("224.0.0.0/4", "240.0.0.0/4"),  # multicast, reserved, broadcast
+        # Of IPv6, all but 2000::/3 is refused as well: mapped IPv4, NAT64, local and multicast.
+        *("2001::/23", "2002::/16"),  # protocols, tunnels to IPv4 (Teredo, 6to4)
+        *("2001:db8::/32", "3fff::/20"),  # examples
+        "2620:4f:8000::/48",  # anycast of name servers
+    )
+]
+
+
+class Networks:
+    """The addresses that may be used. `allowed` are networks that the operator adds."""
+
+    def __init__(self, allowed: Sequence[str] = ()) -> None:
+        self._allowed = tuple(map(ip_network, allowed))
+
+    def allows(self, address: str) -> bool:
+        """Whether this address may be connected to; False if it is no address."""
+        try:
+            parsed = ip_address(address)
+        except ValueError:
+            return False
+        if any(parsed in network for network in self._allowed):
+            return True
+        if isinstance(parsed, IPv6Address) and parsed not in _PUBLIC_IPV6:
+            return False
+        return not any(parsed in network for network in _REFUSED)
 
 
 class Target(NamedTuple):
@@ -26,7 +75,6 @@ class Target(NamedTuple):
 
     @property
     def authority(self) -> str:
-        """Host and port for the header `Host`."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         is_default = self.port == _PORTS["https" if self.is_secure else "http"]
         return host if is_default else f"{host}:{self.port}"
@@ -94,7 +142,6 @@ def parse(url: str) -> Target:
 
 
 def _is_host(host: str) -> bool:
-    """Whether it is an address or a valid name."""
     last = host.removesuffix(".").rpartition(".")[2]
     is_name = _NAME.fullmatch(host) and not (last.isdigit() or last.startswith("0x"))
     return bool(is_name or _numeric(host))

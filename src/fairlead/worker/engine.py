@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import selectors
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from enum import IntEnum
 from itertools import cycle, islice
@@ -18,14 +18,13 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairlead.backoff import Attempts, Outage
+from fairlead.backoff import Attempts, Backoff, Outage
 from fairlead.errors import FairleadError, TemporarilyUnavailable
-from fairlead.model.documents import Broken, Claim
+from fairlead.model.documents import Broken, Claim, Progress
 from fairlead.model.ports import Files
-from fairlead.service import WakePipe
+from fairlead.service import Service, WakePipe
 from fairlead.worker.liveness import requeue_from_dead_workers
 from fairlead.worker.prefetch import Prefetch
-from fairlead.worker.progress import ProgressReporter
 from fairlead.worker.result_writer import FinishedJob, ResultWriter
 from fairlead.worker.sandbox.forkserver import ForkServer
 from fairlead.worker.sandbox.job_dir import remove_old_job_dirs
@@ -42,9 +41,11 @@ LEASE_CHECK_SECONDS = 0.25
 """How often it checks for cancelled documents and for leases that need a heartbeat."""
 CHECK_SECONDS = 1.0
 """How often it checks for due retries, ended leases, dead workers and the number of workers."""
+PROGRESS_SECONDS = 1.0
 MOST_DEATHS_AT_START = 5
-LONGEST_OUTAGE = 30.0
-"""Seconds after which `run(until_idle=True)` raises the error of an outage."""
+LONGEST_OUTAGE = 30.0  # seconds after which `run(until_idle=True)` raises the error of an outage
+PROVEN_SECONDS = 10.0
+"""An engine that has run for so long works: one that cannot start its children fails sooner."""
 
 
 class Stop(IntEnum):
@@ -53,20 +54,6 @@ class Stop(IntEnum):
     NO = 0
     DRAIN = 1
     NOW = 2
-
-
-class _Every:
-    """True at most once in so many seconds, and at the first call."""
-
-    def __init__(self) -> None:
-        self._last = -inf
-
-    def __call__(self, seconds: float) -> bool:
-        now = time.monotonic()
-        is_due = now >= self._last + seconds
-        if is_due:
-            self._last = now
-        return is_due
 
 
 class LocalEngine:
@@ -98,16 +85,13 @@ class LocalEngine:
         self._outage = Outage()
         self._attempts = Attempts(self._outage)
         self._results = ResultWriter(store, files, texts, self._wake_pipe.wake, self._outage)
-        self._progress = ProgressReporter(store)
+        self._reported: dict[Claim, tuple[int, int]] = {}
         self._forkserver = ForkServer()
-        self._slots: list[WorkerSlot] = []
+        self.slots: list[WorkerSlot] = []
         self._names: list[str] = []  # of all slots there ever were
-        self._prefetch = Prefetch()
+        self.prefetch = Prefetch()
         self._stop = Stop.NO
-        self._is_time_to_count = _Every()
-        self._is_time_to_check = _Every()
-        self._is_time_to_check_leases = _Every()
-        self._is_time_to_renew = _Every()
+        self._done_at = {"progress": time.monotonic()}
         self._is_short_of_workers = False
         self._listened_at = inf
         self._deaths_at_start = 0
@@ -132,11 +116,15 @@ class LocalEngine:
 
         The workers stay warm for the next call; `close` ends them.
         """
-        if not self._slots:
+        if not self.slots:
             self._begin()
-        until, self._prefetch.ran_dry = time.monotonic() + seconds, False
+        until, self.prefetch.ran_dry = time.monotonic() + seconds, False
         self._listened_at = inf  # since the last call there was nothing to listen to
-        while self._is_busy() or not (self._prefetch.ran_dry or time.monotonic() >= until):
+        while (
+            self._claims()
+            or self._results.unsaved()
+            or not (self.prefetch.ran_dry or time.monotonic() >= until)
+        ):
             self._step(claims=time.monotonic() < until)
         self._raise_if_unsaved()
 
@@ -150,7 +138,6 @@ class LocalEngine:
 
     @property
     def stopping(self) -> Stop:
-        """How far it was asked to stop."""
         return self._stop
 
     @property
@@ -159,8 +146,7 @@ class LocalEngine:
         return self._outage.is_on
 
     def worker_pids(self) -> list[int]:
-        """The process ids of the workers."""
-        return [slot.sandbox.pid for slot in self._slots]
+        return [slot.sandbox.pid for slot in self.slots]
 
     def close(self) -> None:
         """End the children, save what they had done, and release all other claims.
@@ -169,7 +155,7 @@ class LocalEngine:
         """
         self._changes.close()
         self._forkserver.close()  # first, so that no child can keep the others waiting
-        for slot in self._slots:
+        for slot in self.slots:
             slot.close()
         self._results.close()
         with suppress(FairleadError):  # else the leases end by themselves
@@ -182,23 +168,19 @@ class LocalEngine:
     def _begin(self) -> None:
         """Start the first worker, as soon as there is room for it; the others follow."""
         remove_old_job_dirs(self._job_dirs)
-        while not self._slots and self._stop is Stop.NO:
+        while not self.slots and self._stop is Stop.NO:
             with self._attempts:
                 self._match_worker_count()
-            if not self._slots:
+            if not self.slots:
                 self._wake_pipe.wait(self._attempts.pause)
                 self._wake_pipe.clear()
-
-    def _is_busy(self) -> bool:
-        """Whether something claimed is not saved yet."""
-        return bool(self._claims() or self._results.unsaved())
 
     def _is_over(self, *, until_idle: bool) -> bool:
         if self._stop is Stop.NOW:
             return True
-        if any(slot.claim for slot in self._slots):
+        if any(slot.claim for slot in self.slots):
             return False
-        if self._prefetch.claims and not self._outage.is_on:  # else `close` releases them
+        if self.prefetch.claims and not self._outage.is_on:  # else `close` releases them
             return False
         if self._stop is Stop.DRAIN:
             return True
@@ -210,9 +192,9 @@ class LocalEngine:
     def _step(self, *, claims: bool) -> None:
         with self._attempts:
             self._use_store(claims=claims)
-        has_idle = self._prefetch.ran_dry and any(slot.is_free for slot in self._slots)
-        self._results.hurry(hurried=has_idle or not claims)
-        if self._stop is Stop.NO and (seconds := self._prefetch.gather_seconds(self._slots)):
+        has_idle = self.prefetch.ran_dry and any(slot.is_free for slot in self.slots)
+        self._results.set_urgent(is_urgent=has_idle or not claims)
+        if self._stop is Stop.NO and (seconds := self.prefetch.gather_seconds(self.slots)):
             self._wake_pipe.wait(seconds)  # each answer that is taken disturbs the workers
         self._extend_deadlines(time.monotonic() - self._listened_at)
         for key, _ in self._selector.select(self._sleep_seconds()):
@@ -227,8 +209,19 @@ class LocalEngine:
             self._end_over_time()
         with self._attempts:
             if not self._attempts.is_failing:  # else leases and claims come first
-                self._progress.report(self._slots)
+                self._report_progress()
             self._on_tick()
+
+    def _report_progress(self) -> None:
+        """Report pages read, at most once a second; a short document is never reported."""
+        if not self._is_due("progress", PROGRESS_SECONDS):
+            return
+        slots = [(slot.claim, slot.sandbox.progress) for slot in self.slots]
+        pages = {claim: progress for claim, progress in slots if claim and progress}
+        changed = [Progress(claim, *done) for claim, done in pages.items() - self._reported.items()]
+        self._reported = pages
+        if changed:
+            self._store.progress(changed)
 
     def _use_store(self, *, claims: bool) -> None:
         if self._attempts.is_waiting():
@@ -242,20 +235,28 @@ class LocalEngine:
         self._attempts.succeeded()
 
     def _sleep_seconds(self) -> float:
-        is_busy = any(slot.claim is not None for slot in self._slots)
-        is_free = any(slot.claim is None for slot in self._slots)
+        is_busy = any(slot.claim for slot in self.slots)
+        is_free = not all(slot.claim for slot in self.slots)
         longest = min(
             LEASE_CHECK_SECONDS if is_busy else CHECK_SECONDS,
             self._changes.poll_seconds if is_free else CHECK_SECONDS,
         )
-        soonest = min((slot.deadline for slot in self._slots), default=inf) - time.monotonic()
+        soonest = min((slot.deadline for slot in self.slots), default=inf) - time.monotonic()
         return max(0.0, min(longest, soonest))
 
     def _extend_deadlines(self, seconds: float) -> None:
         """Do not count time in which the engine waited for the store and heard no answers."""
         if seconds > CHECK_SECONDS:
-            for slot in self._slots:
+            for slot in self.slots:
                 slot.deadline += seconds
+
+    def _is_due(self, duty: str, seconds: float) -> bool:
+        """True at most once in so many seconds for each duty."""
+        now = time.monotonic()
+        is_due = now >= self._done_at.get(duty, -inf) + seconds
+        if is_due:
+            self._done_at[duty] = now
+        return is_due
 
     def _raise_if_unsaved(self) -> None:
         if self._results.error is not None:
@@ -267,33 +268,33 @@ class LocalEngine:
         """Fill free slots from the prefetched claims, and those from the store."""
         if self._results.is_behind():
             return
-        self._prefetch.withdraw_stuck(self._slots)
+        self.prefetch.withdraw_stuck(self.slots)
         self._start_prefetched()
-        busy = min(slot.seconds() if slot.claim else 0.0 for slot in self._slots)
-        if self._prefetch.is_stuck(busy):
+        busy = min(slot.seconds() if slot.claim else 0.0 for slot in self.slots)
+        if self.prefetch.is_stuck(busy):
             self._release_prefetched()
-        free = sum(slot.is_free for slot in self._slots)
-        wanted = self._prefetch.wanted(free, len(self._slots), busy)
+        free = sum(slot.is_free for slot in self.slots)
+        wanted = self.prefetch.wanted(free, len(self.slots), busy)
         if wanted and self._may_find_work(free):
             self._apply_new_limits()
-            free = sum(slot.is_free for slot in self._slots)
-            at_once = max(0, free - len(self._prefetch.claims))
-            names = list(islice(cycle([slot.name for slot in self._slots]), wanted))
+            free = sum(slot.is_free for slot in self.slots)
+            at_once = max(0, free - len(self.prefetch.claims))
+            names = list(islice(cycle([slot.name for slot in self.slots]), wanted))
             claims = self._store.claim_for(names[:at_once], names[at_once:])
-            self._prefetch.add(claims, free=at_once, wanted=wanted)
+            self.prefetch.add(claims, free=at_once, wanted=wanted)
             self._start_prefetched()
 
     def _may_find_work(self, free: int) -> bool:
         """After a claim in vain: only when something was committed since, or time has passed."""
-        if self._is_time_to_check(CHECK_SECONDS):
+        if self._is_due("check", CHECK_SECONDS):
             requeue_from_dead_workers(self._store)
             return True
-        if self._prefetch.fell_short and not free:
+        if self.prefetch.fell_short and not free:
             return False
-        return not self._prefetch.ran_dry or self._changes.changed()
+        return not self.prefetch.ran_dry or self._changes.changed()
 
     def _start_prefetched(self) -> None:
-        for slot, claim in self._prefetch.assignments(self._slots):
+        for slot, claim in self.prefetch.assignments(self.slots):
             self._start(slot, claim)
 
     def _start(self, slot: WorkerSlot, claim: Claim) -> None:
@@ -303,7 +304,7 @@ class LocalEngine:
             source = self._files.path(claim.id) if claim.content is None else claim.content
             gone = slot.start(claim, Job(source, claim.sha256, claim.password))
         except TemporarilyUnavailable:  # its file cannot be fetched, or the disk has no room for it
-            self._prefetch.take_back([claim])
+            self.prefetch.take_back([claim])
             raise
         except ChildDied:
             self._replace_child(slot)  # which takes the claim back
@@ -312,13 +313,13 @@ class LocalEngine:
             self._finish(slot, [gone])
 
     def _release_prefetched(self) -> None:
-        if self._prefetch.claims:
-            self._store.release(self._prefetch.claims)
-            self._prefetch.claims.clear()
+        if self.prefetch.claims:
+            self._store.release(self.prefetch.claims)
+            self.prefetch.claims.clear()
 
     def _apply_new_limits(self) -> None:
         limits = self._limits()
-        for slot in self._slots:
+        for slot in self.slots:
             if slot.is_free and slot.limits != limits:
                 self._replace_child(slot)
 
@@ -326,40 +327,39 @@ class LocalEngine:
 
     def _match_worker_count_at_times(self) -> None:
         """If no more workers can be started, continue with those that run."""
-        if self._slots and not self._is_time_to_count(CHECK_SECONDS):
+        if self.slots and not self._is_due("count", CHECK_SECONDS):
             return
         try:
             self._match_worker_count()
             self._is_short_of_workers = False
         except FairleadError as error:
-            if not self._slots:
+            if not self.slots:
                 raise
             if not self._is_short_of_workers:
                 _log.warning(
-                    "fairlead: only %s workers could be started: %s", len(self._slots), error
+                    "fairlead: only %s workers could be started: %s", len(self.slots), error
                 )
             self._is_short_of_workers = True
 
     def _match_worker_count(self) -> None:
         """Have as many workers as the settings say; those that leave finish what they have."""
         wanted = self._workers()
-        while len(self._slots) < wanted:
+        while len(self.slots) < wanted:
             slot = WorkerSlot(self._limits(), self._job_dirs, self._forkserver)
-            self._slots.append(slot)
+            self.slots.append(slot)
             self._names.append(slot.name)
             self._selector.register(slot, selectors.EVENT_READ)
-        for number, slot in enumerate(self._slots[:]):
+        for number, slot in enumerate(self.slots[:]):
             slot.is_leaving = number >= wanted
             if slot.is_leaving and slot.claim is None:
                 self._selector.unregister(slot)
                 self._remove(slot)
 
     def _remove(self, slot: WorkerSlot) -> None:
-        self._slots.remove(slot)
+        self.slots.remove(slot)
         slot.close()
 
     def _receive(self, slot: WorkerSlot) -> None:
-        """A child is ready, has answered, or has died."""
         was_ready = slot.sandbox.ready
         try:
             finished = slot.receive()
@@ -368,9 +368,7 @@ class LocalEngine:
                 self._note_death_at_start(death)
             self._replace_child(slot)
             return
-        except (
-            TemporarilyUnavailable
-        ):  # there is no room for the document that it was to start with
+        except TemporarilyUnavailable:  # no room for the document that it was to start with
             self._replace_child(slot)
             raise
         self._deaths_at_start = 0
@@ -379,7 +377,7 @@ class LocalEngine:
     def _finish(self, slot: WorkerSlot, finished: Sequence[FinishedJob]) -> None:
         """Pass results on, and replace a child that must not read any more."""
         for job in finished:
-            self._prefetch.learn(job.seconds)
+            self.prefetch.learn(job.seconds)
             self._results.add(job)
         has_broken = any(isinstance(job.result, Broken) for job in finished)
         if finished and (slot.is_spent or has_broken):
@@ -387,7 +385,7 @@ class LocalEngine:
 
     def _end_over_time(self) -> None:
         now = time.monotonic()
-        for slot in self._slots[:]:
+        for slot in self.slots[:]:
             if slot.deadline <= now:
                 if slot.claim is not None:
                     self._finish(slot, [slot.end(slot.over_time())])
@@ -401,7 +399,7 @@ class LocalEngine:
         is given up, and a new one comes as soon as there is room.
         """
         self._selector.unregister(slot)
-        self._prefetch.take_back([claim for claim in slot.empty() if claim not in unwanted])
+        self.prefetch.take_back([claim for claim in slot.empty() if claim not in unwanted])
         try:
             slot.fill(self._limits())
         except TemporarilyUnavailable:
@@ -423,22 +421,59 @@ class LocalEngine:
     def _keep_leases(self) -> None:
         """Send heartbeats for all claims, and let go of what was cancelled or taken away."""
         was_away = self._attempts.is_failing  # then leases may be about to end
-        if not (self._is_time_to_check_leases(LEASE_CHECK_SECONDS) or was_away):
+        if not (self._is_due("leases", LEASE_CHECK_SECONDS) or was_away):
             return
-        if self._is_time_to_renew(self._lease() / 3) or was_away:
-            self._store.attend(self._names[0], len(self._slots))
+        if self._is_due("heartbeat", self._lease() / 3) or was_away:
+            self._store.attend(self._names[0], len(self.slots))
             claims = [*self._claims(), *self._results.unsaved()]
             self._let_go(self._store.renew(claims) if claims else [])
         elif claims := self._claims():
             self._let_go(self._store.lost(claims))
 
     def _claims(self) -> list[Claim]:
-        """Claims in work, and prefetched ones."""
-        return [*(claim for slot in self._slots for claim in slot.claims), *self._prefetch.claims]
+        return [*(claim for slot in self.slots for claim in slot.claims), *self.prefetch.claims]
 
     def _let_go(self, lost: Sequence[Claim]) -> None:
         if lost:
-            self._prefetch.drop(lost)
-        for slot in self._slots[:]:
+            self.prefetch.drop(lost)
+        for slot in self.slots[:]:
             if slot.claim in lost:
                 self._replace_child(slot, unwanted=lost)
+
+
+class EngineService(Service):
+    """Runs an engine; one that fails is replaced by a new one after a pause.
+
+    The first request to stop drains it, the second one stops it at once. `make_engine` takes
+    `on_tick`, which the engine calls at least once a second.
+    """
+
+    def __init__(self, make_engine: Callable[..., LocalEngine]) -> None:
+        backoff = Backoff(1.0, 60.0)
+        super().__init__("engine", self._work, backoff=backoff, on_stop=self._stop_engine)
+        self._make_engine = make_engine
+        self._engine: LocalEngine | None = None
+        self._began = 0.0
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it runs, and neither failed a moment ago nor is held up by an outage."""
+        engine, health = self._engine, self.health()
+        is_held_up = engine is not None and engine.is_held_up
+        return health.is_running and health.error is None and not is_held_up
+
+    def _work(self) -> Generator[float, None, None]:
+        self._began = time.monotonic()
+        self._engine = self._make_engine(on_tick=self._tick)
+        if self.is_stopping:
+            self._engine.stop()
+        self._engine.run()
+        yield 0.0
+
+    def _tick(self) -> None:
+        if time.monotonic() >= self._began + PROVEN_SECONDS:
+            self.note_success()
+
+    def _stop_engine(self) -> None:
+        if self._engine is not None:
+            self._engine.stop()

@@ -1,30 +1,33 @@
 """Prefetch: which documents are claimed before a worker is free for them.
 
-The rule, in one place:
+*Ahead* are claims that wait in the engine. *Ready* are documents that lie in a worker's job
+directory behind the one that it reads. *Suspects* are documents that may have killed a process.
 
 1. *Why.* A claim is a commit, and a worker that waits for it is idle. Where documents take only
    milliseconds, the engine therefore claims some ahead, so that many share a commit, and sends the
    next ones to the worker, so that it continues without a pause. Where documents take longer
    nothing is prefetched: who is next is decided when a worker is free.
-2. *How many.* Per worker, claims for about 40 ms of work (at most 32 in all) wait in the engine,
-   and documents for about 30 ms (at most 16) lie *ready* with the worker. Both go by how long
-   documents took lately. So a new document waits at most 70 ms longer than without prefetch. While
-   every worker has more to read, the engine lets answers gather for half of that.
+2. *How many.* Per worker, claims for about 40 ms of work wait ahead (at most 32 in all; new ones
+   are claimed when half of them are used up), and documents for about 30 ms lie ready (at most 15).
+   Both go by the moving average of how long documents took. So a new document waits at most 70 ms
+   longer than without prefetch. While every worker has documents ready, the engine lets answers
+   gather for half of the time that these take, at most 15 ms.
 3. *Only of the same customer.* A child that a hostile document has taken over can read what lies
    ready with it. So behind a document lies only what its own customer sent, and nothing that has a
    password.
 4. *Nothing waits behind a long document.* After half a second, what lies ready behind it is
-   withdrawn, and when all workers are that busy, prefetched claims are released.
-5. *Blame.* If a child dies, the first document without an answer is to blame. What lay behind it is
-   prefetched again, and has used up no attempt.
+   withdrawn, and when all workers are that busy, the claims ahead are released. So are they when
+   the engine stops.
+5. *Blame.* If a child dies, the first document without an answer is to blame. What lay ready behind
+   it is claimed ahead again, and has used up no attempt.
 6. *Lost engines.* A claim tells the store whether it starts at once or is claimed ahead
    (`claim_for(workers, ahead)`). If the engine dies, a document claimed to start at once has used
-   up an attempt; one claimed ahead gets it back. Both are *suspects* from then on, and so is a
+   up an attempt; one claimed ahead gets it back. Both are suspects from then on, and so is a
    document whose attempt broke, until a person retries them.
 7. *Suspects* are read alone, by a child that has read nothing before and reads nothing after, and
    are never claimed ahead: a claim ahead ends before one. So a document that kills its engine is
    claimed at most once more than `max_attempts`. A suspect's result is saved first and alone,
-   before the engine claims anything more, because it would suffer again if the next document
+   before the engine claims anything more: otherwise it would be blamed again if the next document
    killed the engine.
 8. *No polling.* A claim that ends before a suspect is a commit too, which wakes everybody. So after
    a claim that got less than was wanted, the engine claims ahead again only for a free worker.
@@ -50,14 +53,12 @@ class Prefetch:
 
     def __init__(self) -> None:
         self.claims: deque[Claim] = deque()
-        self.ran_dry = False
-        """Whether the last claim left a free worker without a document."""
+        self.ran_dry = False  # whether the last claim left a free worker without a document
         self.fell_short = False
         """Whether the last claim got less than was wanted; the next document may be a suspect."""
         self._mean: float | None = None
 
     def learn(self, seconds: float) -> None:
-        """Note how long a document took."""
         before = seconds if self._mean is None else self._mean
         self._mean = before + _WEIGHT * (seconds - before)
 
@@ -94,7 +95,6 @@ class Prefetch:
                 self.take_back(slot.withdraw())
 
     def is_stuck(self, busy: float) -> bool:
-        """Whether claims wait for workers that are all busy for long."""
         return bool(self.claims) and busy > STUCK_SECONDS
 
     def gather_seconds(self, slots: Sequence[WorkerSlot]) -> float:
@@ -103,11 +103,9 @@ class Prefetch:
         return 0.0 if self._mean is None else min(READY_SECONDS, behind * self._mean) / 2
 
     def take_back(self, claims: Sequence[Claim]) -> None:
-        """Put claims before the others again."""
         self.claims.extendleft(reversed(claims))
 
     def drop(self, claims: Sequence[Claim]) -> None:
-        """Forget claims that are no longer held."""
         self.claims = deque(claim for claim in self.claims if claim not in claims)
 
     def _with_room(self, slots: Sequence[WorkerSlot]) -> WorkerSlot | None:

@@ -41,10 +41,8 @@ if TYPE_CHECKING:
 
 Result = Extraction | Failed | Broken
 MOST_TOGETHER = 64
-GATHER_SECONDS = 0.1
-"""How long results gather while all workers are busy."""
-SHORT_TEXTS = 65_536
-"""Up to which length the texts of a document are kept in the store."""
+GATHER_SECONDS = 0.1  # how long results gather while all workers are busy
+SHORT_TEXTS = 65_536  # up to which length the texts of a document are kept in the store
 MOST_CHARACTERS = 50_000_000
 """Text in memory that may wait to be saved before the engine starts no more documents."""
 
@@ -83,7 +81,7 @@ class ResultWriter:
         self._characters = 0
         self._suspects = 0
         self._is_closing = False
-        self._is_hurried = True
+        self._is_urgent = True
         self._changed = Condition()
         self._attempts = Attempts(outage or Outage())
         self._service = Service("result writer", self._save_groups)
@@ -98,11 +96,11 @@ class ResultWriter:
             if len(self._queue) == 1 or self._is_time_to_save():  # else it need not wake up
                 self._changed.notify_all()
 
-    def hurry(self, *, hurried: bool) -> None:
+    def set_urgent(self, *, is_urgent: bool) -> None:
         """Save results at once, or let them gather."""
-        if hurried != self._is_hurried:
+        if is_urgent != self._is_urgent:
             with self._changed:
-                self._is_hurried = hurried
+                self._is_urgent = is_urgent
                 self._changed.notify_all()
 
     def unsaved(self) -> list[Claim]:
@@ -139,7 +137,6 @@ class ResultWriter:
             yield 0.0
 
     def _next_group(self) -> list[FinishedJob]:
-        """What has gathered; empty when closed."""
         with self._changed:
             self._changed.wait_for(lambda: self._queue or self._is_closing)
             self._changed.wait_for(self._is_time_to_save, GATHER_SECONDS)
@@ -149,8 +146,8 @@ class ResultWriter:
             return group
 
     def _is_time_to_save(self) -> bool:
-        is_urgent = self._is_hurried or self._suspects > 0 or self._is_closing
-        return is_urgent or len(self._queue) >= MOST_TOGETHER
+        at_once = self._is_urgent or self._suspects > 0 or self._is_closing
+        return at_once or len(self._queue) >= MOST_TOGETHER
 
     def _save_with_retries(self, group: Sequence[FinishedJob]) -> None:
         while True:
@@ -204,7 +201,6 @@ def _split(queue: list[FinishedJob]) -> tuple[list[FinishedJob], list[FinishedJo
 
 
 def _length(result: Result) -> int:
-    """Characters and bytes that wait in memory."""
     if not isinstance(result, Extraction):
         return 0
     parts = sum(len(part.content) for part in result.parts)
@@ -221,8 +217,7 @@ def _outcome(
     if not isinstance(result, Extraction):
         return result._replace(seconds=seconds)
     text = result.text.encode()
-    differs = result.markdown is not None and result.markdown != result.text
-    markdown = (result.markdown or "").encode() if differs else None
+    markdown = None if result.markdown is None else result.markdown.encode()
     is_short = len(text) + len(markdown or b"") <= SHORT_TEXTS
     # Each attempt has keys of its own: a late worker cannot touch the text of a newer one.
     text_key = None if is_short else f"{claim.id}.{claim.fence}.txt"

@@ -35,20 +35,17 @@ class WorkerSlot:
         self.name = worker_name(next(_numbers))
         self.claims: deque[Claim] = deque()
         self.deadline = float("inf")
-        self.limits = limits
-        self.is_leaving = False
-        """Whether it gets no more documents."""
+        self.is_leaving = False  # whether it gets no more documents
         self._job_dir = job_dirs / self.name
         self._forkserver = forkserver
         self._withdrawn = 0  # jobs of the child that are no claims any more
         self._unsent: Job | None = None  # for a child that is not ready yet
         self._had_suspect = False
         self._began = 0.0
-        self.sandbox = self._start_child()
+        self.fill(limits)
 
     @property
     def claim(self) -> Claim | None:
-        """The document that is being read."""
         return self.claims[0] if self.claims else None
 
     @property
@@ -58,7 +55,6 @@ class WorkerSlot:
 
     @property
     def is_free(self) -> bool:
-        """Whether it can start a document at once."""
         return self.sandbox.ready and not self._has_jobs and not self.is_leaving
 
     @property
@@ -67,13 +63,7 @@ class WorkerSlot:
         is_old = self.sandbox.jobs_done >= RECYCLE_AFTER
         return not self.sandbox.ready or is_old or self._had_suspect
 
-    @property
-    def progress(self) -> tuple[int, int] | None:
-        """Pages read and all pages of the document, once its child has reported them."""
-        return self.sandbox.progress if self.claim is not None else None
-
     def fileno(self) -> int:
-        """Readable when `receive` has something to do."""
         return self.sandbox.fileno()
 
     def is_fit_for(self, claim: Claim) -> bool:
@@ -98,7 +88,7 @@ class WorkerSlot:
     def start(self, claim: Claim, job: Job) -> FinishedJob | None:
         """Send a document to the child, once that is ready; a result if the document is gone.
 
-        Raises ChildDied, and NotNow if there is no room: then the claim was not taken.
+        Raises ChildDied, or TemporarilyUnavailable if there is no room: then it has not the claim.
         """
         self.claims.append(claim)  # first, so that an interrupted start is released too
         self._had_suspect |= claim.suspect
@@ -108,7 +98,7 @@ class WorkerSlot:
             self._unsent = job
             return None
         try:
-            return self._send(job)
+            return self.send(job)
         except TemporarilyUnavailable:
             self.claims.pop()
             if not self._has_jobs:
@@ -116,13 +106,12 @@ class WorkerSlot:
             raise
 
     def seconds(self) -> float:
-        """How long its child has worked on the document."""
         return time.monotonic() - self._began
 
     def receive(self) -> list[FinishedJob]:
         """Documents that have ended, with their results. A dead child is a result too.
 
-        Raises ChildDied if it had no document, and NotNow as `start` does.
+        Raises ChildDied if it had no document, and TemporarilyUnavailable as `start` does.
         """
         try:
             answers = self.sandbox.receive()
@@ -133,7 +122,7 @@ class WorkerSlot:
         if self._unsent is not None and self.sandbox.ready:
             job, self._unsent = self._unsent, None
             self._set_deadline()
-            gone = self._send(job)
+            gone = self.send(job)
             return [] if gone is None else [gone]
         return self._finished(answers) if answers else []
 
@@ -162,17 +151,22 @@ class WorkerSlot:
         return claims
 
     def fill(self, limits: Limits) -> None:
-        """Start a new child."""
+        """Start a child with these limits."""
         self.limits = limits
-        self.sandbox = self._start_child()
+        try:
+            self.sandbox = Sandbox(limits, self._job_dir, self._forkserver)
+            self.sandbox.start()
+        except OSError as error:
+            raise FairleadError(
+                f"a worker process could not be started ({error.strerror or error}); "
+                "use fewer --workers, or raise this user's limits of processes and open files"
+            ) from error
 
     def close(self) -> None:
-        """End the child at once."""
         self.sandbox.kill()
         self.sandbox.close()
 
     def over_time(self) -> Failed | Broken:
-        """The result of a document whose time is over."""
         return failure("time-limit", f"Reading it took longer than {self.limits.seconds:g} s.")
 
     def _finished(self, answers: Sequence[JobAnswer]) -> list[FinishedJob]:
@@ -205,20 +199,9 @@ class WorkerSlot:
         self._began = time.monotonic()
         self.deadline = self._began + self.limits.seconds if self._has_jobs else float("inf")
 
-    def _send(self, job: Job) -> FinishedJob | None:
+    def send(self, job: Job) -> FinishedJob | None:
         try:
             self.sandbox.send(job)
         except (FileNotFoundError, PermissionError):
             return FinishedJob(self.claims.pop(), Failed("corrupt", GONE), 0.0)
         return None
-
-    def _start_child(self) -> Sandbox:
-        try:
-            sandbox = Sandbox(self.limits, self._job_dir, self._forkserver)
-            sandbox.start()
-        except OSError as error:
-            raise FairleadError(
-                f"a worker process could not be started ({error.strerror or error}); "
-                "use fewer --workers, or raise this user's limits of processes and open files"
-            ) from error
-        return sandbox

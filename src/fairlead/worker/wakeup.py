@@ -26,19 +26,15 @@ CHECK_SECONDS = 1.0
 
 
 class Broker(Protocol):
-    """Where wake-up messages go. All methods raise BrokerUnreachable."""
+    """Where wake-up messages go. All methods raise BrokerUnreachable.
 
-    def fill_up_to(self, number: int) -> int:
-        """Send messages until so many wait; return how many were sent."""
-        ...
+    `fill_up_to` sends messages until so many wait, and returns how many it sent; `messages` is how
+    many wait.
+    """
 
-    def messages(self) -> int:
-        """How many messages wait."""
-        ...
-
-    def close(self) -> None:
-        """Disconnect."""
-        ...
+    def fill_up_to(self, number: int) -> int: ...
+    def messages(self) -> int: ...
+    def close(self) -> None: ...
 
 
 class WakeupPublisher(Service):
@@ -51,7 +47,6 @@ class WakeupPublisher(Service):
         self._requeued_at = float("-inf")
 
     def stop(self, timeout: float | None = None) -> None:
-        """Stop, and disconnect from the broker."""
         super().stop(timeout)
         self._broker.close()
 
@@ -59,7 +54,7 @@ class WakeupPublisher(Service):
         with self._store.changes.subscribe(self.wake) as changes:
             while True:
                 self._requeue_dead()
-                with self._store.only_one("ring") as is_mine:
+                with self._store.only_one("wakeups") as is_mine:
                     if is_mine:
                         yield from self._publish_alone(changes)
                 yield CHECK_SECONDS

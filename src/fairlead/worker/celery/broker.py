@@ -49,7 +49,6 @@ class CeleryBroker:
         self._connection: Any = None
 
     def fill_up_to(self, number: int) -> int:
-        """Send messages until so many wait; return how many were sent."""
         with self._connected():
             missing = max(0, number - self._waiting()) if number > 0 else 0
             for _ in range(missing):
@@ -57,12 +56,10 @@ class CeleryBroker:
         return missing
 
     def messages(self) -> int:
-        """How many messages wait."""
         with self._connected():
             return self._waiting()
 
     def close(self) -> None:
-        """Disconnect."""
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.release()

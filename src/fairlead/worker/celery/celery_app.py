@@ -25,7 +25,7 @@ from fairlead.worker.celery.broker import TASK, make_app
 from fairlead.worker.engine import LocalEngine
 from fairlead.worker.wakeup import WakeupPublisher
 
-PUBLISHER_LOCK = "ringer.lock"
+PUBLISHER_LOCK = "publisher.lock"
 SECONDS = 1.0
 """How long a message goes on claiming documents; other messages are there for the rest."""
 
@@ -61,16 +61,16 @@ class CeleryProgram:
             engine.close()
             raise
 
-    def join_the_pool(self, **_others: Any) -> None:
+    def on_process_start(self, **_others: Any) -> None:
         """Run when a process of a pool starts; Celery ends one that takes long for it."""
         Service("publisher start", self._start_publisher).start()
 
-    def come_up(self, sender: Any, **_others: Any) -> None:
+    def on_worker_ready(self, sender: Any, **_others: Any) -> None:
         """Run in the first process when the worker is up: its pool may be threads of it."""
         if not isinstance(sender.pool, (prefork.TaskPool, solo.TaskPool)):
-            self.join_the_pool()
+            self.on_process_start()
 
-    def leave(self, **_others: Any) -> None:
+    def on_shutdown(self, **_others: Any) -> None:
         """Run at the end of each process."""
         publisher, self._publisher = self._publisher, None
         if publisher is not None:
@@ -98,13 +98,12 @@ class CeleryProgram:
 
 
 def load() -> Celery:
-    """The application, with its task and the hooks of its processes."""
     data = Path(os.environ.get("FAIRLEAD_DATA", DEFAULT_DATA))
     app, program = make_app(Sources(data).settings().needed_broker()), CeleryProgram(data)
     app.set_default()
     app.task(name=TASK)(program.claim_next)
-    signals.worker_process_init.connect(program.join_the_pool, weak=False)
-    signals.worker_ready.connect(program.come_up, weak=False)
-    signals.worker_process_shutdown.connect(program.leave, weak=False)
-    signals.worker_shutdown.connect(program.leave, weak=False)
+    signals.worker_process_init.connect(program.on_process_start, weak=False)
+    signals.worker_ready.connect(program.on_worker_ready, weak=False)
+    signals.worker_process_shutdown.connect(program.on_shutdown, weak=False)
+    signals.worker_shutdown.connect(program.on_shutdown, weak=False)
     return app

@@ -7,7 +7,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 from fairlead.model.documents import Broken, Failed
 from fairlead.read.base import Part
@@ -22,7 +22,7 @@ _MAX_INTEGER = 2**53
 _IMPROPER = "a fact has an improper value"
 _KIND = re.compile(r"[a-z0-9-]{1,32}")
 
-# Which end each code means: Failed is final, Broken is worth another attempt.
+# Failed is final, Broken is worth another attempt.
 FINAL = frozenset(["unsupported", "damaged", "encrypted", "too-large", "empty", "corrupt"])
 REQUEUED = frozenset(["memory-limit", "time-limit", "crashed", "bad-answer"])
 
@@ -58,7 +58,7 @@ def parse_answer(
 ) -> Extraction | Failed | Broken:
     """The outcome of an answer; a malformed one is Broken. Never raises.
 
-    `inbox` has bounded how many parts there are, and how long.
+    `FrameReader` has bounded how many parts there are, and how long.
     """
     try:
         answer = _load(raw)
@@ -87,11 +87,12 @@ def plain(detail: str) -> str:
 def _load(raw: bytes) -> dict[str, Any]:
     _require(_is_frugal(raw), "it has too much structure")
     try:
-        answer = _DECODER.decode(raw.decode("utf-8"))
+        answer = json.loads(raw.decode("utf-8"))  # a NaN is refused with the other values
     except (ValueError, RecursionError):
         raise _BadAnswer("it is not JSON") from None
-    _require(isinstance(answer, dict), "it is not an object")
-    return dict(answer)
+    if not isinstance(answer, dict):
+        raise _BadAnswer("it is not an object")
+    return answer
 
 
 def _is_frugal(raw: bytes) -> bool:
@@ -102,21 +103,12 @@ def _is_frugal(raw: bytes) -> bool:
     return len(_STRING.sub(b'""', without_escapes)) <= MAX_FACTS_BYTES
 
 
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON")
-
-
-_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
-
-
 def _extraction(answer: dict[str, Any], length: int) -> Extraction:
     _require(answer.keys() == _ANSWER_KEYS, "it has other fields than an answer")
-    kind, text, facts = answer["kind"], answer["text"], answer["facts"]
-    markdown = answer["markdown"]
+    kind, text, markdown, facts = (answer[key] for key in ("kind", "text", "markdown", "facts"))
     _require(_is_kind(kind), "its kind is no short token")
-    _require(isinstance(text, str) and _is_clean(text), "its text is not clean text")
-    is_marked = markdown is None or (isinstance(markdown, str) and _is_clean(markdown))
-    _require(is_marked, "its Markdown is not clean text")
+    _require(_is_clean(text), "its text is not clean text")
+    _require(markdown is None or _is_clean(markdown), "its Markdown is not clean text")
     _require(isinstance(facts, dict), "its facts are no object")
     _check_facts(facts)
     if length - len(text) > MAX_FACTS_BYTES // _MOST_GROWTH:
@@ -154,12 +146,11 @@ def _is_kind(value: object) -> bool:
     return isinstance(value, str) and _KIND.fullmatch(value) is not None
 
 
-def _is_clean(text: str) -> bool:
+def _is_clean(text: object) -> bool:
     try:
-        text.encode()
+        return isinstance(text, str) and b"\x00" not in text.encode()
     except UnicodeEncodeError:
         return False
-    return "\x00" not in text
 
 
 def _check_facts(facts: dict[str, Any]) -> None:

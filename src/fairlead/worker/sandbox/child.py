@@ -16,19 +16,14 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fairlead.errors import MissingExtra
-from fairlead.read import JSON, CannotRead, Extracted, ReadLimits, extract, readers
-from fairlead.worker.sandbox.locks import (
-    NO_LANDLOCK,
-    NO_SECCOMP,
-    lock_calls,
-    lock_files,
-    lock_process,
-)
+from fairlead.read import CannotRead, ReadLimits, extract, readers
+from fairlead.worker.sandbox.kernel_features import NO_LANDLOCK, NO_SECCOMP
+from fairlead.worker.sandbox.landlock import lock_files
 from fairlead.worker.sandbox.protocol import (
     HEADER,
     pack,
@@ -38,10 +33,11 @@ from fairlead.worker.sandbox.protocol import (
     read_exactly,
     write_all,
 )
+from fairlead.worker.sandbox.rlimits import lock_process
+from fairlead.worker.sandbox.seccomp import lock_calls
 
 PROGRESS_SECONDS = 0.25
-COLLECT_AFTER = 10_000
-"""New objects before a garbage collection; documents leave little behind."""
+COLLECT_AFTER = 10_000  # new objects before a garbage collection; documents leave little behind
 
 
 class Pipes(NamedTuple):
@@ -63,7 +59,6 @@ class Job(NamedTuple):
 def main(
     memory: int, parent: int, job_dir: Path, *, limits: ReadLimits, strict: bool = False
 ) -> int:
-    """Serve jobs until input ends; the return value is the exit code."""
     gc.set_threshold(COLLECT_AFTER)
     pipes = take_pipes()
     # Built before it is needed: at that moment there may be no memory to do so.
@@ -105,7 +100,7 @@ def lock(memory: int, parent: int, job_dir: Path) -> list[str]:
     for threads that start after it. The seccomp filter holds for all threads.
     """
     lock_process(memory, parent)
-    has_files = lock_files(job_dir, os.environ)
+    has_files = lock_files(job_dir, os.environ.get("TESSDATA_PREFIX"))
     readers()
     has_calls = lock_calls()
     locks = (NO_LANDLOCK, has_files), (NO_SECCOMP, has_calls)
@@ -113,13 +108,11 @@ def lock(memory: int, parent: int, job_dir: Path) -> list[str]:
 
 
 def refuse(pipes: Pipes, why: str, detail: str) -> int:
-    """Report that this child cannot serve; return the exit code."""
     write_all(pipes.answers, pack({"ready": False, "why": why, "detail": detail}))
     return 1
 
 
 def next_job(pipes: Pipes, job_dir: Path) -> Job | None:
-    """The next job; None when input ends."""
     header = read_exactly(pipes.jobs, HEADER.size)
     body = read_exactly(pipes.jobs, HEADER.unpack(header)[1]) if header else None
     if body is None:
@@ -138,7 +131,14 @@ def answer(job: Job, limits: ReadLimits, pipes: Pipes, out_of_memory: bytes) -> 
         )
         for part in extracted.parts:
             write_all(pipes.answers, pack_part(part.name, part.content))
-        return pack(described(extracted))
+        return pack(
+            {
+                "kind": extracted.kind,
+                "text": extracted.text,
+                "markdown": extracted.markdown,
+                "facts": extracted.facts,
+            }
+        )
     except CannotRead as error:
         if error.__cause__:
             report()
@@ -177,31 +177,17 @@ def reporter(pipes: Pipes) -> Callable[[int, int], None]:
     return on_progress
 
 
-def described(extracted: Extracted) -> Mapping[str, Any]:
-    """An answer with the text."""
-    return {
-        "kind": extracted.kind,
-        "text": extracted.text,
-        "markdown": extracted.markdown,
-        "facts": extracted.facts,
-    }
-
-
 def failure(code: str, detail: str, kind: str | None = None) -> bytes:
-    """An answer that says why there is no text."""
-    message: dict[str, JSON] = {"error": code, "detail": detail, "kind": kind}
-    return pack(message)
+    return pack({"error": code, "detail": detail, "kind": kind})
 
 
 def report() -> None:
-    """Write the traceback to standard error, for the operator."""
     with contextlib.suppress(OSError, ValueError):
         traceback.print_exc(limit=20)
         sys.stderr.flush()
 
 
 def run_as(memory: str, parent: str, job_dir: str, manner: str, limits: str) -> int:
-    """Run with the arguments of a command line."""
     values = json.loads(limits)
     read = ReadLimits(**values | {"languages": tuple(values["languages"])})
     return main(int(memory), int(parent), Path(job_dir), limits=read, strict=manner == "strict")

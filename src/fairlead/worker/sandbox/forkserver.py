@@ -11,31 +11,18 @@ import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 _TIMEOUT = 30.0
 """Seconds to wait for an answer; the first one comes when the libraries are imported."""
-_LOST = -signal.SIGKILL
-"""Exit code of a child whose fork server is gone: the kernel killed it too."""
-
-
-class Process(Protocol):
-    """The part of `subprocess.Popen` that a sandbox uses."""
-
-    pid: int
-    returncode: int | None
-
-    def kill(self) -> None:
-        """End it at once."""
-        ...
-
-    def wait(self, timeout: float | None = None) -> int:
-        """Wait for its end; raises subprocess.TimeoutExpired."""
-        ...
+_LOST = -signal.SIGKILL  # exit code of a child whose fork server is gone: the kernel killed it too
 
 
 class ForkedProcess:
-    """A child of the fork server, which keeps its pid until its exit code is asked for."""
+    """A child of the fork server, with the part of `subprocess.Popen` that a sandbox uses.
+
+    The fork server keeps its pid until its exit code is asked for.
+    """
 
     def __init__(self, forkserver: ForkServer, pid: int) -> None:
         self.pid = pid
@@ -45,13 +32,11 @@ class ForkedProcess:
         self._descriptor = os.pidfd_open(pid)
 
     def kill(self) -> None:
-        """End it at once."""
         if self.returncode is None:
             with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._descriptor, signal.SIGKILL)
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait for its end; raises subprocess.TimeoutExpired."""
         if self.returncode is None:
             poll = select.poll()
             poll.register(self._descriptor, select.POLLIN)
@@ -125,8 +110,10 @@ class ForkServer:
         return number
 
 
+Process = ForkedProcess | subprocess.Popen[bytes]
+
+
 def python(module: str) -> list[str]:
-    """The command that runs a module of ours."""
     # -P, -s: neither the present folder nor the user's own choose what is imported.
     # -B: the child may not write files, so it must not try to.
     return [sys.executable, "-P", "-s", "-B", "-m", module]

@@ -20,14 +20,14 @@ from typing import Any, NoReturn
 from fairlead.errors import MissingExtra
 from fairlead.read import readers
 from fairlead.worker.sandbox import child
-from fairlead.worker.sandbox.locks import die_with, readable
+from fairlead.worker.sandbox.landlock import readable
+from fairlead.worker.sandbox.rlimits import die_with
 from fairlead.worker.sandbox.warmup import warm_up
 
 MAX_REQUEST_BYTES = 65_536
 
 
 def main(parent: int) -> int:
-    """Serve requests until input ends; the return value is the exit code."""
     pipes = child.take_pipes()
     os.close(pipes.answers)
     requests = socket.socket(fileno=pipes.jobs)
@@ -35,7 +35,7 @@ def main(parent: int) -> int:
     with suppress(MissingExtra):  # each child reports that itself
         readers()
         warm_up()
-    readable(os.environ)
+    readable(os.environ.get("TESSDATA_PREFIX"))
     gc.collect()
     gc.freeze()  # a collection in a child then leaves these pages shared
     while True:
@@ -80,7 +80,7 @@ def _run_child(
         for number, descriptor in enumerate(descriptors):
             os.dup2(descriptor, number)
             os.close(descriptor)
-        memory, *others = arguments
+        memory, _parent, *others = arguments
         code = child.run_as(memory, str(parent), *others)
     finally:
         os._exit(code)

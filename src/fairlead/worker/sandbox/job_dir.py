@@ -67,7 +67,6 @@ class JobDir:
         return number
 
     def remove_first(self) -> None:
-        """Remove the first document."""
         if self._documents:
             self._delete(self._documents.popleft())
 
@@ -77,13 +76,11 @@ class JobDir:
             self._delete(number)
 
     def clear(self) -> None:
-        """Remove all documents."""
         with suppress(OSError):
             while self._documents:
                 self.remove_first()
 
     def remove(self) -> None:
-        """Remove the folder."""
         self.clear()
         with suppress(OSError):
             self.folder.rmdir()

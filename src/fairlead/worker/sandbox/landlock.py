@@ -5,17 +5,16 @@ It may not write, create, remove or execute anything.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import struct
 import sys
 import sysconfig
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-from fairlead.worker.sandbox.kernel import syscall
+from fairlead.worker.sandbox.rlimits import syscall
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # the same on all processors
 _VERSION_FLAG = 1
@@ -29,20 +28,9 @@ _NETWORK_SINCE, _BIND_AND_CONNECT = 4, 0b11
 _SCOPES_SINCE, _SOCKETS_AND_SIGNALS = 6, 0b11
 
 SHARED = (
-    "/lib",
-    "/lib64",
-    "/usr/lib",
-    "/usr/lib64",
-    "/usr/local/lib",
-    "/usr/share",
-    "/usr/local/share",
-    "/etc/ld.so.cache",
-    "/etc/localtime",
-    "/etc/mime.types",
-    "/etc/fonts",
-    "/dev/null",
-    "/dev/zero",
-    "/dev/urandom",
+    *("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib"),
+    *("/usr/share", "/usr/local/share", "/etc/ld.so.cache", "/etc/localtime"),
+    *("/etc/mime.types", "/etc/fonts", "/dev/null", "/dev/zero", "/dev/urandom"),
 )
 """Libraries, their data, fonts, time zones and locales."""
 
@@ -54,14 +42,14 @@ def landlock_version() -> int:
     return 0
 
 
-def lock_files(job_dir: Path, environment: Mapping[str, str]) -> bool:
+def lock_files(job_dir: Path, models: str | None) -> bool:
     """Allow only reading, of the job directory and `readable` paths; False: no Landlock."""
     version = landlock_version()
     if not version:
         return False
     ruleset = _ruleset(version)
     try:
-        for path in (job_dir, *readable(environment)):
+        for path in (job_dir, *readable(models)):
             _allow(ruleset, path)
         syscall(_RESTRICT_SELF, ruleset, 0)
     finally:
@@ -69,19 +57,13 @@ def lock_files(job_dir: Path, environment: Mapping[str, str]) -> bool:
     return True
 
 
-def readable(environment: Mapping[str, str]) -> tuple[Path, ...]:
-    """Files and folders that reading a document may need."""
-    return _readable(environment.get("TESSDATA_PREFIX"))
-
-
 @cache  # filled in the fork server, so that children need not
-def _readable(models: str | None) -> tuple[Path, ...]:
-    own = [Path(models)] if models else []
-    return (*map(Path, SHARED), *_python(), *own)
+def readable(models: str | None) -> tuple[Path, ...]:
+    """Files and folders that reading a document may need, with the folder of OCR models."""
+    return (*map(Path, SHARED), *_python(), *([Path(models)] if models else []))
 
 
 def _python() -> Iterator[Path]:
-    """Where Python imports from."""
     own = {Path(path) for path in sysconfig.get_paths().values()}
     own = {path for path in own if path not in (Path(sys.prefix), Path(sys.base_prefix))}
     own |= {Path(sys.prefix, "lib"), Path(sys.base_prefix, "lib")}
@@ -104,7 +86,7 @@ def _ruleset(version: int) -> int:
     if version >= _SCOPES_SINCE:
         words.append(_SOCKETS_AND_SIGNALS)
     attributes = struct.pack(f"={len(words)}Q", *words)
-    return syscall(_CREATE_RULESET, _buffer(attributes), len(attributes), 0)
+    return syscall(_CREATE_RULESET, attributes, len(attributes), 0)
 
 
 def _allow(ruleset: int, path: Path) -> None:
@@ -116,10 +98,6 @@ def _allow(ruleset: int, path: Path) -> None:
     try:
         rights = _READ_FILE | (_READ_FOLDER if path.is_dir() else 0)
         rule = struct.pack("=Qi", rights, opened)
-        syscall(_ADD_RULE, ruleset, _PATH_BENEATH, _buffer(rule), 0)
+        syscall(_ADD_RULE, ruleset, _PATH_BENEATH, rule, 0)
     finally:
         os.close(opened)
-
-
-def _buffer(data: bytes) -> ctypes.Array[ctypes.c_char]:
-    return ctypes.create_string_buffer(data, len(data))

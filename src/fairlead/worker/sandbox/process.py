@@ -17,13 +17,11 @@ from typing import NamedTuple
 
 from fairlead.errors import MissingExtra, NoSandbox
 from fairlead.worker.sandbox.forkserver import ForkServer, Process, python, spawn
-from fairlead.worker.sandbox.frames import BadFrame, FrameReader
 from fairlead.worker.sandbox.job_dir import JobDir, JobDirGone
 from fairlead.worker.sandbox.limits import Limits
-from fairlead.worker.sandbox.protocol import pack
+from fairlead.worker.sandbox.protocol import BadFrame, FrameReader, pack
 
-MOST_JOBS = 16
-"""Jobs that a child may have at once."""
+MOST_JOBS = 16  # jobs that a child may have at once
 _END_SECONDS = 2.0
 _DIE_SECONDS = 0.5
 """How long a child may take to exit after its pipe has ended, while the engine waits."""
@@ -38,7 +36,7 @@ class Job(NamedTuple):
 
 
 class JobAnswer(NamedTuple):
-    """An untrusted answer and the attachments before it; `results.parse_answer` checks them.
+    """An untrusted answer and the attachments before it; `parse_answer` checks them.
 
     `took` is how many seconds the child says it worked on it.
     """
@@ -86,7 +84,7 @@ class Sandbox:
         self._jobs = -1
         self._answers = -1
         self._cpu_seconds = 0
-        self._inbox = FrameReader(self.limits)
+        self._frames = FrameReader(self.limits)
         self._violation: str | None = None
 
     def start(self) -> None:
@@ -95,9 +93,10 @@ class Sandbox:
         self._answers, answers = os.pipe()
         os.set_blocking(self._answers, False)
         try:
-            self._process = self._fork(jobs, answers) or spawn(
-                self._command(), stdin=jobs, stdout=answers
-            )
+            if self._forkserver is not None:
+                self._process = self._forkserver.fork(self._arguments(), jobs, answers)
+            if self._process is None:
+                self._process = spawn(self._command(), stdin=jobs, stdout=answers)
         except BaseException:
             self._close_pipes()
             raise
@@ -107,28 +106,24 @@ class Sandbox:
 
     @property
     def pid(self) -> int:
-        """The child's process id."""
         return self.process.pid
 
     @property
     def process(self) -> Process:
-        """The child."""
         if self._process is None:
             raise RuntimeError("this sandbox was not started")
         return self._process
 
     @property
     def busy(self) -> bool:
-        """Whether it has a document to read."""
         return self.jobs_sent > self.jobs_done
 
     @property
     def progress(self) -> tuple[int, int] | None:
         """Pages read and all pages of the document, as the child says."""
-        return self._inbox.progress
+        return self._frames.progress
 
     def fileno(self) -> int:
-        """The descriptor that becomes readable when `receive` has something to do."""
         return self._answers
 
     def send(self, job: Job) -> None:
@@ -145,7 +140,7 @@ class Sandbox:
             self._lose_job()
             return
         if not self.busy:
-            self._inbox.expect_answer()
+            self._frames.expect_answer()
             self._limit_cpu()
         message = pack({"document": number, "sha256": job.sha256, "password": job.password})
         try:
@@ -169,8 +164,8 @@ class Sandbox:
             raise self._killed(self._violation)
         answers: list[JobAnswer] = []
         try:
-            at_end = self._inbox.fill(self._answers)
-            while (raw := self._inbox.take()) is not None:
+            at_end = self._frames.fill(self._answers)
+            while (raw := self._frames.take()) is not None:
                 if self.ready:
                     answers.append(self._answer(raw))
                 else:
@@ -204,12 +199,6 @@ class Sandbox:
             self.job_dir.remove()
         self._forget_jobs()
 
-    def _fork(self, jobs: int, answers: int) -> Process | None:
-        if self._forkserver is None:
-            return None
-        memory, _parent, *others = self._arguments()
-        return self._forkserver.fork([memory, *others], jobs, answers)
-
     def _command(self) -> list[str]:
         return [*python("fairlead.worker.sandbox.child"), *self._arguments()]
 
@@ -228,14 +217,14 @@ class Sandbox:
         """The answer to the oldest job; the child reads the next one by now."""
         if not self.busy:
             raise BadFrame("it answered without a job")
-        if self.jobs_sent == self.jobs_done + 1 and self._inbox.has_more:
+        if self.jobs_sent == self.jobs_done + 1 and self._frames.has_more:
             raise BadFrame("it wrote more than one answer")
-        if self._inbox.which != self.job_dir.first:
+        if self._frames.which != self.job_dir.first:
             raise BadFrame("it answered something else than what it was to read")
-        answer = JobAnswer(raw, self._inbox.take_parts(), self._inbox.took)
+        answer = JobAnswer(raw, self._frames.take_parts(), self._frames.took)
         self.job_dir.remove_first()
         self.jobs_done += 1
-        self._inbox.expect_answer()
+        self._frames.expect_answer()
         if self.busy:
             self._limit_cpu()
         return answer

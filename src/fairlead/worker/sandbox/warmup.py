@@ -41,8 +41,7 @@ _RICH_TEXT = rb"{\rtf1\ansi\ansicpg1252{\fonttbl{\f0\fcharset238 Arial;}}\f0 Hel
 _TYPES = "[Content_Types].xml"
 _OFFICE = "application/vnd.openxmlformats-officedocument"
 _LINKED = 'xmlns:r="r" r:id="i"'
-_LINES = range(20)
-"""Paragraphs or rows: so many that Python specialises the code of a reader."""
+_LINES = range(20)  # paragraphs or rows: so many that Python specialises the code of a reader
 _WORD = {
     _TYPES: f'<Types><Override ContentType="{_OFFICE}.wordprocessingml.document.main+xml"/>'
     "</Types>",
@@ -85,7 +84,6 @@ _ROUNDS = 3
 
 
 def samples() -> list[bytes]:
-    """Small documents of the most frequent kinds."""
     packages = [_packed(members) for members in (_WORD, _SHEET, _SLIDES, _WRITER)]
     return [_PDF, _MAIL, _RICH_TEXT, "Hello, wörld".encode("utf-16"), b"a,b\n1,2\n", *packages]
 

@@ -68,8 +68,8 @@ def test_every_spelling_of_a_dangerous_address_is_refused_at_the_connection(url:
 
 @pytest.mark.parametrize("address", DANGEROUS)
 def test_a_name_that_leads_to_a_dangerous_address_is_refused(address: str) -> None:
-    for found in ([address], ["8.8.8.8", address], [address, "8.8.8.8"]):
-        sender = Sender(Networks, resolver=lambda _host, _port, found=found: found)  # type: ignore[misc]
+    for addresses in ([address], ["8.8.8.8", address], [address, "8.8.8.8"]):
+        sender = Sender(Networks, resolver=lambda _host, _port, addresses=addresses: addresses)  # type: ignore[misc]
         assert "has no public address" in (sender(sending("https://name.test/")).error or "")
 
 
