@@ -14,7 +14,7 @@ from collections.abc import Callable
 import pytest
 
 from fairlead.read import CannotRead, Extracted
-from fairlead.read.parts import safe_name
+from fairlead.read.draft import safe_name
 
 Read = Callable[..., Extracted]
 Refuse = Callable[..., CannotRead]

@@ -13,11 +13,9 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import IO, BinaryIO, cast
 
-from fairlead.read.base import CannotRead, Extracted, Rank, Reader, Task, locked
-from fairlead.read.draft import Draft
-from fairlead.read.package import BAD_ZIP, ZIP, Meter, Package, names, opened
-from fairlead.read.parts import Parts, safe_name
-from fairlead.read.source import Source
+from fairlead.read.base import CannotRead, Extracted, Rank, Reader, Source, Task, password_error
+from fairlead.read.draft import Draft, Parts, safe_name
+from fairlead.read.package import BAD_ZIP, ZIP, Meter, Package, member_names, open_package
 from fairlead.read.text_writer import TextWriter, item
 
 _EXTRACTOR = "Fairlead archives"
@@ -32,7 +30,7 @@ _TAR = b"ustar"
 
 
 def _is_zip(source: Source) -> bool:
-    return source.head.startswith(ZIP) and bool(names(source))
+    return source.head.startswith(ZIP) and bool(member_names(source))
 
 
 def _is_tar(source: Source) -> bool:
@@ -45,7 +43,7 @@ def _is_packed(kind: str) -> Callable[[Source], bool]:
 
 def _read_zip(source: Source, task: Task) -> Extracted:
     draft = Draft("zip", _EXTRACTOR, task.limits)
-    with opened(source, task) as package:
+    with open_package(source, task) as package:
         parts = Parts(draft)
         _add_zip_members(package, parts, draft, task)
     return _finish(draft, parts)
@@ -63,7 +61,7 @@ def _add_zip_members(package: Package, parts: Parts, draft: Draft, task: Task) -
         if content is not None:
             parts.add(member.filename, content)
     if shut and shut == len(files):
-        raise locked("archive", task.password)
+        raise password_error("archive", task.password)
     if shut:
         draft.warn(f"{shut} of {len(files)} members are protected by a password")
 
@@ -177,11 +175,11 @@ def _finish(draft: Draft, parts: Parts) -> Extracted:
     if not parts.names:
         raise CannotRead("empty", "The archive has no members.")
     parts.finish()
-    pen = TextWriter(draft)
+    writer = TextWriter(draft)
     for name in parts.names:
-        pen.begin(item())
-        pen.flow(name)
-    pen.close()
+        writer.begin(item())
+        writer.flow(name)
+    writer.close()
     return draft.finish()
 
 

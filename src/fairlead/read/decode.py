@@ -47,7 +47,7 @@ def decode(data: bytes, *, declared: str | None = None, cut: bool = False) -> De
     return Decoded(_decode(data, guess, "replace", cut=cut), guess, guessed=True)
 
 
-def opening(head: bytes) -> str | None:
+def decode_head(head: bytes) -> str | None:
     """The beginning of a text, decoded; None where these bytes are no text."""
     mark, encoding = _mark(head)
     if encoding:

@@ -7,11 +7,9 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from fairlead.read.base import CannotRead, Extracted, Rank, Reader, Task, library
+from fairlead.read.base import CannotRead, Extracted, Rank, Reader, Source, Task, library
 from fairlead.read.draft import Draft
-from fairlead.read.ole import Ole, opened
-from fairlead.read.passwords import unlocked_old
-from fairlead.read.source import Source
+from fairlead.read.ole import Ole, decrypt_old_office, open_ole
 from fairlead.read.text_writer import TextWriter
 
 _MAGICS = (0xA5EC, 0xA5DC)
@@ -46,16 +44,16 @@ def recognises(source: Source) -> bool:
 def read(source: Source, task: Task) -> Extracted:
     """The main text, then footnotes, headers and the other texts of the document."""
     draft = Draft("doc", library("olefile"), task.limits)
-    with opened(source, task) as ole:
+    with open_ole(source, task) as ole:
         main = ole.stream("WordDocument")
         header = _header(main)
         if header.encrypted:
-            return read(unlocked_old(source, task), task)
+            return read(decrypt_old_office(source, task), task)
         ole.add_properties(draft)
         text = "".join(_pieces(main, header, ole, draft))
-    pen = TextWriter(draft, gap=1)
-    _write(_without_fields(text), pen)
-    pen.close()
+    writer = TextWriter(draft, gap=1)
+    _write(_without_fields(text), writer)
+    writer.close()
     return draft.finish()
 
 
@@ -112,7 +110,7 @@ def _without_fields(text: str) -> str:
     return text
 
 
-def _write(text: str, pen: TextWriter) -> None:
+def _write(text: str, writer: TextWriter) -> None:
     """Write paragraphs and tables; a bell ends a cell, and another one each row."""
     cells: list[str] = []
     for found in _PARAGRAPH.finditer(text):
@@ -120,28 +118,28 @@ def _write(text: str, pen: TextWriter) -> None:
         if found[2] == "\x07":
             cells.append(words)
             continue
-        _write_table(cells, pen)
+        _write_table(cells, writer)
         cells = []
-        pen.begin()
-        pen.write(words)
+        writer.begin()
+        writer.write(words)
         if found[2] == "\x0c":
-            pen.part()
-        if pen.draft.full:
+            writer.part()
+        if writer.draft.full:
             return
-    _write_table(cells, pen)
+    _write_table(cells, writer)
 
 
-def _write_table(cells: list[str], pen: TextWriter) -> None:
+def _write_table(cells: list[str], writer: TextWriter) -> None:
     if not cells:
         return
-    pen.begin()
-    pen.table()
+    writer.begin()
+    writer.table()
     for row in _rows(cells):
-        pen.row()
+        writer.row()
         for cell in row:
-            pen.cell()
-            pen.write(cell)
-    pen.end_table()
+            writer.cell()
+            writer.write(cell)
+    writer.end_table()
 
 
 def _rows(cells: list[str]) -> Iterator[list[str]]:

@@ -5,15 +5,13 @@ from __future__ import annotations
 import posixpath
 from urllib.parse import unquote
 
-from fairlead.read.base import CannotRead, Extracted, Rank, Reader, Task, library
+from fairlead.read.base import CannotRead, Extracted, Rank, Reader, Source, Task, library
 from fairlead.read.decode import decode
 from fairlead.read.draft import Draft
 from fairlead.read.html import declared_in, write_markup
-from fairlead.read.ooxml import Properties
-from fairlead.read.package import Package, member, names, opened
-from fairlead.read.source import Source
+from fairlead.read.package import Package, Properties, member, member_names, open_package
 from fairlead.read.text_writer import TextWriter
-from fairlead.read.xml import Attributes, Walk, attribute, walk
+from fairlead.read.xml import Attributes, XmlHandler, attribute, parse_xml
 
 _CONTAINER = "META-INF/container.xml"
 _PAGES = ("xhtml", "html", "xml")
@@ -23,7 +21,7 @@ _FONTS = (b"http://www.idpf.org/2008/embedding", b"http://ns.adobe.com/pdf/enc#R
 
 def recognises(source: Source) -> bool:
     """Whether it says to be a book, or has a book's container."""
-    if _CONTAINER not in names(source):
+    if _CONTAINER not in member_names(source):
         return False
     mime = member(source, "mimetype", 200)
     return b"epub" in mime or b"oebps-package" in member(source, _CONTAINER)
@@ -32,24 +30,24 @@ def recognises(source: Source) -> bool:
 def read(source: Source, task: Task) -> Extracted:
     """The text of the pages in the order of the spine."""
     draft = Draft("epub", library("lxml"), task.limits)
-    pen = TextWriter(draft)
-    with opened(source, task) as package:
+    writer = TextWriter(draft)
+    with open_package(source, task) as package:
         _check_lock(package)
         root = _Root()
-        walk([package.read(_CONTAINER)], root)
+        parse_xml([package.read(_CONTAINER)], root)
         if root.path not in package.names:
             raise CannotRead("damaged", "The e-book is damaged: its list of pages is missing.")
         listed = package.read(root.path)
-        walk([listed], Properties(draft))
+        parse_xml([listed], Properties(draft))
         book = _Book(posixpath.dirname(root.path))
-        walk([listed], book)
-        _add_pages(package, book.pages(), pen, task)
-    pen.close()
+        parse_xml([listed], book)
+        _add_pages(package, book.pages(), writer, task)
+    writer.close()
     return draft.finish()
 
 
-def _add_pages(package: Package, pages: list[str], pen: TextWriter, task: Task) -> None:
-    draft = pen.draft
+def _add_pages(package: Package, pages: list[str], writer: TextWriter, task: Task) -> None:
+    draft = writer.draft
     draft.fact("pages", len(pages))
     if len(pages) > task.limits.pages:
         draft.warn(f"only the first {task.limits.pages} of {len(pages)} pages were read")
@@ -59,8 +57,8 @@ def _add_pages(package: Package, pages: list[str], pen: TextWriter, task: Task) 
             missing += 1
             continue
         data = package.read(page, task.limits.unpacked_bytes)
-        pen.part()
-        write_markup(decode(data, declared=declared_in(data)).text, pen, titled=None)
+        writer.part()
+        write_markup(decode(data, declared=declared_in(data)).text, writer, titled=None)
         if draft.full:
             break
     if missing:
@@ -74,22 +72,22 @@ def _check_lock(package: Package) -> None:
         raise CannotRead("encrypted", "The e-book is protected; send it without protection.")
 
 
-class _Root(Walk):
+class _Root(XmlHandler):
     path = ""
 
-    def opened(self, name: str, attributes: Attributes) -> None:
+    def on_start(self, name: str, attributes: Attributes) -> None:
         if name == "rootfile" and not self.path:
             self.path = attribute(attributes, "full-path").lstrip("/")
 
 
-class _Book(Walk):
+class _Book(XmlHandler):
     def __init__(self, folder: str) -> None:
         super().__init__()
         self._folder = folder
         self._items: dict[str, tuple[str, str]] = {}
         self._spine: list[str] = []
 
-    def opened(self, name: str, attributes: Attributes) -> None:
+    def on_start(self, name: str, attributes: Attributes) -> None:
         if name == "item":
             path = unquote(attribute(attributes, "href")).partition("#")[0]
             place = posixpath.normpath(posixpath.join(self._folder, path))

@@ -6,10 +6,9 @@ import re
 
 from lxml import etree
 
-from fairlead.read.base import Extracted, Rank, Reader, Task, clean, library
-from fairlead.read.decode import decode, opening
+from fairlead.read.base import Extracted, Rank, Reader, Source, Task, clean, library
+from fairlead.read.decode import decode, decode_head
 from fairlead.read.draft import Draft
-from fairlead.read.source import Source
 from fairlead.read.text_writer import CODE, PLAIN, Style, TextWriter, heading, item
 from fairlead.read.xml import is_whole, memory_shortage
 
@@ -46,7 +45,7 @@ def recognises(source: Source) -> bool:
 
     A text that only speaks of tags does neither.
     """
-    text = opening(source.head)
+    text = decode_head(source.head)
     if text is None:
         return False
     preamble = _PREAMBLE.match(text)
@@ -64,9 +63,9 @@ def read(source: Source, task: Task) -> Extracted:
     draft = Draft("html", library("lxml"), task.limits)
     if decoded.guessed:
         draft.warn(f"the encoding was guessed: {decoded.encoding}")
-    pen = TextWriter(draft)
-    write_markup(decoded.text, pen, titled=draft)
-    pen.close()
+    writer = TextWriter(draft)
+    write_markup(decoded.text, writer, titled=draft)
+    writer.close()
     return draft.finish()
 
 
@@ -76,20 +75,20 @@ def declared_in(data: bytes) -> str | None:
     return declared[1].decode("ascii", "replace") if declared else None
 
 
-def write_markup(markup: str, pen: TextWriter, *, titled: Draft | None) -> None:
+def write_markup(markup: str, writer: TextWriter, *, titled: Draft | None) -> None:
     """Write the visible text of markup; its title also becomes a fact of the draft `titled`."""
     parser = _parser()
     with memory_shortage():
         # A page without any element has no tree, whatever the stubs say.
         root: etree._Element | None = etree.fromstring(clean(markup).encode(), parser)
     if not is_whole(parser):
-        pen.draft.warn("some text is missing: the page is nested too deeply")
+        writer.draft.warn("some text is missing: the page is nested too deeply")
     if root is None:
         return
     if titled is not None:
         _add_facts(root, titled)
-    _Walk(pen, titled=titled is not None).run(root)
-    pen.begin()
+    _Walk(writer, titled=titled is not None).run(root)
+    writer.begin()
 
 
 def _add_facts(root: etree._Element, draft: Draft) -> None:
@@ -113,8 +112,8 @@ def _parser() -> etree.HTMLParser:
 class _Walk:
     """One walk over a tree, without recursion: pages can be nested deeply."""
 
-    def __init__(self, pen: TextWriter, *, titled: bool) -> None:
-        self._pen = pen
+    def __init__(self, writer: TextWriter, *, titled: bool) -> None:
+        self._writer = writer
         self._exact = 0
         self._lists: list[str] = []
         self._skipped = _SKIPPED if titled else _SKIPPED | {"title"}
@@ -124,28 +123,28 @@ class _Walk:
         for event, element in walk:
             tag = str(element.tag)
             if event == "end":
-                going_on = self._end(element, tag)
+                has_room = self._end(element, tag)
             elif tag in self._skipped or _HIDDEN.search(element.get("style") or ""):
                 walk.skip_subtree()
-                going_on = True
+                has_room = True
             else:
-                going_on = self._start(element, tag)
-            if not going_on:
+                has_room = self._start(element, tag)
+            if not has_room:
                 return
 
     def _start(self, element: etree._Element, tag: str) -> bool:
         if tag in ("table", "tr"):
-            (self._pen.table if tag == "table" else self._pen.row)()
+            (self._writer.table if tag == "table" else self._writer.row)()
         elif tag in _CELLS:
-            self._pen.cell()
+            self._writer.cell()
             self._span(element.get("colspan") or "")
         elif tag in _LISTS:
             self._lists.append(tag)
-            self._pen.begin()
+            self._writer.begin()
         elif tag == "br":
-            self._pen.line()
+            self._writer.line()
         elif tag == "li" or tag in _BLOCKS or tag in _HEADINGS or tag in _EXACT:
-            self._pen.begin(self._style(tag))
+            self._writer.begin(self._style(tag))
         self._exact += tag in _EXACT
         return self._text(element.text)
 
@@ -154,12 +153,12 @@ class _Walk:
             return self._text(element.tail)
         self._exact -= tag in _EXACT
         if tag in ("table", "tr"):
-            (self._pen.end_table if tag == "table" else self._pen.end_row)()
+            (self._writer.end_table if tag == "table" else self._writer.end_row)()
         elif tag in _LISTS:
             self._lists[-1:] = []
-            self._pen.begin()
+            self._writer.begin()
         elif tag == "li" or tag in _BLOCKS or tag in _HEADINGS or tag in _EXACT:
-            self._pen.begin()
+            self._writer.begin()
         return self._text(element.tail)
 
     def _style(self, tag: str) -> Style:
@@ -173,12 +172,12 @@ class _Walk:
 
     def _span(self, value: str) -> None:
         if value.isdecimal():
-            self._pen.span(min(int(value), _MAX_SPAN) - 1)
+            self._writer.span(min(int(value), _MAX_SPAN) - 1)
 
     def _text(self, text: str | None) -> bool:
         if not text:
             return True
-        return self._pen.write(text) if self._exact else self._pen.flow(text)
+        return self._writer.write(text) if self._exact else self._writer.flow(text)
 
 
 READER = Reader("html", Rank.STRUCTURE, recognises, read)

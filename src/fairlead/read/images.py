@@ -8,10 +8,9 @@ from functools import partial
 
 from PIL import Image, ImageOps, ImageSequence
 
-from fairlead.read.base import CannotRead, Extracted, Rank, Reader, Task, library
+from fairlead.read.base import CannotRead, Extracted, Rank, Reader, Source, Task, library
 from fairlead.read.draft import Draft
 from fairlead.read.ocr import Ocr
-from fairlead.read.source import Source
 
 _SIGNATURES: dict[str, tuple[bytes, ...]] = {
     "png": (b"\x89PNG\r\n\x1a\n",),
@@ -76,9 +75,9 @@ def _add_frames(image: Image.Image, draft: Draft, task: Task) -> None:
     for index, frame in enumerate(_frames(image, wanted, draft)):
         if not ocr.ready():
             return
-        going_on = draft.add(("\n\f" if index else "") + ocr.read(frame))
+        has_room = draft.add(("\n\f" if index else "") + ocr.read(frame))
         task.on_progress(index + 1, frames)
-        if not going_on:
+        if not has_room:
             return
 
 

@@ -11,12 +11,10 @@ from collections.abc import Iterator
 from datetime import datetime
 from email.message import EmailMessage
 
-from fairlead.read.base import Extracted, Rank, Reader, Task, clean, clean_line
+from fairlead.read.base import Extracted, Rank, Reader, Source, Task, clean, clean_line
 from fairlead.read.decode import decode
-from fairlead.read.draft import Draft
+from fairlead.read.draft import Draft, Parts
 from fairlead.read.html import write_markup
-from fairlead.read.parts import Parts
-from fairlead.read.source import Source
 from fairlead.read.text_writer import TextWriter
 
 _MAX_DEPTH = 50  # of parts within parts
@@ -64,25 +62,25 @@ def read(source: Source, task: Task) -> Extracted:
 
 def write_message(shown: dict[str, str], bodies: list[tuple[str, bool]], draft: Draft) -> None:
     """Write headers and body; each body is a text and whether it is HTML. Plain goes first."""
-    pen = TextWriter(draft)
-    pen.write("\n".join(f"{name}: {value}" for name, value in shown.items()))
-    pen.part()
+    writer = TextWriter(draft)
+    writer.write("\n".join(f"{name}: {value}" for name, value in shown.items()))
+    writer.part()
     plain = [text for text, is_html in bodies if not is_html and text.strip()]
     for text in plain:
-        pen.part()
-        _write_plain(text, pen)
+        writer.part()
+        _write_plain(text, writer)
     for text, is_html in bodies if not plain else []:
         if is_html:
-            pen.part()
-            write_markup(text, pen, titled=None)
-    pen.close()
+            writer.part()
+            write_markup(text, writer, titled=None)
+    writer.close()
 
 
-def _write_plain(text: str, pen: TextWriter) -> None:
+def _write_plain(text: str, writer: TextWriter) -> None:
     # As it stands in the text; its paragraphs are those of Markdown too.
     for paragraph in re.split(r"\n[ \t]*\n", clean(text)):
-        pen.begin()
-        pen.write(paragraph)
+        writer.begin()
+        writer.write(paragraph)
 
 
 def _header_names(block: bytes) -> frozenset[bytes]:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import importlib
+import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
+from typing import Any
 
 import olefile
 
-from fairlead.read.base import CannotRead, Task
+from fairlead.read.base import CannotRead, Extracted, Rank, Reader, Source, Task, password_error
 from fairlead.read.decode import decode
 from fairlead.read.draft import Draft
-from fairlead.read.source import Source
 
 
 class Ole:
@@ -62,7 +64,7 @@ def _text(value: object, encoding: str | None) -> str:
 
 
 @contextmanager
-def opened(source: Source, task: Task) -> Iterator[Ole]:
+def open_ole(source: Source, task: Task) -> Iterator[Ole]:
     """The document as a compound file.
 
     Raises:
@@ -77,3 +79,53 @@ def opened(source: Source, task: Task) -> Iterator[Ole]:
             ) from error
         with ole:
             yield Ole(ole, task.limits.unpacked_bytes)
+
+
+def _is_encrypted(source: Source) -> bool:
+    """Whether it is a compound file around an encrypted package."""
+    return source.has_ole_stream("EncryptedPackage")
+
+
+def _read_encrypted(source: Source, task: Task) -> Extracted:
+    """What the right password unlocks, read as the kind that it is."""
+    if task.password is None:
+        raise password_error("document", None)
+    # Whoever asks which kinds there are knows this one too: the question can only come later.
+    kinds = importlib.import_module("fairlead.read.kinds")
+    inner = _decrypt(source, task)
+    found: Extracted = kinds.recognise(inner).read(inner, task)
+    return found
+
+
+def decrypt_old_office(source: Source, task: Task) -> Source:
+    """A document of old Office without its lock.
+
+    Raises:
+        CannotRead: the password is missing or wrong.
+    """
+    if task.password is None or source.content is not None:
+        raise password_error("document", task.password)
+    return _decrypt(source, task)
+
+
+def _decrypt(source: Source, task: Task) -> Source:
+    # Cryptography is large: only who needs it loads it.
+    office: Any = importlib.import_module("msoffcrypto")
+    output = io.BytesIO()
+    try:
+        with source.open() as file:
+            document = office.OfficeFile(file)
+            document.load_key(password=task.password)
+            document.decrypt(output)
+    except MemoryError:
+        raise
+    except Exception as error:
+        # A wrong password shows in many ways, from an error of its own to nonsense.
+        raise password_error("document", task.password) from error
+    content = output.getvalue()
+    if not content:
+        raise CannotRead("damaged", "The document is damaged and could not be unlocked.")
+    return Source(source.path, content)
+
+
+READER = Reader("office-encrypted", Rank.SIGNATURE, _is_encrypted, _read_encrypted)

@@ -6,14 +6,14 @@ import io
 import posixpath
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import BinaryIO, NamedTuple, cast
 from urllib.parse import unquote
 
-from fairlead.read.base import CannotRead, ReadLimits, Task, locked
-from fairlead.read.source import Source
-from fairlead.read.xml import Attributes, Walk, attribute, walk
+from fairlead.read.base import CannotRead, ReadLimits, Source, Task, password_error
+from fairlead.read.draft import Draft
+from fairlead.read.xml import Attributes, XmlHandler, attribute, parse_xml
 
 ZIP = (b"PK\x03\x04", b"PK\x05\x06", b"PK\x07\x08")
 MAX_DIRECTORY_BYTES = 4_000_000
@@ -114,7 +114,7 @@ class Package:
         if listed not in self.names:
             return []
         found = _Relations(folder)
-        walk(self.chunks(listed), found)
+        parse_xml(self.chunks(listed), found)
         return found.relations
 
     def main(self, *usual: str) -> str:
@@ -136,16 +136,16 @@ class Package:
         try:
             return cast("BinaryIO", self._archive.open(info, pwd=password))
         except (RuntimeError, NotImplementedError) as error:
-            raise locked("document", self._password) from error
+            raise password_error("document", self._password) from error
 
 
-class _Relations(Walk):
+class _Relations(XmlHandler):
     def __init__(self, folder: str) -> None:
         super().__init__()
         self._folder = folder
         self.relations: list[Relation] = []
 
-    def opened(self, name: str, attributes: Attributes) -> None:
+    def on_start(self, name: str, attributes: Attributes) -> None:
         if name != "Relationship" or attribute(attributes, "TargetMode") == "External":
             return
         role = attribute(attributes, "Type").rpartition("/")[2]
@@ -156,7 +156,7 @@ class _Relations(Walk):
 
 
 @contextmanager
-def opened(source: Source, task: Task | None = None) -> Iterator[Package]:
+def open_package(source: Source, task: Task | None = None) -> Iterator[Package]:
     """The document as a package.
 
     Raises:
@@ -169,7 +169,7 @@ def opened(source: Source, task: Task | None = None) -> Iterator[Package]:
             yield Package(archive, task or Task())
 
 
-def names(source: Source) -> frozenset[str]:
+def member_names(source: Source) -> frozenset[str]:
     """The names in a zip archive; empty where the file is no readable one."""
     if "members" not in source.known:
         source.known["members"] = _names(source)
@@ -180,7 +180,7 @@ def _names(source: Source) -> frozenset[str]:
     if not source.head.startswith(ZIP):
         return frozenset()
     try:
-        with opened(source) as package:
+        with open_package(source) as package:
             return package.names
     except BAD_ZIP:
         return frozenset()
@@ -188,10 +188,67 @@ def _names(source: Source) -> frozenset[str]:
 
 def member(source: Source, name: str, limit: int = _SMALL) -> bytes:
     """One member of a zip archive; empty where it cannot be had."""
-    if name not in names(source):
+    if name not in member_names(source):
         return b""
     try:
-        with opened(source) as package:
+        with open_package(source) as package:
             return package.read(name, limit)
     except (*BAD_ZIP, CannotRead):
         return b""
+
+
+_TYPES = "[Content_Types].xml"
+
+
+def has_type(main: tuple[bytes, ...], usual: str) -> Callable[[Source], bool]:
+    """Recognises a package whose list of types names one of these main parts."""
+
+    def recognises(source: Source) -> bool:
+        if _TYPES not in member_names(source):
+            return False
+        types = member(source, _TYPES)
+        return any(name in types for name in main) if types else usual in member_names(source)
+
+    return recognises
+
+
+class Properties(XmlHandler):
+    """Title, author and time of creation, as Office and OpenDocument write them."""
+
+    def __init__(self, draft: Draft) -> None:
+        super().__init__()
+        self._draft = draft
+        self._found: dict[str, str] = {}
+        self._name = ""
+
+    def on_start(self, name: str, _: Attributes) -> None:
+        """Remember where text may follow."""
+        self._name = name
+
+    def on_end(self, _: str) -> None:
+        """What follows belongs to nothing."""
+        self._name = ""
+
+    def on_text(self, text: str) -> None:
+        """Keep the text of each element."""
+        if self._name:
+            self._found[self._name] = (self._found.get(self._name, "") + text)[:2_000]
+
+    def close(self) -> None:
+        """Record the facts."""
+        get = self._found.get
+        self._draft.fact("title", get("title"))
+        self._draft.fact("author", get("creator") or get("initial-creator"))
+        self._draft.created(get("created") or get("creation-date") or get("date"))
+
+
+def add_properties(package: Package, draft: Draft, *usual: str) -> None:
+    """Record what the package's properties say; broken ones are no reason to fail."""
+    listed = [r.target for r in package.relations() if r.role == "core-properties"]
+    for name in (*listed, *usual):
+        if name in package.names:
+            try:
+                parse_xml([package.read(name)], Properties(draft))
+            except SyntaxError:  # lxml's errors are of this kind
+                draft.warn("the document's properties are damaged")
+            return

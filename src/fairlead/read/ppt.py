@@ -7,11 +7,9 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from fairlead.read.base import Extracted, Rank, Reader, Task, library
+from fairlead.read.base import Extracted, Rank, Reader, Source, Task, library
 from fairlead.read.draft import Draft
-from fairlead.read.ole import Ole, opened
-from fairlead.read.passwords import unlocked_old
-from fairlead.read.source import Source
+from fairlead.read.ole import Ole, decrypt_old_office, open_ole
 from fairlead.read.text_writer import PLAIN, TextWriter, heading, item
 
 _RECORD = struct.Struct("<HHI")
@@ -50,13 +48,13 @@ def recognises(source: Source) -> bool:
 def read(source: Source, task: Task) -> Extracted:
     """Slides in their order with their notes; a form feed between two slides."""
     draft = Draft("ppt", library("olefile"), task.limits)
-    with opened(source, task) as ole:
+    with open_ole(source, task) as ole:
         if _is_locked(ole):
-            return read(unlocked_old(source, task), task)
+            return read(decrypt_old_office(source, task), task)
         ole.add_properties(draft)
         data = ole.stream("PowerPoint Document")
         latest = _latest_edit(ole)
-    pen = TextWriter(draft, gap=1)
+    writer = TextWriter(draft, gap=1)
     slides = _slides(data, latest) or [
         list(_texts(data, _Record(0, 0, 0, len(data), is_container=True)))
     ]
@@ -64,12 +62,12 @@ def read(source: Source, task: Task) -> Extracted:
     if len(slides) > task.limits.pages:
         draft.warn(f"only the first {task.limits.pages} of {len(slides)} slides were read")
     for slide in slides[: task.limits.pages]:
-        pen.page()
+        writer.page()
         for words in slide:
-            _write(words, pen)
+            _write(words, writer)
         if draft.full:
             break
-    pen.close()
+    writer.close()
     return draft.finish()
 
 
@@ -211,13 +209,13 @@ def _decoded(data: bytes, record: _Record) -> str:
     return raw.decode("latin-1" if record.kind == _NARROW_TEXT else "utf-16-le", "replace")
 
 
-def _write(words: _Words, pen: TextWriter) -> None:
+def _write(words: _Words, writer: TextWriter) -> None:
     if _NO_TEXT.match(words.text):
         return
     style = heading(2) if words.role in _TITLES else item() if words.role in _BODIES else PLAIN
     for paragraph in words.text.split("\r"):
-        pen.begin(style)
-        pen.write(paragraph.replace("\x0b", "\n"))
+        writer.begin(style)
+        writer.write(paragraph.replace("\x0b", "\n"))
 
 
 READER = Reader("ppt", Rank.SIGNATURE, recognises, read)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fairlead.read.base import Extracted, Rank, Reader, Task, library
+from fairlead.read.base import Extracted, Rank, Reader, Source, Task, library
 from fairlead.read.draft import Draft
-from fairlead.read.ooxml import add_properties, has_type
-from fairlead.read.package import Package, opened
-from fairlead.read.source import Source
+from fairlead.read.package import Package, add_properties, has_type, open_package
 from fairlead.read.text_writer import PLAIN, TextWriter, heading, item
-from fairlead.read.xml import Attributes, Walk, attribute, walk
+from fairlead.read.xml import Attributes, XmlHandler, attribute, parse_xml
 
 _MAIN_TYPES = (
     b"presentationml.presentation.main+xml",
@@ -27,27 +25,27 @@ _WITH_SLIDE = ("notesSlide", "diagramData")
 def read(source: Source, task: Task) -> Extracted:
     """Slides in their order with their notes; a form feed between two slides."""
     draft = Draft("pptx", library("lxml"), task.limits)
-    pen = TextWriter(draft, gap=1)
-    with opened(source, task) as package:
+    writer = TextWriter(draft, gap=1)
+    with open_package(source, task) as package:
         add_properties(package, draft, "docProps/core.xml")
         slides = list(_slides(package))
         draft.fact("pages", len(slides))
         if len(slides) > task.limits.pages:
             draft.warn(f"only the first {task.limits.pages} of {len(slides)} slides were read")
         for slide in slides[: task.limits.pages]:
-            pen.page()
+            writer.page()
             for part in (slide, *_with(package, slide)):
-                walk(package.chunks(part), _Slide(pen), lambda: draft.full)
+                parse_xml(package.chunks(part), _Slide(writer), lambda: draft.full)
             if draft.full:
                 break
-    pen.close()
+    writer.close()
     return draft.finish()
 
 
 def _slides(package: Package) -> Iterator[str]:
     main = package.main("ppt/presentation.xml")
     order = _Order()
-    walk(package.chunks(main), order)
+    parse_xml(package.chunks(main), order)
     parts = {relation.id: relation.target for relation in package.relations(main)}
     for key in order.slides:
         if parts.get(key) in package.names:
@@ -61,28 +59,28 @@ def _with(package: Package, slide: str) -> Iterator[str]:
                 yield relation.target
 
 
-class _Order(Walk):
+class _Order(XmlHandler):
     def __init__(self) -> None:
         super().__init__()
         self.slides: list[str] = []
 
-    def opened(self, name: str, attributes: Attributes) -> None:
+    def on_start(self, name: str, attributes: Attributes) -> None:
         if name == "sldId":
             key = next((k for k in attributes if k.endswith("}id")), "")
             self.slides.append(attributes.get(key, ""))
 
 
-class _Slide(Walk):
+class _Slide(XmlHandler):
     skipped = frozenset(["Fallback", "rPr", "endParaRPr", "timing"])
 
-    def __init__(self, pen: TextWriter) -> None:
+    def __init__(self, writer: TextWriter) -> None:
         super().__init__()
-        self._pen = pen
+        self._writer = writer
         self._in_text = False
         self._holder = ""
         self._in_table = False
 
-    def opened(self, name: str, attributes: Attributes) -> None:
+    def on_start(self, name: str, attributes: Attributes) -> None:
         if name == "ph":
             self._holder = attribute(attributes, "type", "body")
         elif name == "p":
@@ -91,38 +89,38 @@ class _Slide(Walk):
             level = attribute(attributes, "lvl", "0")
             self._restyle(int(level) if level.isdecimal() else 0)
         elif name in ("br", "tab"):
-            self._pen.write("\n" if name == "br" else "\t")
+            self._writer.write("\n" if name == "br" else "\t")
         elif name == "t":
             self._in_text = True
         elif name in ("tbl", "tr", "tc"):
-            {"tbl": self._pen.table, "tr": self._pen.row, "tc": self._pen.cell}[name]()
+            {"tbl": self._writer.table, "tr": self._writer.row, "tc": self._writer.cell}[name]()
 
-    def closed(self, name: str) -> None:
+    def on_end(self, name: str) -> None:
         if name == "t":
             self._in_text = False
         elif name == "sp":
-            self._pen.begin()
+            self._writer.begin()
             self._holder = ""
         elif name == "tr":
-            self._pen.end_row()
+            self._writer.end_row()
         elif name == "tbl":
-            self._pen.end_table()
+            self._writer.end_table()
 
-    def said(self, text: str) -> None:
+    def on_text(self, text: str) -> None:
         if self._in_text and self._holder not in _FURNITURE:
-            self._pen.write(text)
+            self._writer.write(text)
 
     def _begin(self, level: int) -> None:
-        self._pen.begin()
+        self._writer.begin()
         self._restyle(level)
 
     def _restyle(self, level: int) -> None:
         if self._holder in _TITLES:
-            self._pen.style(heading(2))
+            self._writer.style(heading(2))
         elif self._holder in ("body", "obj"):
-            self._pen.style(item(level))
+            self._writer.style(item(level))
         else:
-            self._pen.style(PLAIN)
+            self._writer.style(PLAIN)
 
 
 READER = Reader("pptx", Rank.SIGNATURE, has_type(_MAIN_TYPES, "ppt/presentation.xml"), read)

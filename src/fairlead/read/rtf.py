@@ -7,9 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from fairlead.read.base import Extracted, Rank, Reader, Task
+from fairlead.read.base import Extracted, Rank, Reader, Source, Task
 from fairlead.read.draft import Draft
-from fairlead.read.source import Source
 from fairlead.read.text_writer import PLAIN, TextWriter, heading, item
 
 _MAX_DEPTH = 1_000
@@ -65,15 +64,15 @@ def recognises(source: Source) -> bool:
 def read(source: Source, task: Task) -> Extracted:
     """The text with its tables and lists; pictures and field codes are left out."""
     draft = Draft("rtf", "Fairlead rtf", task.limits)
-    pen = TextWriter(draft, gap=1)
-    write_rtf(source.read(source.size), pen)
-    pen.close()
+    writer = TextWriter(draft, gap=1)
+    write_rtf(source.read(source.size), writer)
+    writer.close()
     return draft.finish()
 
 
-def write_rtf(data: bytes, pen: TextWriter) -> None:
+def write_rtf(data: bytes, writer: TextWriter) -> None:
     """Write the text of Rich Text."""
-    _Rtf(pen).run(data)
+    _Rtf(writer).run(data)
 
 
 def _group_end(data: bytes, at: int) -> int:
@@ -91,8 +90,8 @@ def _group_end(data: bytes, at: int) -> int:
 
 
 class _Rtf:
-    def __init__(self, pen: TextWriter) -> None:
-        self._pen = pen
+    def __init__(self, writer: TextWriter) -> None:
+        self._writer = writer
         self._state = _State()
         self._stack: list[_State] = []
         self._bytes = bytearray()
@@ -109,7 +108,7 @@ class _Rtf:
 
     def run(self, data: bytes) -> None:
         at = 0
-        while at < len(data) and not self._pen.draft.full:
+        while at < len(data) and not self._writer.draft.full:
             found = _TOKEN.match(data, at)
             if found is None:
                 at += 1  # a backslash at the very end
@@ -139,9 +138,9 @@ class _Rtf:
     def _end(self) -> None:
         self._flush()
         if self._in_table:
-            self._pen.end_table()
+            self._writer.end_table()
         for name, text in self._info.items():
-            self._pen.draft.fact(name, text)
+            self._writer.draft.fact(name, text)
 
     def _brace(self, brace: bytes) -> None:
         self._flush()
@@ -204,7 +203,7 @@ class _Rtf:
             return
         if word in (b"listtext", b"pntext"):
             self._item = True
-            self._pen.style(item())
+            self._writer.style(item())
         self._skip_group = word not in _READ_THROUGH
         self._state = replace(
             self._state,
@@ -220,7 +219,7 @@ class _Rtf:
         elif not self._state.left_out and not self._state.in_fonts and not self._state.hidden:
             if self._in_table and not self._in_row:
                 self._leave_table()
-            self._pen.write(text)
+            self._writer.write(text)
 
     def _flush(self) -> None:
         self._flush_bytes()
@@ -262,46 +261,46 @@ class _Rtf:
 
     def _paragraph(self, _: int | None = None) -> None:
         if not self._state.left_out:
-            self._pen.begin(item() if self._item else PLAIN)
+            self._writer.begin(item() if self._item else PLAIN)
 
     def _plain_paragraph(self, _: int | None = None) -> None:
         if not self._state.left_out:
             self._item = False
-            self._pen.style(PLAIN)
+            self._writer.style(PLAIN)
 
     def _leave_table(self) -> None:
-        self._pen.end_table()
+        self._writer.end_table()
         self._in_table = False
 
     def _outline(self, value: int | None) -> None:
         if value is not None and 0 <= value < 9 and not self._state.left_out:
-            self._pen.style(heading(value + 1))
+            self._writer.style(heading(value + 1))
 
     def _list_item(self, value: int | None) -> None:
         self._item = bool(value)
         if self._item and not self._state.left_out:
-            self._pen.style(item())
+            self._writer.style(item())
 
     def _in_cell(self, _: int | None) -> None:
         if self._in_row or self._state.left_out:
             return
         if not self._in_table:
-            self._pen.table()
+            self._writer.table()
         self._in_table = self._in_row = True
-        self._pen.row()
-        self._pen.cell()
+        self._writer.row()
+        self._writer.cell()
 
     def _cell(self, _: int | None) -> None:
         self._in_cell(None)
-        self._pen.cell()
+        self._writer.cell()
 
     def _row(self, _: int | None) -> None:
-        self._pen.end_row()
+        self._writer.end_row()
         self._in_row = False
 
     def _page(self, _: int | None) -> None:
         if not self._state.left_out and not self._in_table:
-            self._pen.page()
+            self._writer.page()
 
     _words: ClassVar[dict[bytes, Callable[[_Rtf, int | None], None]]] = {
         b"par": _paragraph,

@@ -90,9 +90,9 @@ class TextWriter:
         words = text.split()
         if text[:1].isspace():
             self._space = True
-        going_on = self.write(" ".join(words)) if words else not self.draft.full
+        has_room = self.write(" ".join(words)) if words else not self.draft.full
         self._space = self._space or (bool(words) and text[-1:].isspace())
-        return going_on
+        return has_room
 
     def line(self) -> None:
         """Begin a new line within the block."""

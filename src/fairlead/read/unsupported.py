@@ -5,9 +5,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator
 
-from fairlead.read.base import CannotRead
-from fairlead.read.package import ZIP, names
-from fairlead.read.source import OLE, Source
+from fairlead.read.base import OLE, CannotRead, Source
+from fairlead.read.package import ZIP, member_names
 
 _SIGNATURES: tuple[tuple[bytes, str], ...] = (
     (b"\x7fELF", "a program"),
@@ -36,7 +35,7 @@ def refusal(source: Source) -> CannotRead | None:
     """Why the document cannot be read, where its first bytes show that; else None."""
     if b"%PDF-".startswith(source.head):
         return CannotRead("damaged", "The document breaks off right after its beginning.")
-    if source.head.startswith(ZIP[0]) and not names(source):
+    if source.head.startswith(ZIP[0]) and not member_names(source):
         return CannotRead("damaged", "The document is damaged: its end is missing or unreadable.")
     if source.head.startswith(ZIP[1]):
         return CannotRead("empty", "The archive has no members.")
@@ -52,7 +51,7 @@ def _by_signature(source: Source) -> Iterator[str]:
 
 def _by_container(source: Source) -> Iterator[str]:
     if source.head.startswith(ZIP):
-        yield from (name for member, name in _MEMBERS if member in names(source))
+        yield from (name for member, name in _MEMBERS if member in member_names(source))
     if source.head.startswith(OLE):
         yield "an old Office document of an unknown kind"
 

@@ -7,13 +7,11 @@ from typing import Any
 
 import xlrd
 
-from fairlead.read.base import CannotRead, Extracted, Rank, Reader, Task, library
+from fairlead.read.base import CannotRead, Extracted, Rank, Reader, Source, Task, library
 from fairlead.read.draft import Draft
-from fairlead.read.ole import opened
-from fairlead.read.passwords import unlocked_old
-from fairlead.read.sheetvalues import Formats, plain, spread
-from fairlead.read.source import Source
+from fairlead.read.ole import decrypt_old_office, open_ole
 from fairlead.read.text_writer import TextWriter, heading
+from fairlead.read.xlsx import Formats, plain_number, shown_blanks
 
 _OLD_BOOKS = (b"\x09\x08\x10\x00\x00\x06\x05\x00", b"\x09\x08\x08\x00\x00\x05\x05\x00")
 _EMPTY = (xlrd.XL_CELL_EMPTY, xlrd.XL_CELL_BLANK)
@@ -30,19 +28,19 @@ def read(source: Source, task: Task) -> Extracted:
     draft = Draft("xls", library("xlrd"), task.limits)
     book = _opened(source)
     if book is None:
-        return read(unlocked_old(source, task), task)
+        return read(decrypt_old_office(source, task), task)
     if source.is_ole:
-        with opened(source, task) as ole:
+        with open_ole(source, task) as ole:
             ole.add_properties(draft)
-    pen = TextWriter(draft)
+    writer = TextWriter(draft)
     draft.fact("pages", book.nsheets)
     formats = Formats([], from_1904=bool(book.datemode))
     for index in range(min(book.nsheets, task.limits.members)):
-        _add_sheet(book, index, formats, pen)
+        _add_sheet(book, index, formats, writer)
         book.unload_sheet(index)
         if draft.full:
             break
-    pen.close()
+    writer.close()
     return draft.finish()
 
 
@@ -61,14 +59,14 @@ def _opened(source: Source) -> Any:
         raise CannotRead("damaged", "The sheet is damaged and could not be opened.") from error
 
 
-def _add_sheet(book: Any, index: int, formats: Formats, pen: TextWriter) -> None:
+def _add_sheet(book: Any, index: int, formats: Formats, writer: TextWriter) -> None:
     sheet = book.sheet_by_index(index)
-    pen.part()
-    pen.begin(heading(2))
-    pen.flow(sheet.name)
-    pen.begin()
+    writer.part()
+    writer.begin(heading(2))
+    writer.flow(sheet.name)
+    writer.begin()
     for number in range(sheet.nrows):
-        if not pen.values(_row(sheet.row(number), formats)):
+        if not writer.values(_row(sheet.row(number), formats)):
             return
 
 
@@ -79,7 +77,7 @@ def _row(cells: list[Any], formats: Formats) -> list[str]:
         if cell.ctype in _EMPTY:
             blank += 1
             continue
-        shown.extend([""] * spread(blank))
+        shown.extend([""] * shown_blanks(blank))
         shown.append(_shown(cell, formats))
         blank = 0
     return shown
@@ -91,7 +89,7 @@ def _shown(cell: Any, formats: Formats) -> str:
     if cell.ctype == xlrd.XL_CELL_ERROR:
         return str(xlrd.error_text_from_code.get(cell.value, "#ERROR"))
     if cell.ctype == xlrd.XL_CELL_NUMBER:
-        return plain(float(cell.value))
+        return plain_number(float(cell.value))
     if cell.ctype == xlrd.XL_CELL_DATE:
         return formats.shown(float(cell.value), _code(float(cell.value)))
     return str(cell.value)

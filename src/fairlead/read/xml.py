@@ -11,7 +11,7 @@ from lxml import etree
 Attributes = Mapping[str, str]
 
 
-class Walk:
+class XmlHandler:
     """What happens at each element; names come without their namespace."""
 
     skipped: frozenset[str] = frozenset()
@@ -20,13 +20,13 @@ class Walk:
     def __init__(self) -> None:
         self._skipping = 0
 
-    def opened(self, name: str, attributes: Attributes) -> None:
+    def on_start(self, name: str, attributes: Attributes) -> None:
         """An element begins."""
 
-    def closed(self, name: str) -> None:
+    def on_end(self, name: str) -> None:
         """An element ends."""
 
-    def said(self, text: str) -> None:
+    def on_text(self, text: str) -> None:
         """Text stands here; one text may come in several pieces."""
 
     # What lxml calls:
@@ -37,19 +37,19 @@ class Walk:
         if self._skipping or name in self.skipped:
             self._skipping += 1
         else:
-            self.opened(name, attributes)
+            self.on_start(name, attributes)
 
     def end(self, tag: str) -> None:
         """End an element."""
         if self._skipping:
             self._skipping -= 1
         else:
-            self.closed(local(tag))
+            self.on_end(local(tag))
 
     def data(self, text: str) -> None:
         """Pass text on."""
         if not self._skipping:
-            self.said(text)
+            self.on_text(text)
 
     def close(self) -> None:
         """End the document."""
@@ -82,7 +82,9 @@ def parser(target: object = None) -> etree.XMLParser:
     )
 
 
-def walk(chunks: Iterable[bytes], target: Walk, enough: Callable[[], bool] | None = None) -> None:
+def parse_xml(
+    chunks: Iterable[bytes], target: XmlHandler, enough: Callable[[], bool] | None = None
+) -> None:
     """Lead the target through a document, until it is done or `enough` says so."""
     with memory_shortage():
         reading = parser(target)
