@@ -15,7 +15,7 @@ from typing import IO, BinaryIO, cast
 
 from fairlead.read.base import CannotRead, Extracted, Rank, Reader, Source, Task, password_error
 from fairlead.read.draft import Draft, Parts, safe_name
-from fairlead.read.package import BAD_ZIP, ZIP, Meter, Package, member_names, open_package
+from fairlead.read.package import BAD_ZIP, ZIP, Package, UnpackMeter, member_names, open_package
 from fairlead.read.text_writer import TextWriter, item
 
 _EXTRACTOR = "Fairlead archives"
@@ -121,7 +121,7 @@ def _name_in(source: Source) -> str:
 def _from_tar(file: IO[bytes], task: Task) -> Extracted:
     draft = Draft("tar", _EXTRACTOR, task.limits)
     parts = Parts(draft)
-    meter = Meter(task.limits)
+    meter = UnpackMeter(task.limits)
     try:
         with tarfile.open(fileobj=file, mode="r|") as archive:
             for name, content in _tar_members(archive, meter):
@@ -136,7 +136,7 @@ def _from_tar(file: IO[bytes], task: Task) -> Extracted:
     return _finish(draft, parts)
 
 
-def _tar_members(archive: tarfile.TarFile, meter: Meter) -> Iterator[tuple[str, bytes]]:
+def _tar_members(archive: tarfile.TarFile, meter: UnpackMeter) -> Iterator[tuple[str, bytes]]:
     for member in archive:
         if not member.isreg() or _is_junk(member.name):
             continue
@@ -152,7 +152,7 @@ class _Metered(io.RawIOBase):
     def __init__(self, file: IO[bytes], packed: int, task: Task) -> None:
         self._file = file
         self._packed = packed
-        self._meter = Meter(task.limits)
+        self._meter = UnpackMeter(task.limits)
         self._size = 0
 
     def readable(self) -> bool:

@@ -9,17 +9,61 @@ from itertools import chain
 
 from fairlead.read.base import Extracted, Rank, Reader, Source, Task, library
 from fairlead.read.draft import Draft
-from fairlead.read.package import Package, add_properties, has_type, open_package
+from fairlead.read.package import Package, add_properties, has_main_type, open_package
 from fairlead.read.text_writer import PLAIN, Style, TextWriter, heading, item
-from fairlead.read.xml import Attributes, XmlHandler, attribute, parse_xml
+from fairlead.read.xml import Attributes, XmlHandler, attribute, int_attribute, parse_xml
 
+_MAIN_TYPES = (
+    b"wordprocessingml.document.main+xml",
+    b"wordprocessingml.template.main+xml",
+    b"vnd.ms-word.document.macroEnabled.main+xml",
+    b"vnd.ms-word.template.macroEnabledTemplate.main+xml",
+)
+_CHARACTERS = {"tab": "\t", "ptab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-"}
+_SEPARATORS = ("separator", "continuationSeparator", "continuationNotice")
+_MAX_SPAN = 64
 _HEADING = re.compile(r"heading ([1-9])", re.IGNORECASE)
-_PROPERTIES = frozenset(["name", "basedOn", "outlineLvl", "numId", "ilvl"])
-_TITLES = ("title", "subtitle")
+_TITLES = {"title": 1, "subtitle": 2}
+_STYLE_FIELDS = {"name": "name", "basedOn": "parent", "outlineLvl": "outline", "numId": "number"}
+
+
+def _read(source: Source, task: Task) -> Extracted:
+    """Headers, paragraphs and tables in order, then footers, footnotes and endnotes."""
+    draft = Draft("docx", library("lxml"), task.limits)
+    with open_package(source, task) as package:
+        add_properties(package, draft)
+        main = package.main("word/document.xml")
+        body = _Body(TextWriter(draft, gap=1), _read_styles(package, main))
+        for part in _parts(package, main):
+            body.writer.part()
+            body.reset()
+            parse_xml(part, body, lambda: draft.full)
+            if draft.full:
+                break
+    return body.writer.finish()
+
+
+def _parts(package: Package, main: str) -> Iterator[Iterator[bytes]]:
+    """Yield the parts that hold text, in reading order."""
+    yield from _related(package, main, "header")
+    yield package.chunks(main)
+    for role in ("footer", "footnotes", "endnotes"):
+        yield from _related(package, main, role)
+
+
+def _related(package: Package, main: str, role: str) -> Iterator[Iterator[bytes]]:
+    """Yield the parts of a role; of equal ones, such as headers of two sections, only one."""
+    seen = set()
+    for target in package.targets(main, role):
+        chunks = package.chunks(target)
+        first = next(chunks, b"")
+        if first not in seen:
+            seen.add(first)
+            yield chain([first], chunks)
 
 
 @dataclass(slots=True)
-class _Named:
+class _NamedStyle:
     """A style as the document defines it."""
 
     name: str = ""
@@ -30,98 +74,78 @@ class _Named:
 
 
 @dataclass(slots=True)
-class Styles:
-    """Looks up what a paragraph is."""
+class _Styles:
+    """Finds out whether a paragraph is a heading or a list item."""
 
-    styles: dict[str, _Named] = field(default_factory=dict)
+    by_id: dict[str, _NamedStyle] = field(default_factory=dict)
     bullets: dict[tuple[str, int], bool] = field(default_factory=dict)  # of a numbering's level
 
-    def paragraph(self, style: str) -> Style:
-        """What paragraphs of this style are."""
-        for named in self._ancestry(style):
-            found = self._heading(named)
-            if found:
-                return found
+    def paragraph(self, style_id: str) -> Style:
+        for _ in range(10):  # styles may inherit in a circle
+            named = self.by_id.get(style_id)
+            if named is None:
+                break
+            style = _heading(named)
+            if style:
+                return style
             if named.number:
                 return self._item(named.number, named.level)
+            style_id = named.parent
         return PLAIN
 
-    def outline(self, value: str) -> Style | None:
-        """What a paragraph with this outline level is; None: nothing special."""
-        return heading(int(value) + 1) if value.isdecimal() and int(value) < 9 else None
-
-    def numbered(self, style: str, number: str, level: int) -> Style | None:
-        """What a paragraph of this style with this numbering is; None: as its style says."""
-        named = self.paragraph(style)
-        if named.mark.startswith("#"):
+    def numbered(self, style_id: str, number: str, level: int) -> Style | None:
+        """Return the style of a paragraph with a numbering; None: as its named style says."""
+        if self.paragraph(style_id).mark.startswith("#"):
             return None  # a numbered heading stays a heading
         return PLAIN if number == "0" else self._item(number, level)
 
     def _item(self, number: str, level: int) -> Style:
         return item(level, numbered=not self.bullets.get((number, level), True))
 
-    def _heading(self, named: _Named) -> Style | None:
-        found = _HEADING.fullmatch(named.name.strip())
-        if found:
-            return heading(int(found[1]))
-        if named.name.strip().lower() in _TITLES:
-            return heading(1 + (named.name.strip().lower() == "subtitle"))
-        return self.outline(named.outline)
 
-    def _ancestry(self, style: str) -> list[_Named]:
-        found: list[_Named] = []
-        while style in self.styles and len(found) < 10:
-            found.append(self.styles[style])
-            style = found[-1].parent
-        return found
+def _heading(named: _NamedStyle) -> Style | None:
+    name = named.name.strip()
+    if match := _HEADING.fullmatch(name):
+        return heading(int(match[1]))
+    title_level = _TITLES.get(name.lower())
+    return heading(title_level) if title_level else _outline_heading(named.outline)
 
 
-def styles_of(package: Package, main: str) -> Styles:
-    """The styles of the document; none where they are missing or damaged."""
-    styles = Styles()
+def _outline_heading(level: str) -> Style | None:
+    return heading(int(level) + 1) if level.isdecimal() and int(level) < 9 else None
+
+
+def _read_styles(package: Package, main: str) -> _Styles:
+    styles = _Styles()
     for relation in package.relations(main):
-        target = {"styles": _Styles, "numbering": _Numbering}.get(relation.role)
-        if target and relation.target in package.names:
+        handler = {"styles": _StylesHandler, "numbering": _NumberingHandler}.get(relation.role)
+        if handler and relation.target in package.names:
             try:
-                parse_xml(package.chunks(relation.target), target(styles))
-            except (
-                SyntaxError
-            ):  # lxml's errors are of this kind: without styles there is still text
+                parse_xml(package.chunks(relation.target), handler(styles))
+            except SyntaxError:  # lxml's errors are of this kind: without styles there is text
                 continue
     return styles
 
 
-class _Styles(XmlHandler):
+class _StylesHandler(XmlHandler):
     skipped = frozenset(["rPr", "latentStyles", "docDefaults", "tblStylePr", "tblPr"])
 
-    def __init__(self, styles: Styles) -> None:
-        super().__init__()
+    def __init__(self, styles: _Styles) -> None:
         self._styles = styles
-        self._named = _Named()
+        self._named = _NamedStyle()
 
     def on_start(self, name: str, attributes: Attributes) -> None:
         if name == "style":
-            self._named = _Named()
-            self._styles.styles[attribute(attributes, "styleId")] = self._named
-        elif name in _PROPERTIES:
-            self._property(name, attribute(attributes, "val"))
-
-    def _property(self, name: str, value: str) -> None:
-        if name == "name":
-            self._named.name = value
-        elif name == "basedOn":
-            self._named.parent = value
-        elif name == "outlineLvl":
-            self._named.outline = value
-        elif name == "numId":
-            self._named.number = value
-        elif name == "ilvl" and value.isdecimal():
-            self._named.level = int(value)
+            self._named = _NamedStyle()
+            self._styles.by_id[attribute(attributes, "styleId")] = self._named
+        elif name in _STYLE_FIELDS:
+            setattr(self._named, _STYLE_FIELDS[name], attribute(attributes, "val"))
+        elif name == "ilvl":
+            self._named.level = int_attribute(attributes, "val", self._named.level)
 
 
-class _Numbering(XmlHandler):
-    def __init__(self, styles: Styles) -> None:
-        super().__init__()
+class _NumberingHandler(XmlHandler):
+    def __init__(self, styles: _Styles) -> None:
         self._styles = styles
         self._abstract = ""
         self._level = 0
@@ -132,91 +156,39 @@ class _Numbering(XmlHandler):
         if name == "abstractNum":
             self._abstract = attribute(attributes, "abstractNumId")
         elif name == "lvl":
-            level = attribute(attributes, "ilvl")
-            self._level = int(level) if level.isdecimal() else 0
+            self._level = int_attribute(attributes, "ilvl")
         elif name == "numFmt":
             bullet = attribute(attributes, "val") in ("bullet", "none")
             self._bullets[self._abstract, self._level] = bullet
         elif name == "num":
             self._number = attribute(attributes, "numId")
         elif name == "abstractNumId":
-            self._take_over(attribute(attributes, "val"))
-
-    def _take_over(self, abstract: str) -> None:
-        for level in range(9):
-            bullet = self._bullets.get((abstract, level))
-            if bullet is not None:
-                self._styles.bullets[self._number, level] = bullet
+            abstract = attribute(attributes, "val")
+            for level in range(9):
+                if (abstract, level) in self._bullets:
+                    bullet = self._bullets[abstract, level]
+                    self._styles.bullets[self._number, level] = bullet
 
 
-_MAIN_TYPES = (
-    b"wordprocessingml.document.main+xml",
-    b"wordprocessingml.template.main+xml",
-    b"vnd.ms-word.document.macroEnabled.main+xml",
-    b"vnd.ms-word.template.macroEnabledTemplate.main+xml",
-)
-_MARKS = {"tab": "\t", "ptab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-"}
-_SEPARATORS = ("separator", "continuationSeparator", "continuationNotice")
-_MAX_SPAN = 64
-
-
-def read(source: Source, task: Task) -> Extracted:
-    """Headers, paragraphs and tables in order, then footers, footnotes and endnotes."""
-    draft = Draft("docx", library("lxml"), task.limits)
-    with open_package(source, task) as package:
-        add_properties(package, draft, "docProps/core.xml")
-        main = package.main("word/document.xml")
-        text = _Text(TextWriter(draft, gap=1), styles_of(package, main))
-        for part in _parts(package, main):
-            text.writer.part()
-            text.reset()
-            parse_xml(part, text, lambda: draft.full)
-            if draft.full:
-                break
-    text.writer.close()
-    return draft.finish()
-
-
-def _parts(package: Package, main: str) -> Iterator[Iterator[bytes]]:
-    """The parts that hold text, in reading order; the same header in two sections only once."""
-    yield from _related(package, main, "header")
-    yield package.chunks(main)
-    for role in ("footer", "footnotes", "endnotes"):
-        yield from _related(package, main, role)
-
-
-def _related(package: Package, main: str, role: str) -> Iterator[Iterator[bytes]]:
-    seen = set()
-    for relation in package.relations(main):
-        if relation.role != role or relation.target not in package.names:
-            continue
-        chunks = package.chunks(relation.target)
-        first = next(chunks, b"")
-        if first not in seen:
-            seen.add(first)
-            yield chain([first], chunks)
-
-
-class _Text(XmlHandler):
-    # A fallback repeats what stands beside it for older programs; the others are no text.
+class _Body(XmlHandler):
+    # A fallback repeats its neighbour for older programs; the others are not text.
     skipped = frozenset(["Fallback", "moveFrom", "tabs", "rPr", "sectPr", "tblPr", "instrText"])
 
-    def __init__(self, writer: TextWriter, styles: Styles) -> None:
-        super().__init__()
+    def __init__(self, writer: TextWriter, styles: _Styles) -> None:
         self.writer = writer
         self._styles = styles
         self.reset()
 
     def reset(self) -> None:
-        """Another part begins."""
+        """Begin another part."""
         self._paragraphs: list[Style] = []
         self._boxes: list[list[Style]] = []
         self._in_text = False
         self._level = 0
-        self._style = ""
+        self._style_id = ""
 
     def start(self, tag: str, attributes: Attributes) -> None:
-        # A separator between text and notes is a note of its own.
+        # The separator between text and notes is stored as a note.
         if tag.endswith("note") and attribute(attributes, "type") in _SEPARATORS:
             self._skipping += 1
         else:
@@ -225,10 +197,12 @@ class _Text(XmlHandler):
     def on_start(self, name: str, attributes: Attributes) -> None:
         if name == "t":
             self._in_text = True
-        elif name in _MARKS:
-            self.writer.write(_MARKS[name])
+        elif name in _CHARACTERS:
+            self.writer.write(_CHARACTERS[name])
         elif name == "p":
-            self._begin_paragraph()
+            self._paragraphs.append(PLAIN)
+            self._style_id, self._level = "", 0
+            self.writer.begin()
         elif name in ("tbl", "tr", "tc"):
             {"tbl": self.writer.table, "tr": self.writer.row, "tc": self.writer.cell}[name]()
         elif name == "txbxContent":
@@ -236,15 +210,18 @@ class _Text(XmlHandler):
             self._paragraphs = []
             self.writer.aside()
         elif name == "gridSpan":
-            self._span(attribute(attributes, "val"))
+            self.writer.span(min(int_attribute(attributes, "val", 1), _MAX_SPAN) - 1)
         elif self._paragraphs:
-            self._property(name, attribute(attributes, "val"))
+            self._paragraph_property(name, attribute(attributes, "val"))
 
     def on_end(self, name: str) -> None:
         if name == "t":
             self._in_text = False
         elif name == "p":
-            self._end_paragraph()
+            if self._paragraphs:
+                self._paragraphs.pop()
+            # A paragraph around a text box continues after it.
+            self.writer.begin(self._paragraphs[-1] if self._paragraphs else PLAIN)
         elif name == "txbxContent":
             self.writer.end_aside()
             self._paragraphs = self._boxes.pop()
@@ -257,35 +234,20 @@ class _Text(XmlHandler):
         if self._in_text:
             self.writer.write(text)
 
-    def _begin_paragraph(self) -> None:
-        self._paragraphs.append(PLAIN)
-        self._style, self._level = "", 0
-        self.writer.begin()
-
-    def _end_paragraph(self) -> None:
-        if self._paragraphs:
-            self._paragraphs.pop()
-        # A paragraph around a text box goes on after it.
-        self.writer.begin(self._paragraphs[-1] if self._paragraphs else PLAIN)
-
-    def _property(self, name: str, value: str) -> None:
-        found: Style | None = None
+    def _paragraph_property(self, name: str, value: str) -> None:
+        style: Style | None = None
         if name == "pStyle":
-            self._style = value
-            found = self._styles.paragraph(value)
+            self._style_id = value
+            style = self._styles.paragraph(value)
         elif name == "outlineLvl":
-            found = self._styles.outline(value)
+            style = _outline_heading(value)
         elif name == "ilvl":
             self._level = int(value) if value.isdecimal() else 0
         elif name == "numId":
-            found = self._styles.numbered(self._style, value, self._level)
-        if found is not None:
-            self._paragraphs[-1] = found
-            self.writer.style(found)
-
-    def _span(self, value: str) -> None:
-        blank = min(int(value), _MAX_SPAN) - 1 if value.isdecimal() else 0
-        self.writer.span(blank)
+            style = self._styles.numbered(self._style_id, value, self._level)
+        if style is not None:
+            self._paragraphs[-1] = style
+            self.writer.style(style)
 
 
-READER = Reader("docx", Rank.SIGNATURE, has_type(_MAIN_TYPES, "word/document.xml"), read)
+READER = Reader("docx", Rank.SIGNATURE, has_main_type(_MAIN_TYPES, "word/document.xml"), _read)

@@ -1,4 +1,4 @@
-"""The text, the Markdown and the facts of a document while they are being gathered."""
+"""The text, Markdown, facts and parts of a document while it is being read."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ from fairlead.read.dates import iso
 from fairlead.read.language import language_of
 
 NO_TEXT = "no text was found in the document"
-MAX_WARNINGS = 20
-MAX_NAMES = 100
-_MAX_NAME_CHARACTERS = 120
+_MAX_WARNINGS = 20
+_MAX_ATTACHMENTS = 100
+_MAX_ATTACHMENT_NAME = 120
+_MAX_PART_NAME = 255
+_MAX_SUFFIX = 16
 _COUNTED_AT_ONCE = 1_000_000
 
 
 def count_words(text: str) -> int:
-    """The number of words, counted in slices so that a large text needs little memory."""
+    """Return the number of words; counts in slices so that a large text needs little memory."""
     words = 0
     for start in range(0, len(text), _COUNTED_AT_ONCE):
         words += len(text[start : start + _COUNTED_AT_ONCE].split())
@@ -28,9 +30,25 @@ def count_words(text: str) -> int:
     return words
 
 
+def safe_name(name: str) -> str:
+    """Return the name as one line without folders, controls and bidirectional marks."""
+    base = name[:4_096].replace("\\", "/").rstrip("/").rpartition("/")[2]
+    visible = "".join(c if unicodedata.category(c)[0] not in "CZ" else _blank(c) for c in base)
+    line = " ".join(visible.split())
+    if not line.strip("."):
+        return "document"
+    stem, suffix = posixpath.splitext(line)
+    suffix = suffix if len(suffix) <= _MAX_SUFFIX else ""
+    return line if len(line) <= _MAX_PART_NAME else stem[: _MAX_PART_NAME - len(suffix)] + suffix
+
+
+def _blank(character: str) -> str:
+    return " " if unicodedata.category(character)[0] == "Z" or character.isspace() else ""
+
+
 @dataclass(slots=True)
-class Bounded:
-    """Pieces of text, never more characters than the limit."""
+class BoundedText:
+    """Pieces of text, together never longer than the limit."""
 
     limit: int
     full: bool = False
@@ -38,7 +56,7 @@ class Bounded:
     pieces: list[str] = field(default_factory=list)
 
     def add(self, piece: str) -> bool:
-        """Append a piece; False when the limit is reached and reading may stop."""
+        """Append a piece; return False if the limit is reached and reading may stop."""
         room = self.limit - self.length
         if len(piece) > room:
             piece = piece[:room]
@@ -48,19 +66,18 @@ class Bounded:
         return not self.full
 
     def whole(self) -> str:
-        """All pieces as one clean text."""
         return clean("".join(self.pieces)).strip("\n\f ")
 
 
 class Draft:
-    """A document as far as it was read, never longer than its limits."""
+    """Collects what a reader extracts from a document, within the limits."""
 
     def __init__(self, kind: str, extractor: str, limits: ReadLimits) -> None:
         self.kind = kind
         self.extractor = extractor
         self.limits = limits
-        self.text = Bounded(limits.characters)
-        self.markdown = Bounded(limits.characters)
+        self.text = BoundedText(limits.characters)
+        self.markdown = BoundedText(limits.characters)
         self.parts: list[Part] = []
         self._facts: dict[str, JSON] = {}
         self._warnings: list[str] = []
@@ -72,38 +89,45 @@ class Draft:
 
     @property
     def room(self) -> int:
-        """How many characters may still come."""
+        """The number of characters that still fit."""
         return self.text.limit - self.text.length
 
     def add(self, piece: str) -> bool:
-        """Append to the plain text; False when the limit is reached and reading may stop."""
+        """Append to the plain text; return False if the limit is reached."""
         return self.text.add(piece)
 
     def fact(self, name: str, value: JSON) -> None:
-        """Record a fact; an empty string is none."""
+        """Record a fact, unless it is None or an empty string."""
         if isinstance(value, str):
             value = clean_line(value)
         if value not in ("", None):
             self._facts[name] = value
 
     def created(self, value: object) -> None:
-        """Record the time of creation, where the value is a time."""
+        """Record the time of creation, if the value is a time."""
         self.fact("created", iso(value))
 
+    def limit_pages(self, pages: int, unit: str = "pages") -> int:
+        """Record the number of pages and return how many to read; warn if these are not all."""
+        self.fact("pages", pages)
+        wanted = min(pages, self.limits.pages)
+        if wanted < pages:
+            self.warn(f"only the first {wanted} of {pages} {unit} were read")
+        return wanted
+
     def attachments(self, names: Iterable[str]) -> None:
-        """Record the names of attachments, the first hundred."""
-        short = [clean_line(name)[:_MAX_NAME_CHARACTERS] for name in names]
-        kept: list[JSON] = [*short[:MAX_NAMES]]
-        if kept:
-            self.fact("attachments", kept)
+        """Record the names of the first attachments."""
+        short: list[JSON] = [clean_line(name)[:_MAX_ATTACHMENT_NAME] for name in names]
+        if short:
+            self.fact("attachments", short[:_MAX_ATTACHMENTS])
 
     def warn(self, warning: str) -> None:
-        """Record a sentence that the customer should see with the text, once."""
-        if warning not in self._warnings and len(self._warnings) < MAX_WARNINGS:
+        """Record a sentence that the customer sees with the text, once."""
+        if warning not in self._warnings and len(self._warnings) < _MAX_WARNINGS:
             self._warnings.append(warning)
 
     def finish(self) -> Extracted:
-        """The document as it was read. A document without text says so in its warnings."""
+        """Return the result. A document without text has a warning that says so."""
         text = self.text.whole()
         markdown = self.markdown.whole()
         if self.full:
@@ -120,32 +144,12 @@ class Draft:
             "warnings": warnings,
             "extractor": self.extractor,
         }
-        own = markdown if markdown and markdown != text else None
-        return Extracted(self.kind, text, own, facts, tuple(self.parts))
-
-
-MAX_NAME = 255
-_LONGEST_SUFFIX = 16
-
-
-def safe_name(name: str, otherwise: str = "document") -> str:
-    """The name as one line without folders, controls and signs that turn the writing around."""
-    base = name[:4_096].replace("\\", "/").rstrip("/").rpartition("/")[2]
-    kept = "".join(c if unicodedata.category(c)[0] not in "CZ" else _blank(c) for c in base)
-    line = " ".join(kept.split())
-    if not line.strip("."):
-        return otherwise
-    stem, suffix = posixpath.splitext(line)
-    suffix = suffix if len(suffix) <= _LONGEST_SUFFIX else ""
-    return line if len(line) <= MAX_NAME else stem[: MAX_NAME - len(suffix)] + suffix
-
-
-def _blank(character: str) -> str:
-    return " " if unicodedata.category(character)[0] == "Z" or character.isspace() else ""
+        own_markdown = markdown if markdown and markdown != text else None
+        return Extracted(self.kind, text, own_markdown, facts, tuple(self.parts))
 
 
 class Parts:
-    """Collects the parts of a container within its limits, and warns of those it leaves out."""
+    """Collects attachments and archive members within the limits; warns of those left out."""
 
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
@@ -154,11 +158,10 @@ class Parts:
 
     @property
     def full(self) -> bool:
-        """Whether no more parts are taken."""
         return len(self._draft.parts) >= self._draft.limits.members
 
     def add(self, name: str, content: bytes) -> None:
-        """Take a part; an empty one is only named."""
+        """Add a part; of an empty one, only the name."""
         self.names.append(safe_name(name))
         if not content:
             self._draft.warn(f"a part is empty and was left out: {self.names[-1][:100]}")

@@ -8,7 +8,7 @@ from lxml import etree
 
 from fairlead.read.base import JSON, clean_line
 from fairlead.read.dates import from_compact
-from fairlead.read.xml import local, parser
+from fairlead.read.xml import local_name, xml_parser
 
 _MAX_BYTES = 5_000_000
 _SIGN = b"CrossIndustry"
@@ -26,10 +26,10 @@ def invoice_in(content: bytes) -> dict[str, JSON] | None:
     if len(content) > _MAX_BYTES or _SIGN not in content:
         return None
     try:
-        root = etree.fromstring(content, parser())
+        root = etree.fromstring(content, xml_parser())
     except etree.XMLSyntaxError:
         return None
-    if not local(str(root.tag)).startswith(_SIGN.decode()):
+    if not local_name(str(root.tag)).startswith(_SIGN.decode()):
         return None
     found = dict(_fields(root))
     return {name: value for name, value in found.items() if value} if found["number"] else None
@@ -56,13 +56,13 @@ def _currency(root: etree._Element, sums: etree._Element | None) -> str:
 def _first(root: etree._Element | None, names: tuple[str, ...]) -> etree._Element | None:
     if root is None:
         return None
-    return next((e for e in root.iter("{*}*") if local(str(e.tag)) in names), None)
+    return next((e for e in root.iter("{*}*") if local_name(str(e.tag)) in names), None)
 
 
 def _child(parent: etree._Element | None, name: str) -> etree._Element | None:
     if parent is None:
         return None
-    return next((e for e in parent if local(str(e.tag)) == name), None)
+    return next((e for e in parent if local_name(str(e.tag)) == name), None)
 
 
 def _text(element: etree._Element | None) -> str:

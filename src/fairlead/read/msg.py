@@ -10,7 +10,7 @@ from email.policy import SMTP
 from fairlead.read.base import Extracted, Rank, Reader, Source, Task, clean, clean_line, library
 from fairlead.read.decode import decode
 from fairlead.read.draft import Draft, Parts
-from fairlead.read.html import declared_in
+from fairlead.read.html import declared_encoding
 from fairlead.read.mail import write_message
 from fairlead.read.ole import Ole, open_ole
 from fairlead.read.rtf import write_rtf
@@ -83,7 +83,7 @@ class _Message:
         found = [(self.text(_BODY), False)]
         html = self.binary(_HTML)
         if html:
-            found.append((decode(html, declared=declared_in(html)).text, True))
+            found.append((decode(html, declared=declared_encoding(html)).text, True))
         elif self.text(_HTML):
             found.append((self.text(_HTML), True))
         rich = self.binary(_RTF)
