@@ -19,16 +19,8 @@ _CLX = 0x01A2  # the place in the header that locates the table of pieces
 _FIELD = re.compile("\x13[^\x13\x14\x15]*(?:\x14([^\x13\x14\x15]*))?\x15")
 _MAX_FIELD_DEPTH = 20
 _MAX_COLUMNS = 64
-_CONTROLS = {
-    "\x0b": "\n",
-    "\x1e": "-",
-    "\x1f": "",
-    "\xa0": " ",
-    "\x0e": "\n",
-    "\x01": "",
-    "\x08": "",
-}
-_CONTROL = re.compile("[" + "".join(map(re.escape, _CONTROLS)) + "\x02-\x06\x0f-\x12\x16-\x1d]")
+_CONTROLS = {"\x0b": "\n", "\x0e": "\n", "\x1e": "-", "\xa0": " "}  # others are dropped
+_CONTROL = re.compile("[\x01-\x06\x08\x0b\x0e-\x12\x16-\x1f\xa0]")
 _PARAGRAPH = re.compile("([^\r\x07\x0c]*)([\r\x07\x0c]|$)")
 
 

@@ -56,7 +56,7 @@ def _read(source: Source, task: Task) -> Extracted:
     draft.created(_date(message))
     parts = Parts(draft)
     bodies = []
-    for leaf in _leaves(message, draft):
+    for leaf in list(_leaves(message, draft)):
         if name := _attachment_name(leaf):
             parts.add(name, _content(leaf))
         else:
