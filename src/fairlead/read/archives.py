@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import IO, BinaryIO, cast
 
-from fairlead.read.base import CannotRead, Extracted, Rank, Reader, Source, Task, password_error
+from fairlead.read.base import CannotRead, Extracted, Rank, Reader, Source, Task
 from fairlead.read.draft import Draft, Parts, safe_name
 from fairlead.read.package import BAD_ZIP, ZIP, Package, UnpackMeter, member_names, open_package
 from fairlead.read.text_writer import TextWriter, item
@@ -54,7 +54,7 @@ def _read_zip(source: Source, task: Task) -> Extracted:
             if content is not None:
                 parts.add(member.filename, content)
     if encrypted and encrypted == len(files):
-        raise password_error("archive", task.password)
+        raise CannotRead.encrypted("archive", task.password)
     if encrypted:
         draft.warn(f"{encrypted} of {len(files)} members are protected by a password")
     return _finish(draft, parts)

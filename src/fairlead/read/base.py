@@ -125,6 +125,13 @@ class CannotRead(Exception):
         self.detail = detail
         self.kind = kind
 
+    @classmethod
+    def encrypted(cls, what: str, password: str | None) -> CannotRead:
+        """Return the error for a missing or wrong password."""
+        wrong = "the password given does not open it"
+        advice = wrong if password else "give it, or send it without one"
+        return cls("encrypted", f"The {what} is protected by a password; {advice}.")
+
 
 def ignore(_done: int, _pages: int) -> None:
     """Ignore progress."""
@@ -177,10 +184,3 @@ def clean_line(text: str) -> str:
     """Return the text as one short line, for a fact."""
     # Cut first: a title of megabytes must not be cleaned as a whole.
     return " ".join(clean(text[: 4 * _MAX_FACT_CHARACTERS]).split())[:_MAX_FACT_CHARACTERS]
-
-
-def password_error(what: str, password: str | None) -> CannotRead:
-    advice = (
-        "the password given does not open it" if password else "give it, or send it without one"
-    )
-    return CannotRead("encrypted", f"The {what} is protected by a password; {advice}.")

@@ -44,22 +44,18 @@ def _read(source: Source, task: Task) -> Extracted:
 
 
 def _parts(package: Package, main: str) -> Iterator[Iterator[bytes]]:
-    """Yield the parts that hold text, in reading order."""
-    yield from _related(package, main, "header")
-    yield package.chunks(main)
-    for role in ("footer", "footnotes", "endnotes"):
-        yield from _related(package, main, role)
+    """Yield the parts that hold text, in reading order.
 
-
-def _related(package: Package, main: str, role: str) -> Iterator[Iterator[bytes]]:
-    """Yield the parts of a role; of equal ones, such as headers of two sections, only one."""
+    Of equal parts, such as the headers of two sections, it yields only one.
+    """
     seen = set()
-    for target in package.targets(main, role):
-        chunks = package.chunks(target)
-        first = next(chunks, b"")
-        if first not in seen:
-            seen.add(first)
-            yield chain([first], chunks)
+    for role in ("header", "body", "footer", "footnotes", "endnotes"):
+        for target in [main] if role == "body" else package.targets(main, role):
+            chunks = package.chunks(target)
+            first = next(chunks, b"")
+            if first not in seen:
+                seen.add(first)
+                yield chain([first], chunks)
 
 
 @dataclass(slots=True)

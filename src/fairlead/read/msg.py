@@ -8,17 +8,7 @@ from datetime import UTC, datetime, timedelta
 from email.message import EmailMessage
 from email.policy import SMTP
 
-from fairlead.read.base import (
-    Extracted,
-    Rank,
-    Reader,
-    ReadLimits,
-    Source,
-    Task,
-    clean,
-    clean_line,
-    library,
-)
+from fairlead.read.base import Extracted, Rank, Reader, Source, Task, clean, clean_line, library
 from fairlead.read.decode import decode
 from fairlead.read.draft import Draft, Parts
 from fairlead.read.html import declared_encoding
@@ -60,7 +50,7 @@ def _read(source: Source, task: Task) -> Extracted:
         for name, content in message.attachments(0):
             parts.add(name, content)
         parts.finish()
-        write_message(headers, message.bodies(task.limits), draft)
+        write_message(headers, message.bodies(task), draft)
     return draft.finish()
 
 
@@ -93,7 +83,7 @@ class _Message:
                 return _EPOCH + timedelta(microseconds=ticks // 10)
         return None
 
-    def bodies(self, limits: ReadLimits) -> list[tuple[str, bool]]:
+    def bodies(self, task: Task) -> list[tuple[str, bool]]:
         """Return the body in each form it has: the text, and whether it is HTML."""
         bodies = [(self.text(_BODY), False)]
         html = self.binary(_HTML)
@@ -103,9 +93,9 @@ class _Message:
             bodies.append((self.text(_HTML), True))
         rtf = self.binary(_RTF)
         if rtf and not any(text.strip() for text, _ in bodies):
-            draft = Draft("rtf", "", limits)
+            draft = Draft("rtf", "", task.limits)
             writer = TextWriter(draft, gap=1)
-            write_rtf(_decompress_rtf(rtf, limits.characters), writer)
+            write_rtf(_decompress_rtf(rtf, task.limits.characters), writer)
             writer.close()
             bodies.append((draft.text.whole(), False))
         return bodies
@@ -140,7 +130,7 @@ class _Message:
         time = self.time()
         if time:
             mail["Date"] = time
-        for index, (text, is_html) in enumerate(self.bodies(ReadLimits())):
+        for index, (text, is_html) in enumerate(self.bodies(Task())):
             if index == 0:
                 mail.set_content(clean(text))
             elif is_html:

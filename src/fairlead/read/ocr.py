@@ -41,6 +41,7 @@ _USUAL_FOLDERS = (
 class _Recognised(NamedTuple):
     """The text in a picture, and the confidence from 0 to 100."""
 
+    image: Image.Image
     text: str
     confidence: int
 
@@ -71,12 +72,11 @@ class Ocr:
         """Return the text in a picture, whatever its orientation; empty if there is none."""
         if not self.ready() or _is_blank(image):
             return ""
-        image = _prepare(image)
         first = self._language or self._languages[0]
-        result = _recognise(image, first)
+        result = _recognise(_prepare(image), first)
         if result.confidence < _GOOD_CONFIDENCE:
-            image, result = self._turned(image, first, result)
-        result = self._in_its_language(image, first, result)
+            result = self._turned(result, first)
+        result = self._in_its_language(result, first)
         if result.confidence < _MIN_CONFIDENCE:
             if result.text:
                 self.draft.warn("a picture shows no text that could be read with confidence")
@@ -100,31 +100,28 @@ class Ocr:
             self.draft.extractor += f", Tesseract {_library().tesseract_version().split()[1]}"
         return tuple(installed)
 
-    def _turned(
-        self, image: Image.Image, language: str, result: _Recognised
-    ) -> tuple[Image.Image, _Recognised]:
+    def _turned(self, result: _Recognised, language: str) -> _Recognised:
         """Turn the picture to the orientation with the highest confidence."""
-        degrees = _orientation(image)
+        degrees = _orientation(result.image)
         if degrees:
-            turned = image.transpose(_TURNS[degrees])
-            better = _recognise(turned, language)
+            better = _recognise(result.image.transpose(_TURNS[degrees]), language)
             if better.confidence > result.confidence:
-                return turned, better
+                return better
         if result.confidence >= _MIN_CONFIDENCE or self._failed_turns >= _MAX_FAILED_TURNS:
-            return image, result
-        tried = [(t, _recognise(t, language)) for t in map(image.transpose, _TURNS.values())]
-        best = max([(image, result), *tried], key=lambda pair: pair[1].confidence)
-        self._failed_turns += best[1].confidence < _GOOD_CONFIDENCE
+            return result
+        turned = [_recognise(result.image.transpose(turn), language) for turn in _TURNS.values()]
+        best = max([result, *turned], key=lambda one: one.confidence)
+        self._failed_turns += best.confidence < _GOOD_CONFIDENCE
         return best
 
-    def _in_its_language(self, image: Image.Image, first: str, result: _Recognised) -> _Recognised:
+    def _in_its_language(self, result: _Recognised, first: str) -> _Recognised:
         """Recognise again in the language of the text."""
         language = _CODES.get(language_of(result.text) or "", "")
         if language in self._languages:
             self._language = language
-            better = _recognise(image, language) if language != first else result
+            better = _recognise(result.image, language) if language != first else result
         elif result.confidence < _GOOD_CONFIDENCE and result.text and len(self._languages) > 1:
-            better = _recognise(image, "+".join(self._languages))
+            better = _recognise(result.image, "+".join(self._languages))
         else:
             return result
         return better if better.confidence >= result.confidence - 5 else result
@@ -162,7 +159,7 @@ def _recognise(image: Image.Image, language: str) -> _Recognised:
     engine = _loaded(image, language)
     try:
         text = str(engine.GetUTF8Text()).strip()
-        return _Recognised(text, int(engine.MeanTextConf()) if text else 0)
+        return _Recognised(image, text, int(engine.MeanTextConf()) if text else 0)
     finally:
         engine.Clear()
 

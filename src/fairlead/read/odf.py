@@ -188,38 +188,20 @@ class _Text(XmlHandler):
         self._blank_cells = int_attribute(attributes, "number-columns-repeated", 1) - 1
 
     _on_start: ClassVar[dict[str, Callable[[_Text, Attributes], None]]] = {
-        "h": _heading,
-        "p": _paragraph,
-        "s": _spaces,
-        "tab": _tab,
-        "tab-stop": _tab,
+        "h": _heading, "p": _paragraph, "s": _spaces, "tab": _tab, "tab-stop": _tab,
         "line-break": lambda self, _: self._writer.line(),
-        "list": _list,
-        "ordered-list": _list,
-        "unordered-list": _list,
-        "note": _begin_aside,
-        "footnote": _begin_aside,
-        "text-box": _begin_aside,
-        "frame": _frame,
-        "page": _page,
-        "table": _table,
-        "table-row": _row,
-        "table-cell": _cell,
-        "covered-table-cell": _cell,
-    }
+        "list": _list, "ordered-list": _list, "unordered-list": _list,
+        "note": _begin_aside, "footnote": _begin_aside, "text-box": _begin_aside,
+        "frame": _frame, "page": _page,
+        "table": _table, "table-row": _row, "table-cell": _cell, "covered-table-cell": _cell,
+    }  # fmt: skip
     _on_end: ClassVar[dict[str, Callable[[_Text], None]]] = {
-        "h": _end,
-        "p": _end,
-        "list": _end_list,
-        "ordered-list": _end_list,
-        "unordered-list": _end_list,
-        "note": _end_aside,
-        "footnote": _end_aside,
-        "text-box": _end_aside,
-        "frame": _end_frame,
+        "h": _end, "p": _end, "frame": _end_frame,
+        "list": _end_list, "ordered-list": _end_list, "unordered-list": _end_list,
+        "note": _end_aside, "footnote": _end_aside, "text-box": _end_aside,
         "table": lambda self: self._writer.end_table(),
         "table-row": lambda self: self._writer.end_row(),
-    }
+    }  # fmt: skip
 
 
 READERS = (

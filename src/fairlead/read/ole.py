@@ -11,7 +11,7 @@ from typing import Any
 
 import olefile
 
-from fairlead.read.base import CannotRead, Extracted, Rank, Reader, Source, Task, password_error
+from fairlead.read.base import CannotRead, Extracted, Rank, Reader, Source, Task
 from fairlead.read.decode import decode
 from fairlead.read.draft import Draft
 
@@ -80,7 +80,7 @@ def open_ole(source: Source, task: Task) -> Iterator[Ole]:
 def _read_encrypted(source: Source, task: Task) -> Extracted:
     """Decrypt a new Office document and read it as the kind that it is."""
     if task.password is None:
-        raise password_error("document", None)
+        raise CannotRead.encrypted("document", None)
     # Imported late: kinds imports all readers.
     kinds = importlib.import_module("fairlead.read.kinds")
     decrypted = _decrypt(source, task)
@@ -95,7 +95,7 @@ def decrypt_old_office(source: Source, task: Task) -> Source:
         CannotRead: the password is missing or wrong.
     """
     if task.password is None or source.content is not None:
-        raise password_error("document", task.password)
+        raise CannotRead.encrypted("document", task.password)
     return _decrypt(source, task)
 
 
@@ -112,7 +112,7 @@ def _decrypt(source: Source, task: Task) -> Source:
         raise
     except Exception as error:
         # A wrong password causes many kinds of errors.
-        raise password_error("document", task.password) from error
+        raise CannotRead.encrypted("document", task.password) from error
     if not output.getvalue():
         raise CannotRead("damaged", "The document is damaged and could not be unlocked.")
     return Source(source.path, output.getvalue())

@@ -7,11 +7,11 @@ import posixpath
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import BinaryIO, NamedTuple, cast
 from urllib.parse import unquote
 
-from fairlead.read.base import CannotRead, ReadLimits, Source, Task, password_error
+from fairlead.read.base import CannotRead, ReadLimits, Source, Task
 from fairlead.read.draft import Draft
 from fairlead.read.xml import Attributes, XmlHandler, attribute, parse_xml
 
@@ -136,7 +136,7 @@ class Package:
         try:
             return cast("BinaryIO", self._archive.open(info, pwd=password))
         except (RuntimeError, NotImplementedError) as error:
-            raise password_error("document", self._password) from error
+            raise CannotRead.encrypted("document", self._password) from error
 
 
 class _RelationsHandler(XmlHandler):
@@ -171,29 +171,19 @@ def open_package(source: Source, task: Task | None = None) -> Iterator[Package]:
 def member_names(source: Source) -> frozenset[str]:
     """Return the names in a zip archive; empty if the file is not a readable one."""
     if "members" not in source.known:
-        source.known["members"] = _read_member_names(source)
+        source.known["members"] = frozenset()
+        if source.head.startswith(ZIP):
+            with suppress(*BAD_ZIP), open_package(source) as package:
+                source.known["members"] = package.names
     return source.known["members"]
-
-
-def _read_member_names(source: Source) -> frozenset[str]:
-    if not source.head.startswith(ZIP):
-        return frozenset()
-    try:
-        with open_package(source) as package:
-            return package.names
-    except BAD_ZIP:
-        return frozenset()
 
 
 def read_member(source: Source, name: str, limit: int = _MAX_WHOLE_BYTES) -> bytes:
     """Return one member of a zip archive; empty if it is missing or damaged."""
-    if name not in member_names(source):
-        return b""
-    try:
-        with open_package(source) as package:
+    if name in member_names(source):
+        with suppress(*BAD_ZIP, CannotRead), open_package(source) as package:
             return package.read(name, limit)
-    except (*BAD_ZIP, CannotRead):
-        return b""
+    return b""
 
 
 def has_main_type(types: tuple[bytes, ...], usual: str) -> Callable[[Source], bool]:

@@ -15,16 +15,7 @@ import pypdfium2
 import pypdfium2.raw as pdfium
 from PIL import Image
 
-from fairlead.read.base import (
-    CannotRead,
-    Extracted,
-    Rank,
-    Reader,
-    Source,
-    Task,
-    library,
-    password_error,
-)
+from fairlead.read.base import CannotRead, Extracted, Rank, Reader, Source, Task, library
 from fairlead.read.draft import Draft, Parts
 from fairlead.read.invoice import invoice_in
 from fairlead.read.ocr import Ocr
@@ -88,7 +79,7 @@ def _open(source: Source, task: Task) -> Any:
         return pypdfium2.PdfDocument(source.path, password=task.password)
     except pypdfium2.PdfiumError as error:
         if error.err_code in _ENCRYPTED:
-            raise password_error("PDF", task.password) from None
+            raise CannotRead.encrypted("PDF", task.password) from None
         raise CannotRead("damaged", "The PDF is damaged and could not be opened.") from error
 
 
@@ -151,9 +142,11 @@ def _add_attachments(document: Any, draft: Draft) -> None:
 def _embedded_text(document: Any, index: int) -> tuple[str, bool]:
     """Return the text of a page, and whether its picture may show more."""
     with closing(document[index]) as page:
-        if not (_has_fields(page) and _flatten(page)):
+        flatten = pdfium.FPDFPage_Flatten  # makes form fields part of the page
+        mode, changed = pdfium.FLAT_NORMALDISPLAY, pdfium.FLATTEN_SUCCESS
+        if not _has_fields(page) or flatten(page, mode) != changed:
             return _text(page)
-    # Form fields become part of the page only when it is loaded again.
+    # Flattened form fields are part of the page only when it is loaded again.
     with closing(document[index]) as page:
         return _text(page)
 
@@ -216,12 +209,6 @@ def _is_field(page: Any, index: int) -> bool:
         return bool(pdfium.FPDFAnnot_GetSubtype(annotation) == pdfium.FPDF_ANNOT_WIDGET)
     finally:
         pdfium.FPDFPage_CloseAnnot(annotation)
-
-
-def _flatten(page: Any) -> bool:
-    """Make the values of form fields part of the page; return whether anything changed."""
-    result = pdfium.FPDFPage_Flatten(page, pdfium.FLAT_NORMALDISPLAY)
-    return bool(result == pdfium.FLATTEN_SUCCESS)
 
 
 def _draws_too_much(content: Content) -> bool:

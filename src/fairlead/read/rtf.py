@@ -282,23 +282,12 @@ class _Parser:
             self._writer.page()
 
     _words: ClassVar[dict[bytes, Callable[[_Parser, int | None], None]]] = {
-        b"par": _paragraph,
-        b"sect": _paragraph,
-        b"pard": _reset_paragraph,
-        b"page": _page,
-        b"ansicpg": _codepage,
-        b"fcharset": _font_charset,
-        b"f": _font,
-        b"uc": _skip_count,
-        b"v": _hide,
-        b"outlinelevel": _outline,
-        b"ls": _list_item,
-        b"intbl": _begin_cell,
-        b"cell": _end_cell,
-        b"row": _end_row,
-        b"nestcell": _paragraph,
-        b"nestrow": _paragraph,
-    }
+        b"par": _paragraph, b"sect": _paragraph, b"pard": _reset_paragraph, b"page": _page,
+        b"ansicpg": _codepage, b"fcharset": _font_charset, b"f": _font, b"uc": _skip_count,
+        b"v": _hide, b"outlinelevel": _outline, b"ls": _list_item,
+        b"intbl": _begin_cell, b"cell": _end_cell, b"row": _end_row,
+        b"nestcell": _paragraph, b"nestrow": _paragraph,
+    }  # fmt: skip
 
 
 READER = Reader("rtf", Rank.SIGNATURE, _recognises, _read)

@@ -156,7 +156,9 @@ class TextWriter:
         """
         self._end_block()
         if self._tables and self._tables[-1].in_row:
-            self._lay_out(self._tables[-1])
+            outer = self._tables[-1]
+            cells, outer.cells, outer.layout = outer.cells, [], True
+            self._emit_blocks(cells)
         else:
             self._flush_rows()
         self._tables.append(_Table(values=values))
@@ -236,10 +238,6 @@ class TextWriter:
         else:
             self._pending = 0
             self._emit(style, text)
-
-    def _lay_out(self, table: _Table) -> None:
-        cells, table.cells, table.layout = table.cells, [], True
-        self._emit_blocks(cells)
 
     def _emit_blocks(self, cells: list[list[tuple[Style, str]]]) -> None:
         for cell in cells:
