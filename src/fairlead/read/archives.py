@@ -15,7 +15,7 @@ from typing import IO, BinaryIO, cast
 
 from fairlead.read.base import CannotRead, Extracted, Rank, Reader, Source, Task
 from fairlead.read.draft import Draft, Parts, safe_name
-from fairlead.read.package import BAD_ZIP, ZIP, Package, UnpackMeter, member_names, open_package
+from fairlead.read.package import BAD_ZIP, Package, UnpackMeter, member_names, open_package
 from fairlead.read.text_writer import TextWriter, item
 
 _EXTRACTOR = "Fairlead archives"
@@ -28,10 +28,6 @@ _PACKED: dict[str, tuple[bytes, Callable[[BinaryIO], IO[bytes]]]] = {
 }
 _TAR = b"ustar"
 _DAMAGED = (OSError, EOFError, zlib.error, lzma.LZMAError)
-
-
-def _is_zip(source: Source) -> bool:
-    return source.head.startswith(ZIP) and bool(member_names(source))
 
 
 def _is_packed(kind: str, source: Source) -> bool:
@@ -77,7 +73,7 @@ def _unzip(package: Package, member: zipfile.ZipInfo, draft: Draft) -> bytes | N
 
 def _read_tar(source: Source, task: Task) -> Extracted:
     with source.open() as file:
-        return _read_tar_file(cast("IO[bytes]", file), task)
+        return _read_tar_file(file, task)
 
 
 def _read_packed(kind: str, source: Source, task: Task) -> Extracted:
@@ -85,7 +81,7 @@ def _read_packed(kind: str, source: Source, task: Task) -> Extracted:
         metered = _Metered(_PACKED[kind][1](raw), source.size, task)
         file = io.BufferedReader(metered, _CHUNK)
         if file.peek(512)[257:262] == _TAR:
-            return _read_tar_file(cast("IO[bytes]", file), task)
+            return _read_tar_file(file, task)
         draft = Draft(kind, _EXTRACTOR, task.limits)
         parts = Parts(draft)
         try:
@@ -173,7 +169,7 @@ def _finish(draft: Draft, parts: Parts) -> Extracted:
 
 
 READERS = (
-    Reader("zip", Rank.CONTAINER, _is_zip, _read_zip),
+    Reader("zip", Rank.CONTAINER, lambda source: bool(member_names(source)), _read_zip),
     Reader("tar", Rank.CONTAINER, lambda source: source.head[257:262] == _TAR, _read_tar),
     *(
         Reader(kind, Rank.CONTAINER, partial(_is_packed, kind), partial(_read_packed, kind))

@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from fairlead.read.base import CannotRead, Extracted, Rank, Reader, Source, Task, library
 from fairlead.read.draft import Draft
-from fairlead.read.ole import Ole, decrypt_old_office, open_ole
+from fairlead.read.ole import decrypt_old_office, open_ole
 from fairlead.read.text_writer import TextWriter
 
 _MAGICS = (0xA5EC, 0xA5DC)
 _WORD_97 = 0x00C1
+_ENCRYPTED, _SECOND_TABLE = 0x100, 0x200
 _CLX = 0x01A2  # the place in the header that locates the table of pieces
 # A field is a code, perhaps a result, and an end; only results are read.
 _FIELD = re.compile("\x13[^\x13\x14\x15]*(?:\x14([^\x13\x14\x15]*))?\x15")
@@ -24,46 +24,31 @@ _CONTROL = re.compile("[\x01-\x06\x08\x0b\x0e-\x12\x16-\x1f\xa0]")
 _PARAGRAPH = re.compile("([^\r\x07\x0c]*)([\r\x07\x0c]|$)")
 
 
-class _Header(NamedTuple):
-    """The beginning of the main stream."""
-
-    version: int
-    encrypted: bool
-    table: str
-    start: int
-    end: int
-
-
 def _read(source: Source, task: Task) -> Extracted:
     """The main text, then footnotes, headers and other texts."""
     draft = Draft("doc", library("olefile"), task.limits)
     with open_ole(source, task) as ole:
         main = ole.stream("WordDocument")
-        header = _header(main)
-        if header.encrypted:
+        if len(main) < 0x60 or struct.unpack_from("<H", main)[0] not in _MAGICS:
+            raise CannotRead("damaged", "The Word document is damaged: its header is missing.")
+        version, flags = struct.unpack_from("<H6xH", main, 2)
+        if flags & _ENCRYPTED:
             return _read(decrypt_old_office(source, task), task)
         ole.add_properties(draft)
-        text = "".join(_pieces(main, header, ole, draft))
+        if version < _WORD_97:
+            start, end = struct.unpack_from("<II", main, 0x18)
+            text = main[start:end].decode("cp1252", "replace")
+        else:
+            table = ole.stream("1Table" if flags & _SECOND_TABLE else "0Table")
+            text = "".join(_pieces(main, table, draft))
     writer = TextWriter(draft, gap=1)
     _write(_without_fields(text), writer)
     return writer.finish()
 
 
-def _header(main: bytes) -> _Header:
-    if len(main) < 0x60 or struct.unpack_from("<H", main)[0] not in _MAGICS:
-        raise CannotRead("damaged", "The Word document is damaged: its header is missing.")
-    version, flags = struct.unpack_from("<H6xH", main, 2)
-    start, end = struct.unpack_from("<II", main, 0x18)
-    return _Header(version, bool(flags & 0x100), f"{int(bool(flags & 0x200))}Table", start, end)
-
-
-def _pieces(main: bytes, header: _Header, ole: Ole, draft: Draft) -> Iterator[str]:
+def _pieces(main: bytes, table: bytes, draft: Draft) -> Iterator[str]:
     """Yield the pieces of the text, which may lie anywhere in the stream."""
-    if header.version < _WORD_97:
-        yield main[header.start : header.end].decode("cp1252", "replace")
-        return
     at, size = struct.unpack_from("<II", main, _CLX)
-    table = ole.stream(header.table)
     room = draft.limits.characters * 2
     for offset, count, narrow in _places(table[at : at + size]):
         width = 1 if narrow else 2

@@ -52,7 +52,7 @@ def _add_pages(package: Package, pages: list[str], writer: TextWriter, task: Tas
             continue
         data = package.read(page, task.limits.unpacked_bytes)
         writer.part()
-        write_markup(decode(data, declared=declared_encoding(data)).text, writer, titled=None)
+        write_markup(decode(data, declared=declared_encoding(data)).text, writer)
         if draft.full:
             break
     if missing:

@@ -60,7 +60,7 @@ def _read(source: Source, task: Task) -> Extracted:
     if decoded.guessed:
         draft.warn(f"the encoding was guessed: {decoded.encoding}")
     writer = TextWriter(draft)
-    write_markup(decoded.text, writer, titled=draft)
+    write_markup(decoded.text, writer, titled=True)
     return writer.finish()
 
 
@@ -70,8 +70,8 @@ def declared_encoding(data: bytes) -> str | None:
     return match[1].decode("ascii", "replace") if match else None
 
 
-def write_markup(markup: str, writer: TextWriter, *, titled: Draft | None) -> None:
-    """Write the visible text of markup; its title also becomes a fact of the draft `titled`."""
+def write_markup(markup: str, writer: TextWriter, *, titled: bool = False) -> None:
+    """Write the visible text of markup; `titled` also writes and records the title."""
     parser = etree.HTMLParser(
         encoding="utf-8",
         remove_comments=True,
@@ -87,9 +87,9 @@ def write_markup(markup: str, writer: TextWriter, *, titled: Draft | None) -> No
         writer.draft.warn("some text is missing: the page is nested too deeply")
     if root is None:
         return
-    if titled is not None:
-        _add_facts(root, titled)
-    _HtmlWriter(writer, titled=titled is not None).write(root)
+    if titled:
+        _add_facts(root, writer.draft)
+    _HtmlWriter(writer, titled=titled).write(root)
     writer.begin()
 
 

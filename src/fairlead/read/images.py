@@ -67,7 +67,10 @@ def _add_frames(image: Image.Image, draft: Draft, task: Task) -> None:
     # Only the frames of TIFF are pages; those of other kinds are an animation.
     frames = getattr(image, "n_frames", 1) if image.format == "TIFF" else 1
     wanted = draft.limit_pages(frames)
-    _add_time(image, draft)
+    exif = image.getexif()
+    taken = next((str(exif[tag]) for tag in _TIME_TAGS if tag in exif), "")
+    date, _, time = taken.partition(" ")
+    draft.created(f"{date.replace(':', '-')}T{time}" if time else "")
     ocr = Ocr(draft, task)
     for index, frame in enumerate(_frames(image, wanted, draft)):
         if not ocr.ready():
@@ -121,13 +124,6 @@ def _to_256_greys(frame: Image.Image) -> Image.Image:
         return points.convert("L")
     factor, offset = 255 / (high - low), low * 255 / (high - low)
     return points.point(lambda value: value * factor - offset).convert("L")
-
-
-def _add_time(image: Image.Image, draft: Draft) -> None:
-    exif = image.getexif()
-    taken = next((str(exif[tag]) for tag in _TIME_TAGS if tag in exif), "")
-    date, _, time = taken.partition(" ")
-    draft.created(f"{date.replace(':', '-')}T{time}" if time else "")
 
 
 READERS = (

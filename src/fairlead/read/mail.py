@@ -60,7 +60,8 @@ def _read(source: Source, task: Task) -> Extracted:
         if name := _attachment_name(leaf):
             parts.add(name, _content(leaf))
         else:
-            bodies.append(_body(leaf))
+            text = decode(_content(leaf), declared=leaf.get_content_charset()).text
+            bodies.append((text, leaf.get_content_type() == "text/html"))
     parts.finish()
     write_message(headers, bodies, draft)
     return draft.finish()
@@ -81,7 +82,7 @@ def write_message(headers: dict[str, str], bodies: list[tuple[str, bool]], draft
     for text, is_html in bodies if not plain else []:
         if is_html:
             writer.part()
-            write_markup(text, writer, titled=None)
+            write_markup(text, writer)
     writer.close()
 
 
@@ -161,11 +162,6 @@ def _content(part: EmailMessage) -> bytes:
         return _inner(part).as_bytes() if part.get_content_type() == "message/rfc822" else b""
     payload = part.get_payload(decode=True)
     return payload if isinstance(payload, bytes) else b""
-
-
-def _body(part: EmailMessage) -> tuple[str, bool]:
-    text = decode(_content(part), declared=part.get_content_charset()).text
-    return text, part.get_content_type() == "text/html"
 
 
 READER = Reader("email", Rank.STRUCTURE, _recognises, _read)

@@ -112,7 +112,8 @@ def _slides(data: bytes, latest_edit: int) -> list[list[_Text]]:
     for entry in _entries(lists.get(_NOTES_LIST)):
         record = _record_at(data, places.get(entry.place, -1), _NOTES)
         if record is not None:
-            notes[_slide_of_notes(record)] = list(_texts(record, entry.outline))
+            atoms = [r.integer(-1) for r in record.children() if r.kind == _NOTES_ATOM]
+            notes[atoms[-1] if atoms else -1] = list(_texts(record, entry.outline))
     slides = []
     for entry in _entries(lists.get(_SLIDE_LIST)):
         record = _record_at(data, places.get(entry.place, -1), _SLIDE)
@@ -166,14 +167,6 @@ def _entries(listing: _Record | None) -> list[_Entry]:
         elif record.kind in (_TEXT, _NARROW_TEXT) and entries:
             entries[-1].outline.append(_Text(role, record.text()))
     return entries
-
-
-def _slide_of_notes(notes: _Record) -> int:
-    key = -1
-    for record in notes.children():
-        if record.kind == _NOTES_ATOM:
-            key = record.integer(key)
-    return key
 
 
 def _texts(around: _Record, outline: list[_Text], depth: int = 0) -> Iterator[_Text]:
