@@ -17,14 +17,13 @@ _MAX_ATTACHMENTS = 100
 _MAX_ATTACHMENT_NAME = 120
 _MAX_PART_NAME = 255
 _MAX_SUFFIX = 16
-_COUNTED_AT_ONCE = 1_000_000
 
 
-def count_words(text: str) -> int:
+def count_words(text: str, at_once: int = 1_000_000) -> int:
     """Return the number of words; counts in slices so that a large text needs little memory."""
     words = 0
-    for start in range(0, len(text), _COUNTED_AT_ONCE):
-        words += len(text[start : start + _COUNTED_AT_ONCE].split())
+    for start in range(0, len(text), at_once):
+        words += len(text[start : start + at_once].split())
         if start and not text[start - 1].isspace() and not text[start].isspace():
             words -= 1  # one word on both sides of the cut
     return words
