@@ -35,14 +35,14 @@ def plain(text: str) -> str:
     return " ".join(text.split())
 
 
-def check(name: str, found: Extracted) -> None:
+def check(name: str, extracted: Extracted) -> None:
     row = ROWS[name]
     snippet = row["expected_snippet"]
     either = snippet.split("|") if row["category"] == "xlsx" else [snippet]
-    assert any(plain(words) in plain(found.text) for words in either)
-    assert found.markdown is None or plain(either[0])[:9] in plain(found.markdown)
+    assert any(plain(words) in plain(extracted.text) for words in either)
+    assert extracted.markdown is None or plain(either[0])[:9] in plain(extracted.markdown)
     if row["pages"]:
-        assert found.facts["pages"] == int(row["pages"])
+        assert extracted.facts["pages"] == int(row["pages"])
 
 
 @pytest.mark.parametrize("name", having("ok", "bounded"))
@@ -78,11 +78,11 @@ def test_invoices_tell_their_fields(name: str) -> None:
     wanted = json.loads(ROWS[name]["fields_or_note"])
     wanted.pop("truth")
     wanted["number"] = wanted.pop("invoice_number")
-    found = extract(CORPUS / name).facts["invoice"]
-    assert isinstance(found, dict)
-    assert {key: found.get(key) for key in wanted} == wanted
+    extracted = extract(CORPUS / name).facts["invoice"]
+    assert isinstance(extracted, dict)
+    assert {key: extracted.get(key) for key in wanted} == wanted
 
 
 def test_many_pages_are_cut_with_a_warning() -> None:
-    found = extract(CORPUS / "pages50k_shared.pdf")
-    assert found.facts["warnings"] == ["only the first 5000 of 50000 pages were read"]
+    extracted = extract(CORPUS / "pages50k_shared.pdf")
+    assert extracted.facts["warnings"] == ["only the first 5000 of 50000 pages were read"]

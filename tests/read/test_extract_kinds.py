@@ -131,10 +131,10 @@ def test_a_new_kind_is_one_file(
     (tmp_path / "memo.py").write_text(NEW_KIND)
     monkeypatch.setattr(package, "__path__", [*package.__path__, str(tmp_path)])
     kinds.readers.cache_clear()
-    found = read(b"MEMO1to whom it may concern")
+    extracted = read(b"MEMO1to whom it may concern")
     sys.modules.pop("fairlead.read.memo")
     kinds.readers.cache_clear()
-    assert (found.kind, found.text) == ("memo", "to whom it may concern")
+    assert (extracted.kind, extracted.text) == ("memo", "to whom it may concern")
 
 
 def test_a_missing_library_is_named_with_its_install_command(

@@ -14,7 +14,7 @@ from collections.abc import Callable
 import pytest
 
 from fairlead.read import CannotRead, Extracted
-from fairlead.read.parts import safe_name
+from fairlead.read.draft import safe_name
 
 Read = Callable[..., Extracted]
 Refuse = Callable[..., CannotRead]
@@ -93,10 +93,13 @@ def crypted(content: bytes, password: bytes) -> bytes:
     ],
 )
 def test_members_become_parts(read: Read, kind: str, data: bytes) -> None:
-    found = read(data)
-    assert (found.kind, found.text) == (kind, "b.txt\nup.txt")
-    assert [(p.name, p.content) for p in found.parts] == [("b.txt", b"hello"), ("up.txt", b"you")]
-    assert found.facts["attachments"] == ["b.txt", "up.txt"]
+    extracted = read(data)
+    assert (extracted.kind, extracted.text) == (kind, "b.txt\nup.txt")
+    assert [(p.name, p.content) for p in extracted.parts] == [
+        ("b.txt", b"hello"),
+        ("up.txt", b"you"),
+    ]
+    assert extracted.facts["attachments"] == ["b.txt", "up.txt"]
 
 
 @pytest.mark.parametrize(
@@ -105,8 +108,8 @@ def test_members_become_parts(read: Read, kind: str, data: bytes) -> None:
 def test_a_compressed_file_is_one_part(
     read: Read, refuse: Refuse, kind: str, pack: Callable[[bytes], bytes]
 ) -> None:
-    found = read(pack(b"hello"))
-    assert (found.kind, [part.content for part in found.parts]) == (kind, [b"hello"])
+    extracted = read(pack(b"hello"))
+    assert (extracted.kind, [part.content for part in extracted.parts]) == (kind, [b"hello"])
     assert refuse(pack(b"")).code == "empty"
     assert refuse(pack(bytes(30_000_000))).code == "too-large"
 
@@ -119,9 +122,9 @@ def test_a_compressed_file_keeps_its_name(read: Read) -> None:
 
 
 def test_empty_members_are_named_and_left_out(read: Read) -> None:
-    found = read(zipped({"empty": b"", "full": b"x"}))
-    assert [part.name for part in found.parts] == ["full"]
-    assert "empty and was left out: empty" in str(found.facts["warnings"])
+    extracted = read(zipped({"empty": b"", "full": b"x"}))
+    assert [part.name for part in extracted.parts] == ["full"]
+    assert "empty and was left out: empty" in str(extracted.facts["warnings"])
 
 
 @pytest.mark.parametrize("make", [zipped, tarred, lambda members: tarred(members, "w:gz")])

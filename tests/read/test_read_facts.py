@@ -68,10 +68,10 @@ def test_times(value: object, moment: str | None) -> None:
     ],
 )
 def test_rows_of_values_are_a_table(read: Read, data: bytes, text: str) -> None:
-    found = read(data)
-    assert (found.kind, found.text) == ("csv", text)
-    assert found.markdown is not None
-    assert found.markdown.startswith("| ")
+    extracted = read(data)
+    assert (extracted.kind, extracted.text) == ("csv", text)
+    assert extracted.markdown is not None
+    assert extracted.markdown.startswith("| ")
 
 
 def test_sentences_with_commas_are_no_table(read: Read) -> None:
@@ -83,9 +83,9 @@ def test_mail_nested_deeply_gives_one_part(read: Read) -> None:
     inner = start + b"\ninnermost"
     for _ in range(50):
         inner = start + b"Content-Type: message/rfc822\n\n" + inner
-    found = read(inner)
-    assert [part.name for part in found.parts] == ["s.eml"]
-    assert "innermost" not in found.text
+    extracted = read(inner)
+    assert [part.name for part in extracted.parts] == ["s.eml"]
+    assert "innermost" not in extracted.text
 
 
 def test_only_so_many_attachments_are_taken(read: Read) -> None:
@@ -94,9 +94,9 @@ def test_only_so_many_attachments_are_taken(read: Read) -> None:
     message.set_content("body")
     for number in range(4):
         message.add_attachment(f"words {number}", filename=f"{number}.txt")
-    found = read(message.as_bytes(), members=2)
-    assert [part.name for part in found.parts] == ["0.txt", "1.txt"]
-    assert found.facts["warnings"] == ["only the first 2 parts were taken"]
+    extracted = read(message.as_bytes(), members=2)
+    assert [part.name for part in extracted.parts] == ["0.txt", "1.txt"]
+    assert extracted.facts["warnings"] == ["only the first 2 parts were taken"]
 
 
 class Panic(BaseException):

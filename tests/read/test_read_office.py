@@ -82,16 +82,16 @@ def test_headings_lists_and_tables_of_a_word_document(read: Read) -> None:
     document.add_paragraph("# no heading, 2 * 3 <b>")
     buffer = io.BytesIO()
     document.save(buffer)
-    found = read(buffer.getvalue())
-    assert found.markdown == (
+    extracted = read(buffer.getvalue())
+    assert extracted.markdown == (
         "# Offer\n\n- first\n1. second\n\n| a\\|0 | a\\|1 |\n| --- | --- |\n| a\\|2 | a\\|3 |\n\n"
         "\\# no heading, 2 \\* 3 \\<b>"
     )
-    assert "a|0\ta|1\na|2\ta|3" in found.text
+    assert "a|0\ta|1\na|2\ta|3" in extracted.text
 
 
 def test_values_of_a_sheet(read: Read) -> None:
-    found = read(
+    extracted = read(
         sheet(
             "<row><c r='A1' t='s'><v>0</v></c><c r='C1' s='1'><v>45352</v></c></row>"
             "<row><c r='A2'><v>0.30000000000000004</v></c><c r='B2' t='b'><v>1</v></c>"
@@ -99,9 +99,9 @@ def test_values_of_a_sheet(read: Read) -> None:
             "<si><r><t>Ap</t></r><r><t>ples</t></r></si>",
         )
     )
-    assert found.text == "Prices\n\nApples\t\t2024-03-01\n0.3\tTRUE\tin"
-    assert found.markdown is not None
-    assert "| Apples |  | 2024-03-01 |\n| --- | --- | --- |" in found.markdown
+    assert extracted.text == "Prices\n\nApples\t\t2024-03-01\n0.3\tTRUE\tin"
+    assert extracted.markdown is not None
+    assert "| Apples |  | 2024-03-01 |\n| --- | --- | --- |" in extracted.markdown
 
 
 def test_cells_far_apart_stay_near(read: Read) -> None:
@@ -114,8 +114,8 @@ def test_a_long_string_shared_by_many_cells_is_never_multiplied(read: Read, per_
     cell = "<c t='s'><v>0</v></c>"
     cells = f"<row>{cell * per_row}</row>" * (16_000 // per_row)
     data = sheet(cells, "<si><t>" + "".join(map(chr, range(97, 123))) * 300 + "</t></si>")
-    found = read(data, ratio=10_000, characters=1_000_000)  # 125 million in all
-    assert found.facts["warnings"] == ["the text was cut after 1000000 characters"]
+    extracted = read(data, ratio=10_000, characters=1_000_000)  # 125 million in all
+    assert extracted.facts["warnings"] == ["the text was cut after 1000000 characters"]
 
 
 @pytest.mark.parametrize("entity", ["&i;", "&f;"])
@@ -164,10 +164,10 @@ def test_slides_with_titles_points_and_notes(read: Read) -> None:
             "ppt/notes/n.xml": slide(shape("body", "say hello")),
         }
     )
-    found = read(data)
-    assert found.text == "First\none\ntwo\nsay hello\n\fLast"
-    assert found.markdown == "## First\n\n- one\n- two\n- say hello\n\n## Last"
-    assert found.facts["pages"] == 2
+    extracted = read(data)
+    assert extracted.text == "First\none\ntwo\nsay hello\n\fLast"
+    assert extracted.markdown == "## First\n\n- one\n- two\n- say hello\n\n## Last"
+    assert extracted.facts["pages"] == 2
 
 
 ODF = "application/vnd.oasis.opendocument."
@@ -180,7 +180,7 @@ def odf(kind: str, body: str) -> bytes:
 
 
 def test_an_opendocument_text(read: Read) -> None:
-    found = read(
+    extracted = read(
         odf(
             "text",
             "<text:h text:outline-level='2'>Head</text:h><text:p>a<text:s text:c='2'/>b"
@@ -189,13 +189,13 @@ def test_an_opendocument_text(read: Read) -> None:
             "<text:list><text:list-item><text:p>item</text:p></text:list-item></text:list>",
         )
     )
-    assert found.kind == "odt"
-    assert found.text == "Head\na  b goes on\nthe note\nitem"
-    assert found.markdown == "## Head\n\na  b goes on\n\nthe note\n\n- item"
+    assert extracted.kind == "odt"
+    assert extracted.text == "Head\na  b goes on\nthe note\nitem"
+    assert extracted.markdown == "## Head\n\na  b goes on\n\nthe note\n\n- item"
 
 
 def test_an_opendocument_sheet_does_not_repeat_without_end(read: Read) -> None:
-    found = read(
+    extracted = read(
         odf(
             "spreadsheet",
             "<table:table table:name='S'><table:table-row><table:table-cell><text:p>1</text:p>"
@@ -205,7 +205,7 @@ def test_an_opendocument_sheet_does_not_repeat_without_end(read: Read) -> None:
             "</table:table-row></table:table>",
         )
     )
-    assert (found.kind, found.text) == ("ods", "S\n1\t\t\t2")
+    assert (extracted.kind, extracted.text) == ("ods", "S\n1\t\t\t2")
 
 
 def test_an_opendocument_presentation(read: Read) -> None:
@@ -214,9 +214,9 @@ def test_an_opendocument_presentation(read: Read) -> None:
         "</draw:text-box></draw:frame><draw:frame><draw:text-box><text:p>b</text:p></draw:text-box>"
         "</draw:frame></draw:page>"
     )
-    found = read(odf("presentation", page * 2))
-    assert (found.kind, found.text) == ("odp", "T\nb\n\fT\nb")
-    assert found.markdown == "## T\n\nb\n\n## T\n\nb"
+    extracted = read(odf("presentation", page * 2))
+    assert (extracted.kind, extracted.text) == ("odp", "T\nb\n\fT\nb")
+    assert extracted.markdown == "## T\n\nb\n\n## T\n\nb"
     assert "only the first 1" in str(read(odf("presentation", page * 2), pages=1).facts["warnings"])
 
 
@@ -245,15 +245,15 @@ def book(**more: str) -> bytes:
 
 
 def test_an_e_book_in_the_order_of_its_spine(read: Read, refuse: Refuse) -> None:
-    found = read(book())
-    assert (found.kind, found.text) == ("epub", "One\n\nfirst\n\nsecond")
-    assert (found.facts["title"], found.facts["pages"]) == ("A book", 2)
+    extracted = read(book())
+    assert (extracted.kind, extracted.text) == ("epub", "One\n\nfirst\n\nsecond")
+    assert (extracted.facts["title"], extracted.facts["pages"]) == ("A book", 2)
     drm = "<e><EncryptionMethod Algorithm='http://www.w3.org/2001/04/xmlenc#aes128-cbc'/></e>"
     assert refuse(book(**{"META-INF/encryption.xml": drm})).code == "encrypted"
 
 
 def test_rich_text(read: Read) -> None:
-    found = read(
+    extracted = read(
         rb"{\rtf1\ansi\ansicpg1250{\fonttbl{\f0 Arial;}{\f1\fcharset204 Cyr;}}{\info{\title Brief}}"
         rb"{\*\unknown hidden}{\stylesheet{\s1 Heading;}}"
         rb"\pard Za\'bf\'f3\u322?\'e6 {\f1\'e6\'f3\'ea}"
@@ -261,29 +261,29 @@ def test_rich_text(read: Read) -> None:
         rb"\trowd\intbl c\cell d\cell\row\pard end {\field{\*\fldinst LINK}{\fldrslt shown}}"
         rb"{\pict\bin5 {{{{{}}\par}"
     )
-    assert found.text == "Zażółć жук\nitem\na\tb\nc\td\nend shown"
-    assert found.markdown is not None
-    assert "- item\n\n| a | b |\n| --- | --- |\n| c | d |" in found.markdown
-    assert found.facts["title"] == "Brief"
+    assert extracted.text == "Zażółć жук\nitem\na\tb\nc\td\nend shown"
+    assert extracted.markdown is not None
+    assert "- item\n\n| a | b |\n| --- | --- |\n| c | d |" in extracted.markdown
+    assert extracted.facts["title"] == "Brief"
 
 
 def test_an_old_word_document(read: Read, refuse: Refuse) -> None:
     text = "Zażółć\rone\x07\x07\x07two\x07x\x07\x07\x13 LINK \x14shown\x15 end\r"
-    found = read(word_document(text))
-    assert found.text == "Zażółć\none\ntwo\tx\nshown end"
+    extracted = read(word_document(text))
+    assert extracted.text == "Zażółć\none\ntwo\tx\nshown end"
     assert refuse(word_document(text, flags=0x300)).code == "encrypted"
 
 
 def test_an_old_sheet(read: Read) -> None:
-    found = read(workbook(("łódź", 1.5), (2.0, "x")))
-    assert (found.kind, found.text) == ("xls", "Sales\n\nłódź\t1.5\n2\tx")
+    extracted = read(workbook(("łódź", 1.5), (2.0, "x")))
+    assert (extracted.kind, extracted.text) == ("xls", "Sales\n\nłódź\t1.5\n2\tx")
 
 
 def test_an_old_presentation(read: Read) -> None:
-    found = read(presentation(("First", "own ż"), ("Second", "more")))
-    assert found.text == "First\nown ż\n\fSecond\nmore"
-    assert found.markdown == "## First\n\nown ż\n\n## Second\n\nmore"
-    assert found.facts["pages"] == 2
+    extracted = read(presentation(("First", "own ż"), ("Second", "more")))
+    assert extracted.text == "First\nown ż\n\fSecond\nmore"
+    assert extracted.markdown == "## First\n\nown ż\n\n## Second\n\nmore"
+    assert extracted.facts["pages"] == 2
 
 
 def outlook(subject: str, body: str, **more: object) -> dict[str, object]:
@@ -308,7 +308,7 @@ def test_an_outlook_message_with_a_file_and_a_message(read: Read) -> None:
         "__substg1.0_37010102": b"words " * 1_000,
     }
     nested = {"__properties_version1.0": b"x", "__substg1.0_3701000D": inner}
-    found = read(
+    extracted = read(
         compound(
             outlook(
                 "Hello",
@@ -317,11 +317,11 @@ def test_an_outlook_message_with_a_file_and_a_message(read: Read) -> None:
             )  # type: ignore[arg-type]
         )
     )
-    assert found.kind == "msg"
-    assert found.text.startswith("Subject: Hello\nFrom: Ada\nDate: 2024-")
-    assert found.text.endswith("\n\nthe body")
-    assert [part.name for part in found.parts] == ["notes.txt", "message.eml"]
-    again = read(found.parts[1].content)
+    assert extracted.kind == "msg"
+    assert extracted.text.startswith("Subject: Hello\nFrom: Ada\nDate: 2024-")
+    assert extracted.text.endswith("\n\nthe body")
+    assert [part.name for part in extracted.parts] == ["notes.txt", "message.eml"]
+    again = read(extracted.parts[1].content)
     assert (again.facts["title"], "inner body" in again.text) == ("inner subject", True)
 
 
@@ -329,5 +329,5 @@ def test_a_password_unlocks_an_office_document(read: Read, refuse: Refuse, word:
     data = locked(word, "open sesame")
     assert refuse(data).code == "encrypted"
     assert refuse(data, password="wrong").code == "encrypted"
-    found = read(data, password="open sesame")
-    assert (found.kind, "before the table" in found.text) == ("docx", True)
+    extracted = read(data, password="open sesame")
+    assert (extracted.kind, "before the table" in extracted.text) == ("docx", True)

@@ -53,8 +53,8 @@ def with_attachments(data: bytes, **files: bytes) -> bytes:
 @pytest.mark.parametrize("version", [1, 2])
 def test_an_invoice_tells_its_fields(read: Read, pdf: Callable[..., bytes], version: int) -> None:
     xml = INVOICE.format(**NAMES[version]).encode()
-    found = read(with_attachments(pdf("Rechnung"), **{"any.xml": xml, "terms.txt": b"words"}))
-    assert found.facts["invoice"] == {
+    extracted = read(with_attachments(pdf("Rechnung"), **{"any.xml": xml, "terms.txt": b"words"}))
+    assert extracted.facts["invoice"] == {
         "number": "RE-7",
         "date": "2024-01-31",
         "total": "119.00",
@@ -63,15 +63,15 @@ def test_an_invoice_tells_its_fields(read: Read, pdf: Callable[..., bytes], vers
         "seller": "Seller & Co",
         "buyer": "Buyer",
     }
-    assert found.facts["attachments"] == ["any.xml", "terms.txt"]
-    assert [(part.name, part.content) for part in found.parts] == [("terms.txt", b"words")]
+    assert extracted.facts["attachments"] == ["any.xml", "terms.txt"]
+    assert [(part.name, part.content) for part in extracted.parts] == [("terms.txt", b"words")]
 
 
 def test_xml_that_is_no_invoice_is_a_part(read: Read, pdf: Callable[..., bytes]) -> None:
     for xml in (b"<CrossIndustryInvoice>", b"<note>CrossIndustry</note>"):
-        found = read(with_attachments(pdf("x"), a=xml))
-        assert "invoice" not in found.facts
-        assert [part.content for part in found.parts] == [xml]
+        extracted = read(with_attachments(pdf("x"), a=xml))
+        assert "invoice" not in extracted.facts
+        assert [part.content for part in extracted.parts] == [xml]
 
 
 def test_the_right_password_opens_it(read: Read, refuse: Refuse) -> None:
@@ -93,10 +93,10 @@ def test_what_was_typed_into_a_form_is_read(read: Read) -> None:
 
 
 def test_pages_beyond_the_limit_are_cut(read: Read, pdf: Callable[..., bytes]) -> None:
-    found = read(pdf("one", "two", "three"), pages=2)
-    assert found.text == "one\n\ftwo"
-    assert found.facts["pages"] == 3
-    assert found.facts["warnings"] == ["only the first 2 of 3 pages were read"]
+    extracted = read(pdf("one", "two", "three"), pages=2)
+    assert extracted.text == "one\n\ftwo"
+    assert extracted.facts["pages"] == 3
+    assert extracted.facts["warnings"] == ["only the first 2 of 3 pages were read"]
 
 
 def test_progress_is_told_after_each_page(tmp_path: Path, pdf: Callable[..., bytes]) -> None:

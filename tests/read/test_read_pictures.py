@@ -47,10 +47,10 @@ def languages() -> None:
 @pytest.mark.usefixtures("languages")
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "TIFF", "WEBP", "BMP", "GIF"])
 def test_every_kind_of_picture(read: Read, kind: str) -> None:
-    found = read(saved(picture(), kind))
-    assert (found.kind, found.text) == (kind.lower(), ENGLISH)
-    assert found.facts["pages"] == 1
-    assert "Tesseract" in str(found.facts["extractor"])
+    extracted = read(saved(picture(), kind))
+    assert (extracted.kind, extracted.text) == (kind.lower(), ENGLISH)
+    assert extracted.facts["pages"] == 1
+    assert "Tesseract" in str(extracted.facts["extractor"])
 
 
 @pytest.mark.usefixtures("languages")
@@ -61,8 +61,8 @@ def test_a_picture_in_any_direction(read: Read, degrees: int) -> None:
 
 @pytest.mark.usefixtures("languages")
 def test_another_language_is_found(read: Read) -> None:
-    found = read(saved(picture(GERMAN)))
-    assert (found.text, found.facts["language"]) == (GERMAN, "de")
+    extracted = read(saved(picture(GERMAN)))
+    assert (extracted.text, extracted.facts["language"]) == (GERMAN, "de")
 
 
 @pytest.mark.usefixtures("languages")
@@ -76,8 +76,8 @@ def test_small_letters(read: Read) -> None:
 def test_pages_of_one_picture_file(read: Read) -> None:
     pages = [picture().convert("1"), picture("Another page of words").convert("1")]
     data = saved(pages[0], "TIFF", compression="group4", save_all=True, append_images=pages[1:])
-    found = read(data)
-    assert found.text == f"{ENGLISH}\n\fAnother page of words"
+    extracted = read(data)
+    assert extracted.text == f"{ENGLISH}\n\fAnother page of words"
     assert read(data, pages=1).facts["warnings"] == ["only the first 1 of 2 pages were read"]
 
 
@@ -101,8 +101,8 @@ def test_only_pages_without_text_are_read_as_pictures(
         return honest(of, image)
 
     monkeypatch.setattr(ocr.Ocr, "read", counted)
-    found = read(buffer.getvalue())
-    assert found.text == f"a page with quite enough text of its own\n\f{ENGLISH}"
+    extracted = read(buffer.getvalue())
+    assert extracted.text == f"a page with quite enough text of its own\n\f{ENGLISH}"
     assert len(seen) == 1
 
 

@@ -10,9 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fairlead.errors import MissingExtra
-from fairlead.read.base import JSON, CannotRead, Extracted, Part, ReadLimits, Task, ignore
+from fairlead.read.base import JSON, CannotRead, Extracted, Part, ReadLimits, Source, Task, ignore
 from fairlead.read.kinds import readers, recognise
-from fairlead.read.source import Source
 
 __all__ = ["JSON", "CannotRead", "Extracted", "Part", "ReadLimits", "extract", "readers"]
 

@@ -1,4 +1,4 @@
-"""Archives (zip, tar, gzip, bzip2, xz): their members become documents of their own."""
+"""Archives (zip, tar, gzip, bzip2, xz), whose members become documents."""
 
 from __future__ import annotations
 
@@ -13,13 +13,11 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import IO, BinaryIO, cast
 
-from fairlead.read.base import CannotRead, Extracted, Rank, Reader, Task, locked
-from fairlead.read.draft import Draft
-from fairlead.read.package import Meter, Package, opened
-from fairlead.read.parts import Parts, safe_name
-from fairlead.read.source import Source
+from fairlead.read.base import CannotRead, Extracted, Rank, Reader, Source, Task
+from fairlead.read.draft import Draft, Parts, safe_name
+from fairlead.read.package import Package, UnpackMeter, open_package
 from fairlead.read.text_writer import TextWriter, item
-from fairlead.read.zip import BAD_ZIP, ZIP, names
+from fairlead.read.zip import BAD_ZIP, member_names
 
 _EXTRACTOR = "Fairlead archives"
 _CHUNK = 65_536
@@ -30,47 +28,37 @@ _PACKED: dict[str, tuple[bytes, Callable[[BinaryIO], IO[bytes]]]] = {
     "xz": (b"\xfd7zXZ\x00", lambda file: cast("IO[bytes]", lzma.LZMAFile(file))),  # noqa: SIM115 - the caller closes the file within
 }
 _TAR = b"ustar"
+_DAMAGED = (OSError, EOFError, zlib.error, lzma.LZMAError)
 
 
-def _is_zip(source: Source) -> bool:
-    return source.head.startswith(ZIP) and bool(names(source))
-
-
-def _is_tar(source: Source) -> bool:
-    return source.head[257:262] == _TAR
-
-
-def _is_packed(kind: str) -> Callable[[Source], bool]:
-    return lambda source: source.head.startswith(_PACKED[kind][0])
+def _is_packed(kind: str, source: Source) -> bool:
+    return source.head.startswith(_PACKED[kind][0])
 
 
 def _read_zip(source: Source, task: Task) -> Extracted:
     draft = Draft("zip", _EXTRACTOR, task.limits)
-    with opened(source, task) as package:
-        parts = Parts(draft)
-        _add_zip_members(package, parts, draft, task)
+    parts = Parts(draft)
+    encrypted = 0
+    with open_package(source, task) as package:
+        files = [m for m in package.members() if not m.is_dir() and not _is_junk(m.filename)]
+        for member in files:
+            if parts.full:
+                most = task.limits.members
+                draft.warn(f"only the first {most} of {len(files)} members were taken")
+                break
+            content = _unzip(package, member, draft)
+            encrypted += content is None
+            if content is not None:
+                parts.add(member.filename, content)
+    if encrypted and encrypted == len(files):
+        raise CannotRead.encrypted("archive", task.password)
+    if encrypted:
+        draft.warn(f"{encrypted} of {len(files)} members are protected by a password")
     return _finish(draft, parts)
 
 
-def _add_zip_members(package: Package, parts: Parts, draft: Draft, task: Task) -> None:
-    files = [m for m in package.members() if not m.is_dir() and not _is_junk(m.filename)]
-    shut = 0
-    for member in files:
-        if parts.full:
-            draft.warn(f"only the first {task.limits.members} of {len(files)} members were taken")
-            break
-        content = _unzipped(package, member, draft)
-        shut += content is None
-        if content is not None:
-            parts.add(member.filename, content)
-    if shut and shut == len(files):
-        raise locked("archive", task.password)
-    if shut:
-        draft.warn(f"{shut} of {len(files)} members are protected by a password")
-
-
-def _unzipped(package: Package, member: zipfile.ZipInfo, draft: Draft) -> bytes | None:
-    """The content of a member, empty where it is broken; None: a password protects it."""
+def _unzip(package: Package, member: zipfile.ZipInfo, draft: Draft) -> bytes | None:
+    """Return the content of a member: empty if it is damaged, None if it is encrypted."""
     try:
         return b"".join(package.chunks(member))
     except CannotRead as error:
@@ -86,7 +74,7 @@ def _unzipped(package: Package, member: zipfile.ZipInfo, draft: Draft) -> bytes 
 
 def _read_tar(source: Source, task: Task) -> Extracted:
     with source.open() as file:
-        return _from_tar(cast("IO[bytes]", file), task)
+        return _read_tar_file(file, task)
 
 
 def _read_packed(kind: str, source: Source, task: Task) -> Extracted:
@@ -94,24 +82,20 @@ def _read_packed(kind: str, source: Source, task: Task) -> Extracted:
         metered = _Metered(_PACKED[kind][1](raw), source.size, task)
         file = io.BufferedReader(metered, _CHUNK)
         if file.peek(512)[257:262] == _TAR:
-            return _from_tar(cast("IO[bytes]", file), task)
-        return _one_member(kind, source, cast("IO[bytes]", file), task)
-
-
-def _one_member(kind: str, source: Source, file: IO[bytes], task: Task) -> Extracted:
-    draft = Draft(kind, _EXTRACTOR, task.limits)
-    parts = Parts(draft)
-    try:
-        parts.add(_name_in(source), file.read())
-    except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
-        raise CannotRead("damaged", "The compressed file is damaged.") from error
+            return _read_tar_file(file, task)
+        draft = Draft(kind, _EXTRACTOR, task.limits)
+        parts = Parts(draft)
+        try:
+            parts.add(_packed_name(source), file.read())
+        except _DAMAGED as error:
+            raise CannotRead("damaged", "The compressed file is damaged.") from error
     if not draft.parts:
         raise CannotRead("empty", "The compressed file has no content.")
     return _finish(draft, parts)
 
 
-def _name_in(source: Source) -> str:
-    """The name that gzip keeps of the file it packed."""
+def _packed_name(source: Source) -> str:
+    """Return the file name that gzip stores."""
     head = source.head
     if not head.startswith(b"\x1f\x8b") or len(head) < 10 or not head[3] & 8:
         return "document"
@@ -121,10 +105,10 @@ def _name_in(source: Source) -> str:
     return head[start : start + 1_024].partition(b"\0")[0].decode("utf-8", "replace")
 
 
-def _from_tar(file: IO[bytes], task: Task) -> Extracted:
+def _read_tar_file(file: IO[bytes], task: Task) -> Extracted:
     draft = Draft("tar", _EXTRACTOR, task.limits)
     parts = Parts(draft)
-    meter = Meter(task.limits)
+    meter = UnpackMeter(task.limits)
     try:
         with tarfile.open(fileobj=file, mode="r|") as archive:
             for name, content in _tar_members(archive, meter):
@@ -132,36 +116,36 @@ def _from_tar(file: IO[bytes], task: Task) -> Extracted:
                     draft.warn(f"only the first {task.limits.members} members were taken")
                     break
                 parts.add(name, content)
-    except (tarfile.TarError, OSError, EOFError, zlib.error, lzma.LZMAError) as error:
+    except (tarfile.TarError, *_DAMAGED) as error:
         if not draft.parts:
             raise CannotRead("damaged", "The archive is damaged and could not be read.") from error
         draft.warn("some members are missing: the archive is damaged")
     return _finish(draft, parts)
 
 
-def _tar_members(archive: tarfile.TarFile, meter: Meter) -> Iterator[tuple[str, bytes]]:
+def _tar_members(archive: tarfile.TarFile, meter: UnpackMeter) -> Iterator[tuple[str, bytes]]:
     for member in archive:
         if not member.isreg() or _is_junk(member.name):
             continue
-        # Its size is only what it says: nothing is read before that is within the limits.
+        # The size is what the header claims: it must be within the limits before anything is read.
         meter.count(member.size, member=member.size, packed=member.size)
         content = archive.extractfile(member)
         yield member.name, content.read() if content else b""
 
 
 class _Metered(io.RawIOBase):
-    """A file that is unpacked while it is read, and refuses to become too large."""
+    """Unpacks a file while it is read, within the limits."""
 
     def __init__(self, file: IO[bytes], packed: int, task: Task) -> None:
         self._file = file
         self._packed = packed
-        self._meter = Meter(task.limits)
+        self._meter = UnpackMeter(task.limits)
         self._size = 0
 
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: bytearray | memoryview, /) -> int:  # type: ignore[override] # as narrow as it is used
+    def readinto(self, buffer: bytearray | memoryview, /) -> int:  # type: ignore[override] # narrower, as it is used
         chunk = self._file.read(len(buffer))
         self._size += len(chunk)
         self._meter.count(len(chunk), member=self._size, packed=self._packed)
@@ -174,23 +158,22 @@ def _is_junk(name: str) -> bool:
 
 
 def _finish(draft: Draft, parts: Parts) -> Extracted:
-    """The archive as a document: its text is the list of its members."""
+    """Write the list of the members as the text of the archive."""
     if not parts.names:
         raise CannotRead("empty", "The archive has no members.")
     parts.finish()
-    pen = TextWriter(draft)
+    writer = TextWriter(draft)
     for name in parts.names:
-        pen.begin(item())
-        pen.flow(name)
-    pen.close()
-    return draft.finish()
+        writer.begin(item())
+        writer.flow(name)
+    return writer.finish()
 
 
 READERS = (
-    Reader("zip", Rank.CONTAINER, _is_zip, _read_zip),
-    Reader("tar", Rank.CONTAINER, _is_tar, _read_tar),
+    Reader("zip", Rank.CONTAINER, lambda source: bool(member_names(source)), _read_zip),
+    Reader("tar", Rank.CONTAINER, lambda source: source.head[257:262] == _TAR, _read_tar),
     *(
-        Reader(kind, Rank.CONTAINER, _is_packed(kind), partial(_read_packed, kind))
+        Reader(kind, Rank.CONTAINER, partial(_is_packed, kind), partial(_read_packed, kind))
         for kind in _PACKED
     ),
 )

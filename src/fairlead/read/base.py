@@ -1,28 +1,32 @@
-"""What every reader shares: limits, the result, the refusal, and how a kind is declared."""
+"""Shared by all readers: the document, limits, the result, errors, and how to declare a kind."""
 
 from __future__ import annotations
 
+import io
+import mmap
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from enum import IntEnum
-from functools import cache
+from functools import cache, cached_property
 from importlib.metadata import version
-from typing import TypeAlias
-
-from fairlead.read.source import Source
+from pathlib import Path
+from typing import BinaryIO, TypeAlias
 
 JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | None"
 
-MAX_FACT_CHARACTERS = 300
-
+_MAX_FACT_CHARACTERS = 300
 _UNWANTED = re.compile("[\x00-\x08\x0b\x0e-\x1f\x7f\ufffe\uffff\ud800-\udfff]")
 _OTHER_NEWLINE = re.compile("\r\n?")
+_HEAD_BYTES = 65_536
+# The container of old Office, Outlook and encrypted Office files.
+OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 
 
 @dataclass(frozen=True, slots=True)
 class ReadLimits:
-    """How much of a document is read, and how much it may grow on the way."""
+    """How much of a document is read, and how much it may grow when unpacked."""
 
     characters: int = 20_000_000
     pages: int = 5_000
@@ -31,6 +35,57 @@ class ReadLimits:
     ratio: int = 200
     members: int = 1_000
     languages: tuple[str, ...] = ("eng", "spa", "por", "pol", "deu", "fra")
+
+
+@dataclass(frozen=True)
+class Source:
+    """The document at hand: on disk, or decrypted in memory."""
+
+    path: Path
+    content: bytes | None = None  # decrypted, instead of the file's
+    # Results that several readers need to recognise a document.
+    known: dict[str, frozenset[str]] = field(default_factory=dict, compare=False)
+
+    @cached_property
+    def size(self) -> int:
+        return self.path.stat().st_size if self.content is None else len(self.content)
+
+    @cached_property
+    def head(self) -> bytes:
+        return self.read(_HEAD_BYTES)
+
+    def open(self) -> BinaryIO:
+        return self.path.open("rb") if self.content is None else io.BytesIO(self.content)
+
+    def read(self, limit: int) -> bytes:
+        with self.open() as file:
+            return file.read(limit)
+
+    @cached_property
+    def is_ole(self) -> bool:
+        return self.head.startswith(OLE)
+
+    def has_ole_stream(self, name: str) -> bool:
+        if not self.is_ole:
+            return False
+        entry = (name + "\0").encode("utf-16-le")
+        with self.mapped() as content:
+            at = content.find(entry)
+            # A directory entry lies on a 128-byte boundary: the same word in a text does not count.
+            while at != -1 and at % 128:
+                at = content.find(entry, at + 1)
+            return at != -1
+
+    @contextmanager
+    def mapped(self) -> Iterator[mmap.mmap | bytes]:
+        if self.content is not None:
+            yield self.content
+            return
+        with (
+            self.path.open("rb") as file,
+            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content,
+        ):
+            yield content
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +101,9 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Extracted:
-    """A document that was read. Its texts encode to UTF-8 and have no control characters.
+    """The result of reading. Its texts encode to UTF-8 and have no control characters.
 
-    Where `markdown` is None, the text is its own Markdown.
+    If `markdown` is None, it equals the text.
     """
 
     kind: str
@@ -59,7 +114,7 @@ class Extracted:
 
 
 class CannotRead(Exception):
-    """The document cannot be read; `detail` tells its customer why.
+    """The document cannot be read; `detail` explains it to the customer.
 
     Codes: unsupported, damaged, encrypted, too-large, empty.
     """
@@ -70,14 +125,21 @@ class CannotRead(Exception):
         self.detail = detail
         self.kind = kind
 
+    @classmethod
+    def encrypted(cls, what: str, password: str | None) -> CannotRead:
+        """Return the error for a missing or wrong password."""
+        wrong = "the password given does not open it"
+        advice = wrong if password else "send it again with its password"
+        return cls("encrypted", f"The {what} is protected by a password; {advice}.")
+
 
 def ignore(_done: int, _pages: int) -> None:
-    """Tell nobody of progress."""
+    """Ignore progress."""
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """How a document is to be read."""
+    """Options of one reading."""
 
     limits: ReadLimits = ReadLimits()
     password: str | None = None
@@ -85,7 +147,7 @@ class Task:
 
 
 class Rank(IntEnum):
-    """The order in which readers are asked: the surest sign first."""
+    """The order in which readers are asked: the most certain evidence first."""
 
     SIGNATURE = 0
     CONTAINER = 1
@@ -96,10 +158,9 @@ class Rank(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """One kind of document: how it is recognised by its content, and how it is read.
+    """One kind of document: how to recognise it by its content, and how to read it.
 
-    `read` may raise CannotRead with a better reason; any other exception means that the
-    document is damaged.
+    `read` may raise CannotRead; any other exception means that the document is damaged.
     """
 
     kind: str
@@ -110,25 +171,16 @@ class Reader:
 
 @cache  # looking up a version takes longer than reading a letter
 def library(name: str) -> str:
-    """A library's name and version, as facts name the extractor."""
+    """Return a library's name and version for the fact `extractor`."""
     return f"{name} {version(name)}"
 
 
 def clean(text: str) -> str:
-    """The text with plain newlines, without NUL, control characters and lone surrogates.
-
-    Tab, newline and form feed stay.
-    """
+    """Normalise newlines; drop lone surrogates and controls except tab, newline and form feed."""
     return _UNWANTED.sub("", _OTHER_NEWLINE.sub("\n", text))
 
 
 def clean_line(text: str) -> str:
-    """The text as one short line, fit to be a fact."""
+    """Return the text as one short line, for a fact."""
     # Cut first: a title of megabytes must not be cleaned as a whole.
-    return " ".join(clean(text[: 4 * MAX_FACT_CHARACTERS]).split())[:MAX_FACT_CHARACTERS]
-
-
-def locked(what: str, password: str | None) -> CannotRead:
-    """The refusal of a document whose password is missing or wrong."""
-    how = "the password given does not open it" if password else "give it, or send it without one"
-    return CannotRead("encrypted", f"The {what} is protected by a password; {how}.")
+    return " ".join(clean(text[: 4 * _MAX_FACT_CHARACTERS]).split())[:_MAX_FACT_CHARACTERS]

@@ -1,4 +1,4 @@
-"""Times as documents write them, in the one form that facts have."""
+"""Converts the times of documents to ISO 8601."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PDF = re.compile(
 
 
 def iso(value: object) -> str | None:
-    """The time in ISO 8601; None where the value is no time."""
+    """Return the time in ISO 8601; None if the value is not a time."""
     if isinstance(value, datetime):
         return value.isoformat(timespec="seconds")
     if not isinstance(value, str):
@@ -23,26 +23,26 @@ def iso(value: object) -> str | None:
 
 def _from_iso(text: str) -> str | None:
     try:
-        found = datetime.fromisoformat(text)
+        time = datetime.fromisoformat(text)
     except ValueError:
         return None
-    return text if len(text) == 10 else found.isoformat(timespec="seconds")
+    return text if len(text) == 10 else time.isoformat(timespec="seconds")
 
 
 def _from_pdf(text: str) -> str | None:
-    found = _PDF.match(text)
-    if not found:
+    match = _PDF.match(text)
+    if not match:
         return None
-    year, month, day, hour, minute, second, utc, hours, minutes = found.groups()
+    year, month, day, hour, minute, second, utc, hours, minutes = match.groups()
     zone = "+00:00" if utc else f"{hours}:{minutes or '00'}" if hours else ""
     date = f"{year}-{month or '01'}-{day or '01'}"
     return _from_iso(f"{date}T{hour or '00'}:{minute or '00'}:{second or '00'}{zone}")
 
 
 def from_compact(text: str) -> str | None:
-    """The date of eight digits, as invoices write it, in ISO 8601; or an ISO date as it is."""
+    """Convert a date of eight digits, as in invoices; an ISO date stays as it is."""
     try:
-        found = datetime.strptime(text.strip()[:8], "%Y%m%d").replace(tzinfo=UTC)
+        date = datetime.strptime(text.strip()[:8], "%Y%m%d").replace(tzinfo=UTC)
     except ValueError:
         return _from_iso(text.strip()[:10])
-    return found.date().isoformat()
+    return date.date().isoformat()

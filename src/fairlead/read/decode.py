@@ -1,4 +1,4 @@
-"""From bytes of an unknown encoding to text."""
+"""Decodes bytes of an unknown encoding."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BOMS: tuple[tuple[bytes, str], ...] = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-# What the web means by these names.
+# Web pages that declare these encodings mean cp1252.
 _READ_AS = {"iso8859-1": "cp1252", "ascii": "cp1252"}
 _CONTROLS = re.compile("[\x00-\x06\x0e-\x1a\x1c-\x1f]")
 _CONTROL_SHARE = 0.005
@@ -32,9 +32,9 @@ class Decoded(NamedTuple):
 
 
 def decode(data: bytes, *, declared: str | None = None, cut: bool = False) -> Decoded:
-    """The text: by its byte order mark, by what is declared, as UTF-8, or by the best guess.
+    """Decode by the byte order mark, by the declared encoding, as UTF-8, or by a guess.
 
-    `cut` says that the data may end within a character. Never raises.
+    `cut` allows the data to end within a character. Never raises.
     """
     mark, encoding = _mark(data)
     if encoding:
@@ -47,13 +47,13 @@ def decode(data: bytes, *, declared: str | None = None, cut: bool = False) -> De
     return Decoded(_decode(data, guess, "replace", cut=cut), guess, guessed=True)
 
 
-def opening(head: bytes) -> str | None:
-    """The beginning of a text, decoded; None where these bytes are no text."""
+def decode_head(head: bytes) -> str | None:
+    """Decode the beginning of a document; None if it is not text."""
     mark, encoding = _mark(head)
     if encoding:
         text = _strictly(head[len(mark) :], encoding, cut=True)
-        return None if text is None or _is_junk(text) else text
-    if _is_junk(head.decode("latin-1")):
+        return None if text is None or _is_binary(text) else text
+    if _is_binary(head.decode("latin-1")):
         return None
     text = _strictly(head, "utf-8", cut=True)
     if text is not None:
@@ -66,19 +66,22 @@ def _mark(data: bytes) -> tuple[bytes, str | None]:
     return next(((mark, name) for mark, name in _BOMS if data.startswith(mark)), (b"", None))
 
 
-def _is_junk(text: str) -> bool:
+def _is_binary(text: str) -> bool:
     if "\x00" in text:
         return True
     return len(_CONTROLS.findall(text)) > max(1, _CONTROL_SHARE * len(text))
 
 
 def _usable(declared: str | None) -> str | None:
-    """The codec of a declared name. Without a mark, bytes in which it was found are no UTF-16."""
+    """Return the codec of a declared name.
+
+    Never UTF-16 without a byte order mark: the declaration was readable as ASCII.
+    """
     if not declared:
         return None
     try:
         name = codecs.lookup(declared.strip()).name
-        b"a".decode(name, "replace")  # Python also has codecs that do not make text, like zlib
+        b"a".decode(name, "replace")  # some codecs of Python, like zlib, do not make text
     except (LookupError, ValueError):
         return None
     return None if name.startswith(("utf-16", "utf-32")) else _READ_AS.get(name, name)
@@ -93,12 +96,12 @@ def _strictly(data: bytes, encoding: str, *, cut: bool) -> str | None:
     try:
         return _decode(data, encoding, "strict", cut=cut)
     except (LookupError, ValueError, TypeError):
-        # Not only ValueError: some codecs cannot decode piece by piece.
+        # Not only ValueError: some codecs cannot decode incrementally.
         return None
 
 
 def _guess(data: bytes, *, cut: bool) -> str | None:
-    """The best guess from the neighbourhood of the first byte that is not UTF-8."""
+    """Guess from the bytes around the first one that is not UTF-8."""
     start = 0
     try:
         _decode(data, "utf-8", "strict", cut=cut)

@@ -5,75 +5,50 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterator
-from typing import NamedTuple
 
-from fairlead.read.base import CannotRead, Extracted, Rank, Reader, Task, library
+from fairlead.read.base import CannotRead, Extracted, Rank, Reader, Source, Task, library
 from fairlead.read.draft import Draft
-from fairlead.read.ole import Ole, opened
-from fairlead.read.passwords import unlocked_old
-from fairlead.read.source import Source
+from fairlead.read.ole import decrypt_old_office, open_ole
 from fairlead.read.text_writer import TextWriter
 
 _MAGICS = (0xA5EC, 0xA5DC)
 _WORD_97 = 0x00C1
-_CLX = 0x01A2  # where the header says where the table of pieces is
-_COUNTS = 0x004C
+_ENCRYPTED, _SECOND_TABLE = 0x100, 0x200
+_CLX = 0x01A2  # the place in the header that locates the table of pieces
 # A field is a code, perhaps a result, and an end; only results are read.
 _FIELD = re.compile("\x13[^\x13\x14\x15]*(?:\x14([^\x13\x14\x15]*))?\x15")
 _MAX_FIELD_DEPTH = 20
 _MAX_COLUMNS = 64
-_SIGNS = {"\x0b": "\n", "\x1e": "-", "\x1f": "", "\xa0": " ", "\x0e": "\n", "\x01": "", "\x08": ""}
-_SIGN = re.compile("[" + "".join(map(re.escape, _SIGNS)) + "\x02-\x06\x0f-\x12\x16-\x1d]")
-
+_CONTROLS = {"\x0b": "\n", "\x0e": "\n", "\x1e": "-", "\xa0": " "}  # others are dropped
+_CONTROL = re.compile("[\x01-\x06\x08\x0b\x0e-\x12\x16-\x1f\xa0]")
 _PARAGRAPH = re.compile("([^\r\x07\x0c]*)([\r\x07\x0c]|$)")
 
 
-class _Header(NamedTuple):
-    """What the beginning of the main stream says."""
-
-    version: int
-    encrypted: bool
-    table: str
-    start: int
-    end: int
-
-
-def recognises(source: Source) -> bool:
-    """Whether it is a compound file with Word's main stream."""
-    return source.has_ole_stream("WordDocument")
-
-
-def read(source: Source, task: Task) -> Extracted:
-    """The main text, then footnotes, headers and the other texts of the document."""
+def _read(source: Source, task: Task) -> Extracted:
+    """The main text, then footnotes, headers and other texts."""
     draft = Draft("doc", library("olefile"), task.limits)
-    with opened(source, task) as ole:
+    with open_ole(source, task) as ole:
         main = ole.stream("WordDocument")
-        header = _header(main)
-        if header.encrypted:
-            return read(unlocked_old(source, task), task)
+        if len(main) < 0x60 or struct.unpack_from("<H", main)[0] not in _MAGICS:
+            raise CannotRead("damaged", "The Word document is damaged: its header is missing.")
+        version, flags = struct.unpack_from("<H6xH", main, 2)
+        if flags & _ENCRYPTED:
+            return _read(decrypt_old_office(source, task), task)
         ole.add_properties(draft)
-        text = "".join(_pieces(main, header, ole, draft))
-    pen = TextWriter(draft, gap=1)
-    _write(_without_fields(text), pen)
-    pen.close()
-    return draft.finish()
+        if version < _WORD_97:
+            start, end = struct.unpack_from("<II", main, 0x18)
+            text = main[start:end].decode("cp1252", "replace")
+        else:
+            table = ole.stream("1Table" if flags & _SECOND_TABLE else "0Table")
+            text = "".join(_pieces(main, table, draft))
+    writer = TextWriter(draft, gap=1)
+    _write(_without_fields(text), writer)
+    return writer.finish()
 
 
-def _header(main: bytes) -> _Header:
-    if len(main) < 0x60 or struct.unpack_from("<H", main)[0] not in _MAGICS:
-        raise CannotRead("damaged", "The Word document is damaged: its header is missing.")
-    version, flags = struct.unpack_from("<H6xH", main, 2)
-    start, end = struct.unpack_from("<II", main, 0x18)
-    return _Header(version, bool(flags & 0x100), f"{int(bool(flags & 0x200))}Table", start, end)
-
-
-def _pieces(main: bytes, header: _Header, ole: Ole, draft: Draft) -> Iterator[str]:
-    """The text, whose pieces may lie anywhere in the stream."""
-    if header.version < _WORD_97:
-        yield main[header.start : header.end].decode("cp1252", "replace")
-        return
+def _pieces(main: bytes, table: bytes, draft: Draft) -> Iterator[str]:
+    """Yield the pieces of the text, which may lie anywhere in the stream."""
     at, size = struct.unpack_from("<II", main, _CLX)
-    table = ole.stream(header.table)
     room = draft.limits.characters * 2
     for offset, count, narrow in _places(table[at : at + size]):
         width = 1 if narrow else 2
@@ -85,9 +60,9 @@ def _pieces(main: bytes, header: _Header, ole: Ole, draft: Draft) -> Iterator[st
 
 
 def _places(clx: bytes) -> Iterator[tuple[int, int, bool]]:
-    """Of each piece its place, its number of characters, and whether they have one byte each."""
+    """Yield each piece's offset, number of characters, and whether they have one byte each."""
     at = 0
-    while at + 3 <= len(clx) and clx[at] == 1:  # how paragraphs changed: not needed
+    while at + 3 <= len(clx) and clx[at] == 1:  # changes of paragraphs
         at += 3 + struct.unpack_from("<H", clx, at + 1)[0]
     if at + 5 > len(clx) or clx[at] != 2:
         raise CannotRead("damaged", "The Word document is damaged: its text cannot be found.")
@@ -105,47 +80,46 @@ def _places(clx: bytes) -> Iterator[tuple[int, int, bool]]:
 
 def _without_fields(text: str) -> str:
     for _ in range(_MAX_FIELD_DEPTH):
-        shorter = _FIELD.sub(lambda found: found[1] or "", text)
+        shorter = _FIELD.sub(lambda match: match[1] or "", text)
         if shorter == text:
             break
         text = shorter
     return text
 
 
-def _write(text: str, pen: TextWriter) -> None:
-    """Write paragraphs and tables; a bell ends a cell, and another one each row."""
+def _write(text: str, writer: TextWriter) -> None:
+    """Write paragraphs and tables; character 7 ends a cell, and another one each row."""
     cells: list[str] = []
-    for found in _PARAGRAPH.finditer(text):
-        words = _SIGN.sub(lambda sign: _SIGNS.get(sign[0], ""), found[1])
-        if found[2] == "\x07":
-            cells.append(words)
+    for match in _PARAGRAPH.finditer(text):
+        paragraph = _CONTROL.sub(lambda control: _CONTROLS.get(control[0], ""), match[1])
+        if match[2] == "\x07":
+            cells.append(paragraph)
             continue
-        _write_table(cells, pen)
+        _write_table(cells, writer)
         cells = []
-        pen.begin()
-        pen.write(words)
-        if found[2] == "\x0c":
-            pen.part()
-        if pen.draft.full:
+        writer.begin()
+        writer.write(paragraph)
+        if match[2] == "\x0c":
+            writer.part()
+        if writer.draft.full:
             return
-    _write_table(cells, pen)
+    _write_table(cells, writer)
 
 
-def _write_table(cells: list[str], pen: TextWriter) -> None:
+def _write_table(cells: list[str], writer: TextWriter) -> None:
     if not cells:
         return
-    pen.begin()
-    pen.table()
+    writer.table()
     for row in _rows(cells):
-        pen.row()
+        writer.row()
         for cell in row:
-            pen.cell()
-            pen.write(cell)
-    pen.end_table()
+            writer.cell()
+            writer.write(cell)
+    writer.end_table()
 
 
 def _rows(cells: list[str]) -> Iterator[list[str]]:
-    """The cells by rows: as wide as fits all of them, or else ended by each empty cell."""
+    """Split cells into rows of the width that fits all, or else at each empty cell."""
     for width in range(1, min(_MAX_COLUMNS, len(cells))):
         step = width + 1
         if len(cells) % step == 0 and not any(cells[width::step]):
@@ -162,4 +136,4 @@ def _rows(cells: list[str]) -> Iterator[list[str]]:
         yield row
 
 
-READER = Reader("doc", Rank.SIGNATURE, recognises, read)
+READER = Reader("doc", Rank.SIGNATURE, lambda source: source.has_ole_stream("WordDocument"), _read)

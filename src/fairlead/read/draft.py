@@ -1,7 +1,9 @@
-"""The text, the Markdown and the facts of a document while they are being gathered."""
+"""The text, Markdown, facts and parts of a document while it is being read."""
 
 from __future__ import annotations
 
+import posixpath
+import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -10,25 +12,42 @@ from fairlead.read.dates import iso
 from fairlead.read.language import language_of
 
 NO_TEXT = "no text was found in the document"
-MAX_WARNINGS = 20
-MAX_NAMES = 100
-_MAX_NAME_CHARACTERS = 120
-_COUNTED_AT_ONCE = 1_000_000
+_MAX_WARNINGS = 20
+_MAX_ATTACHMENTS = 100
+_MAX_ATTACHMENT_NAME = 120
+_MAX_PART_NAME = 255
+_MAX_SUFFIX = 16
 
 
-def count_words(text: str) -> int:
-    """The number of words, counted in slices so that a large text needs little memory."""
+def count_words(text: str, at_once: int = 1_000_000) -> int:
+    """Return the number of words; counts in slices so that a large text needs little memory."""
     words = 0
-    for start in range(0, len(text), _COUNTED_AT_ONCE):
-        words += len(text[start : start + _COUNTED_AT_ONCE].split())
+    for start in range(0, len(text), at_once):
+        words += len(text[start : start + at_once].split())
         if start and not text[start - 1].isspace() and not text[start].isspace():
             words -= 1  # one word on both sides of the cut
     return words
 
 
+def safe_name(name: str) -> str:
+    """Return the name as one line without folders, controls and bidirectional marks."""
+    base = name[:4_096].replace("\\", "/").rstrip("/").rpartition("/")[2]
+    visible = "".join(c if unicodedata.category(c)[0] not in "CZ" else _blank(c) for c in base)
+    line = " ".join(visible.split())
+    if not line.strip("."):
+        return "document"
+    stem, suffix = posixpath.splitext(line)
+    suffix = suffix if len(suffix) <= _MAX_SUFFIX else ""
+    return line if len(line) <= _MAX_PART_NAME else stem[: _MAX_PART_NAME - len(suffix)] + suffix
+
+
+def _blank(character: str) -> str:
+    return " " if unicodedata.category(character)[0] == "Z" or character.isspace() else ""
+
+
 @dataclass(slots=True)
-class Bounded:
-    """Pieces of text, never more characters than the limit."""
+class BoundedText:
+    """Pieces of text, together never longer than the limit."""
 
     limit: int
     full: bool = False
@@ -36,7 +55,7 @@ class Bounded:
     pieces: list[str] = field(default_factory=list)
 
     def add(self, piece: str) -> bool:
-        """Append a piece; False when the limit is reached and reading may stop."""
+        """Append a piece; return False if the limit is reached and reading may stop."""
         room = self.limit - self.length
         if len(piece) > room:
             piece = piece[:room]
@@ -46,19 +65,18 @@ class Bounded:
         return not self.full
 
     def whole(self) -> str:
-        """All pieces as one clean text."""
         return clean("".join(self.pieces)).strip("\n\f ")
 
 
 class Draft:
-    """A document as far as it was read, never longer than its limits."""
+    """Collects what a reader extracts from a document, within the limits."""
 
     def __init__(self, kind: str, extractor: str, limits: ReadLimits) -> None:
         self.kind = kind
         self.extractor = extractor
         self.limits = limits
-        self.text = Bounded(limits.characters)
-        self.markdown = Bounded(limits.characters)
+        self.text = BoundedText(limits.characters)
+        self.markdown = BoundedText(limits.characters)
         self.parts: list[Part] = []
         self._facts: dict[str, JSON] = {}
         self._warnings: list[str] = []
@@ -70,38 +88,45 @@ class Draft:
 
     @property
     def room(self) -> int:
-        """How many characters may still come."""
+        """The number of characters that still fit."""
         return self.text.limit - self.text.length
 
     def add(self, piece: str) -> bool:
-        """Append to the plain text; False when the limit is reached and reading may stop."""
+        """Append to the plain text; return False if the limit is reached."""
         return self.text.add(piece)
 
     def fact(self, name: str, value: JSON) -> None:
-        """Record a fact; an empty string is none."""
+        """Record a fact, unless it is None or an empty string."""
         if isinstance(value, str):
             value = clean_line(value)
         if value not in ("", None):
             self._facts[name] = value
 
     def created(self, value: object) -> None:
-        """Record the time of creation, where the value is a time."""
+        """Record the time of creation, if the value is a time."""
         self.fact("created", iso(value))
 
+    def limit_pages(self, pages: int, unit: str = "pages") -> int:
+        """Record the number of pages and return how many to read; warn if these are not all."""
+        self.fact("pages", pages)
+        wanted = min(pages, self.limits.pages)
+        if wanted < pages:
+            self.warn(f"only the first {wanted} of {pages} {unit} were read")
+        return wanted
+
     def attachments(self, names: Iterable[str]) -> None:
-        """Record the names of attachments, the first hundred."""
-        short = [clean_line(name)[:_MAX_NAME_CHARACTERS] for name in names]
-        kept: list[JSON] = [*short[:MAX_NAMES]]
-        if kept:
-            self.fact("attachments", kept)
+        """Record the names of the first attachments."""
+        short: list[JSON] = [clean_line(name)[:_MAX_ATTACHMENT_NAME] for name in names]
+        if short:
+            self.fact("attachments", short[:_MAX_ATTACHMENTS])
 
     def warn(self, warning: str) -> None:
-        """Record a sentence that the customer should see with the text, once."""
-        if warning not in self._warnings and len(self._warnings) < MAX_WARNINGS:
+        """Record a sentence that the customer sees with the text, once."""
+        if warning not in self._warnings and len(self._warnings) < _MAX_WARNINGS:
             self._warnings.append(warning)
 
     def finish(self) -> Extracted:
-        """The document as it was read. A document without text says so in its warnings."""
+        """Return the result. A document without text has a warning that says so."""
         text = self.text.whole()
         markdown = self.markdown.whole()
         if self.full:
@@ -118,5 +143,35 @@ class Draft:
             "warnings": warnings,
             "extractor": self.extractor,
         }
-        own = markdown if markdown and markdown != text else None
-        return Extracted(self.kind, text, own, facts, tuple(self.parts))
+        own_markdown = markdown if markdown and markdown != text else None
+        return Extracted(self.kind, text, own_markdown, facts, tuple(self.parts))
+
+
+class Parts:
+    """Collects attachments and archive members within the limits; warns of those left out."""
+
+    def __init__(self, draft: Draft) -> None:
+        self._draft = draft
+        self._bytes = 0
+        self.names: list[str] = []
+
+    @property
+    def full(self) -> bool:
+        return len(self._draft.parts) >= self._draft.limits.members
+
+    def add(self, name: str, content: bytes) -> None:
+        """Add a part; of an empty one, only the name."""
+        self.names.append(safe_name(name))
+        if not content:
+            self._draft.warn(f"a part is empty and was left out: {self.names[-1][:100]}")
+        elif self.full:
+            self._draft.warn(f"only the first {self._draft.limits.members} parts were taken")
+        elif self._bytes + len(content) > self._draft.limits.unpacked_bytes:
+            self._draft.warn("some parts were left out: together they are too large")
+        else:
+            self._bytes += len(content)
+            self._draft.parts.append(Part(self.names[-1], content))
+
+    def finish(self) -> None:
+        """Record the names of all parts."""
+        self._draft.attachments(self.names)

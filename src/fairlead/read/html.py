@@ -6,14 +6,13 @@ import re
 
 from lxml import etree
 
-from fairlead.read.base import Extracted, Rank, Reader, Task, clean, library
-from fairlead.read.decode import decode, opening
+from fairlead.read.base import Extracted, Rank, Reader, Source, Task, clean, library
+from fairlead.read.decode import decode, decode_head
 from fairlead.read.draft import Draft
-from fairlead.read.source import Source
 from fairlead.read.text_writer import CODE, PLAIN, Style, TextWriter, heading, item
-from fairlead.read.xml import is_whole, memory_shortage
+from fairlead.read.xml import detect_memory_shortage
 
-# What may stand before the first tag.
+# Declarations and comments before the first tag.
 _PREAMBLE = re.compile(r"\s*(?:(?:<\?.*?\?>|<!--.*?-->)\s*)*", re.DOTALL)
 _PAGE = re.compile(r"<!doctype\s+html\b|<(?:html|head|body)(?=[\s>])", re.IGNORECASE)
 _FRAGMENT = re.compile(
@@ -36,17 +35,14 @@ _BLOCKS = frozenset([
 _HEADINGS = {f"h{level}": heading(level) for level in range(1, 7)}
 _LISTS = frozenset(["ul", "ol", "menu", "dir"])
 _CELLS = frozenset(["td", "th"])
-_EXACT = frozenset(["pre", "textarea"])
+_PREFORMATTED = frozenset(["pre", "textarea"])
 _HIDDEN = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
 _MAX_SPAN = 64
 
 
-def recognises(source: Source) -> bool:
-    """Whether the document begins as a page does, or is a fragment from end to end.
-
-    A text that only speaks of tags does neither.
-    """
-    text = opening(source.head)
+def _recognises(source: Source) -> bool:
+    """Recognise a page by its beginning, and a fragment only if the document also ends as one."""
+    text = decode_head(source.head)
     if text is None:
         return False
     preamble = _PREAMBLE.match(text)
@@ -57,39 +53,44 @@ def recognises(source: Source) -> bool:
     return bool(_FRAGMENT.match(text, start)) and whole and text.rstrip().endswith(">")
 
 
-def read(source: Source, task: Task) -> Extracted:
-    """The visible text; the title is also a fact."""
+def _read(source: Source, task: Task) -> Extracted:
     data = source.read(source.size)
-    decoded = decode(data, declared=declared_in(data))
+    decoded = decode(data, declared=declared_encoding(data))
     draft = Draft("html", library("lxml"), task.limits)
     if decoded.guessed:
         draft.warn(f"the encoding was guessed: {decoded.encoding}")
-    pen = TextWriter(draft)
-    write_markup(decoded.text, pen, titled=draft)
-    pen.close()
-    return draft.finish()
+    writer = TextWriter(draft)
+    write_markup(decoded.text, writer, titled=True)
+    return writer.finish()
 
 
-def declared_in(data: bytes) -> str | None:
-    """The encoding that the page itself names."""
-    declared = _DECLARED.search(data, 0, 4096)
-    return declared[1].decode("ascii", "replace") if declared else None
+def declared_encoding(data: bytes) -> str | None:
+    """Return the encoding that the page itself declares."""
+    match = _DECLARED.search(data, 0, 4096)
+    return match[1].decode("ascii", "replace") if match else None
 
 
-def write_markup(markup: str, pen: TextWriter, *, titled: Draft | None) -> None:
-    """Write the visible text of markup; its title also becomes a fact of the draft `titled`."""
-    parser = _parser()
-    with memory_shortage():
-        # A page without any element has no tree, whatever the stubs say.
+def write_markup(markup: str, writer: TextWriter, *, titled: bool = False) -> None:
+    """Write the visible text of markup; `titled` also writes and records the title."""
+    parser = etree.HTMLParser(
+        encoding="utf-8",
+        remove_comments=True,
+        remove_pis=True,
+        no_network=True,
+        huge_tree=True,  # a long page must not lose text; memory and time are bounded elsewhere
+    )
+    with detect_memory_shortage():
+        # Without any element there is no tree, although the stubs say so.
         root: etree._Element | None = etree.fromstring(clean(markup).encode(), parser)
-    if not is_whole(parser):
-        pen.draft.warn("some text is missing: the page is nested too deeply")
+    # A fatal error stops the parser before the end of the page.
+    if any(entry.level == etree.ErrorLevels.FATAL for entry in parser.error_log):
+        writer.draft.warn("some text is missing: the page is nested too deeply")
     if root is None:
         return
-    if titled is not None:
-        _add_facts(root, titled)
-    _Walk(pen, titled=titled is not None).run(root)
-    pen.begin()
+    if titled:
+        _add_facts(root, writer.draft)
+    _HtmlWriter(writer, titled=titled).write(root)
+    writer.begin()
 
 
 def _add_facts(root: etree._Element, draft: Draft) -> None:
@@ -100,85 +101,72 @@ def _add_facts(root: etree._Element, draft: Draft) -> None:
             draft.fact("author", meta.get("content"))
 
 
-def _parser() -> etree.HTMLParser:
-    return etree.HTMLParser(
-        encoding="utf-8",
-        remove_comments=True,
-        remove_pis=True,
-        no_network=True,
-        huge_tree=True,  # a long page is no reason to lose text; memory and time are bounded
-    )
+class _HtmlWriter:
+    """Writes a tree without recursion: pages can be nested deeply."""
 
-
-class _Walk:
-    """One walk over a tree, without recursion: pages can be nested deeply."""
-
-    def __init__(self, pen: TextWriter, *, titled: bool) -> None:
-        self._pen = pen
-        self._exact = 0
+    def __init__(self, writer: TextWriter, *, titled: bool) -> None:
+        self._writer = writer
+        self._preformatted = 0
         self._lists: list[str] = []
         self._skipped = _SKIPPED if titled else _SKIPPED | {"title"}
 
-    def run(self, root: etree._Element) -> None:
+    def write(self, root: etree._Element) -> None:
         walk = etree.iterwalk(root, events=("start", "end"))
         for event, element in walk:
             tag = str(element.tag)
             if event == "end":
-                going_on = self._end(element, tag)
+                has_room = self._end(element, tag)
             elif tag in self._skipped or _HIDDEN.search(element.get("style") or ""):
                 walk.skip_subtree()
-                going_on = True
+                has_room = True
             else:
-                going_on = self._start(element, tag)
-            if not going_on:
+                has_room = self._start(element, tag)
+            if not has_room:
                 return
 
     def _start(self, element: etree._Element, tag: str) -> bool:
         if tag in ("table", "tr"):
-            (self._pen.table if tag == "table" else self._pen.row)()
+            (self._writer.table if tag == "table" else self._writer.row)()
         elif tag in _CELLS:
-            self._pen.cell()
-            self._span(element.get("colspan") or "")
+            self._writer.cell()
+            span = element.get("colspan") or ""
+            self._writer.span(min(int(span), _MAX_SPAN) - 1 if span.isdecimal() else 0)
         elif tag in _LISTS:
             self._lists.append(tag)
-            self._pen.begin()
+            self._writer.begin()
         elif tag == "br":
-            self._pen.line()
-        elif tag == "li" or tag in _BLOCKS or tag in _HEADINGS or tag in _EXACT:
-            self._pen.begin(self._style(tag))
-        self._exact += tag in _EXACT
+            self._writer.line()
+        elif tag == "li" or tag in _BLOCKS or tag in _HEADINGS or tag in _PREFORMATTED:
+            self._writer.begin(self._style(tag))
+        self._preformatted += tag in _PREFORMATTED
         return self._text(element.text)
 
     def _end(self, element: etree._Element, tag: str) -> bool:
         if tag in self._skipped or _HIDDEN.search(element.get("style") or ""):
             return self._text(element.tail)
-        self._exact -= tag in _EXACT
+        self._preformatted -= tag in _PREFORMATTED
         if tag in ("table", "tr"):
-            (self._pen.end_table if tag == "table" else self._pen.end_row)()
+            (self._writer.end_table if tag == "table" else self._writer.end_row)()
         elif tag in _LISTS:
             self._lists[-1:] = []
-            self._pen.begin()
-        elif tag == "li" or tag in _BLOCKS or tag in _HEADINGS or tag in _EXACT:
-            self._pen.begin()
+            self._writer.begin()
+        elif tag == "li" or tag in _BLOCKS or tag in _HEADINGS or tag in _PREFORMATTED:
+            self._writer.begin()
         return self._text(element.tail)
 
     def _style(self, tag: str) -> Style:
         if tag in _HEADINGS:
             return _HEADINGS[tag]
-        if tag in _EXACT:
+        if tag in _PREFORMATTED:
             return CODE
         if self._lists and tag in ("li", "p", "div"):
             return item(len(self._lists) - 1, numbered=self._lists[-1] == "ol")
         return item() if tag == "li" else PLAIN
 
-    def _span(self, value: str) -> None:
-        if value.isdecimal():
-            self._pen.span(min(int(value), _MAX_SPAN) - 1)
-
     def _text(self, text: str | None) -> bool:
         if not text:
             return True
-        return self._pen.write(text) if self._exact else self._pen.flow(text)
+        return self._writer.write(text) if self._preformatted else self._writer.flow(text)
 
 
-READER = Reader("html", Rank.STRUCTURE, recognises, read)
+READER = Reader("html", Rank.STRUCTURE, _recognises, _read)

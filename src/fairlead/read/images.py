@@ -1,17 +1,16 @@
-"""Pictures (png, jpeg, tiff, webp, bmp, gif): the text in them."""
+"""Pictures (png, jpeg, tiff, webp, bmp, gif), by OCR."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 
 from PIL import Image, ImageOps, ImageSequence
 
-from fairlead.read.base import CannotRead, Extracted, Rank, Reader, Task, library
+from fairlead.read.base import CannotRead, Extracted, Rank, Reader, Source, Task, library
 from fairlead.read.draft import Draft
 from fairlead.read.ocr import Ocr
-from fairlead.read.source import Source
 
 _SIGNATURES: dict[str, tuple[bytes, ...]] = {
     "png": (b"\x89PNG\r\n\x1a\n",),
@@ -19,12 +18,12 @@ _SIGNATURES: dict[str, tuple[bytes, ...]] = {
     "tiff": (b"II*\x00", b"MM\x00*", b"II+\x00", b"MM\x00+"),
     "gif": (b"GIF87a", b"GIF89a"),
 }
-_MOST_PIXELS = 24_000_000  # for recognition: more does not help it
-_TAKEN = (36867, 306)  # where cameras and scanners write when
+_MAX_OCR_PIXELS = 24_000_000  # more does not help recognition
+_TIME_TAGS = (36867, 306)  # of cameras and scanners
 
 
-def _has_signature(kind: str) -> Callable[[Source], bool]:
-    return lambda source: source.head.startswith(_SIGNATURES[kind])
+def _has_signature(kind: str, source: Source) -> bool:
+    return source.head.startswith(_SIGNATURES[kind])
 
 
 def _is_webp(source: Source) -> bool:
@@ -32,7 +31,7 @@ def _is_webp(source: Source) -> bool:
 
 
 def _is_bmp(source: Source) -> bool:
-    # Two letters begin many texts: the size in the header settles it.
+    # Many texts begin with these letters: the size in the header decides.
     size = int.from_bytes(source.head[14:18], "little")
     return source.head[:2] == b"BM" and len(source.head) > 26 and 12 <= size <= 124
 
@@ -40,23 +39,23 @@ def _is_bmp(source: Source) -> bool:
 def _read(kind: str, source: Source, task: Task) -> Extracted:
     draft = Draft(kind, library("pillow"), task.limits)
     with source.open() as file, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what is odd in a picture is not the reader's fault
-        Image.MAX_IMAGE_PIXELS = None  # our own limit is asked before anything is unpacked
-        with _opened(kind, file, draft) as image:
+        warnings.simplefilter("ignore")  # oddities of a picture do not concern the program
+        Image.MAX_IMAGE_PIXELS = None  # _check_size applies the limit before unpacking
+        with _open(kind, file, draft) as image:
             _add_frames(image, draft, task)
     return draft.finish()
 
 
-def _opened(kind: str, file: object, draft: Draft) -> Image.Image:
+def _open(kind: str, file: object, draft: Draft) -> Image.Image:
     try:
         image = Image.open(file, formats=[kind.upper()])  # type: ignore[arg-type] # any binary file
     except (OSError, SyntaxError, ValueError) as error:
         raise CannotRead("damaged", "The picture is damaged and could not be opened.") from error
-    _check(image, draft)
+    _check_size(image, draft)
     return image
 
 
-def _check(image: Image.Image, draft: Draft) -> None:
+def _check_size(image: Image.Image, draft: Draft) -> None:
     if image.width * image.height > draft.limits.pixels:
         size = f"{image.width} × {image.height}"
         most = draft.limits.pixels // 1_000_000
@@ -65,20 +64,20 @@ def _check(image: Image.Image, draft: Draft) -> None:
 
 
 def _add_frames(image: Image.Image, draft: Draft, task: Task) -> None:
-    # Only pages are read one after another; films show much the same all the time.
+    # Only the frames of TIFF are pages; those of other kinds are an animation.
     frames = getattr(image, "n_frames", 1) if image.format == "TIFF" else 1
-    wanted = min(frames, task.limits.pages)
-    draft.fact("pages", frames)
-    if wanted < frames:
-        draft.warn(f"only the first {wanted} of {frames} pages were read")
-    _add_time(image, draft)
+    wanted = draft.limit_pages(frames)
+    exif = image.getexif()
+    taken = next((str(exif[tag]) for tag in _TIME_TAGS if tag in exif), "")
+    date, _, time = taken.partition(" ")
+    draft.created(f"{date.replace(':', '-')}T{time}" if time else "")
     ocr = Ocr(draft, task)
     for index, frame in enumerate(_frames(image, wanted, draft)):
         if not ocr.ready():
             return
-        going_on = draft.add(("\n\f" if index else "") + ocr.read(frame))
+        has_room = draft.add(("\n\f" if index else "") + ocr.read(frame))
         task.on_progress(index + 1, frames)
-        if not going_on:
+        if not has_room:
             return
 
 
@@ -87,7 +86,7 @@ def _frames(image: Image.Image, wanted: int, draft: Draft) -> Iterator[Image.Ima
     for index in range(wanted):
         try:
             frame = frames[index]
-            _check(frame, draft)
+            _check_size(frame, draft)
             yield _grey(frame)
         except (OSError, SyntaxError, ValueError, EOFError) as error:
             if index == 0:
@@ -97,52 +96,41 @@ def _frames(image: Image.Image, wanted: int, draft: Draft) -> Iterator[Image.Ima
 
 
 def _grey(frame: Image.Image) -> Image.Image:
-    """The picture upright, in grey on white, and no larger than helps."""
+    """Return the picture upright, in grey on white, and no larger than helps recognition."""
     frame.draft("L", (frame.width, frame.height))
     if frame.mode in ("RGBA", "LA", "PA") or "transparency" in frame.info:
-        seen = frame.convert("RGBA")
-        white = Image.new("RGBA", seen.size, "white")
-        grey = Image.alpha_composite(white, seen).convert("L")
+        coloured = frame.convert("RGBA")
+        white = Image.new("RGBA", coloured.size, "white")
+        grey = Image.alpha_composite(white, coloured).convert("L")
     elif frame.mode.startswith(("I", "F")):
-        grey = _scaled(frame)
+        grey = _to_256_greys(frame)
     else:
         grey = frame.convert("L")
-    grey = _turned(frame, grey)
-    if grey.width * grey.height > _MOST_PIXELS:
-        factor = (_MOST_PIXELS / (grey.width * grey.height)) ** 0.5
+    orientation = frame.getexif().get(0x0112, 1)
+    if orientation != 1:
+        grey.getexif()[0x0112] = orientation
+        grey = ImageOps.exif_transpose(grey)
+    if grey.width * grey.height > _MAX_OCR_PIXELS:
+        factor = (_MAX_OCR_PIXELS / (grey.width * grey.height)) ** 0.5
         grey = grey.resize((max(1, int(grey.width * factor)), max(1, int(grey.height * factor))))
     return grey
 
 
-def _scaled(frame: Image.Image) -> Image.Image:
-    """A picture of more than 256 greys, with the darkest black and the brightest white."""
+def _to_256_greys(frame: Image.Image) -> Image.Image:
+    """Scale more than 256 greys so that the darkest is black and the brightest white."""
     points = frame.convert("F")
     low, high = points.getextrema()
     if not isinstance(low, float) or not isinstance(high, float) or high <= low:
         return points.convert("L")
-    return points.point(
-        lambda value: value * (255 / (high - low)) - low * 255 / (high - low)
-    ).convert("L")
-
-
-def _turned(frame: Image.Image, grey: Image.Image) -> Image.Image:
-    """As the camera says it was held."""
-    orientation = frame.getexif().get(0x0112, 1)
-    if orientation == 1:
-        return grey
-    grey.getexif()[0x0112] = orientation
-    return ImageOps.exif_transpose(grey)
-
-
-def _add_time(image: Image.Image, draft: Draft) -> None:
-    found = image.getexif()
-    taken = next((str(found[tag]) for tag in _TAKEN if tag in found), "")
-    date, _, time = taken.partition(" ")
-    draft.created(f"{date.replace(':', '-')}T{time}" if time else "")
+    factor, offset = 255 / (high - low), low * 255 / (high - low)
+    return points.point(lambda value: value * factor - offset).convert("L")
 
 
 READERS = (
-    *(Reader(k, Rank.SIGNATURE, _has_signature(k), partial(_read, k)) for k in _SIGNATURES),
+    *(
+        Reader(kind, Rank.SIGNATURE, partial(_has_signature, kind), partial(_read, kind))
+        for kind in _SIGNATURES
+    ),
     Reader("webp", Rank.SIGNATURE, _is_webp, partial(_read, "webp")),
     Reader("bmp", Rank.SIGNATURE, _is_bmp, partial(_read, "bmp")),
 )

@@ -1,4 +1,4 @@
-"""Electronic invoices in a PDF (ZUGFeRD, Factur-X): what their embedded XML says."""
+"""Reads the embedded XML of electronic invoices in a PDF (ZUGFeRD, Factur-X)."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from lxml import etree
 
 from fairlead.read.base import JSON, clean_line
 from fairlead.read.dates import from_compact
-from fairlead.read.xml import local, parser
+from fairlead.read.xml import local_name, xml_parser
 
 _MAX_BYTES = 5_000_000
-_SIGN = b"CrossIndustry"
+_ROOT = b"CrossIndustry"
 # The names since version 2, then those of version 1.
 _DOCUMENT = ("ExchangedDocument", "HeaderExchangedDocument")
 _SUM = (
@@ -22,17 +22,17 @@ _SETTLEMENT = ("ApplicableHeaderTradeSettlement", "ApplicableSupplyChainTradeSet
 
 
 def invoice_in(content: bytes) -> dict[str, JSON] | None:
-    """Number, date, total, currency, seller, buyer and what is due; None: no invoice."""
-    if len(content) > _MAX_BYTES or _SIGN not in content:
+    """Return number, date, total, due amount, currency, seller and buyer; None: no invoice."""
+    if len(content) > _MAX_BYTES or _ROOT not in content:
         return None
     try:
-        root = etree.fromstring(content, parser())
+        root = etree.fromstring(content, xml_parser())
     except etree.XMLSyntaxError:
         return None
-    if not local(str(root.tag)).startswith(_SIGN.decode()):
+    if not local_name(str(root.tag)).startswith(_ROOT.decode()):
         return None
-    found = dict(_fields(root))
-    return {name: value for name, value in found.items() if value} if found["number"] else None
+    fields = dict(_fields(root))
+    return {name: value for name, value in fields.items() if value} if fields["number"] else None
 
 
 def _fields(root: etree._Element) -> Iterator[tuple[str, JSON]]:
@@ -48,21 +48,19 @@ def _fields(root: etree._Element) -> Iterator[tuple[str, JSON]]:
 
 
 def _currency(root: etree._Element, sums: etree._Element | None) -> str:
-    stated = _text(_child(_first(root, _SETTLEMENT), "InvoiceCurrencyCode"))
+    declared = _text(_child(_first(root, _SETTLEMENT), "InvoiceCurrencyCode"))
     total = _child(sums, "GrandTotalAmount")
-    return stated or clean_line((total.get("currencyID") or "") if total is not None else "")
+    return declared or clean_line((total.get("currencyID") or "") if total is not None else "")
 
 
 def _first(root: etree._Element | None, names: tuple[str, ...]) -> etree._Element | None:
-    if root is None:
-        return None
-    return next((e for e in root.iter("{*}*") if local(str(e.tag)) in names), None)
+    elements = root.iter("{*}*") if root is not None else ()
+    return next((e for e in elements if local_name(str(e.tag)) in names), None)
 
 
 def _child(parent: etree._Element | None, name: str) -> etree._Element | None:
-    if parent is None:
-        return None
-    return next((e for e in parent if local(str(e.tag)) == name), None)
+    children = parent if parent is not None else ()
+    return next((e for e in children if local_name(str(e.tag)) == name), None)
 
 
 def _text(element: etree._Element | None) -> str:

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from fairlead.errors import MissingExtra
-from fairlead.read.base import CannotRead, Rank, Reader
-from fairlead.read.source import Source
+from fairlead.read.base import CannotRead, Rank, Reader, Source
 from fairlead.read.unsupported import refusal
 
 

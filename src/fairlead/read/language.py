@@ -1,4 +1,4 @@
-"""The language of a text, by its script and by the small words that every text has."""
+"""Detects the language of a text by its script and by frequent short words."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ _MIN_SHARE = 0.06
 _LEAD = 1.25
 _WORD = re.compile(r"[^\W\d_]+")
 
-# Not in two lists, where that can be had: such words tell nothing.
-_SMALL_WORDS = {
+# Words in few lists are the best evidence.
+_FREQUENT_WORDS = {
     "en": "the of and to in is that for it was on are with as be this have from or by not you at "
     "which were has been will would can their there what your our we they but if all",
     "es": "el la los las y en que del se con por una su para es al lo como más pero sus le ya este "
@@ -36,15 +36,10 @@ _SMALL_WORDS = {
 }
 
 
-def _languages_by_word() -> dict[str, tuple[str, ...]]:
-    found: dict[str, tuple[str, ...]] = {}
-    for language, words in _SMALL_WORDS.items():
-        for word in words.split():
-            found[word] = (*found.get(word, ()), language)
-    return found
-
-
-_LANGUAGES = _languages_by_word()
+_LANGUAGES: dict[str, tuple[str, ...]] = {}  # of a word
+for _language, _words in _FREQUENT_WORDS.items():
+    for _word in _words.split():
+        _LANGUAGES[_word] = (*_LANGUAGES.get(_word, ()), _language)
 _SCRIPTS = (
     ("ja", re.compile("[\u3040-\u30ff]")),
     ("ko", re.compile("[\uac00-\ud7af\u1100-\u11ff]")),
@@ -57,13 +52,13 @@ _SCRIPTS = (
     ("uk", re.compile("[іїєґІЇЄҐ]")),
     ("ru", re.compile("[\u0400-\u04ff]")),
 )
-# Some languages share a script: a share of their own letters is enough.
+# Of languages that share a script, fewer letters of their own are enough.
 _OWN_LETTERS = {"ja": 0.1, "uk": 0.02}
 _SCRIPT_SHARE = 0.4
 
 
 def language_of(text: str) -> str | None:
-    """The two-letter code of the language most of the text is in; None where that is not plain."""
+    """Return the two-letter code of the main language; None if that is not certain."""
     sample = text[:_SAMPLE_CHARACTERS]
     letters = sum(map(str.isalpha, sample))
     if not letters:
@@ -74,11 +69,11 @@ def language_of(text: str) -> str | None:
 def _by_script(sample: str, letters: int) -> str | None:
     if sample.isascii():
         return None
-    shares = {name: len(script.findall(sample)) / letters for name, script in _SCRIPTS}
-    return next(
-        (name for name, share in shares.items() if share >= _OWN_LETTERS.get(name, _SCRIPT_SHARE)),
-        None,
-    )
+    for language, script in _SCRIPTS:
+        share = len(script.findall(sample)) / letters
+        if share >= _OWN_LETTERS.get(language, _SCRIPT_SHARE):
+            return language
+    return None
 
 
 def _by_words(sample: str) -> str | None:
@@ -86,7 +81,7 @@ def _by_words(sample: str) -> str | None:
     hits = Counter[str]()
     for word in words:
         for language in _LANGUAGES.get(word, ()):
-            # A word of several languages counts for each, but less.
+            # A word of several languages counts less for each.
             hits[language] += 4 // len(_LANGUAGES[word]) or 1
     if not hits:
         return None

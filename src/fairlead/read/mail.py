@@ -11,31 +11,29 @@ from collections.abc import Iterator
 from datetime import datetime
 from email.message import EmailMessage
 
-from fairlead.read.base import Extracted, Rank, Reader, Task, clean, clean_line
+from fairlead.read.base import Extracted, Rank, Reader, Source, Task, clean, clean_line
 from fairlead.read.decode import decode
-from fairlead.read.draft import Draft
+from fairlead.read.draft import Draft, Parts
 from fairlead.read.html import write_markup
-from fairlead.read.parts import Parts
-from fairlead.read.source import Source
 from fairlead.read.text_writer import TextWriter
 
 _MAX_DEPTH = 50  # of parts within parts
 _MAX_PARSED = 20_000  # parsing a list of addresses takes time that grows with its square
-_SHOWN = ("Subject", "From", "To", "Cc", "Date")
+_HEADERS = ("Subject", "From", "To", "Cc", "Date")
 _HEADER = re.compile(rb"([!-9;-~]+):")
 _MBOX = re.compile(rb"From \S+ .*\r?\n")
 _ADDRESS = re.compile(rb"^from:[^\r\n]*[^\s@<]@[\w-]+", re.IGNORECASE | re.MULTILINE)
 _ORIGIN = frozenset([b"from", b"received", b"return-path", b"sender"])
-_MACHINE = frozenset(
+_TECHNICAL = frozenset(
     [b"message-id", b"received", b"mime-version", b"return-path", b"dkim-signature"]
 )
-_USUAL = _ORIGIN | _MACHINE | frozenset([b"to", b"cc", b"subject", b"date", b"content-type"])
+_USUAL = _ORIGIN | _TECHNICAL | frozenset([b"to", b"cc", b"subject", b"date", b"content-type"])
 
 
-def recognises(source: Source) -> bool:
-    """Whether the document begins with the header lines of a message and nothing else.
+def _recognises(source: Source) -> bool:
+    """Recognise a document that begins with the header lines of a message and nothing else.
 
-    A memo with From and Subject is a text, unless an address or a machine's line is there too.
+    A memo with From and Subject is a text, unless it has an address or a technical header too.
     """
     head = source.head.removeprefix(b"\xef\xbb\xbf")
     mbox = _MBOX.match(head)
@@ -44,54 +42,56 @@ def recognises(source: Source) -> bool:
     return (
         len(names & _USUAL) >= 2
         and bool(names & _ORIGIN)
-        and bool(names & _MACHINE or _ADDRESS.search(block))
+        and bool(names & _TECHNICAL or _ADDRESS.search(block))
     )
 
 
-def read(source: Source, task: Task) -> Extracted:
+def _read(source: Source, task: Task) -> Extracted:
     """Subject, sender, receivers, date and the body; attachments become parts."""
     message = email.message_from_bytes(source.read(source.size), policy=email.policy.default)
     draft = Draft("email", f"Python email {platform.python_version()}", task.limits)
-    shown = {name: value for name in _SHOWN if (value := _value(message, name))}
-    draft.fact("title", shown.get("Subject"))
-    draft.fact("author", shown.get("From"))
-    draft.created(_moment(message))
-    leaves = list(_leaves(message, draft))
-    _add_parts([leaf for leaf in leaves if _attachment(leaf)], draft)
-    write_message(shown, [_body(leaf) for leaf in leaves if not _attachment(leaf)], draft)
+    headers = {name: value for name in _HEADERS if (value := _value(message, name))}
+    draft.fact("title", headers.get("Subject"))
+    draft.fact("author", headers.get("From"))
+    draft.created(_date(message))
+    parts = Parts(draft)
+    bodies = []
+    for leaf in list(_leaves(message, draft)):
+        if name := _attachment_name(leaf):
+            parts.add(name, _content(leaf))
+        else:
+            text = decode(_content(leaf), declared=leaf.get_content_charset()).text
+            bodies.append((text, leaf.get_content_type() == "text/html"))
+    parts.finish()
+    write_message(headers, bodies, draft)
     return draft.finish()
 
 
-def write_message(shown: dict[str, str], bodies: list[tuple[str, bool]], draft: Draft) -> None:
-    """Write headers and body; each body is a text and whether it is HTML. Plain goes first."""
-    pen = TextWriter(draft)
-    pen.write("\n".join(f"{name}: {value}" for name, value in shown.items()))
-    pen.part()
+def write_message(headers: dict[str, str], bodies: list[tuple[str, bool]], draft: Draft) -> None:
+    """Write headers and body; each body is a text and whether it is HTML. Plain is preferred."""
+    writer = TextWriter(draft)
+    writer.write("\n".join(f"{name}: {value}" for name, value in headers.items()))
+    writer.part()
     plain = [text for text, is_html in bodies if not is_html and text.strip()]
     for text in plain:
-        pen.part()
-        _write_plain(text, pen)
+        writer.part()
+        # The paragraphs of plain text are also those of Markdown.
+        for paragraph in re.split(r"\n[ \t]*\n", clean(text)):
+            writer.begin()
+            writer.write(paragraph)
     for text, is_html in bodies if not plain else []:
         if is_html:
-            pen.part()
-            write_markup(text, pen, titled=None)
-    pen.close()
-
-
-def _write_plain(text: str, pen: TextWriter) -> None:
-    # As it stands in the text; its paragraphs are those of Markdown too.
-    for paragraph in re.split(r"\n[ \t]*\n", clean(text)):
-        pen.begin()
-        pen.write(paragraph)
+            writer.part()
+            write_markup(text, writer)
+    writer.close()
 
 
 def _header_names(block: bytes) -> frozenset[bytes]:
-    """The names of the headers in lower case; none where some line is no header line."""
+    """Return the names of the headers in lower case; none if any line is not a header line."""
     names = set()
     for line in block.splitlines():
-        found = _HEADER.match(line)
-        if found:
-            names.add(found[1].lower())
+        if match := _HEADER.match(line):
+            names.add(match[1].lower())
         elif not names or line[:1] not in (b" ", b"\t"):
             return frozenset()
     return frozenset(names)
@@ -104,20 +104,20 @@ def _value(message: EmailMessage, name: str) -> str:
     try:
         return clean_line(str(message.get(name, "")))
     except Exception:
-        # The standard library's parser of structured headers gives up on some malformed ones.
+        # The standard library's parser of structured headers fails on some malformed ones.
         return clean_line(raw)
 
 
-def _moment(message: EmailMessage) -> datetime | None:
+def _date(message: EmailMessage) -> datetime | None:
     try:
         return email.utils.parsedate_to_datetime(str(message.get("Date", "")))
     except Exception:
-        # As above; and dates are often no dates.
+        # As above; and dates are often malformed.
         return None
 
 
 def _leaves(message: EmailMessage, draft: Draft) -> Iterator[EmailMessage]:
-    """The parts that have content. A forwarded message counts as one: it is an attachment."""
+    """Yield the parts that have content. A forwarded message is one: it is an attachment."""
     waiting = [(message, 0)]
     while waiting:
         part, depth = waiting.pop()
@@ -131,8 +131,8 @@ def _leaves(message: EmailMessage, draft: Draft) -> Iterator[EmailMessage]:
             draft.warn(f"some parts were left out: they are nested more than {_MAX_DEPTH} deep")
 
 
-def _attachment(part: EmailMessage) -> str | None:
-    """The name of an attachment; None for a part of the body."""
+def _attachment_name(part: EmailMessage) -> str | None:
+    """Return the name of an attachment; None for a part of the body."""
     try:
         name = part.get_filename()
         attached = bool(name) or part.get_content_disposition() == "attachment"
@@ -141,12 +141,11 @@ def _attachment(part: EmailMessage) -> str | None:
         name, attached = None, True
     is_text = part.get_content_maintype() in ("text", "multipart")
     if attached or not is_text:
-        return clean_line(name or "") or _name_for(part)
+        return clean_line(name or "") or _default_name(part)
     return None
 
 
-def _name_for(part: EmailMessage) -> str:
-    """A name for an attachment that has none."""
+def _default_name(part: EmailMessage) -> str:
     if part.get_content_type() == "message/rfc822":
         return f"{_value(_inner(part), 'Subject').replace('/', ' ') or 'message'}.eml"
     return f"attachment.{re.sub(r'[^a-z0-9]', '', part.get_content_subtype())[:10] or 'bin'}"
@@ -158,13 +157,6 @@ def _inner(part: EmailMessage) -> EmailMessage:
     return first if isinstance(first, EmailMessage) else EmailMessage()
 
 
-def _add_parts(leaves: list[EmailMessage], draft: Draft) -> None:
-    parts = Parts(draft)
-    for leaf in leaves:
-        parts.add(_attachment(leaf) or "", _content(leaf))
-    parts.finish()
-
-
 def _content(part: EmailMessage) -> bytes:
     if part.get_content_maintype() == "message":
         return _inner(part).as_bytes() if part.get_content_type() == "message/rfc822" else b""
@@ -172,9 +164,4 @@ def _content(part: EmailMessage) -> bytes:
     return payload if isinstance(payload, bytes) else b""
 
 
-def _body(part: EmailMessage) -> tuple[str, bool]:
-    text = decode(_content(part), declared=part.get_content_charset()).text
-    return text, part.get_content_type() == "text/html"
-
-
-READER = Reader("email", Rank.STRUCTURE, recognises, read)
+READER = Reader("email", Rank.STRUCTURE, _recognises, _read)

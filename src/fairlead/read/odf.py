@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
+from typing import ClassVar
 
-from fairlead.read.base import CannotRead, Extracted, Rank, Reader, Task, library
+from fairlead.read.base import CannotRead, Extracted, Rank, Reader, Source, Task, library
 from fairlead.read.draft import Draft
-from fairlead.read.odftext import OdfText
-from fairlead.read.ooxml import Properties
-from fairlead.read.package import Package, member, opened
-from fairlead.read.source import Source
-from fairlead.read.text_writer import TextWriter
-from fairlead.read.xml import walk
-from fairlead.read.zip import names
+from fairlead.read.package import Properties, open_package, read_member
+from fairlead.read.text_writer import PLAIN, Style, TextWriter, heading, item
+from fairlead.read.xlsx import shown_blanks
+from fairlead.read.xml import Attributes, XmlHandler, attribute, int_attribute, parse_xml
+from fairlead.read.zip import member_names
 
-# What the first member says, for the present format and the one before it.
+# The content types of the present format and of its predecessor.
 _MIMES = {
     "odt": (b"opendocument.text", b"sun.xml.writer"),
     "ods": (b"opendocument.spreadsheet", b"sun.xml.calc"),
@@ -24,84 +24,191 @@ _MANIFEST = "META-INF/manifest.xml"
 _CONTENT = "content.xml"
 _FLAT_START = 8_192
 _CHUNK = 65_536
+_MAX_SPACES = 200
 
 
-def _has_mime(kind: str) -> Callable[[Source], bool]:
-    def recognises(source: Source) -> bool:
-        if _CONTENT not in names(source):
-            return False
-        mime = member(source, "mimetype", 200) or _listed_mime(source)
-        return any(wanted in mime for wanted in _MIMES[kind])
-
-    return recognises
-
-
-def _listed_mime(source: Source) -> bytes:
-    """What the manifest says of the package itself, where the first member is missing."""
-    manifest = member(source, _MANIFEST)
-    return next((line for line in manifest.split(b"<") if b'full-path="/"' in line), b"")
+def _is_package(kind: str, source: Source) -> bool:
+    if _CONTENT not in member_names(source):
+        return False
+    mime = read_member(source, "mimetype", 200)
+    if not mime:
+        entries = read_member(source, _MANIFEST).split(b"<")
+        mime = next((entry for entry in entries if b'full-path="/"' in entry), b"")
+    return any(known in mime for known in _MIMES[kind])
 
 
-def _reads(kind: str) -> Callable[[Source, Task], Extracted]:
-    def read(source: Source, task: Task) -> Extracted:
-        draft = Draft(kind, library("lxml"), task.limits)
-        with opened(source, task) as package:
-            _check_lock(package)
-            if "meta.xml" in package.names:
-                walk([package.read("meta.xml")], Properties(draft))
-            pen = TextWriter(draft, gap=1)
-            if kind == "odt" and "styles.xml" in package.names:
-                _add_frame(package, pen, task)
-            _add_text(package.chunks(_CONTENT), kind, pen, task)
-        return draft.finish()
-
-    return read
+def _is_flat(kind: str, source: Source) -> bool:
+    """Recognise the form that is one XML file instead of a package."""
+    start = source.head[:_FLAT_START]
+    return b"<office:document" in start and any(mime in start for mime in _MIMES[kind])
 
 
-def _add_text(chunks: Iterable[bytes], kind: str, pen: TextWriter, task: Task) -> None:
-    text = OdfText(pen, task.limits.pages, sheets=kind == "ods")
-    walk(chunks, text, lambda: pen.draft.full)
-    pen.close()
+def _read_package(kind: str, source: Source, task: Task) -> Extracted:
+    draft = Draft(kind, library("lxml"), task.limits)
+    writer = TextWriter(draft, gap=1)
+    with open_package(source, task) as package:
+        if b"encryption-data" in package.read(_MANIFEST):
+            detail = "The document is protected by a password; send it without one."
+            raise CannotRead("encrypted", detail)
+        if "meta.xml" in package.names:
+            parse_xml([package.read("meta.xml")], Properties(draft))
+        if kind == "odt" and "styles.xml" in package.names:
+            # Headers and footers belong to the styles of pages.
+            frame = _Text(writer, task.limits.pages, within="master-styles")
+            parse_xml(package.chunks("styles.xml"), frame)
+            writer.part()
+        return _read_text(package.chunks(_CONTENT), kind, writer, task)
+
+
+def _read_flat(kind: str, source: Source, task: Task) -> Extracted:
+    writer = TextWriter(Draft(kind, library("lxml"), task.limits), gap=1)
+    with source.open() as file:
+        return _read_text(iter(lambda: file.read(_CHUNK), b""), kind, writer, task)
+
+
+def _read_text(chunks: Iterable[bytes], kind: str, writer: TextWriter, task: Task) -> Extracted:
+    text = _Text(writer, task.limits.pages, sheets=kind == "ods")
+    parse_xml(chunks, text, lambda: writer.draft.full)
     if text.pages:
-        pen.draft.fact("pages", text.pages)
+        writer.draft.fact("pages", text.pages)
     if text.cut:
-        pen.draft.warn(f"only the first {task.limits.pages} pages were read")
+        writer.draft.warn(f"only the first {task.limits.pages} pages were read")
+    return writer.finish()
 
 
-def _add_frame(package: Package, pen: TextWriter, task: Task) -> None:
-    """Write the headers and footers, which belong to the styles of pages."""
-    walk(package.chunks("styles.xml"), OdfText(pen, task.limits.pages, within="master-styles"))
-    pen.part()
+class _Text(XmlHandler):
+    """Writes the content of one element."""
 
+    # fmt: off
+    skipped = frozenset([
+        "tracked-changes", "annotation", "annotation-end", "note-citation", "ruby-text", "script",
+        "forms", "sequence-decls", "binary-data", "settings", "desc", "title", "style-name",
+        "page-number", "date-style", "time-style",
+    ])
+    # fmt: on
 
-def _check_lock(package: Package) -> None:
-    if b"encryption-data" in package.read(_MANIFEST):
-        detail = "The document is protected by a password; send it again with its password."
-        raise CannotRead("encrypted", detail)
+    def __init__(
+        self, writer: TextWriter, max_pages: int, *, within: str = "body", sheets: bool = False
+    ) -> None:
+        self._writer = writer
+        self._within = within
+        self._sheets = sheets
+        self._max_pages = max_pages
+        self._inside = 0
+        self._blocks: list[Style] = []
+        self._list_depth = 0
+        self._outer: list[tuple[list[Style], int]] = []
+        self._blank_cells = 0
+        self._in_title = False
+        self.pages = 0
+        self.cut = False
 
+    def on_start(self, name: str, attributes: Attributes) -> None:
+        if name == self._within:
+            self._inside += 1
+        elif self._inside and name in self._on_start:
+            self._on_start[name](self, attributes)
 
-def _is_flat(kind: str) -> Callable[[Source], bool]:
-    """Recognises the form that is one XML file instead of a package."""
+    def on_end(self, name: str) -> None:
+        if name == self._within:
+            self._inside -= 1
+        elif self._inside and name in self._on_end:
+            self._on_end[name](self)
 
-    def recognises(source: Source) -> bool:
-        start = source.head[:_FLAT_START]
-        return b"<office:document" in start and any(mime in start for mime in _MIMES[kind])
+    def on_text(self, text: str) -> None:
+        if self._blocks:
+            self._writer.flow(text)
 
-    return recognises
+    def _heading(self, attributes: Attributes) -> None:
+        self._begin(heading(int_attribute(attributes, "outline-level", 1)))
 
+    def _paragraph(self, _: Attributes) -> None:
+        if self._in_title:
+            self._begin(heading(2))
+        else:
+            self._begin(item(self._list_depth - 1) if self._list_depth else PLAIN)
 
-def _reads_flat(kind: str) -> Callable[[Source, Task], Extracted]:
-    def read(source: Source, task: Task) -> Extracted:
-        draft = Draft(kind, library("lxml"), task.limits)
-        with source.open() as file:
-            chunks = iter(lambda: file.read(_CHUNK), b"")
-            _add_text(chunks, kind, TextWriter(draft, gap=1), task)
-        return draft.finish()
+    def _begin(self, style: Style) -> None:
+        self._blocks.append(style)
+        self._writer.begin(style)
 
-    return read
+    def _end(self) -> None:
+        if self._blocks:
+            self._blocks.pop()
+        # A paragraph around a frame or a note continues after it.
+        self._writer.begin(self._blocks[-1] if self._blocks else PLAIN)
+
+    def _begin_aside(self, _: Attributes) -> None:
+        self._outer.append((self._blocks, self._list_depth))
+        if self._blocks:
+            self._writer.aside()
+        self._blocks, self._list_depth = [], 0
+
+    def _end_aside(self) -> None:
+        self._blocks, self._list_depth = self._outer.pop()
+        if self._blocks:
+            self._writer.end_aside()
+
+    def _spaces(self, attributes: Attributes) -> None:
+        self._writer.write(" " * min(int_attribute(attributes, "c", 1), _MAX_SPACES))
+
+    def _tab(self, _: Attributes) -> None:
+        self._writer.write("\t")
+
+    def _list(self, _: Attributes) -> None:
+        self._list_depth += 1
+
+    def _end_list(self) -> None:
+        self._list_depth = max(0, self._list_depth - 1)
+
+    def _frame(self, attributes: Attributes) -> None:
+        self._in_title = attribute(attributes, "class") == "title"
+
+    def _end_frame(self) -> None:
+        self._in_title = False
+
+    def _page(self, _: Attributes) -> None:
+        self.pages += 1
+        if self.pages > self._max_pages:
+            self.cut = self.done = True
+            return
+        self._writer.page()
+
+    def _table(self, attributes: Attributes) -> None:
+        if self._sheets:
+            self.pages += 1
+            self._writer.section(attribute(attributes, "name"))
+        self._writer.table(values=self._sheets)
+
+    def _row(self, _: Attributes) -> None:
+        self._blank_cells = 0
+        self._writer.row()
+
+    def _cell(self, attributes: Attributes) -> None:
+        self._writer.cell(blank_before=shown_blanks(self._blank_cells))
+        self._blank_cells = int_attribute(attributes, "number-columns-repeated", 1) - 1
+
+    _on_start: ClassVar[dict[str, Callable[[_Text, Attributes], None]]] = {
+        "h": _heading, "p": _paragraph, "s": _spaces, "tab": _tab, "tab-stop": _tab,
+        "line-break": lambda self, _: self._writer.line(),
+        "list": _list, "ordered-list": _list, "unordered-list": _list,
+        "note": _begin_aside, "footnote": _begin_aside, "text-box": _begin_aside,
+        "frame": _frame, "page": _page,
+        "table": _table, "table-row": _row, "table-cell": _cell, "covered-table-cell": _cell,
+    }  # fmt: skip
+    _on_end: ClassVar[dict[str, Callable[[_Text], None]]] = {
+        "h": _end, "p": _end, "frame": _end_frame,
+        "list": _end_list, "ordered-list": _end_list, "unordered-list": _end_list,
+        "note": _end_aside, "footnote": _end_aside, "text-box": _end_aside,
+        "table": lambda self: self._writer.end_table(),
+        "table-row": lambda self: self._writer.end_row(),
+    }  # fmt: skip
 
 
 READERS = (
-    *(Reader(kind, Rank.SIGNATURE, _has_mime(kind), _reads(kind)) for kind in _MIMES),
-    *(Reader(kind, Rank.STRUCTURE, _is_flat(kind), _reads_flat(kind)) for kind in _MIMES),
+    *(
+        Reader(k, Rank.SIGNATURE, partial(_is_package, k), partial(_read_package, k))
+        for k in _MIMES
+    ),
+    *(Reader(k, Rank.STRUCTURE, partial(_is_flat, k), partial(_read_flat, k)) for k in _MIMES),
 )

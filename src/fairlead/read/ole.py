@@ -1,33 +1,31 @@
-"""The container of old Office and Outlook files, and what all of them have."""
+"""OLE compound files: the container of old Office, Outlook and encrypted Office files."""
 
 from __future__ import annotations
 
+import importlib
+import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
+from typing import Any
 
 import olefile
 
-from fairlead.read.base import CannotRead, Task
+from fairlead.read.base import CannotRead, Extracted, Rank, Reader, Source, Task
 from fairlead.read.decode import decode
 from fairlead.read.draft import Draft
-from fairlead.read.source import Source
 
 
 class Ole:
-    """Streams of a compound file, each read only within the limits."""
+    """The streams of a compound file, each within the limits."""
 
     def __init__(self, file: olefile.OleFileIO, limit: int) -> None:
         self._file = file
         self._limit = limit
 
-    def has(self, *path: str) -> bool:
-        """Whether there is such a stream."""
-        return bool(self._file.exists(list(path)))
-
     def stream(self, *path: str) -> bytes:
-        """The content of a stream; empty where there is none."""
-        if not self.has(*path):
+        """Return the content of a stream; empty if there is none."""
+        if not self._file.exists(list(path)):
             return b""
         if self._file.get_size(list(path)) > self._limit:
             raise CannotRead("too-large", "The document has a part that is too large.")
@@ -36,18 +34,19 @@ class Ole:
         return data
 
     def names(self) -> list[list[str]]:
-        """The paths of all streams."""
+        """Return the paths of all streams."""
         return [list(path) for path in self._file.listdir(streams=True, storages=False)]
 
     def add_properties(self, draft: Draft) -> None:
-        """Record what the summary says; a broken one is no reason to fail."""
+        """Record the properties of the document; damaged ones only cause a warning."""
         try:
-            found = self._file.get_metadata()
-            encoding = f"cp{found.codepage}" if found.codepage and found.codepage > 0 else None
-            draft.fact("title", _text(found.title, encoding))
-            draft.fact("author", _text(found.author, encoding))
-            if isinstance(found.create_time, datetime):
-                draft.created(found.create_time)
+            properties = self._file.get_metadata()
+            codepage = properties.codepage or 0
+            encoding = f"cp{codepage}" if codepage > 0 else None
+            draft.fact("title", _text(properties.title, encoding))
+            draft.fact("author", _text(properties.author, encoding))
+            if isinstance(properties.create_time, datetime):
+                draft.created(properties.create_time)
         except Exception:
             # The library fails on malformed properties in many ways.
             draft.warn("the document's properties are damaged")
@@ -55,15 +54,15 @@ class Ole:
 
 def _text(value: object, encoding: str | None) -> str:
     if isinstance(value, bytes):
-        # 65001 stands for UTF-8.
+        # Code page 65001 is UTF-8.
         name = "utf-8" if encoding == "cp65001" else encoding
         return decode(value.rstrip(b"\0"), declared=name).text
     return value if isinstance(value, str) else ""
 
 
 @contextmanager
-def opened(source: Source, task: Task) -> Iterator[Ole]:
-    """The document as a compound file.
+def open_ole(source: Source, task: Task) -> Iterator[Ole]:
+    """Open the document as a compound file.
 
     Raises:
         CannotRead: it is damaged.
@@ -72,8 +71,56 @@ def opened(source: Source, task: Task) -> Iterator[Ole]:
         try:
             ole = olefile.OleFileIO(file)
         except (OSError, ValueError, IndexError, TypeError) as error:
-            raise CannotRead(
-                "damaged", "The document is damaged and could not be opened."
-            ) from error
+            detail = "The document is damaged and could not be opened."
+            raise CannotRead("damaged", detail) from error
         with ole:
             yield Ole(ole, task.limits.unpacked_bytes)
+
+
+def _read_encrypted(source: Source, task: Task) -> Extracted:
+    """Decrypt a new Office document and read it as the kind that it is."""
+    if task.password is None:
+        raise CannotRead.encrypted("document", None)
+    # Imported late: kinds imports all readers.
+    kinds = importlib.import_module("fairlead.read.kinds")
+    decrypted = _decrypt(source, task)
+    extracted: Extracted = kinds.recognise(decrypted).read(decrypted, task)
+    return extracted
+
+
+def decrypt_old_office(source: Source, task: Task) -> Source:
+    """Decrypt a document of old Office.
+
+    Raises:
+        CannotRead: the password is missing or wrong.
+    """
+    if task.password is None or source.content is not None:
+        raise CannotRead.encrypted("document", task.password)
+    return _decrypt(source, task)
+
+
+def _decrypt(source: Source, task: Task) -> Source:
+    # Imported late: cryptography is large and seldom needed.
+    msoffcrypto: Any = importlib.import_module("msoffcrypto")
+    output = io.BytesIO()
+    try:
+        with source.open() as file:
+            document = msoffcrypto.OfficeFile(file)
+            document.load_key(password=task.password)
+            document.decrypt(output)
+    except MemoryError:
+        raise
+    except Exception as error:
+        # A wrong password causes many kinds of errors.
+        raise CannotRead.encrypted("document", task.password) from error
+    if not output.getvalue():
+        raise CannotRead("damaged", "The document is damaged and could not be unlocked.")
+    return Source(source.path, output.getvalue())
+
+
+READER = Reader(
+    "office-encrypted",
+    Rank.SIGNATURE,
+    lambda source: source.has_ole_stream("EncryptedPackage"),
+    _read_encrypted,
+)

@@ -1,72 +1,72 @@
-"""Zip archives and the office packages that are zip archives, unpacked within limits."""
+"""Zip archives and the Office packages in them, unpacked within limits."""
 
 from __future__ import annotations
 
 import posixpath
 import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import BinaryIO, NamedTuple, cast
 from urllib.parse import unquote
 
-from fairlead.read.base import CannotRead, ReadLimits, Task, locked
-from fairlead.read.source import Source
-from fairlead.read.xml import Attributes, Walk, attribute, walk
-from fairlead.read.zip import BAD_ZIP, names, open_zip
+from fairlead.read.base import CannotRead, ReadLimits, Source, Task
+from fairlead.read.draft import Draft
+from fairlead.read.xml import Attributes, XmlHandler, attribute, parse_xml
+from fairlead.read.zip import BAD_ZIP, member_names, open_zip
 
-RATIO_FROM = 1_000_000  # a small member of blanks packs well and harms nobody
+_MIN_RATIO_BYTES = 1_000_000  # smaller members may have any ratio: blanks pack well
 _CHUNK = 65_536
-_SMALL = 8_000_000  # of a member that is read as a whole: lists, properties
+_MAX_WHOLE_BYTES = 8_000_000  # of a member that is read as a whole: lists, properties
+_TYPES = "[Content_Types].xml"
 
 
 class Relation(NamedTuple):
-    """How one part of an office package refers to another."""
+    """A reference from one part of an Office package to another."""
 
     id: str
     role: str
     target: str
 
 
-class Meter:
-    """Counts what comes out of a document, and refuses too much of it."""
+class UnpackMeter:
+    """Counts the unpacked bytes of a document."""
 
     def __init__(self, limits: ReadLimits) -> None:
         self._limits = limits
         self._total = 0
 
     def count(self, size: int, *, member: int, packed: int) -> None:
-        """Add `size` bytes, of a member that has `member` so far and was `packed` before.
+        """Add `size` bytes of a member with `member` unpacked and `packed` packed bytes.
 
         Raises:
-            CannotRead: too much of it, or by far too much for its size.
+            CannotRead: the total size or the member's compression ratio exceeds its limit.
         """
         self._total += size
         if self._total > self._limits.unpacked_bytes:
             bound = self._limits.unpacked_bytes // 1_000_000
             raise CannotRead("too-large", f"The document unpacks to more than {bound} MB.")
-        if member > RATIO_FROM and member > self._limits.ratio * max(1, packed):
+        if member > _MIN_RATIO_BYTES and member > self._limits.ratio * max(1, packed):
             raise CannotRead("too-large", "The document unpacks to a suspicious size.")
 
 
 class Package:
-    """A zip archive; what is unpacked from it is metered by what really comes out."""
+    """A zip archive whose unpacked bytes are counted, whatever its directory claims."""
 
     def __init__(self, archive: zipfile.ZipFile, task: Task) -> None:
         self._archive = archive
-        self._meter = Meter(task.limits)
+        self._meter = UnpackMeter(task.limits)
         self._password = task.password
         self._relations: dict[str, list[Relation]] = {}
         self.names = frozenset(archive.namelist())
 
     def members(self) -> list[zipfile.ZipInfo]:
-        """All members, as the archive lists them."""
         return self._archive.infolist()
 
     def chunks(self, member: str | zipfile.ZipInfo) -> Iterator[bytes]:
-        """The content of a member, piece by piece.
+        """Unpack a member in chunks.
 
         Raises:
-            CannotRead: it is too large, or locked.
+            CannotRead: the member is too large or encrypted.
             KeyError: there is no such member.
         """
         info = self._archive.getinfo(member) if isinstance(member, str) else member
@@ -78,43 +78,43 @@ class Package:
                 self._meter.count(len(chunk), member=size, packed=info.compress_size)
                 yield chunk
 
-    def read(self, name: str, limit: int = _SMALL) -> bytes:
-        """A member as a whole, cut at the limit; empty where there is none."""
+    def read(self, name: str, limit: int = _MAX_WHOLE_BYTES) -> bytes:
+        """Return a member, cut at the limit; empty if there is none."""
         if name not in self.names:
             return b""
-        found = bytearray()
+        content = bytearray()
         for chunk in self.chunks(name):
-            found += chunk
-            if len(found) >= limit:
+            content += chunk
+            if len(content) >= limit:
                 break
-        return bytes(found[:limit])
+        return bytes(content[:limit])
 
     def relations(self, part: str = "") -> list[Relation]:
-        """What a part refers to within the package; the package itself where it is empty."""
+        """Return the internal references of a part, or of the package itself."""
         if part not in self._relations:
-            self._relations[part] = self._listed_relations(part)
+            folder, name = posixpath.split(part)
+            listing = posixpath.join(folder, "_rels", f"{name}.rels")
+            handler = _RelationsHandler(folder)
+            if listing in self.names:
+                parse_xml(self.chunks(listing), handler)
+            self._relations[part] = handler.relations
         return self._relations[part]
 
-    def _listed_relations(self, part: str) -> list[Relation]:
-        folder, name = posixpath.split(part)
-        listed = posixpath.join(folder, "_rels", f"{name}.rels")
-        if listed not in self.names:
-            return []
-        found = _Relations(folder)
-        walk(self.chunks(listed), found)
-        return found.relations
+    def targets(self, part: str, role: str) -> list[str]:
+        """Return the members to which a part refers in this role."""
+        targets = [relation.target for relation in self.relations(part) if relation.role == role]
+        return [target for target in targets if target in self.names]
 
-    def main(self, *usual: str) -> str:
-        """The main part of an office package.
+    def main(self, usual: str) -> str:
+        """Return the name of the main part of an Office package.
 
         Raises:
             CannotRead: there is none.
         """
-        listed = [r.target for r in self.relations() if r.role == "officeDocument"]
-        for name in (*listed, *usual):
-            if name in self.names:
-                return name
-        raise CannotRead("damaged", "The document is damaged: its main part is missing.")
+        names = [*self.targets("", "officeDocument"), *({usual} & self.names)]
+        if not names:
+            raise CannotRead("damaged", "The document is damaged: its main part is missing.")
+        return names[0]
 
     def _open(self, info: zipfile.ZipInfo) -> BinaryIO:
         if not info.flag_bits & 1:
@@ -123,43 +123,86 @@ class Package:
         try:
             return cast("BinaryIO", self._archive.open(info, pwd=password))
         except (RuntimeError, NotImplementedError) as error:
-            raise locked("document", self._password) from error
+            raise CannotRead.encrypted("document", self._password) from error
 
 
-class _Relations(Walk):
+class _RelationsHandler(XmlHandler):
     def __init__(self, folder: str) -> None:
-        super().__init__()
         self._folder = folder
         self.relations: list[Relation] = []
 
-    def opened(self, name: str, attributes: Attributes) -> None:
+    def on_start(self, name: str, attributes: Attributes) -> None:
         if name != "Relationship" or attribute(attributes, "TargetMode") == "External":
             return
         role = attribute(attributes, "Type").rpartition("/")[2]
         target = unquote(attribute(attributes, "Target"))
-        # What begins with a slash is joined to nothing.
+        # join() ignores the folder where the target begins with a slash.
         path = posixpath.normpath(posixpath.join("/", self._folder, target)).lstrip("/")
         self.relations.append(Relation(attribute(attributes, "Id"), role, path))
 
 
 @contextmanager
-def opened(source: Source, task: Task | None = None) -> Iterator[Package]:
-    """The document as a package.
+def open_package(source: Source, task: Task | None = None) -> Iterator[Package]:
+    """Open the document as a package.
 
     Raises:
-        zipfile.BadZipFile: it is none.
+        zipfile.BadZipFile: the document is not a zip archive.
         CannotRead: its directory is too large to be loaded.
     """
     with open_zip(source) as archive:
         yield Package(archive, task or Task())
 
 
-def member(source: Source, name: str, limit: int = _SMALL) -> bytes:
-    """One member of a zip archive; empty where it cannot be had."""
-    if name not in names(source):
-        return b""
-    try:
-        with opened(source) as package:
+def read_member(source: Source, name: str, limit: int = _MAX_WHOLE_BYTES) -> bytes:
+    """Return one member of a zip archive; empty if it is missing or damaged."""
+    if name in member_names(source):
+        with suppress(*BAD_ZIP, CannotRead), open_package(source) as package:
             return package.read(name, limit)
-    except (*BAD_ZIP, CannotRead):
-        return b""
+    return b""
+
+
+def has_main_type(types: tuple[bytes, ...], usual: str) -> Callable[[Source], bool]:
+    """Recognise an Office package by the content type of its main part, or by its usual name."""
+
+    def recognises(source: Source) -> bool:
+        if _TYPES not in member_names(source):
+            return False
+        listed = read_member(source, _TYPES)
+        return any(name in listed for name in types) if listed else usual in member_names(source)
+
+    return recognises
+
+
+class Properties(XmlHandler):
+    """Title, author and time of creation, as Office, OpenDocument and epub write them."""
+
+    def __init__(self, draft: Draft) -> None:
+        self._draft = draft
+        self._values: dict[str, str] = {}
+        self._name = ""
+
+    def on_start(self, name: str, _: Attributes) -> None:
+        self._name = name
+
+    def on_end(self, _: str) -> None:
+        self._name = ""
+
+    def on_text(self, text: str) -> None:
+        if self._name:
+            self._values[self._name] = (self._values.get(self._name, "") + text)[:2_000]
+
+    def close(self) -> None:
+        get = self._values.get
+        self._draft.fact("title", get("title"))
+        self._draft.fact("author", get("creator") or get("initial-creator"))
+        self._draft.created(get("created") or get("creation-date") or get("date"))
+
+
+def add_properties(package: Package, draft: Draft) -> None:
+    """Record the properties of an Office package; damaged ones only cause a warning."""
+    usual = {"docProps/core.xml"} & package.names
+    for name in [*package.targets("", "core-properties"), *usual][:1]:
+        try:
+            parse_xml([package.read(name)], Properties(draft))
+        except SyntaxError:  # lxml's errors are of this kind
+            draft.warn("the document's properties are damaged")

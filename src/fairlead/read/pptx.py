@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fairlead.read.base import Extracted, Rank, Reader, Task, library
+from fairlead.read.base import Extracted, Rank, Reader, Source, Task, library
 from fairlead.read.draft import Draft
-from fairlead.read.ooxml import add_properties, has_type
-from fairlead.read.package import Package, opened
-from fairlead.read.source import Source
+from fairlead.read.package import Package, add_properties, has_main_type, open_package
 from fairlead.read.text_writer import PLAIN, TextWriter, heading, item
-from fairlead.read.xml import Attributes, Walk, attribute, walk
+from fairlead.read.xml import Attributes, XmlHandler, attribute, int_attribute, parse_xml
 
 _MAIN_TYPES = (
     b"presentationml.presentation.main+xml",
@@ -20,109 +18,91 @@ _MAIN_TYPES = (
     b"vnd.ms-powerpoint.slideshow.macroEnabled.main+xml",
 )
 _TITLES = ("title", "ctrTitle")
-_FURNITURE = ("sldNum", "dt", "ftr", "hdr", "sldImg")
-_WITH_SLIDE = ("notesSlide", "diagramData")
+_NOT_CONTENT = ("sldNum", "dt", "ftr", "hdr", "sldImg")
 
 
-def read(source: Source, task: Task) -> Extracted:
+def _read(source: Source, task: Task) -> Extracted:
     """Slides in their order with their notes; a form feed between two slides."""
     draft = Draft("pptx", library("lxml"), task.limits)
-    pen = TextWriter(draft, gap=1)
-    with opened(source, task) as package:
-        add_properties(package, draft, "docProps/core.xml")
+    writer = TextWriter(draft, gap=1)
+    with open_package(source, task) as package:
+        add_properties(package, draft)
         slides = list(_slides(package))
-        draft.fact("pages", len(slides))
-        if len(slides) > task.limits.pages:
-            draft.warn(f"only the first {task.limits.pages} of {len(slides)} slides were read")
-        for slide in slides[: task.limits.pages]:
-            pen.page()
-            for part in (slide, *_with(package, slide)):
-                walk(package.chunks(part), _Slide(pen), lambda: draft.full)
+        for slide in slides[: draft.limit_pages(len(slides), "slides")]:
+            writer.page()
+            notes = package.targets(slide, "notesSlide")
+            for part in (slide, *notes, *package.targets(slide, "diagramData")):
+                parse_xml(package.chunks(part), _Slide(writer), lambda: draft.full)
             if draft.full:
                 break
-    pen.close()
-    return draft.finish()
+    return writer.finish()
 
 
 def _slides(package: Package) -> Iterator[str]:
     main = package.main("ppt/presentation.xml")
-    order = _Order()
-    walk(package.chunks(main), order)
+    order = _SlideOrder()
+    parse_xml(package.chunks(main), order)
     parts = {relation.id: relation.target for relation in package.relations(main)}
-    for key in order.slides:
-        if parts.get(key) in package.names:
-            yield parts[key]
+    for relation_id in order.slides:
+        if parts.get(relation_id) in package.names:
+            yield parts[relation_id]
 
 
-def _with(package: Package, slide: str) -> Iterator[str]:
-    for role in _WITH_SLIDE:
-        for relation in package.relations(slide):
-            if relation.role == role and relation.target in package.names:
-                yield relation.target
-
-
-class _Order(Walk):
+class _SlideOrder(XmlHandler):
     def __init__(self) -> None:
-        super().__init__()
         self.slides: list[str] = []
 
-    def opened(self, name: str, attributes: Attributes) -> None:
+    def on_start(self, name: str, attributes: Attributes) -> None:
         if name == "sldId":
-            key = next((k for k in attributes if k.endswith("}id")), "")
+            key = next((key for key in attributes if key.endswith("}id")), "")
             self.slides.append(attributes.get(key, ""))
 
 
-class _Slide(Walk):
+class _Slide(XmlHandler):
     skipped = frozenset(["Fallback", "rPr", "endParaRPr", "timing"])
 
-    def __init__(self, pen: TextWriter) -> None:
-        super().__init__()
-        self._pen = pen
+    def __init__(self, writer: TextWriter) -> None:
+        self._writer = writer
         self._in_text = False
-        self._holder = ""
-        self._in_table = False
+        self._placeholder = ""
 
-    def opened(self, name: str, attributes: Attributes) -> None:
+    def on_start(self, name: str, attributes: Attributes) -> None:
         if name == "ph":
-            self._holder = attribute(attributes, "type", "body")
+            self._placeholder = attribute(attributes, "type", "body")
         elif name == "p":
-            self._begin(0)
+            self._writer.begin()
+            self._restyle(0)
         elif name == "pPr":
-            level = attribute(attributes, "lvl", "0")
-            self._restyle(int(level) if level.isdecimal() else 0)
+            self._restyle(int_attribute(attributes, "lvl"))
         elif name in ("br", "tab"):
-            self._pen.write("\n" if name == "br" else "\t")
+            self._writer.write("\n" if name == "br" else "\t")
         elif name == "t":
             self._in_text = True
         elif name in ("tbl", "tr", "tc"):
-            {"tbl": self._pen.table, "tr": self._pen.row, "tc": self._pen.cell}[name]()
+            {"tbl": self._writer.table, "tr": self._writer.row, "tc": self._writer.cell}[name]()
 
-    def closed(self, name: str) -> None:
+    def on_end(self, name: str) -> None:
         if name == "t":
             self._in_text = False
         elif name == "sp":
-            self._pen.begin()
-            self._holder = ""
+            self._writer.begin()
+            self._placeholder = ""
         elif name == "tr":
-            self._pen.end_row()
+            self._writer.end_row()
         elif name == "tbl":
-            self._pen.end_table()
+            self._writer.end_table()
 
-    def said(self, text: str) -> None:
-        if self._in_text and self._holder not in _FURNITURE:
-            self._pen.write(text)
-
-    def _begin(self, level: int) -> None:
-        self._pen.begin()
-        self._restyle(level)
+    def on_text(self, text: str) -> None:
+        if self._in_text and self._placeholder not in _NOT_CONTENT:
+            self._writer.write(text)
 
     def _restyle(self, level: int) -> None:
-        if self._holder in _TITLES:
-            self._pen.style(heading(2))
-        elif self._holder in ("body", "obj"):
-            self._pen.style(item(level))
+        if self._placeholder in _TITLES:
+            self._writer.style(heading(2))
+        elif self._placeholder in ("body", "obj"):
+            self._writer.style(item(level))
         else:
-            self._pen.style(PLAIN)
+            self._writer.style(PLAIN)
 
 
-READER = Reader("pptx", Rank.SIGNATURE, has_type(_MAIN_TYPES, "ppt/presentation.xml"), read)
+READER = Reader("pptx", Rank.SIGNATURE, has_main_type(_MAIN_TYPES, "ppt/presentation.xml"), _read)

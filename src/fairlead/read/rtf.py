@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from fairlead.read.base import Extracted, Rank, Reader, Task
+from fairlead.read.base import Extracted, Rank, Reader, Source, Task
 from fairlead.read.draft import Draft
-from fairlead.read.source import Source
 from fairlead.read.text_writer import PLAIN, TextWriter, heading, item
 
 _MAX_DEPTH = 1_000
@@ -38,7 +38,7 @@ _CHARSETS = {
     204: "cp1251", 222: "cp874", 238: "cp1250",
 }
 # fmt: on
-_KEPT = frozenset([b"shpinst", b"shptxt"])  # what draws a text box, and its text
+_TEXT_BOX = frozenset([b"shpinst", b"shptxt"])
 _READ_THROUGH = frozenset([b"fonttbl", b"info", b"title", b"author"])
 _GROUP = re.compile(rb"[{}]|\\[{}\\]|\\bin(\d{1,10}) ?")
 _INFO = {b"title": "title", b"author": "author"}
@@ -46,122 +46,115 @@ _INFO = {b"title": "title", b"author": "author"}
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """What a group inherits from the one around it."""
+    """Settings that a group inherits from the group around it."""
 
     left_out: bool = False
     info: str = ""
     skip: int = 1  # characters that repeat a Unicode one for older programs
-    encoding: str = "cp1252"
     font: int = -1
     in_fonts: bool = False
     hidden: bool = False
 
 
-def recognises(source: Source) -> bool:
-    """Whether it begins as Rich Text does."""
+def _recognises(source: Source) -> bool:
     return source.head.lstrip(b"\xef\xbb\xbf \r\n\t").startswith(b"{\\rtf")
 
 
-def read(source: Source, task: Task) -> Extracted:
+def _read(source: Source, task: Task) -> Extracted:
     """The text with its tables and lists; pictures and field codes are left out."""
-    draft = Draft("rtf", "Fairlead rtf", task.limits)
-    pen = TextWriter(draft, gap=1)
-    write_rtf(source.read(source.size), pen)
-    pen.close()
-    return draft.finish()
+    writer = TextWriter(Draft("rtf", "Fairlead rtf", task.limits), gap=1)
+    write_rtf(source.read(source.size), writer)
+    return writer.finish()
 
 
-def write_rtf(data: bytes, pen: TextWriter) -> None:
+def write_rtf(data: bytes, writer: TextWriter) -> None:
     """Write the text of Rich Text."""
-    _Rtf(pen).run(data)
+    _Parser(writer).run(data)
 
 
 def _group_end(data: bytes, at: int) -> int:
-    """Where the present group ends, by its braces alone."""
+    """Return where the current group ends, by its braces alone."""
     depth = 0
-    while found := _GROUP.search(data, at):
-        at = found.end() + int(found[1] or 0)
-        if found[0] == b"{":
+    while match := _GROUP.search(data, at):
+        at = match.end() + int(match[1] or 0)
+        if match[0] == b"{":
             depth += 1
-        elif found[0] == b"}":
+        elif match[0] == b"}":
             depth -= 1
             if depth < 0:
-                return found.start()
+                return match.start()
     return len(data)
 
 
-class _Rtf:
-    def __init__(self, pen: TextWriter) -> None:
-        self._pen = pen
+class _Parser:
+    def __init__(self, writer: TextWriter) -> None:
+        self._writer = writer
         self._state = _State()
         self._stack: list[_State] = []
         self._bytes = bytearray()
         self._unicode: list[int] = []
         self._to_skip = 0
-        self._fonts: dict[int, str] = {}
-        self._default = "cp1252"
-        self._optional = False
+        self._encodings: dict[int, str] = {}  # of fonts
+        self._default_encoding = "cp1252"
+        self._is_optional = False
         self._skip_group = False
         self._info: dict[str, str] = {}
         self._in_table = False
-        self._item = False
         self._in_row = False
+        self._in_item = False
 
     def run(self, data: bytes) -> None:
         at = 0
-        while at < len(data) and not self._pen.draft.full:
-            found = _TOKEN.match(data, at)
-            if found is None:
+        while at < len(data) and not self._writer.draft.full:
+            token = _TOKEN.match(data, at)
+            if token is None:
                 at += 1  # a backslash at the very end
                 continue
-            at = found.end() + self._take(found)
+            at = token.end() + self._handle(token)
             if self._skip_group:
                 self._skip_group = False
                 at = _group_end(data, at)
-        self._end()
+        self._flush()
+        if self._in_table:
+            self._writer.end_table()
+        for name, text in self._info.items():
+            self._writer.draft.fact(name, text)
 
-    def _take(self, found: re.Match[bytes]) -> int:
-        """Do what a token says; the number of bytes behind it that are no tokens."""
-        word, value, code, sign, brace, text = found.groups()
+    def _handle(self, token: re.Match[bytes]) -> int:
+        """Handle a token; return the number of binary bytes that follow it."""
+        word, value, code, symbol, brace, text = token.groups()
         if text is not None:
             self._plain(text)
         elif word is not None:
             self._word(word, int(value) if value else None)
             return max(0, int(value)) if word == b"bin" and value else 0
         elif code is not None:
-            self._byte(int(code, 16))
+            self._plain(bytes([int(code, 16)]))
         elif brace is not None:
             self._brace(brace)
-        elif sign is not None:
-            self._sign(sign)
+        elif symbol is not None:
+            self._symbol(symbol)
         return 0
-
-    def _end(self) -> None:
-        self._flush()
-        if self._in_table:
-            self._pen.end_table()
-        for name, text in self._info.items():
-            self._pen.draft.fact(name, text)
 
     def _brace(self, brace: bytes) -> None:
         self._flush()
-        self._optional = False
+        self._is_optional = False
         if brace == b"{":
             if len(self._stack) < _MAX_DEPTH:
                 self._stack.append(self._state)
         elif self._stack:
             self._state = self._stack.pop()
 
-    def _sign(self, sign: bytes) -> None:
-        if sign == b"*":
-            self._optional = True
-        elif sign in b"\\{}":
-            self._plain(sign)
-        elif sign == b"~":
+    def _symbol(self, symbol: bytes) -> None:
+        if symbol == b"*":
+            self._is_optional = True
+        elif symbol in b"\\{}":
+            self._plain(symbol)
+        elif symbol == b"~":
             self._write(" ")
-        elif sign == b"_":
+        elif symbol == b"_":
             self._write("-")
-        elif sign in b"\r\n":
+        elif symbol in b"\r\n":
             self._paragraph()
 
     def _plain(self, text: bytes) -> None:
@@ -173,38 +166,28 @@ class _Rtf:
             self._flush_unicode()
             self._bytes += text
 
-    def _byte(self, value: int) -> None:
-        if self._to_skip:
-            self._to_skip -= 1
-            return
-        self._flush_unicode()
-        self._bytes.append(value)
-
     def _word(self, word: bytes, value: int | None) -> None:
         if word == b"u" and value is not None:
-            self._unicode_character(value)
+            self._flush_bytes()
+            self._unicode.append(value % 65_536)
+            self._to_skip = self._state.skip
             return
         self._to_skip = 0
         self._flush()
-        if self._optional or word in _LEFT_OUT or word in _INFO:
+        if self._is_optional or word in _LEFT_OUT or word in _INFO:
             self._destination(word)
         elif word in _CHARACTERS:
             self._write(_CHARACTERS[word])
         elif word in self._words:
             self._words[word](self, value)
 
-    def _unicode_character(self, value: int) -> None:
-        self._flush_bytes()
-        self._unicode.append(value % 65_536)
-        self._to_skip = self._state.skip
-
     def _destination(self, word: bytes) -> None:
-        self._optional = False
-        if word in _KEPT:
+        self._is_optional = False
+        if word in _TEXT_BOX:
             return
         if word in (b"listtext", b"pntext"):
-            self._item = True
-            self._pen.style(item())
+            self._in_item = True
+            self._writer.style(item())
         self._skip_group = word not in _READ_THROUGH
         self._state = replace(
             self._state,
@@ -219,8 +202,9 @@ class _Rtf:
             self._info[name] = (self._info.get(name, "") + text)[:1_000]
         elif not self._state.left_out and not self._state.in_fonts and not self._state.hidden:
             if self._in_table and not self._in_row:
-                self._leave_table()
-            self._pen.write(text)
+                self._writer.end_table()
+                self._in_table = False
+            self._writer.write(text)
 
     def _flush(self) -> None:
         self._flush_bytes()
@@ -228,7 +212,7 @@ class _Rtf:
 
     def _flush_bytes(self) -> None:
         if self._bytes:
-            encoding = self._fonts.get(self._state.font, self._default)
+            encoding = self._encodings.get(self._state.font, self._default_encoding)
             text = bytes(self._bytes).decode(encoding, "replace")
             self._bytes.clear()
             self._write(text)
@@ -241,15 +225,13 @@ class _Rtf:
 
     def _codepage(self, value: int | None) -> None:
         name = "utf-8" if value == 65_001 else f"cp{value}"
-        try:
+        with suppress(LookupError):
             b"a".decode(name)
-        except LookupError:
-            return
-        self._default = name
+            self._default_encoding = name
 
     def _font_charset(self, value: int | None) -> None:
         if self._state.in_fonts and value in _CHARSETS and value:
-            self._fonts[self._state.font] = _CHARSETS[value]
+            self._encodings[self._state.font] = _CHARSETS[value]
 
     def _font(self, value: int | None) -> None:
         self._state = replace(self._state, font=-1 if value is None else value)
@@ -262,65 +244,50 @@ class _Rtf:
 
     def _paragraph(self, _: int | None = None) -> None:
         if not self._state.left_out:
-            self._pen.begin(item() if self._item else PLAIN)
+            self._writer.begin(item() if self._in_item else PLAIN)
 
-    def _plain_paragraph(self, _: int | None = None) -> None:
+    def _reset_paragraph(self, _: int | None) -> None:
         if not self._state.left_out:
-            self._item = False
-            self._pen.style(PLAIN)
-
-    def _leave_table(self) -> None:
-        self._pen.end_table()
-        self._in_table = False
+            self._in_item = False
+            self._writer.style(PLAIN)
 
     def _outline(self, value: int | None) -> None:
         if value is not None and 0 <= value < 9 and not self._state.left_out:
-            self._pen.style(heading(value + 1))
+            self._writer.style(heading(value + 1))
 
     def _list_item(self, value: int | None) -> None:
-        self._item = bool(value)
-        if self._item and not self._state.left_out:
-            self._pen.style(item())
+        self._in_item = bool(value)
+        if self._in_item and not self._state.left_out:
+            self._writer.style(item())
 
-    def _in_cell(self, _: int | None) -> None:
+    def _begin_cell(self, _: int | None) -> None:
         if self._in_row or self._state.left_out:
             return
         if not self._in_table:
-            self._pen.table()
+            self._writer.table()
         self._in_table = self._in_row = True
-        self._pen.row()
-        self._pen.cell()
+        self._writer.row()
+        self._writer.cell()
 
-    def _cell(self, _: int | None) -> None:
-        self._in_cell(None)
-        self._pen.cell()
+    def _end_cell(self, _: int | None) -> None:
+        self._begin_cell(None)
+        self._writer.cell()
 
-    def _row(self, _: int | None) -> None:
-        self._pen.end_row()
+    def _end_row(self, _: int | None) -> None:
+        self._writer.end_row()
         self._in_row = False
 
     def _page(self, _: int | None) -> None:
         if not self._state.left_out and not self._in_table:
-            self._pen.page()
+            self._writer.page()
 
-    _words: ClassVar[dict[bytes, Callable[[_Rtf, int | None], None]]] = {
-        b"par": _paragraph,
-        b"sect": _paragraph,
-        b"pard": _plain_paragraph,
-        b"page": _page,
-        b"ansicpg": _codepage,
-        b"fcharset": _font_charset,
-        b"f": _font,
-        b"uc": _skip_count,
-        b"v": _hide,
-        b"outlinelevel": _outline,
-        b"ls": _list_item,
-        b"intbl": _in_cell,
-        b"cell": _cell,
-        b"row": _row,
-        b"nestcell": _paragraph,
-        b"nestrow": _paragraph,
-    }
+    _words: ClassVar[dict[bytes, Callable[[_Parser, int | None], None]]] = {
+        b"par": _paragraph, b"sect": _paragraph, b"pard": _reset_paragraph, b"page": _page,
+        b"ansicpg": _codepage, b"fcharset": _font_charset, b"f": _font, b"uc": _skip_count,
+        b"v": _hide, b"outlinelevel": _outline, b"ls": _list_item,
+        b"intbl": _begin_cell, b"cell": _end_cell, b"row": _end_row,
+        b"nestcell": _paragraph, b"nestrow": _paragraph,
+    }  # fmt: skip
 
 
-READER = Reader("rtf", Rank.SIGNATURE, recognises, read)
+READER = Reader("rtf", Rank.SIGNATURE, _recognises, _read)

@@ -1,15 +1,15 @@
-"""What a document seems to be when nobody can read it, in the customer's words."""
+"""Names the kinds of documents that cannot be read, for the error message."""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
-from fairlead.read.base import CannotRead
-from fairlead.read.source import OLE, Source
-from fairlead.read.zip import ZIP, names
+from fairlead.read.base import OLE, CannotRead, Source
+from fairlead.read.zip import ZIP, member_names
 
 _SIGNATURES: tuple[tuple[bytes, str], ...] = (
+    (OLE, "an old Office document of an unknown kind"),
     (b"\x7fELF", "a program"),
     (b"\xcf\xfa\xed\xfe", "a program"),
     (b"\xca\xfe\xba\xbe", "a program"),
@@ -33,32 +33,23 @@ _MEMBERS: tuple[tuple[str, str], ...] = (
 
 
 def refusal(source: Source) -> CannotRead | None:
-    """Why the document cannot be read, where its first bytes show that; else None."""
+    """Return why the document cannot be read, if its first bytes show that."""
     if b"%PDF-".startswith(source.head):
         return CannotRead("damaged", "The document breaks off right after its beginning.")
-    if source.head.startswith(ZIP[0]) and not names(source):
+    if source.head.startswith(ZIP[0]) and not member_names(source):
         return CannotRead("damaged", "The document is damaged: its end is missing or unreadable.")
     if source.head.startswith(ZIP[1]):
         return CannotRead("empty", "The archive has no members.")
-    name = next((name for guess in _GUESSES for name in guess(source)), None)
+    name = next(_guesses(source), None)
     if name is None:
         return None
     return CannotRead("unsupported", f"The document seems to be {name}, which cannot be read.")
 
 
-def _by_signature(source: Source) -> Iterator[str]:
-    return (name for start, name in _SIGNATURES if source.head.startswith(start))
-
-
-def _by_container(source: Source) -> Iterator[str]:
-    if source.head.startswith(ZIP):
-        yield from (name for member, name in _MEMBERS if member in names(source))
-    if source.head.startswith(OLE):
-        yield "an old Office document of an unknown kind"
-
-
-def _by_structure(source: Source) -> Iterator[str]:
+def _guesses(source: Source) -> Iterator[str]:
     head = source.head
+    yield from (name for start, name in _SIGNATURES if head.startswith(start))
+    yield from (name for member, name in _MEMBERS if member in member_names(source))
     if head[:4] == b"RIFF" and head[8:12] in (b"WAVE", b"AVI "):
         yield "a sound or film file"
     if head[4:8] == b"ftyp":
@@ -68,15 +59,8 @@ def _by_structure(source: Source) -> Iterator[str]:
 
 
 def _is_windows_program(head: bytes) -> bool:
-    # A text may begin with "MZ": the program's second signature settles it.
+    # A text may begin with "MZ": the second signature decides.
     if head[:2] != b"MZ" or len(head) < 64:
         return False
     (at,) = struct.unpack_from("<I", head, 60)
     return head[at : at + 2] in (b"PE", b"NE", b"LE")
-
-
-_GUESSES: tuple[Callable[[Source], Iterator[str]], ...] = (
-    _by_signature,
-    _by_container,
-    _by_structure,
-)

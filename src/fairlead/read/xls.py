@@ -7,47 +7,45 @@ from typing import Any
 
 import xlrd
 
-from fairlead.read.base import CannotRead, Extracted, Rank, Reader, Task, library
+from fairlead.read.base import CannotRead, Extracted, Rank, Reader, Source, Task, library
 from fairlead.read.draft import Draft
-from fairlead.read.ole import opened
-from fairlead.read.passwords import unlocked_old
-from fairlead.read.sheetvalues import Formats, plain, spread
-from fairlead.read.source import Source
-from fairlead.read.text_writer import TextWriter, heading
+from fairlead.read.ole import decrypt_old_office, open_ole
+from fairlead.read.text_writer import TextWriter
+from fairlead.read.xlsx import NumberFormats, plain_number, shown_blanks
 
-_OLD_BOOKS = (b"\x09\x08\x10\x00\x00\x06\x05\x00", b"\x09\x08\x08\x00\x00\x05\x05\x00")
-_EMPTY = (xlrd.XL_CELL_EMPTY, xlrd.XL_CELL_BLANK)
-
-
-def recognises(source: Source) -> bool:
-    """Whether it is a compound file with a workbook, or a workbook without a container."""
-    names = ("Workbook", "Book", "WORKBOOK", "BOOK")
-    return any(map(source.has_ole_stream, names)) or source.head.startswith(_OLD_BOOKS)
+_STREAMS = ("Workbook", "Book", "WORKBOOK", "BOOK")
+# A workbook without a container.
+_BARE_BOOKS = (b"\x09\x08\x10\x00\x00\x06\x05\x00", b"\x09\x08\x08\x00\x00\x05\x05\x00")
 
 
-def read(source: Source, task: Task) -> Extracted:
+def _recognises(source: Source) -> bool:
+    return any(map(source.has_ole_stream, _STREAMS)) or source.head.startswith(_BARE_BOOKS)
+
+
+def _read(source: Source, task: Task) -> Extracted:
     """Each sheet under its name, a row a line; formulas give the values last computed."""
     draft = Draft("xls", library("xlrd"), task.limits)
-    book = _opened(source)
+    book = _open(source)
     if book is None:
-        return read(unlocked_old(source, task), task)
+        return _read(decrypt_old_office(source, task), task)
     if source.is_ole:
-        with opened(source, task) as ole:
+        with open_ole(source, task) as ole:
             ole.add_properties(draft)
-    pen = TextWriter(draft)
+    writer = TextWriter(draft)
     draft.fact("pages", book.nsheets)
-    formats = Formats([], from_1904=bool(book.datemode))
+    formats = NumberFormats([], from_1904=bool(book.datemode))
     for index in range(min(book.nsheets, task.limits.members)):
-        _add_sheet(book, index, formats, pen)
+        sheet = book.sheet_by_index(index)
+        writer.section(sheet.name)
+        for row in range(sheet.nrows):
+            if not writer.values(_row(sheet.row(row), formats)):
+                return writer.finish()
         book.unload_sheet(index)
-        if draft.full:
-            break
-    pen.close()
-    return draft.finish()
+    return writer.finish()
 
 
-def _opened(source: Source) -> Any:
-    """The workbook; None where a password protects it."""
+def _open(source: Source) -> Any:
+    """Return the workbook; None if it is encrypted."""
     try:
         return xlrd.open_workbook(
             file_contents=source.read(source.size),
@@ -61,45 +59,31 @@ def _opened(source: Source) -> Any:
         raise CannotRead("damaged", "The sheet is damaged and could not be opened.") from error
 
 
-def _add_sheet(book: Any, index: int, formats: Formats, pen: TextWriter) -> None:
-    sheet = book.sheet_by_index(index)
-    pen.part()
-    pen.begin(heading(2))
-    pen.flow(sheet.name)
-    pen.begin()
-    for number in range(sheet.nrows):
-        if not pen.values(_row(sheet.row(number), formats)):
-            return
-
-
-def _row(cells: list[Any], formats: Formats) -> list[str]:
+def _row(cells: list[Any], formats: NumberFormats) -> list[str]:
     shown: list[str] = []
     blank = 0
     for cell in cells:
-        if cell.ctype in _EMPTY:
+        if cell.ctype in (xlrd.XL_CELL_EMPTY, xlrd.XL_CELL_BLANK):
             blank += 1
             continue
-        shown.extend([""] * spread(blank))
-        shown.append(_shown(cell, formats))
+        shown.extend([""] * shown_blanks(blank))
+        shown.append(_show(cell, formats))
         blank = 0
     return shown
 
 
-def _shown(cell: Any, formats: Formats) -> str:
+def _show(cell: Any, formats: NumberFormats) -> str:
     if cell.ctype == xlrd.XL_CELL_BOOLEAN:
         return "TRUE" if cell.value else "FALSE"
     if cell.ctype == xlrd.XL_CELL_ERROR:
         return str(xlrd.error_text_from_code.get(cell.value, "#ERROR"))
     if cell.ctype == xlrd.XL_CELL_NUMBER:
-        return plain(float(cell.value))
+        return plain_number(float(cell.value))
     if cell.ctype == xlrd.XL_CELL_DATE:
-        return formats.shown(float(cell.value), _code(float(cell.value)))
+        days = float(cell.value)
+        date_format = "yyyy-mm-dd" if days.is_integer() else "yyyy-mm-dd h:mm"
+        return formats.show(days, "h:mm" if days < 1 else date_format)
     return str(cell.value)
 
 
-def _code(moment: float) -> str:
-    """What a moment shows: a part of a day is a time, whole days are dates."""
-    return "h:mm" if moment < 1 else "yyyy-mm-dd" if moment.is_integer() else "yyyy-mm-dd h:mm"
-
-
-READER = Reader("xls", Rank.SIGNATURE, recognises, read)
+READER = Reader("xls", Rank.SIGNATURE, _recognises, _read)

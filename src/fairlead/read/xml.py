@@ -1,4 +1,4 @@
-"""XML read piece by piece, so that a giant one needs little memory."""
+"""XML parsed in chunks, so that a giant document needs little memory."""
 
 from __future__ import annotations
 
@@ -11,66 +11,68 @@ from lxml import etree
 Attributes = Mapping[str, str]
 
 
-class Walk:
-    """What happens at each element; names come without their namespace."""
+class XmlHandler:
+    """Receives elements and text; names come without their namespace.
+
+    Elements named in `skipped` are left out with everything in them.
+    """
 
     skipped: frozenset[str] = frozenset()
-    done = False  # set it where the rest is not wanted
+    done = False  # a handler sets it when it does not need the rest
+    _skipping = 0
 
-    def __init__(self) -> None:
-        self._skipping = 0
+    def on_start(self, name: str, attributes: Attributes) -> None:
+        pass
 
-    def opened(self, name: str, attributes: Attributes) -> None:
-        """An element begins."""
+    def on_end(self, name: str) -> None:
+        pass
 
-    def closed(self, name: str) -> None:
-        """An element ends."""
+    def on_text(self, text: str) -> None:
+        """Receive text; one text may come in several pieces."""
 
-    def said(self, text: str) -> None:
-        """Text stands here; one text may come in several pieces."""
-
-    # What lxml calls:
+    # The interface that lxml calls:
 
     def start(self, tag: str, attributes: Attributes) -> None:
-        """Begin an element."""
-        name = local(tag)
+        name = local_name(tag)
         if self._skipping or name in self.skipped:
             self._skipping += 1
         else:
-            self.opened(name, attributes)
+            self.on_start(name, attributes)
 
     def end(self, tag: str) -> None:
-        """End an element."""
         if self._skipping:
             self._skipping -= 1
         else:
-            self.closed(local(tag))
+            self.on_end(local_name(tag))
 
     def data(self, text: str) -> None:
-        """Pass text on."""
         if not self._skipping:
-            self.said(text)
+            self.on_text(text)
 
     def close(self) -> None:
-        """End the document."""
+        pass
 
 
 @lru_cache(maxsize=2_048)
-def local(tag: str) -> str:
-    """The name without its namespace."""
+def local_name(tag: str) -> str:
     return tag.rpartition("}")[2]
 
 
 def attribute(attributes: Attributes, name: str, default: str = "") -> str:
-    """An attribute by its name without a namespace."""
+    """Return an attribute by its name without a namespace."""
     for key, value in attributes.items():
-        if local(key) == name:
+        if local_name(key) == name:
             return value
     return default
 
 
-def parser(target: object = None) -> etree.XMLParser:
-    """A parser that opens nothing, expands nothing and bounds depth and size of its nodes."""
+def int_attribute(attributes: Attributes, name: str, default: int = 0) -> int:
+    value = attribute(attributes, name)
+    return int(value) if value.isdecimal() else default
+
+
+def xml_parser(target: object = None) -> etree.XMLParser:
+    """Return a parser that loads and expands nothing and bounds depth and size of nodes."""
     return etree.XMLParser(
         target=target,  # type: ignore[arg-type] # the stubs know fewer kinds of targets
         resolve_entities=False,
@@ -82,33 +84,30 @@ def parser(target: object = None) -> etree.XMLParser:
     )
 
 
-def walk(chunks: Iterable[bytes], target: Walk, enough: Callable[[], bool] | None = None) -> None:
-    """Lead the target through a document, until it is done or `enough` says so."""
-    with memory_shortage():
-        reading = parser(target)
+def parse_xml(
+    chunks: Iterable[bytes], target: XmlHandler, enough: Callable[[], bool] | None = None
+) -> None:
+    """Call the handler for each element, until it is done or `enough` returns True."""
+    with detect_memory_shortage():
+        parser = xml_parser(target)
         for chunk in chunks:
-            reading.feed(chunk)
+            parser.feed(chunk)
             if target.done or (enough and enough()):
                 return
-        reading.close()
+        parser.close()
 
 
 @contextmanager
-def memory_shortage() -> Iterator[None]:
-    """Within, a syntax error that really means a lack of memory becomes a MemoryError.
+def detect_memory_shortage() -> Iterator[None]:
+    """Turn a syntax error that lxml raises for lack of memory into a MemoryError.
 
-    The document may be sound: it must not be called damaged.
+    The document may be sound, so it must not be reported as damaged.
     """
     try:
         yield
     except etree.XMLSyntaxError as error:
-        # Its own code is that of the first trifle; the lack of memory stands further down.
+        # The error's own code is that of the first entry; the lack of memory is a later one.
         entries = list(error.error_log)  # type: ignore[call-overload] # the stubs lack __iter__
         if any(entry.type == etree.ErrorTypes.ERR_NO_MEMORY for entry in entries):
             raise MemoryError from error
         raise
-
-
-def is_whole(used: etree.HTMLParser) -> bool:
-    """Whether the last document was parsed to its end; a fatal error stops the parser early."""
-    return not any(entry.level == etree.ErrorLevels.FATAL for entry in used.error_log)

@@ -6,11 +6,10 @@ import io
 import zipfile
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import cast
 
-from fairlead.read.base import CannotRead
-from fairlead.read.source import Source
+from fairlead.read.base import CannotRead, Source
 
 ZIP = (b"PK\x03\x04", b"PK\x05\x06", b"PK\x07\x08")
 MAX_DIRECTORY_BYTES = 4_000_000
@@ -40,18 +39,11 @@ def open_zip(source: Source) -> Iterator[zipfile.ZipFile]:
             yield archive
 
 
-def names(source: Source) -> frozenset[str]:
-    """The names in a zip archive; empty where the file is no readable one."""
+def member_names(source: Source) -> frozenset[str]:
+    """Return the names in a zip archive; empty if the file is not a readable one."""
     if "members" not in source.known:
-        source.known["members"] = _names(source)
+        source.known["members"] = frozenset()
+        if source.head.startswith(ZIP):
+            with suppress(*BAD_ZIP), open_zip(source) as archive:
+                source.known["members"] = frozenset(archive.namelist())
     return source.known["members"]
-
-
-def _names(source: Source) -> frozenset[str]:
-    if not source.head.startswith(ZIP):
-        return frozenset()
-    try:
-        with open_zip(source) as archive:
-            return frozenset(archive.namelist())
-    except BAD_ZIP:
-        return frozenset()
