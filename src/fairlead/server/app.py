@@ -41,17 +41,14 @@ WRITING = frozenset(["post", "put", "patch", "delete"])
 
 
 def create_app(context: ServerContext) -> ASGIApp:
-    """The application for an office; it opens the office when it starts."""
     return guarded(create_inner(context), context)
 
 
 def guarded(app: FastAPI, context: ServerContext) -> ASGIApp:
-    """The application with the layers that every request goes through."""
     return RequestGuard(FastRoutes(app), context)
 
 
 def create_inner(context: ServerContext) -> FastAPI:
-    """The application without its guard, which answers for what goes wrong in it."""
     app = FastAPIOffline(
         title="Fairlead",
         version=fairlead.__version__,
@@ -69,7 +66,6 @@ def create_inner(context: ServerContext) -> FastAPI:
 
 
 def _add_head(app: FastAPI) -> None:
-    """Let HEAD be answered as GET is; the server leaves the body out."""
     for route in app.routes:
         if isinstance(route, APIRoute) and route.methods and route.path not in STREAMS:
             route.methods |= {"HEAD"} if "GET" in route.methods else set()
@@ -98,7 +94,6 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
 
 
 def _without_head(route: BaseRoute) -> BaseRoute:
-    """As the document lists it: what HEAD does goes without saying."""
     if not isinstance(route, APIRoute):
         return route
     listed = copy(route)
@@ -107,7 +102,6 @@ def _without_head(route: BaseRoute) -> BaseRoute:
 
 
 def _completed(found: dict[str, Any]) -> dict[str, Any]:
-    """With the scheme of keys and an example of each schema, without FastAPI's shape of errors."""
     parts = found.setdefault("components", {}).setdefault("schemas", {})
     parts.pop("HTTPValidationError", None)
     parts.pop("ValidationError", None)

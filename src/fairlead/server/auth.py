@@ -40,11 +40,9 @@ class Caller(NamedTuple):
 
     @property
     def is_operator(self) -> bool:
-        """Whether it may see and decide everything."""
         return self.customer is None
 
     def may_see(self, customer: str) -> bool:
-        """Whether things of this customer are for its eyes."""
         return self.customer in (None, customer)
 
 
@@ -92,7 +90,6 @@ class Authenticator:
         return known
 
     async def operator(self, request: Request) -> Caller:
-        """As `caller`, for operators only."""
         caller = await self.caller(request)
         if not caller.is_operator:
             raise Problem(
@@ -101,7 +98,6 @@ class Authenticator:
         return caller
 
     async def customer(self, request: Request) -> tuple[Caller, str]:
-        """As `caller`, for customers only; with the customer's name."""
         caller = await self.caller(request)
         if caller.customer is None:
             raise Problem(
@@ -137,7 +133,6 @@ class Authenticator:
         return key
 
     def hear(self, events: Sequence[Event]) -> None:
-        """Forget keys and limits that an event has changed."""
         for event in events:
             if event.kind is EventKind.CUSTOMER_SET:
                 self.forget()
@@ -155,17 +150,14 @@ class Authenticator:
         self._office.event_feed.revoked(key_id)
 
     async def is_revoked(self, caller: Caller) -> bool:
-        """Whether the caller's key has been revoked since the request began."""
         known = self._known.get(caller.key_id) or await self._find(caller.key_id)
         return known is None or known.key.is_revoked
 
     async def check_again(self, caller: Caller) -> None:
-        """Raise where the caller's key has been revoked since the request began."""
         if await self.is_revoked(caller):
             raise no_valid_key()
 
     def forget(self) -> None:
-        """Read all keys and limits again."""
         self._changes += 1
         self._known.clear()
         self._own.clear()
@@ -197,7 +189,6 @@ class Authenticator:
         return None if known is None else await self._begin(Caller(known.id, known.customer))
 
     def logout(self, session: str) -> None:
-        """End a session; one that is not there stays so."""
         self._sessions.pop(session, None)
 
     async def _begin(self, caller: Caller) -> str | None:
@@ -222,7 +213,6 @@ class Authenticator:
 
 
 def _rate(own: CustomerSettings, usual: Settings) -> tuple[float | None, int]:
-    """How many requests a second a customer may send, and how many at once."""
     rate, burst = own.requests_a_second, own.requests_burst
     return (
         usual.requests_a_second if rate is None else rate,
@@ -231,7 +221,6 @@ def _rate(own: CustomerSettings, usual: Settings) -> tuple[float | None, int]:
 
 
 def no_valid_key() -> Problem:
-    """The problem of a request without a valid key."""
     return Problem(
         "unauthorised",
         Message("no valid key came with the request; send the header Authorization: Bearer KEY"),

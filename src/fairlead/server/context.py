@@ -73,7 +73,6 @@ class ServerContext:
         return await self._fetching.run(ASKED_BY.get(), answer)
 
     def _as_asked(self, call: Callable[[], T]) -> Callable[[], T]:
-        """The call with the sight of who asks now."""
         customer = ASKED_BY.get()
 
         def answer() -> T:
@@ -85,7 +84,6 @@ class ServerContext:
         return answer
 
     def open(self) -> None:
-        """Begin to watch what happens."""
         self.event_feed.listen(self.metrics.hear)
         self.event_feed.listen(self.auth.hear)
         self.event_feed.listen(self.live_view.hear)
@@ -93,12 +91,10 @@ class ServerContext:
         self.live_view.open(self.ask, self.event_feed.seen)
 
     def end_all(self) -> None:
-        """Let nobody wait any longer: the server is about to stop."""
         self.event_feed.end_all()
         self.live_view.end_all()
 
     def close(self) -> None:
-        """Let go of everything."""
         self.live_view.close()
         self.event_feed.close()
         self.batcher.close()
@@ -107,6 +103,5 @@ class ServerContext:
 
 
 def context_of(request: HTTPConnection) -> ServerContext:
-    """The office that serves this request."""
     found: ServerContext = request.app.state.context
     return found

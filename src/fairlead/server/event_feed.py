@@ -40,7 +40,6 @@ class EncodedEvent:
         self._texts: dict[bool, bytes] = {}
 
     def text(self, *, for_operator: bool) -> bytes:
-        """The event as a stream carries it."""
         if for_operator not in self._texts:
             self._texts[for_operator] = _text(self.event, for_operator=for_operator)
         return self._texts[for_operator]
@@ -66,7 +65,6 @@ class Stream:
         self._bell = asyncio.Event()
 
     def put(self, told: EncodedEvent) -> None:
-        """Queue an event, or drop the reader that has let too many wait."""
         if self.end is None:
             self._queue.append(told)
             if len(self._queue) > MOST_QUEUED:
@@ -74,7 +72,6 @@ class Stream:
             self._bell.set()
 
     def close(self, reason: str) -> None:
-        """End the stream with a reason."""
         self.end = self.end or reason
         if reason in ("too-slow", "revoked"):
             self._queue.clear()
@@ -113,13 +110,11 @@ class EventFeed:
         self._listeners.append(listener)
 
     def open(self) -> None:
-        """Begin to watch; to be called in the event loop."""
         self.seen = self._read_to = self._fairlead.store.last_event()
         self._loop = asyncio.get_running_loop()
         self._service.start()
 
     def end_all(self) -> None:
-        """Let nobody wait any longer: the server is about to stop."""
         self.is_closing = True
         for stream in list(self._streams):
             stream.close("stopping")
@@ -138,7 +133,6 @@ class EventFeed:
                 each.set()
 
     def close(self) -> None:
-        """Stop watching."""
         self._service.stop()
 
     def subscribe(self, customer: str | None, key_id: str) -> Stream:
@@ -150,12 +144,10 @@ class EventFeed:
         return stream
 
     def unsubscribe(self, stream: Stream) -> None:
-        """Forget a stream."""
         self._streams.discard(stream)
 
     @property
     def streams(self) -> int:
-        """How many streams are open."""
         return len(self._streams)
 
     def bell(self, document: str) -> asyncio.Event:
@@ -165,7 +157,6 @@ class EventFeed:
         return bell
 
     def forget(self, document: str, bell: asyncio.Event) -> None:
-        """Wait no longer."""
         self._waiters[document].discard(bell)
         if not self._waiters[document]:
             del self._waiters[document]

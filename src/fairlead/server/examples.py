@@ -114,7 +114,6 @@ _RECORDS: list[Any] = [
 
 
 def _within(value: Any) -> Iterator[tuple[str, Any]]:
-    """A record and all that are in it, by the names of their types."""
     if isinstance(value, Struct):
         yield type(value).__name__, to_dict(value)
         for part in asdict(value).values():

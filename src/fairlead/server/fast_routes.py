@@ -27,7 +27,6 @@ class FastRoutes:
         }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
         route = self._routes.get((scope.get("method"), scope.get("path")))
         if route is None:
             await self._app(scope, receive, send)

@@ -20,7 +20,6 @@ def header_list(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> str | No
 
 
 def language_of(headers: Iterable[tuple[bytes, bytes]]) -> str:
-    """The language of the response, by Accept-Language."""
     return negotiate(header_list(headers, b"accept-language"))
 
 
@@ -46,7 +45,6 @@ def _rating(term: str) -> tuple[str, float]:
 
 
 def _quality(media_type: str, ratings: dict[str, float]) -> float:
-    """By the most exact term that names the type."""
     for name in (media_type, media_type.partition("/")[0] + "/*", "*/*"):
         if name in ratings:
             return ratings[name]

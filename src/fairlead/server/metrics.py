@@ -47,7 +47,6 @@ class Metrics:
         self.streams = Gauge("fairlead_http_streams", "Open event streams", registry=self._registry)
 
     def hear(self, events: Sequence[Event]) -> None:
-        """Count events."""
         for kind, number in Numbers([each.kind for each in events]).items():
             self._events.labels(kind.value).inc(number)
         for each in [each for each in events if each.kind is EventKind.CLAIMED]:
@@ -55,7 +54,6 @@ class Metrics:
                 self._waits.observe(max(0.0, each.at - time_of(each.document)))
 
     def text(self) -> bytes:
-        """All numbers, as Prometheus reads them."""
         return generate_latest(self._registry)
 
 
@@ -79,7 +77,6 @@ class _Requests(Collector):
         return []
 
     def collect(self) -> Iterator[Metric]:
-        """Requests by method, route and status; seconds by route."""
         requests = CounterMetricFamily(
             "fairlead_http_requests", "HTTP requests", labels=["method", "route", "status"]
         )
@@ -106,7 +103,6 @@ class _Figures(Collector):
         return []
 
     def collect(self) -> Iterator[Metric]:
-        """Documents by state and priority, and commits."""
         documents = GaugeMetricFamily(
             "fairlead_documents", "Documents", labels=["state", "priority"]
         )

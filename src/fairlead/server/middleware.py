@@ -55,7 +55,6 @@ class RequestGuard:
         self._server_id = secrets.token_hex(4)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -149,7 +148,6 @@ class _RequestBody:
         """Whether the client waits for `100 Continue`, which the first `receive` sends."""
 
     async def receive(self) -> ASGIMessage:
-        """The next piece; refuses a body that is too large or too slow."""
         if self._is_complete:
             return await self._receive()
         if self._declared > self._limit:
@@ -199,7 +197,6 @@ def _check_query(query: bytes) -> None:
 
 
 def as_problem(error: Exception, scope: Scope, request_id: bytes = b"") -> Problem:
-    """Whatever went wrong, as a problem."""
     if isinstance(error, Problem):
         return error
     if isinstance(error, HTTPException):

@@ -36,7 +36,6 @@ class Problem(HTTPException):
         self.extra = extra if retry_after is None else extra | {"retry_after": retry_after}
 
     def response(self, language: str = "en") -> Response:
-        """The answer itself, in one of our languages."""
         return Response(
             json.dumps(body(self.kind, self.detail, self.extra, language), ensure_ascii=False),
             self.status_code,
@@ -45,7 +44,6 @@ class Problem(HTTPException):
         )
 
     def _varies_with(self) -> str:
-        """The headers with which another answer might have come."""
         return "Accept, Accept-Language" if self.kind == "not-acceptable" else "Accept-Language"
 
 
@@ -72,7 +70,6 @@ def unknown_document(id_: str) -> Problem:
 
 
 def invalid_cursor() -> Problem:
-    """Of a cursor that no page has given, or of a page of something else."""
     return Problem(
         "invalid-cursor", Message("this cursor came from no page of yours; begin again without one")
     )

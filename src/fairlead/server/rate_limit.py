@@ -18,7 +18,6 @@ class RateLimiter:
         self._buckets: dict[str, tuple[float, float]] = {}
 
     def check(self, customer: str, rate: float | None, burst: int) -> None:
-        """Take a token, or refuse with the time after which there is one."""
         if rate is None:
             return
         now = self._clock()

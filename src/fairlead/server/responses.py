@@ -13,5 +13,4 @@ class JSONResponse(responses.JSONResponse):
     """A response in JSON."""
 
     def render(self, content: Any) -> bytes:
-        """The bytes of the body."""
         return to_json(content)

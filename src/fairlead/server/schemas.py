@@ -100,12 +100,10 @@ def components() -> dict[str, Any]:
 
 
 def reference(model: type) -> dict[str, Any]:
-    """A reference to the schema of a model."""
     return {"$ref": f"#/components/schemas/{model.__name__}"}
 
 
 def takes(model: type) -> dict[str, Any]:
-    """The body that an operation takes."""
     content = {"application/json": {"schema": reference(model)}}
     return {"requestBody": {"required": True, "content": content}}
 
@@ -143,7 +141,6 @@ BYTES = {"application/octet-stream": {"schema": {"type": "string", "format": "bi
 
 
 def header(name: str, description: str) -> dict[str, Any]:
-    """A header that an operation looks at, though no parameter of its function is it."""
     return {
         "name": name,
         "in": "header",
@@ -160,7 +157,6 @@ IF_MATCH = header(
 
 
 def problems(*kinds: str) -> dict[int | str, dict[str, Any]]:
-    """The errors of an operation, each with an example."""
     everywhere = ("key-in-query", "too-slow", "too-large", "internal", "unavailable")
     found: dict[int | str, dict[str, Any]] = {}
     for kind in (*kinds, *everywhere):
@@ -189,7 +185,6 @@ def answers(
     *kinds: str,
     content: Mapping[str, Any] | None = None,
 ) -> dict[int | str, dict[str, Any]]:
-    """The answers of an operation: the good one, by its media types unless JSON, then errors."""
     good: dict[str, Any] = {"description": description}
     types = dict(content or {})
     if isinstance(model, tuple):

@@ -37,12 +37,10 @@ class Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Leave the signals alone."""
         yield
 
 
 def bound_socket(host: str, port: int) -> socket.socket:
-    """A socket that listens there."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     made = socket.socket(family, socket.SOCK_STREAM)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -80,7 +78,6 @@ def server_config(app: ASGIApp, header_timeout: float) -> uvicorn.Config:
 
 
 def reduce_garbage_collection() -> None:
-    """Collect garbage less often, and never what was there at the start."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(GC_THRESHOLD)
@@ -120,7 +117,6 @@ class _Serving:
         self._server = Server(server_config(create_app(self._office), header_timeout))
 
     async def run(self) -> bool:
-        """Serve until told to stop."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             loop.add_signal_handler(number, self._signalled)

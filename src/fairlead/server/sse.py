@@ -26,15 +26,12 @@ class SseStream(Response):
         self._open_streams = open_streams
 
     def contents(self) -> AsyncIterator[bytes]:
-        """What is sent."""
         raise NotImplementedError
 
     def closed(self) -> None:
-        """Let go of what the stream held."""
         raise NotImplementedError
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 (ASGI)
-        """Send the stream."""
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         disconnected = asyncio.ensure_future(_disconnected(receive))
         self._open_streams.inc()

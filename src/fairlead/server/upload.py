@@ -43,7 +43,6 @@ class Upload:
 
     @property
     def urgent(self) -> bool:
-        """Whether the documents go before others of their customer."""
         if "urgent" not in self.fields:
             return False
         value = self.fields["urgent"].decode("utf-8", "replace").strip().lower()
@@ -53,7 +52,6 @@ class Upload:
 
     @property
     def password(self) -> str | None:
-        """What opens the documents, if they are encrypted."""
         value = self.fields.get("password")
         try:
             return None if value is None else value.decode()
@@ -61,7 +59,6 @@ class Upload:
             raise Problem("invalid-upload", Message("the field password must be UTF-8")) from None
 
     def discard(self) -> None:
-        """Leave nothing behind."""
         for file, _ in self.files:
             file.discard()
 

@@ -60,7 +60,6 @@ class UploadBatcher:
         return outcome
 
     def close(self) -> None:
-        """Finish what has begun, and discard the uploads that wait."""
         self._is_closed = True
         self._stop_timer()
         for _, future in self._waiting:
@@ -132,7 +131,6 @@ class UploadBatcher:
 
 
 async def _in_spite_of_cancellation(future: asyncio.Future[T]) -> T:
-    """The future's result, for a request that may be cancelled while it waits."""
     while True:
         try:
             return await asyncio.shield(future)

@@ -11,14 +11,12 @@ _TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 
 @cache
 def assets() -> dict[str, bytes]:
-    """All files, by name."""
     folder = files(__package__).joinpath("static")
     return {each.name: each.read_bytes() for each in folder.iterdir() if each.is_file()}
 
 
 @cache
 def digest() -> str:
-    """Stands for the content of all files."""
     found = hashlib.sha256()
     for name, content in sorted(assets().items()):
         found.update(name.encode() + b"\0" + content)
@@ -26,10 +24,8 @@ def digest() -> str:
 
 
 def address(name: str) -> str:
-    """Where a file is served."""
     return f"/static/{digest()}/{name}"
 
 
 def media_type(name: str) -> str:
-    """What a file is."""
     return f"{_TYPES[name.rpartition('.')[2]]}; charset=utf-8"

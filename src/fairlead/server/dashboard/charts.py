@@ -67,7 +67,6 @@ class _Field:
         return round(HEIGHT - BOTTOM - part * (HEIGHT - TOP - BOTTOM), 1)
 
     def minutes(self) -> tuple[Mark, ...]:
-        """About four marks, by how many minutes before the end they lie."""
         size = nice((self.until - self.since) / 60 / 4)
         number = int((self.until - self.since) / 60 / size)
         return tuple(
@@ -75,14 +74,12 @@ class _Field:
         )
 
     def values(self) -> tuple[Mark, ...]:
-        """Marks at round values."""
         size = max(1.0, nice((self.high - self.low) / 3))
         first, last = math.ceil(self.low / size), math.floor(self.high / size)
         return tuple(Mark(self.y(each * size), each * size) for each in range(first, last + 1))
 
 
 def nice(value: float) -> float:
-    """The next round number that is not smaller."""
     if value <= 0:
         return 1.0
     power = 10.0 ** math.floor(math.log10(value))
@@ -94,7 +91,6 @@ def _line(points: Sequence[tuple[float, float]]) -> str:
 
 
 def pending_chart(samples: Sequence[Sample], now: float) -> Chart | None:
-    """Pending documents by priority, stacked with priority 1 at the bottom, over the last hour."""
     points = [each for each in samples if each.at >= now - HOUR]
     points = points[(len(points) - 1) % THIN :: THIN] if len(points) > 40 * THIN else points
     if len(points) < 2:
@@ -114,7 +110,6 @@ def pending_chart(samples: Sequence[Sample], now: float) -> Chart | None:
 
 
 def flow_chart(arrived: dict[int, int], ended: dict[int, int], now: float) -> Chart | None:
-    """Documents that arrived and were completed in each minute of the last hour."""
     if not (arrived or ended):
         return None
     last = int(now) // 60
@@ -163,7 +158,6 @@ def staircase_chart(steps: Sequence[Step], now: float) -> Chart | None:
 
 
 def _priorities(place: _Field, steps: Sequence[Step]) -> list[Shape]:
-    """The priority that held from each check to the next, as bars along the bottom."""
     bottom = HEIGHT - BOTTOM
     ends = [place.x(each.at) for each in steps[1:]] + [place.x(place.until)]
     by_level: dict[int, str] = {}

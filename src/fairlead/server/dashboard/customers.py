@@ -47,7 +47,6 @@ async def every(
     number: Annotated[int, Query(alias="page", ge=1, le=10**6)] = 1,
     limit: Annotated[int, Query(ge=1, le=LARGEST_PAGE)] = PAGE,
 ) -> Response:
-    """All customers; filter, order and page stand in the address."""
     page = await operator_page(request)
     if sort not in SORTS or show_ not in SHOWS:
         raise Problem("invalid-request", f"sort is one of {', '.join(SORTS)}")
@@ -78,14 +77,12 @@ def _rows(page: Page) -> list[Row]:
 
 @router.get("/customer")
 async def one(request: Request, name: Name, done: str = "") -> Response:
-    """One customer: its documents, its staircase, its waits."""
     page = await operator_page(request)
     text = texts.DONE_WITH_CUSTOMER.get(done)
     return await customer_page(page, name, said=text and page.said.text(text))
 
 
 async def customer_page(page: Page, name: str, *, said: str | None = None) -> Response:
-    """The page of one customer, for operators and for the customer itself."""
     found = await page.context.ask(_look, page, name)
     return show(page.request, "customer.html", page=page, notice=said, **found)
 
@@ -110,7 +107,6 @@ def _look(page: Page, name: str) -> dict[str, Any]:
 
 @router.get("/customer/set")
 async def settings(request: Request, name: Name) -> Response:
-    """Where weight and caps are changed."""
     page = await operator_page(request)
     customer = await page.context.ask(page.context.fairlead.customer, name)
     given = {each.name: _text(getattr(customer.settings, each.name)) for each in FORM}
@@ -158,7 +154,6 @@ def _value(setting: Setting, text: str) -> Any:
 
 @router.get("/customer/{decision}")
 async def ask(request: Request, decision: str, name: Name) -> Response:
-    """Ask once more before it is done."""
     page = await operator_page(request)
     if decision not in texts.DECISIONS:
         raise Problem("not-found", Message("nothing is at this address; see /docs"))
@@ -180,7 +175,6 @@ async def ask(request: Request, decision: str, name: Name) -> Response:
 
 @router.post("/customer/{decision}")
 async def decide(request: Request, decision: str) -> Response:
-    """Pause, resume or reset a customer."""
     page = await operator_page(request)
     if decision not in texts.DECISIONS:
         raise Problem("not-found", Message("nothing is at this address; see /docs"))

@@ -45,7 +45,6 @@ class Filter:
     text: str = ""
 
     def asked(self) -> dict[str, Any]:
-        """As `Fairlead.documents` takes it."""
         return {
             "customer": self.customer or None,
             "state": State(self.state) if self.state else None,
@@ -81,7 +80,6 @@ async def every(
     number: Annotated[int, Query(ge=0, le=MOST_AT_ONCE)] = 0,
     left: Annotated[int, Query(ge=0, le=MOST_AT_ONCE)] = 0,
 ) -> Response:
-    """Documents, newest first."""
     page = await page_of(request)
     chosen = _filter(page, customer, state, priority, text)
     found = await page.context.ask(_page, page, chosen, before)
@@ -125,7 +123,6 @@ def _page(page: Page, chosen: Filter, before: str) -> list[Document]:
 
 
 def _visible(page: Page, id_: str) -> Document:
-    """The document, if it is the caller's; another one's is as one that never was."""
     document = page.context.fairlead.document(id_)
     if not page.caller.may_see(document.customer):
         raise unknown_document(id_)
@@ -134,7 +131,6 @@ def _visible(page: Page, id_: str) -> Document:
 
 @router.get("/document/{id_}")
 async def one(request: Request, id_: str) -> Response:
-    """One document: its life, why it has its priority, its text."""
     page = await page_of(request)
     found = await page.context.ask(_look, page, id_)
     preview = await _preview(page, id_)
@@ -165,7 +161,6 @@ def _look(page: Page, id_: str) -> dict[str, Any]:
 
 
 async def _preview(page: Page, id_: str) -> str | None:
-    """The beginning of its text. A short one waits for no files."""
     context, fairlead = page.context, page.context.fairlead
     try:
         stored = await context.ask(fairlead.store.stored_document, id_)
@@ -192,7 +187,6 @@ async def ask(
     priority: Short = "",
     text: Short = "",
 ) -> Response:
-    """Ask once more, with the number of documents: those chosen, or all that match."""
     page = await page_of(request)
     action = _action(decision)
     chosen = _filter(page, customer, state, priority, text)
@@ -226,7 +220,6 @@ def _action(decision: str) -> Action:
 def _meant(
     page: Page, action: Action, chosen: Filter, ids: list[str] | None, until: float = math.inf
 ) -> list[str]:
-    """Ids of the documents that a decision is about: those whose state allows it."""
     if ids is not None:
         found = (_visible(page, each) for each in dict.fromkeys(ids))
         return [each.id for each in found if allows(each.state, action)]
@@ -253,7 +246,6 @@ def _matching(page: Page, action: Action, chosen: Filter, until: float) -> Itera
 
 @router.post("/documents/{decision}")
 async def decide(request: Request, decision: str) -> Response:
-    """Cancel or retry documents."""
     page = await page_of(request)
     action = _action(decision)
     form = await form_of(request)

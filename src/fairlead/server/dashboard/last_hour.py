@@ -48,7 +48,6 @@ class HourTotals:
         self._minutes: deque[tuple[int, dict[str, float]]] = deque()
 
     def add(self, at: float, name: str, amount: float) -> None:
-        """Add an amount; times come in order."""
         minute = int(at) // MINUTE
         if not self._minutes or self._minutes[-1][0] < minute:
             self._minutes.append((minute, defaultdict(float)))
@@ -58,7 +57,6 @@ class HourTotals:
         self.whole += amount
 
     def forget(self, now: float) -> None:
-        """Take out what is older than an hour."""
         oldest = int(now - HOUR) // MINUTE
         while self._minutes and self._minutes[0][0] < oldest:
             for name, amount in self._minutes.popleft()[1].items():
@@ -70,7 +68,6 @@ class HourTotals:
                     self.by_name.pop(name, None)
 
     def share(self, name: str) -> float:
-        """This one's part of the whole."""
         return self.by_name.get(name, 0.0) / self.whole if self.whole > 1e-9 else 0.0
 
 
@@ -162,23 +159,19 @@ class LastHour:
         numbers[step] = numbers.get(step, 0) + number
 
     def sample(self, at: float, tallies: Iterable[Tally]) -> None:
-        """Note how much is pending now."""
         self.samples.append(Sample(at, pending_of(tallies)))
 
     def forget(self, now: float) -> None:
-        """Let go of what is older than an hour."""
         self.sent.forget(now)
         self.work.forget(now)
         while self.waits and self.waits[0].at < now - HOUR:
             self.waits.popleft()
 
     def class_of(self, customer: str) -> str:
-        """Light, medium or heavy, by how much the customer sent in the last hour."""
         sent = self.sent.by_name.get(customer, 0.0)
         return CLASSES[(sent > LIGHT) + (sent > HEAVY)]
 
     def waits_by_class(self) -> list[Waits]:
-        """Median and 95th percentile of each class's waits in the last hour."""
         seconds: dict[str, list[float]] = {name: [] for name in CLASSES}
         whose: dict[str, set[str]] = {name: set() for name in CLASSES}
         for wait in list(self.waits):  # another thread may add to it
@@ -188,7 +181,6 @@ class LastHour:
         return [_waits(name, len(whose[name]), seconds[name]) for name in CLASSES]
 
     def waits_of(self, customer: str) -> Waits:
-        """One customer's waits."""
         found = [each.seconds for each in list(self.waits) if each.customer == customer]
         return _waits(customer, 1, found)
 
@@ -206,7 +198,6 @@ def percentile(ordered: Sequence[float], part: float) -> float | None:
 
 
 def pending_of(tallies: Iterable[Tally]) -> tuple[int, ...]:
-    """Pending documents by priority; levels beyond the last one count with it."""
     found = [0] * LEVELS
     for state, priority, number in tallies:
         if State(state).is_pending:

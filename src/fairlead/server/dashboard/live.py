@@ -26,7 +26,6 @@ async def live(request: Request, after: Annotated[str, Query(max_length=50)] = "
 
 @router.get("/live/session")
 async def session(request: Request) -> Response:
-    """Whether the session goes on."""
     await page_of(request)
     return Response(status_code=204)
 
@@ -42,11 +41,9 @@ class LiveStream(SseStream):
         self._viewer = Viewer(page.caller.customer, page.caller.key_id, page.session)
 
     def closed(self) -> None:
-        """Forget the viewer."""
         self._board.leave(self._viewer)
 
     async def contents(self) -> AsyncIterator[bytes]:
-        """A word at once, then messages, and a sign of life where there are none."""
         viewer, live_view = self._viewer, self._board
         is_whole = live_view.watch(viewer, self._after)
         yield _event("hello" if is_whole else "resync", live_view.mark, "{}", retry=1000)

@@ -71,7 +71,6 @@ class LiveMessage:
     texts: dict[str | None, str] = field(default_factory=dict)
 
     def text(self, customer: str | None) -> str:
-        """As JSON; of one customer, only what is its own."""
         if customer not in self.texts:
             self.texts[customer] = self._text(customer)
         return self.texts[customer]
@@ -100,19 +99,16 @@ class Viewer:
         self._bell = asyncio.Event()
 
     def put(self, message: LiveMessage) -> None:
-        """Queue a message; a viewer that let too many wait begins anew."""
         self._queue.append(message)
         if len(self._queue) > MOST_QUEUED:
             self.close("too-slow")
         self._bell.set()
 
     def close(self, reason: str) -> None:
-        """End the stream."""
         self.end = self.end or reason
         self._bell.set()
 
     async def take(self, seconds: float) -> list[LiveMessage]:
-        """What has come; nothing after so many seconds."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._bell.wait()
@@ -131,7 +127,6 @@ class _Changed:
     documents: dict[str, None] = field(default_factory=dict)
 
     def note(self, events: Sequence[Event]) -> None:
-        """Keep what the events name; of the documents, those named last."""
         told = [each for each in events if each.kind is not EventKind.PROGRESS]
         customers = {each.customer for each in events}
         self.everything = self.everything or None in customers
@@ -178,17 +173,14 @@ class LiveView:
         ]
 
     def end_all(self) -> None:
-        """Let nobody watch any longer."""
         for viewer in self._viewers:
             viewer.close("stopping")
 
     def close(self) -> None:
-        """Stop."""
         for task in self._tasks:
             task.cancel()
 
     async def _remember(self, ask: Ask, until: int) -> None:
-        """Learn the last hour from the store, then what was heard meanwhile."""
         try:
             learnt = await ask(remembered, self._fairlead, until)
         except FairleadError as error:
@@ -213,7 +205,6 @@ class LiveView:
     # --- events and viewers ---
 
     def hear(self, events: Sequence[Event]) -> None:
-        """Take in what happened."""
         revoked = {each.data.get("key") for each in events if each.kind is EventKind.KEY_REVOKED}
         if revoked:
             self._end_those(lambda viewer: viewer.key_id in revoked)
@@ -239,11 +230,9 @@ class LiveView:
         return True
 
     def leave(self, viewer: Viewer) -> None:
-        """Send it no more."""
         self._viewers.discard(viewer)
 
     def end_session(self, session: str) -> None:
-        """End the streams of a session that was ended."""
         self._end_those(lambda viewer: viewer.session == session)
 
     def _end_those(self, is_meant: Callable[[Viewer], bool]) -> None:
@@ -253,7 +242,6 @@ class LiveView:
 
     @property
     def mark(self) -> str:
-        """Which messages a page that is made now knows already."""
         return f"{self.epoch}.{self.number}"
 
     # --- looking ---
@@ -289,7 +277,6 @@ class LiveView:
         return self._look(changed), thread_time() - began
 
     def _look(self, changed: _Changed) -> LiveMessage | None:
-        """In a thread: read what changed, and say how that differs from what was shown."""
         now = self._fairlead.now()
         is_slow = monotonic() - self._slow_at >= SLOW or changed.everything
         if is_slow:
@@ -347,11 +334,9 @@ class LiveView:
         return told
 
     def _row(self, customer: CustomerRecord, now: float) -> Row:
-        """A customer's row, by the rules of the last look."""
         return self._row_by(self._rules or self._rules_now(), customer, now)
 
     def rows(self, customers: Iterable[CustomerRecord]) -> list[Row]:
-        """Customers' rows as of now, whether somebody watches or not."""
         rules, now = self._rules_now(), self._fairlead.now()
         return [self._row_by(rules, each, now) for each in customers]
 
@@ -377,7 +362,6 @@ class LiveView:
         return told
 
     def workers(self) -> list[dict[str, Any]]:
-        """What workers do now."""
         return worker_rows(list(self.past.running.values()), self._name_of, MOST_WORKERS)
 
     def _documents(self, ids: Iterable[str]) -> list[dict[str, Any]]:
@@ -389,7 +373,6 @@ class LiveView:
 
 
 def _name(fairlead: Fairlead, document: str) -> str:
-    """A document's name; it never changes."""
     try:
         return fairlead.document(document).name
     except UnknownDocument:
@@ -404,7 +387,6 @@ def _difference(row: Row, before: Row | None) -> dict[str, Any]:
 
 
 def remembered(fairlead: Fairlead, until: int) -> LastHour:
-    """The last hour, from the store's events up to one of them."""
     now, past = fairlead.now(), LastHour()
     after = max(_first_since(fairlead, now - last_hour.HOUR, until), until - MOST_REPLAYED)
     changes: list[tuple[float, str, int]] = []

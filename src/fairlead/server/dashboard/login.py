@@ -29,7 +29,6 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 @router.get("/login")
 async def login_page(request: Request, token: str | None = None) -> Response:
-    """Where a key is pasted; with the link that the server printed, straight on."""
     if token is None:
         return _form(request)
     try:
@@ -43,7 +42,6 @@ async def login_page(request: Request, token: str | None = None) -> Response:
 
 @router.post("/login")
 async def login(request: Request) -> Response:
-    """Begin a session for who holds a key: an operator, or a customer with its own."""
     if not is_own_page(request):
         return _form(request, texts.ANOTHER_SITE, 403)
     form = await form_of(request)
@@ -60,7 +58,6 @@ def _form(request: Request, text: str | None = None, status: int = 200) -> Respo
 
 
 def _with_session(request: Request, answer: Response, session: str) -> Response:
-    """A browser has one session: the one that it had ends."""
     _end_session(request)
     answer.set_cookie(
         COOKIE, session, max_age=SESSION_SECONDS, httponly=True, samesite="strict", path="/"
@@ -76,7 +73,6 @@ def _end_session(request: Request) -> None:
 
 @router.post("/logout")
 async def logout(request: Request) -> Response:
-    """End the session, here and in its other tabs."""
     await context_of(request).auth.caller(request)
     _end_session(request)
     answer = go("/login")
@@ -86,7 +82,6 @@ async def logout(request: Request) -> Response:
 
 @router.post("/language")
 async def language(request: Request) -> Response:
-    """Choose the language of the pages."""
     form = await form_of(request)
     chosen = form.get("language", [""])[0]
     answer = go(own_path(form.get("next", ["/"])[0]))
@@ -99,7 +94,6 @@ async def language(request: Request) -> Response:
 
 @router.get("/static/{version}/{name}")
 async def static(version: str, name: str) -> Response:
-    """Styles and scripts."""
     content = assets().get(name)
     if content is None:
         raise Problem("not-found", Message("nothing is at this address; see /docs"))

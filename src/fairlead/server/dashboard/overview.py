@@ -19,7 +19,6 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 @router.get("/")
 async def overview(request: Request) -> Response:
-    """Who waits, and why: the whole installation at a glance."""
     page = await page_of(request)
     if page.caller.customer is not None:
         return await customer_page(page, page.caller.customer)

@@ -61,7 +61,6 @@ NAMES = {"en": "English", "es": "Español", "pt": "Português", "pl": "Polski", 
 
 @cache
 def environment() -> Environment:
-    """Where templates come from. Whatever they show is escaped."""
     folder = Path(str(files(__package__).joinpath("templates")))
     made = Environment(
         loader=FileSystemLoader(folder),
@@ -81,7 +80,6 @@ def query(**values: object) -> str:
 
 
 def iso(seconds: float) -> str:
-    """A time for machines."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
 
 
@@ -96,28 +94,23 @@ class Page:
 
     @property
     def session(self) -> str:
-        """The cookie of the session."""
         return self.request.cookies.get(COOKIE, "")
 
     def counted(self, plural: Plural, number: int) -> str:
-        """A text that depends on a number."""
         return self.said.count(plural.one, plural.other, number)
 
 
 async def page_of(request: Request) -> Page:
-    """The request, if somebody is logged in."""
     context = context_of(request)
     return Page(request, context, await context.auth.caller(request), said_to(request))
 
 
 async def operator_page(request: Request) -> Page:
-    """As `page_of`, for operators only."""
     context = context_of(request)
     return Page(request, context, await context.auth.operator(request), said_to(request))
 
 
 def said_to(request: Request) -> Translator:
-    """The translator for who looks: as chosen, else as its browser asks."""
     chosen = request.cookies.get(LANGUAGE_COOKIE)
     if chosen in LANGUAGES:
         return translator(chosen)
@@ -125,7 +118,6 @@ def said_to(request: Request) -> Translator:
 
 
 async def form_of(request: Request) -> dict[str, list[str]]:
-    """The fields of a form. The guard has limited how long it can be."""
     found: dict[str, list[str]] = {}
     for name, value in parse_qsl((await request.body()).decode("utf-8", "replace")):
         found.setdefault(name, []).append(value)
@@ -139,7 +131,6 @@ def own_path(given: str) -> str:
 
 
 def here(request: Request) -> str:
-    """The address of this page."""
     found = request.url.query
     return request.url.path + ("?" + found if found else "")
 
@@ -147,7 +138,6 @@ def here(request: Request) -> str:
 def show(
     request: Request, template: str, *, status: int = 200, page: Page | None = None, **values: Any
 ) -> HTMLResponse:
-    """A template as an answer."""
     said = page.said if page else said_to(request)
     decimal, group, least = said.marks
     context = {
@@ -171,7 +161,6 @@ def show(
 
 
 def go(path: str, **values: object) -> RedirectResponse:
-    """On to another page, which is then asked for with GET."""
     return RedirectResponse(path + (query(**values) if values else ""), 303)
 
 
@@ -179,7 +168,6 @@ class PageRoute(APIRoute):
     """Answers errors with pages, for who asks for pages; and sets the headers of all pages."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """The handler around the page's own."""
         inner = super().get_route_handler()
 
         async def handler(request: Request) -> Response:
@@ -197,7 +185,6 @@ class PageRoute(APIRoute):
 
 
 def _packed(request: Request, answer: Response) -> Response:
-    """The answer, compressed where the browser takes that and it is worth it."""
     is_text = answer.headers.get("content-type", "").startswith("text/")
     is_short = not isinstance(answer.body, bytes) or len(answer.body) < LEAST_PACKED
     if is_text and not is_short and "gzip" in request.headers.get("accept-encoding", ""):

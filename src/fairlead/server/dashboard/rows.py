@@ -103,19 +103,16 @@ SHOWS: dict[str, Callable[[Row], bool]] = {
 
 
 def sorted_rows(rows: Iterable[Row], sort: str, *, reverse: bool) -> list[Row]:
-    """Rows in an order; those that are equal in it by name."""
     by_name = sorted(rows, key=SORTS["name"])
     return sorted(by_name, key=SORTS[sort], reverse=reverse)
 
 
 def filtered_rows(rows: Iterable[Row], text: str, show: str) -> list[Row]:
-    """Rows whose name has this in it, all of them or those that wait or are paused."""
     part = text.casefold()
     return [row for row in rows if part in row.name.casefold() and SHOWS[show](row)]
 
 
 def who_waits(rows: Iterable[Row], most: int = 8) -> list[dict[str, Any]]:
-    """Customers whose oldest document has waited longest."""
     waiting = [row for row in rows if row.oldest_at is not None]
     found = nsmallest(most, waiting, key=lambda row: (row.oldest_at or 0.0, row.name))
     names = ("name", "oldest_at", "pending", "priority")
@@ -130,7 +127,6 @@ def figures(
     waits: Iterable[Waits],
     now: float,
 ) -> dict[str, Any]:
-    """The numbers of the overview."""
     known = list(tallies)
     every = list(rows)
     waiting = [row.oldest_at for row in every if row.oldest_at is not None]
@@ -168,7 +164,6 @@ def _tenths(seconds: float | None) -> float | None:
 
 
 def document_row(document: Document) -> dict[str, Any]:
-    """A document as tables show it."""
     return {
         "id": document.id,
         "customer": document.customer,
@@ -184,7 +179,6 @@ def document_row(document: Document) -> dict[str, Any]:
 
 
 def _waited(document: Document) -> float | None:
-    """How long it waited for its start; None while it waits, or when it never started."""
     if document.started_at is None:
         return None
     return round(max(0.0, document.started_at - document.submitted_at), 1)
@@ -193,7 +187,6 @@ def _waited(document: Document) -> float | None:
 def worker_rows(
     running: Iterable[Running], names: Callable[[str], str], most: int
 ) -> list[dict[str, Any]]:
-    """What workers do now, by worker."""
     found = sorted(running, key=lambda each: (each.worker, each.document))[:most]
     return [
         {

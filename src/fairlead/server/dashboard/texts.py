@@ -90,7 +90,6 @@ ANOTHER_SITE = "This was not sent by a page of the dashboard, so nothing was cha
 
 
 def sentences(environment: Environment) -> set[str]:
-    """Texts of one form, as the pages use them."""
     chosen: tuple[dict[str, str], ...] = (STATES, LIFE, CLASSES, SHOWS, DONE_WITH_CUSTOMER)
     return {
         *(text for texts in chosen for text in texts.values()),
@@ -102,7 +101,6 @@ def sentences(environment: Environment) -> set[str]:
 
 
 def plurals(environment: Environment) -> set[Plural]:
-    """Texts that depend on a number."""
     return {
         LEFT_OUT,
         *WITH_DOCUMENTS.values(),

@@ -70,7 +70,6 @@ class Attempt(NamedTuple):
 
 
 def attempts(events: Sequence[Event]) -> list[Attempt]:
-    """Every try, oldest first."""
     found: list[Attempt] = []
     for event in events:
         if event.kind is EventKind.CLAIMED:

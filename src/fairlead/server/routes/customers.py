@@ -68,8 +68,6 @@ def _add(context: ServerContext, name: str, settings: dict[str, Any], by: str) -
 
 
 def _add_decision(name: str, decide: Callable[..., CustomerRecord], help_text: str) -> None:
-    """A decision that needs nothing but the customer's name."""
-
     @router.post(f"/customers/{{name}}/{name}", name=name, description=help_text, responses=_ONE)
     async def decision(request: Request, name: str) -> Response:
         context = context_of(request)

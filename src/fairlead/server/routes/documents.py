@@ -90,8 +90,6 @@ class _Download(FileResponse):
     """A file, or ranges of it; a range that cannot be sent is a problem."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it."""
-
         async def send_or_refuse(message: ASGIMessage) -> None:
             if message.get("status") == 416:
                 problem = Problem(
@@ -310,7 +308,6 @@ async def text(request: Request, id_: str) -> Response:
 async def _read(
     context: ServerContext, document: Document, stored: StoredDocument, wanted: str
 ) -> bytes:
-    """The text as it is sent. A short one waits for no files."""
     is_markdown = wanted == "text/markdown"
     has_markdown = is_markdown and stored.markdown_sha256 is not None
     key = stored.markdown_key if has_markdown else stored.text_key
@@ -457,5 +454,4 @@ def _etag(content: bytes) -> str:
 
 
 def _etag_of(document: Document) -> str:
-    """Of the document itself, as it is shown."""
     return _etag(to_json(document))

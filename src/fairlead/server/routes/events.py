@@ -88,7 +88,6 @@ class EventStream(SseStream):
         self._is_operator = caller.is_operator
 
     def closed(self) -> None:
-        """Forget the reader."""
         if self._stream is not None:
             self._office.event_feed.unsubscribe(self._stream)
 

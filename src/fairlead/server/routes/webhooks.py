@@ -153,7 +153,6 @@ def _page(
 
 
 def _is_cursor(fairlead: Fairlead, webhook: str, cursor: str) -> bool:
-    """Whether it is a delivery of this webhook that is still known."""
     try:
         return fairlead.delivery(cursor).webhook == webhook
     except UnknownDelivery:
