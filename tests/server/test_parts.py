@@ -24,12 +24,12 @@ from fairlead.model.key_secrets import id_of, matches, new_key, sha256_of
 from fairlead.server.app import create_app
 from fairlead.server.auth import ASKED_BY, Caller
 from fairlead.server.context import ServerContext
-from fairlead.server.event_feed import MOST_QUEUED, EncodedEvent, EventFeed, Stream
+from fairlead.server.event_feed import MOST_QUEUED, EncodedEvent, EventFeed, EventQueue
 from fairlead.server.headers import best_type
 from fairlead.server.middleware import RequestGuard
 from fairlead.server.problems import Problem
 from fairlead.server.rate_limit import RateLimiter
-from fairlead.server.routes.events import EventStream
+from fairlead.server.routes.events import event_stream
 from fairlead.server.upload import _flushed
 
 TYPES = ("text/plain", "text/markdown", "application/json")
@@ -72,7 +72,7 @@ def test_a_bucket_empties_and_fills_again() -> None:
 
 def test_a_slow_reader_is_dropped_with_a_reason_and_its_queue_with_it() -> None:
     async def read() -> tuple[list[EncodedEvent], str | None]:
-        stream = Stream("acme", "key")
+        stream = EventQueue(MOST_QUEUED, "acme", "key")
         for number in range(MOST_QUEUED + 1):
             stream.put(EncodedEvent(Event(number, 0.0, EventKind.DONE, "acme", "x", {})))
         stream.put(EncodedEvent(Event(9, 0.0, EventKind.DONE, "acme", "x", {})))
@@ -137,7 +137,7 @@ def test_who_waits_with_a_key_that_is_revoked_meanwhile_is_not_answered(tmp_path
                     headers={"Authorization": f"Bearer {key}"},
                 )
             )
-            while document.id not in context.event_feed._waiters:
+            while not context.event_feed.is_waited_for(document.id):
                 await asyncio.sleep(0)
             fairlead.revoke_key(made.id)
             context.auth.revoked(made.id)
@@ -236,9 +236,9 @@ def test_a_stream_of_a_key_that_was_revoked_before_it_listened_ends(tmp_path: Pa
         _, made = fairlead.add_key("acme")
         fairlead.revoke_key(made.id)
         context.auth.revoked(made.id)
-        stream = EventStream(context, Caller(made.id, "acme"), "acme", 0, begins_now=True)
+        stream = event_stream(context, Caller(made.id, "acme"), "acme", 0, announces_start=True)
         async with asyncio.timeout(PATIENT):
-            found = [piece async for piece in stream.contents()]
+            found = [piece async for piece in stream]
         context.close()
         return found
 

@@ -5,11 +5,15 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from functools import cache, partial
 from itertools import groupby
 from operator import attrgetter
 from typing import NamedTuple
 
+from msgspec import Struct
+
+from fairlead.app import Fairlead
+from fairlead.errors import UnknownDocument
 from fairlead.model.access_keys import Tally
 from fairlead.model.documents import Document, Event, EventKind
 from fairlead.model.ids import time_of
@@ -23,6 +27,9 @@ STEP = 10
 LEVELS = len(DEFAULT_THRESHOLDS) + 1
 """Levels that are told apart by colour; what settings add beyond counts with the last."""
 MOST_WAITS = 10_000
+MOST_REPLAYED = 60_000
+"""Events that are read again when the server starts."""
+PORTION = 1000
 LIGHT, HEAVY = 3, 21
 """Documents in an hour: up to LIGHT all have priority 1, above HEAVY the last one has 9."""
 CLASSES = ("light", "medium", "heavy")
@@ -205,31 +212,7 @@ def pending_of(tallies: Iterable[Tally]) -> tuple[int, ...]:
     return tuple(found)
 
 
-def before(
-    now: float,
-    tallies: Iterable[Tally],
-    changes: Sequence[tuple[float, str, int]],
-    priority: Callable[[str], int | None],
-) -> list[Sample]:
-    """How much was pending in the last hour, reckoned back from now.
-
-    `changes` are (time, document, +1 or −1) in order; `priority` may know a document no more.
-    """
-    level = list(pending_of(tallies))
-    samples: list[Sample] = []
-    left = len(changes)
-    for step in range(int(now) // STEP, int(now - HOUR) // STEP, -1):
-        first = bisect_left(changes, float(step * STEP), hi=left, key=lambda each: each[0])
-        for _, document, change in changes[first:left]:
-            found = priority(document)
-            if found is not None:
-                level[min(found, LEVELS) - 1] -= change
-        left = first
-        samples.append(Sample(step * STEP, tuple(max(0, each) for each in level)))
-    return samples[::-1]
-
-
-CHANGES = {
+_PENDING_CHANGES = {
     EventKind.SUBMITTED: 1,
     EventKind.RETRIED: 1,
     EventKind.DONE: -1,
@@ -239,8 +222,73 @@ CHANGES = {
 """What an event does to the number of pending documents."""
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+def read_last_hour(fairlead: Fairlead, until: int) -> LastHour:
+    """The last hour, from the store's events up to one of them."""
+    now, past = fairlead.now(), LastHour()
+    after = max(_first_since(fairlead, now - HOUR, until), until - MOST_REPLAYED)
+    changes: list[tuple[float, str, int]] = []
+    while after < until:
+        events = [event for event in fairlead.events(after, PORTION) if event.seq <= until]
+        if not events:
+            break
+        after = events[-1].seq
+        past.hear(events)
+        changes += [
+            (event.at, event.document, _PENDING_CHANGES[event.kind])
+            for event in events
+            if event.kind in _PENDING_CHANGES and event.document is not None
+        ]
+    priority = cache(partial(_priority, fairlead))
+    past.samples.extend(pending_before(now, fairlead.store.tallies(), changes, priority))
+    past.forget(now)
+    return past
+
+
+def _priority(fairlead: Fairlead, id_: str) -> int | None:
+    try:
+        return fairlead.document(id_).priority
+    except UnknownDocument:
+        return None
+
+
+def _first_since(fairlead: Fairlead, time: float, until: int) -> int:
+    """A number after which all events came since a time; by binary search."""
+    low, high = 0, until
+    while low < high:
+        middle = (low + high) // 2
+        events = fairlead.events(middle, 1)
+        if events and events[0].at < time:
+            low = events[0].seq
+        else:
+            high = middle
+    return low
+
+
+def pending_before(
+    now: float,
+    tallies: Iterable[Tally],
+    changes: Sequence[tuple[float, str, int]],
+    priority: Callable[[str], int | None],
+) -> list[Sample]:
+    """How much was pending in the last hour, computed back from now.
+
+    `changes` are (time, document, +1 or −1) in order; `priority` is None for deleted documents.
+    """
+    pending = list(pending_of(tallies))
+    samples: list[Sample] = []
+    end = len(changes)
+    for step in range(int(now) // STEP, int(now - HOUR) // STEP, -1):
+        start = bisect_left(changes, float(step * STEP), hi=end, key=lambda change: change[0])
+        for _, document, change in changes[start:end]:
+            level = priority(document)
+            if level is not None:
+                pending[min(level, LEVELS) - 1] -= change
+        end = start
+        samples.append(Sample(step * STEP, tuple(max(0, number) for number in pending)))
+    return samples[::-1]
+
+
+class Step(Struct, frozen=True):
     """One check of a customer: the count that its document got."""
 
     at: float
@@ -255,8 +303,8 @@ def staircase(documents: Sequence[Document]) -> list[Step]:
     A count above the one before it tells of a reset.
     """
     steps: list[Step] = []
-    for each in documents[::-1]:
-        if each.parent is None:
-            is_reset = bool(steps) and each.count > steps[-1].count
-            steps.append(Step(each.submitted_at, each.count, each.priority, is_reset))
+    for document in documents[::-1]:
+        if document.parent is None:
+            is_reset = bool(steps) and document.count > steps[-1].count
+            steps.append(Step(document.submitted_at, document.count, document.priority, is_reset))
     return steps

@@ -1,23 +1,25 @@
-"""Records as rows and figures: plain values, the same for pages and streams. Pure."""
+"""Records as rows and figures: plain values, the same for pages and streams."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from heapq import nsmallest
 from typing import Any
 
+from msgspec import Struct
+
+from fairlead.app import Fairlead
 from fairlead.model.access_keys import Tally
-from fairlead.model.customers import Check, CustomerRecord, Fairness
+from fairlead.model.customers import CustomerRecord, Fairness
 from fairlead.model.documents import Document
 from fairlead.model.states import State
 from fairlead.policy.classic import ClassicPolicy
-from fairlead.policy.fair import FairRule, Placed
+from fairlead.policy.fair import Clock, FairRule
+from fairlead.policy.rules import PolicyName
 from fairlead.server.dashboard.last_hour import LastHour, Running, Waits
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """A customer as tables show it. Times are seconds since 1970."""
 
     name: str
@@ -34,21 +36,26 @@ class Row:
 
 
 def customer_row(
+    fairlead: Fairlead,
     customer: CustomerRecord,
-    rule: ClassicPolicy | FairRule,
-    following: Check | Placed,
+    rules: tuple[PolicyName, Clock],
     past: LastHour,
     now: float,
 ) -> Row:
-    """`following` is what its next document would get by its rule."""
+    rule = fairlead.policy_of(customer, rules[0])
+    following = fairlead.next_place(customer, *rules)
+    if isinstance(rule, ClassicPolicy):
+        count, resets_at = _classic_count(customer, rule, now)
+    else:
+        count, resets_at = following.count, _fair_reset(customer, rule, now)
     return Row(
         name=customer.name,
         pending=customer.pending,
         waiting=customer.waiting,
         processing=customer.processing,
-        count=_count(customer, rule, following, now),
+        count=count,
         priority=following.priority,
-        resets_at=_resets_at(customer, rule, now),
+        resets_at=resets_at,
         oldest_at=customer.oldest_waiting_at,
         share=round(100 * past.work.share(customer.name), 1),
         sent=round(past.sent.by_name.get(customer.name, 0)),
@@ -56,25 +63,16 @@ def customer_row(
     )
 
 
-def _count(
-    customer: CustomerRecord, rule: ClassicPolicy | FairRule, following: Check | Placed, now: float
-) -> int:
-    """The classic rule's count as it stands; under fair the one the next document would get."""
-    if not isinstance(rule, ClassicPolicy):
-        return following.count
+def _classic_count(
+    customer: CustomerRecord, rule: ClassicPolicy, now: float
+) -> tuple[int, float | None]:
+    """The count, and when it resets if no other document arrives."""
     if customer.counter is None or rule.is_reset(customer.counter, now=now):
-        return 0
-    return customer.counter.count
+        return 0, None
+    return customer.counter.count, customer.counter.updated_at + rule.reset_interval
 
 
-def _resets_at(
-    customer: CustomerRecord, rule: ClassicPolicy | FairRule, now: float
-) -> float | None:
-    """When the customer starts over if nothing else comes; None: it would already."""
-    if isinstance(rule, ClassicPolicy):
-        if customer.counter is None or rule.is_reset(customer.counter, now=now):
-            return None
-        return customer.counter.updated_at + rule.reset_interval
+def _fair_reset(customer: CustomerRecord, rule: FairRule, now: float) -> float | None:
     if customer.tags is None or customer.pending:
         return None
     at = customer.tags.submitted_at + rule.reset_interval

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from contextlib import suppress
 from email.utils import formatdate
 from pathlib import Path
 from typing import Annotated, Any
@@ -248,21 +249,17 @@ async def show(
 async def _wait(
     context: ServerContext, caller: Caller, document: Document, seconds: float, known: str | None
 ) -> Document:
-    bell = context.event_feed.bell(document.id)
-    try:
+    with context.event_feed.changes_of(document.id) as changed, suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             while True:
-                # Read after the bell was hung: what came in between is not missed.
+                # Read after the subscription, so that no change in between is missed.
                 document = await _look(context, caller, document.id)
                 await context.auth.check_again(caller)
                 if context.event_feed.is_closing or _is_news(document, known):
-                    return document
-                await bell.wait()
-                bell.clear()
-    except TimeoutError:
-        return document
-    finally:
-        context.event_feed.forget(document.id, bell)
+                    break
+                await changed.wait()
+                changed.clear()
+    return document
 
 
 def _is_news(document: Document, known: str | None) -> bool:
