@@ -246,15 +246,17 @@ def test_a_stream_of_a_key_that_was_revoked_before_it_listened_ends(tmp_path: Pa
         assert b"revoked" in asyncio.run(listen(fairlead))[-1]
 
 
-def test_an_upload_that_fails_for_whatever_reason_is_let_go_of(tmp_path: Path) -> None:
+@pytest.mark.parametrize("part", ["auth.check_again", "batcher.accept"])
+def test_an_upload_that_fails_for_whatever_reason_is_discarded(tmp_path: Path, part: str) -> None:
     async def send(fairlead: Fairlead) -> httpx.Response:
         context = ServerContext(fairlead)
         key, _ = fairlead.add_key("acme")
 
-        async def fail(caller: Caller) -> None:
-            raise StoreBusy(f"{caller.customer} came while another process held the lock")
+        async def fail(argument: Caller | Offer) -> None:
+            raise StoreBusy(f"{argument.customer} came while another process held the lock")
 
-        context.auth.check_again = fail  # type: ignore[method-assign]
+        owner, name = part.split(".")
+        setattr(getattr(context, owner), name, fail)
         line = httpx.ASGITransport(create_app(context))
         async with httpx.AsyncClient(transport=line, base_url="http://test") as client:
             answer = await client.post(

@@ -127,10 +127,10 @@ async def submit(request: Request) -> Response:
     try:
         await context.auth.check_again(caller)  # the key may have been revoked since
         offer = Offer(customer, upload.files, upload.urgent, key, upload.password)
+        documents = await context.batcher.accept(offer)
     except BaseException:
         upload.discard()
         raise
-    documents = await context.batcher.accept(offer)
     if len(documents) == 1:
         location = f"/v1/documents/{documents[0].id}"
         return JSONResponse(documents[0], 202, {"Location": location})
