@@ -20,8 +20,7 @@ from fairlead.server import schemas
 from fairlead.server.context import ServerContext
 from fairlead.server.dashboard import routes
 from fairlead.server.examples import EXAMPLES
-from fairlead.server.fast_routes import FastRoutes
-from fairlead.server.middleware import RequestGuard
+from fairlead.server.middleware import DirectRoutes, RequestGuard
 from fairlead.server.routes import customers, documents, events, health, keys, webhooks
 
 ROUTERS = (
@@ -45,7 +44,7 @@ def create_app(context: ServerContext) -> ASGIApp:
 
 
 def guarded(app: FastAPI, context: ServerContext) -> ASGIApp:
-    return RequestGuard(FastRoutes(app), context)
+    return RequestGuard(DirectRoutes(app), context)
 
 
 def create_inner(context: ServerContext) -> FastAPI:

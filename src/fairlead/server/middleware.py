@@ -1,4 +1,4 @@
-"""The middleware around every request: authentication, limits of the body, request id, problems."""
+"""The middleware of every request: authentication, body limits, request id, problems, routes."""
 
 from __future__ import annotations
 
@@ -8,18 +8,22 @@ import logging
 import re
 import secrets
 import time
+from inspect import signature
+from typing import TypeGuard
 from urllib.parse import unquote_to_bytes
 
+from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.routing import Mount, Route
+from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.types import Message as ASGIMessage
 
 from fairlead.config.settings import Settings
 from fairlead.errors import FairleadError, Message
-from fairlead.server.auth import ASKED_BY
+from fairlead.server.auth import REQUEST_CUSTOMER
 from fairlead.server.connection_limits import connection_of
 from fairlead.server.context import ServerContext
 from fairlead.server.headers import language_of
@@ -28,7 +32,7 @@ from fairlead.server.problems import Problem, of_ours
 _log = logging.getLogger(__name__)
 
 UPLOADS = "/v1/documents"
-MOST_JSON_BYTES = 65_536
+MAX_JSON_BYTES = 65_536
 SECONDS_UNTIL_BACK = 5
 """The Retry-After of a server that stops."""
 _KEY_IN_QUERY = re.compile(
@@ -50,7 +54,7 @@ class RequestGuard:
 
     def __init__(self, app: ASGIApp, context: ServerContext) -> None:
         self._app = app
-        self._office = context
+        self._context = context
         self._request_numbers = itertools.count(1)
         self._server_id = secrets.token_hex(4)
 
@@ -62,7 +66,7 @@ class RequestGuard:
         connection = connection_of(scope)
         if connection is not None:
             connection.request_began()
-        body = _RequestBody(scope["path"], headers, receive, self._office.settings())
+        body = _RequestBody(scope["path"], headers, receive, self._context.settings())
         response = _Response(send, self._request_id(headers))
         began = time.perf_counter()
         try:
@@ -72,14 +76,16 @@ class RequestGuard:
                 connection.request_ended()
             path = getattr(scope.get("route"), "path", "other")
             seconds = response.began_at - began
-            self._office.metrics.answered(scope["method"][:10], path, response.status, seconds)
+            self._context.metrics.answered(scope["method"][:10], path, response.status, seconds)
 
     async def _serve(self, scope: Scope, body: _RequestBody, response: _Response) -> None:
-        ASKED_BY.set(None)  # uvicorn starts a pipelined request in the context of the one before
+        REQUEST_CUSTOMER.set(
+            None
+        )  # uvicorn starts a pipelined request in the context of the one before
         try:
             _check_query(scope["query_string"])
             if scope["path"].startswith("/v1/"):  # before the framework reads and checks a body
-                await self._office.auth.caller(Request(scope))
+                await self._context.auth.caller(Request(scope))
             await self._app(scope, body.receive, response.send)
         except ClientDisconnect:
             pass
@@ -139,7 +145,7 @@ class _RequestBody:
         is_upload = is_multipart and path == UPLOADS  # any other body is kept in memory
         declared = headers.get(b"content-length", b"0")
         self._receive = receive
-        self._limit = settings.max_upload_bytes if is_upload else MOST_JSON_BYTES
+        self._limit = settings.max_upload_bytes if is_upload else MAX_JSON_BYTES
         self._timeout = settings.request_timeout
         self._declared = int(declared)
         self._size = 0
@@ -259,3 +265,43 @@ def _of_validation(error: RequestValidationError, scope: Scope) -> Problem:
     ]
     detail = "; ".join(f"{mistake['where']}: {mistake['what']}" for mistake in mistakes[:5])
     return Problem("invalid-request", detail, errors=mistakes)
+
+
+class DirectRoutes:
+    """Looks up fixed paths in a dictionary, and leaves every other request to the application.
+
+    For uploads this saves most of what FastAPI costs: trying routes and solving dependencies.
+    """
+
+    def __init__(self, app: FastAPI) -> None:
+        self._app = app
+        self._routes: dict[tuple[str | None, str | None], APIRoute] = {
+            (method, route.path): route
+            for route in reversed(app.routes)  # of two routes with one path, the first one wins
+            if is_direct(route)
+            for method in route.methods or ()
+        }
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        route = self._routes.get((scope.get("method"), scope.get("path")))
+        if route is None:
+            await self._app(scope, receive, send)
+            return
+        scope["app"] = self._app
+        scope["route"] = route
+        response: ASGIApp = await route.endpoint(Request(scope, receive))
+        await response(scope, receive, send)
+
+
+def is_direct(route: BaseRoute) -> TypeGuard[APIRoute]:
+    """Whether its path is fixed and its handler takes nothing but the request.
+
+    A route of a subclass, as the dashboard's, does more than call its handler.
+    """
+    return (
+        type(route) is APIRoute
+        and not route.param_convertors
+        and not route.dependencies
+        and route.dependant.request_param_name is not None
+        and len(signature(route.endpoint).parameters) == 1
+    )

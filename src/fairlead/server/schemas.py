@@ -8,12 +8,13 @@ from typing import Annotated, Any, TypeVar, Union
 import msgspec
 from fastapi import Request
 from msgspec import UNSET, Meta, Struct, UnsetType
+from starlette import responses
 
 from fairlead.model.access_keys import Key, Keys, Me, NewKey
 from fairlead.model.customers import Customer, Customers, CustomerSettings
 from fairlead.model.documents import Audit, Document, Documents, Page, Text
 from fairlead.model.explanations import Explanation
-from fairlead.model.json import Record, from_json, schemas
+from fairlead.model.json import Record, from_json, schemas, to_json
 from fairlead.model.problems import KINDS
 from fairlead.model.webhooks import Deliveries, Delivery, Webhook, Webhooks, WebhookWithSecret
 from fairlead.server.problems import MEDIA_TYPE, body
@@ -32,6 +33,12 @@ class Problem(Record, frozen=True):
     title: str
     status: int
     detail: str
+
+
+class JSONResponse(responses.JSONResponse):
+    """A record in JSON."""
+
+    render = staticmethod(to_json)  # type: ignore[assignment]
 
 
 class Body(Struct, forbid_unknown_fields=True):

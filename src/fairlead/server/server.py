@@ -88,7 +88,7 @@ def serve(
     listener: socket.socket,
     engine: EngineService | None,
     *,
-    on_ready: Callable[[ServerContext], None] = lambda _office: None,
+    on_ready: Callable[[ServerContext], None] = lambda _context: None,
     on_stop: Callable[[], None] = lambda: None,
 ) -> bool:
     """Serve until a signal; False: it had to stop at once."""
@@ -112,9 +112,9 @@ class _Serving:
         self._on_stop = on_stop
         self._signals = 0
         self._engine = engine
-        self._office = ServerContext(fairlead, is_ready=self._is_ready)
+        self._context = ServerContext(fairlead, is_ready=self._is_ready)
         header_timeout = fairlead.settings.request_timeout
-        self._server = Server(server_config(create_app(self._office), header_timeout))
+        self._server = Server(server_config(create_app(self._context), header_timeout))
 
     async def run(self) -> bool:
         loop = asyncio.get_running_loop()
@@ -122,7 +122,7 @@ class _Serving:
             loop.add_signal_handler(number, self._signalled)
         if self._engine is not None:
             self._engine.start()
-        self._on_ready(self._office)
+        self._on_ready(self._context)
         await self._server.serve(sockets=[self._listener])
         if self._engine is not None:
             if not self._engine.is_stopping:
@@ -134,7 +134,7 @@ class _Serving:
 
     def _signalled(self) -> None:
         self._signals += 1
-        self._office.fairlead.store.hurry()
+        self._context.fairlead.store.hurry()
         if self._engine is not None:
             self._engine.request_stop()
         if self._signals == 1:
@@ -145,7 +145,7 @@ class _Serving:
         self._stop()
 
     def _stop(self) -> None:
-        self._office.end_all()
+        self._context.end_all()
         self._server.should_exit = True
 
     def _is_ready(self) -> bool:

@@ -15,9 +15,8 @@ from fairlead.model.access_keys import Keys, NewKey
 from fairlead.model.customers import Customer, CustomerRecord, Customers
 from fairlead.model.documents import Audit
 from fairlead.server import schemas
-from fairlead.server.context import ServerContext, context_of
+from fairlead.server.context import ServerContext, authenticated_operator, context_of
 from fairlead.server.problems import Problem
-from fairlead.server.responses import JSONResponse
 
 router = APIRouter(prefix="/v1", tags=["operators"])
 _ONE = schemas.answers(200, Customer, "the customer", "forbidden", "unknown-customer")
@@ -30,9 +29,8 @@ def _show(context: ServerContext, customer: CustomerRecord) -> Customer:
 @router.get("/customers", responses=schemas.answers(200, Customers, "all customers", "forbidden"))
 async def every(request: Request) -> Response:
     """All customers by name, and how fair the queue is."""
-    context = context_of(request)
-    await context.auth.operator(request)
-    return JSONResponse(await context.ask(_every, context))
+    context, _ = await authenticated_operator(request)
+    return schemas.JSONResponse(await context.ask(_every, context))
 
 
 def _every(context: ServerContext) -> Customers:
@@ -48,12 +46,11 @@ def _every(context: ServerContext) -> Customers:
 )
 async def add(request: Request) -> Response:
     """Make a customer known, with settings of its own if some are given."""
-    context = context_of(request)
-    caller = await context.auth.operator(request)
+    context, caller = await authenticated_operator(request)
     new = schemas.sent_fields(await schemas.read_body(request, schemas.NewCustomer))
     name = new.pop("name")
     shown = await context.ask(_add, context, name, new, caller.key_id)
-    return JSONResponse(shown, 201, {"Location": f"/v1/customers/{quote(name, safe='')}"})
+    return schemas.JSONResponse(shown, 201, {"Location": f"/v1/customers/{quote(name, safe='')}"})
 
 
 def _add(context: ServerContext, name: str, settings: dict[str, Any], by: str) -> Customer:
@@ -73,7 +70,7 @@ def _add_decision(name: str, decide: Callable[..., CustomerRecord], help_text: s
         context = context_of(request)
         caller = await context.auth.operator(request)
         found = await context.ask(decide, context.fairlead, name, by=caller.key_id)
-        return JSONResponse(await context.ask(_show, context, found))
+        return schemas.JSONResponse(await context.ask(_show, context, found))
 
 
 _add_decision(
@@ -97,9 +94,8 @@ _add_decision(
 )
 async def keys(request: Request, name: str) -> Response:
     """The customer's keys, without their secrets."""
-    context = context_of(request)
-    await context.auth.operator(request)
-    return JSONResponse(Keys(await context.ask(context.fairlead.keys, name)))
+    context, _ = await authenticated_operator(request)
+    return schemas.JSONResponse(Keys(await context.ask(context.fairlead.keys, name)))
 
 
 @router.post(
@@ -111,12 +107,11 @@ async def keys(request: Request, name: str) -> Response:
 )
 async def add_key(request: Request, name: str) -> Response:
     """A new key for the customer."""
-    context = context_of(request)
-    caller = await context.auth.operator(request)
+    context, caller = await authenticated_operator(request)
     await context.ask(context.fairlead.customer, name)  # a misspelt one is not made
     key, made = await context.ask(context.fairlead.add_key, name, by=caller.key_id)
     headers = {"Cache-Control": "no-store"}
-    return JSONResponse(NewKey(key, **asdict(made)), 201, headers)
+    return schemas.JSONResponse(NewKey(key, **asdict(made)), 201, headers)
 
 
 @router.delete(
@@ -128,8 +123,7 @@ async def add_key(request: Request, name: str) -> Response:
 )
 async def revoke(request: Request, name: str, key_id: str) -> Response:
     """Let a key open nothing any more. One that was revoked stays so."""
-    context = context_of(request)
-    caller = await context.auth.operator(request)
+    context, caller = await authenticated_operator(request)
     await context.ask(_revoke, context, name, key_id, caller.key_id)
     context.auth.revoked(key_id)
     return Response(status_code=204)
@@ -148,21 +142,19 @@ def _revoke(context: ServerContext, name: str, key_id: str, by: str) -> None:
 @router.get("/customers/{name}", responses=_ONE)
 async def one(request: Request, name: str) -> Response:
     """All about one customer."""
-    context = context_of(request)
-    await context.auth.operator(request)
+    context, _ = await authenticated_operator(request)
     found = await context.ask(context.fairlead.customer, name)
-    return JSONResponse(await context.ask(_show, context, found))
+    return schemas.JSONResponse(await context.ask(_show, context, found))
 
 
 @router.patch("/customers/{name}", responses=_ONE, openapi_extra=schemas.takes(schemas.Changes))
 async def change(request: Request, name: str) -> Response:
     """Change its weight, account, caps, interval or thresholds; what is not sent stays."""
-    context = context_of(request)
-    caller = await context.auth.operator(request)
+    context, caller = await authenticated_operator(request)
     changes = schemas.sent_fields(await schemas.read_body(request, schemas.Changes))
     found = await context.ask(context.fairlead.set_customer, name, by=caller.key_id, **changes)
     context.auth.forget()
-    return JSONResponse(await context.ask(_show, context, found))
+    return schemas.JSONResponse(await context.ask(_show, context, found))
 
 
 @router.get("/audit", responses=schemas.answers(200, Audit, "decisions, newest first", "forbidden"))
@@ -173,8 +165,7 @@ async def audit(
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> Response:
     """Who decided what and when: keys by their ids. `cursor` is the `next` of the page before."""
-    context = context_of(request)
-    await context.auth.operator(request)
+    context, _ = await authenticated_operator(request)
     found = await context.ask(context.fairlead.store.audit, cursor, limit + 1)
     following = found[limit - 1].seq if len(found) > limit else None
-    return JSONResponse(Audit(found[:limit], following))
+    return schemas.JSONResponse(Audit(found[:limit], following))

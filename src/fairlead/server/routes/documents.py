@@ -27,7 +27,7 @@ from fairlead.model.states import State
 from fairlead.policy.explain import spoken
 from fairlead.server import schemas
 from fairlead.server.auth import Caller
-from fairlead.server.context import ServerContext, context_of
+from fairlead.server.context import ServerContext, authenticated, context_of
 from fairlead.server.headers import (
     best_type,
     has_etag,
@@ -37,7 +37,6 @@ from fairlead.server.headers import (
     precondition,
 )
 from fairlead.server.problems import Problem, invalid_cursor, said, unknown_document
-from fairlead.server.responses import JSONResponse
 from fairlead.server.upload import read_upload
 
 LONGEST_WAIT = 60
@@ -133,8 +132,8 @@ async def submit(request: Request) -> Response:
         raise
     if len(documents) == 1:
         location = f"/v1/documents/{documents[0].id}"
-        return JSONResponse(documents[0], 202, {"Location": location})
-    return JSONResponse(Documents(documents), 202, {"Location": "/v1/documents"})
+        return schemas.JSONResponse(documents[0], 202, {"Location": location})
+    return schemas.JSONResponse(Documents(documents), 202, {"Location": "/v1/documents"})
 
 
 def _idempotency_key(request: Request) -> str | None:
@@ -166,10 +165,9 @@ async def pages(
     `parent` asks for the parts of one: its attachments, or the members of an archive. Both may
     be ids of deleted documents.
     """
-    context = context_of(request)
-    caller = await context.auth.caller(request)
+    context, caller = await authenticated(request)
     if caller.customer is not None and customer not in (None, caller.customer):
-        return JSONResponse(Page([], None))
+        return schemas.JSONResponse(Page([], None))
     query: dict[str, Any] = {
         "customer": caller.customer or customer,
         "state": state,
@@ -180,7 +178,7 @@ async def pages(
     }
     documents = await context.ask(_page, context, caller, query)
     following = documents[limit - 1].id if len(documents) > limit else None
-    return JSONResponse(Page(documents[:limit], following))
+    return schemas.JSONResponse(Page(documents[:limit], following))
 
 
 def _page(context: ServerContext, caller: Caller, query: dict[str, Any]) -> list[Document]:
@@ -205,8 +203,7 @@ def _may_know(context: ServerContext, caller: Caller, id_: str) -> bool:
 
 async def visible(request: Request, id_: str) -> tuple[ServerContext, Caller, Document]:
     """The document, if it is the caller's; another one's is as one that never was."""
-    context = context_of(request)
-    caller = await context.auth.caller(request)
+    context, caller = await authenticated(request)
     return context, caller, await _look(context, caller, id_)
 
 
@@ -381,7 +378,7 @@ async def why(request: Request, id_: str) -> Response:
     speaker = translator(language_of(request.scope["headers"]))
     shown = spoken(found, speaker.reason, with_others=caller.is_operator)
     headers = {"Content-Language": speaker.language, "Vary": "Accept-Language"}
-    return JSONResponse(shown, headers=headers)
+    return schemas.JSONResponse(shown, headers=headers)
 
 
 @router.post(
@@ -397,7 +394,7 @@ async def cancel(request: Request, id_: str) -> Response:
     context, caller, _ = await visible(request, id_)
     check = precondition(request, _etag_of)
     found = await context.ask(context.fairlead.cancel, id_, by=caller.key_id, check=check)
-    return JSONResponse(found)
+    return schemas.JSONResponse(found)
 
 
 @router.post(
@@ -413,7 +410,7 @@ async def retry(request: Request, id_: str) -> Response:
     context, caller, _ = await visible(request, id_)
     check = precondition(request, _etag_of)
     found = await context.ask(context.fairlead.retry, id_, by=caller.key_id, check=check)
-    return JSONResponse(found)
+    return schemas.JSONResponse(found)
 
 
 @router.delete(
@@ -427,8 +424,7 @@ async def delete(request: Request, id_: str) -> Response:
 
     Deleting again what was deleted is no error.
     """
-    context = context_of(request)
-    caller = await context.auth.caller(request)
+    context, caller = await authenticated(request)
     texts = await context.ask(_delete, context, caller, id_, precondition(request, _etag_of))
     await context.fetch(context.fairlead.delete_files, id_, texts)
     return Response(status_code=204)

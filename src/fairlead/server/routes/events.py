@@ -12,7 +12,7 @@ from starlette.responses import Response
 from fairlead.errors import Message
 from fairlead.server import schemas
 from fairlead.server.auth import Caller
-from fairlead.server.context import ServerContext, context_of
+from fairlead.server.context import ServerContext, authenticated
 from fairlead.server.event_feed import PORTION, EncodedEvent
 from fairlead.server.problems import Problem
 from fairlead.server.sse import SseResponse
@@ -43,8 +43,7 @@ async def events(
     `Last-Event-ID`, or `after` at the first time, goes on after that event without gap or repeat;
     without them it begins now. A reader that is too slow gets `event: end` with the reason.
     """
-    context = context_of(request)
-    caller = await context.auth.caller(request)
+    context, caller = await authenticated(request)
     if caller.customer is not None and customer not in (None, caller.customer):
         raise Problem("invalid-request", Message("a customer's key shows events of its own only"))
     if caller.is_operator and customer is not None:

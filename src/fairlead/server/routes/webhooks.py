@@ -23,26 +23,20 @@ from fairlead.model.webhooks import (
 )
 from fairlead.server import schemas
 from fairlead.server.auth import Caller
-from fairlead.server.context import ServerContext, context_of
+from fairlead.server.context import ServerContext, authenticated
 from fairlead.server.problems import Problem, invalid_cursor
-from fairlead.server.responses import JSONResponse
 
 router = APIRouter(prefix="/v1/webhooks", tags=["webhooks"])
 _ONE = schemas.answers(200, Webhook, "the webhook", "unknown-webhook")
 _DELIVERY = schemas.answers(202, Delivery, "it will be sent", "unknown-webhook")
 
 
-async def _let_in(request: Request) -> tuple[ServerContext, Caller]:
-    context = context_of(request)
-    return context, await context.auth.caller(request)
-
-
 @router.get("", responses=schemas.answers(200, Webhooks, "the webhooks"))
 async def every(request: Request) -> Response:
     """All webhooks that the key may see, oldest first."""
-    context, caller = await _let_in(request)
+    context, caller = await authenticated(request)
     found = await context.ask(context.fairlead.webhooks, caller.customer)
-    return JSONResponse(Webhooks(found))
+    return schemas.JSONResponse(Webhooks(found))
 
 
 @router.post(
@@ -56,7 +50,7 @@ async def every(request: Request) -> Response:
 )
 async def add(request: Request) -> Response:
     """Ask to be told. An operator says for which customer; a customer's key says it itself."""
-    context, caller = await _let_in(request)
+    context, caller = await authenticated(request)
     new = await schemas.read_body(request, schemas.NewWebhook)
     customer = caller.customer or new.customer
     if customer is None or new.customer not in (None, customer):
@@ -71,21 +65,21 @@ async def add(request: Request) -> Response:
         context.fairlead.add_webhook, customer, new.url, kinds, by=caller.key_id
     )
     headers = {"Location": f"/v1/webhooks/{made.id}", "Cache-Control": "no-store"}
-    return JSONResponse(WebhookWithSecret(**asdict(made), secret=secret), 201, headers)
+    return schemas.JSONResponse(WebhookWithSecret(**asdict(made), secret=secret), 201, headers)
 
 
 @router.get("/{id_}", responses=_ONE)
 async def one(request: Request, id_: str) -> Response:
     """One webhook, without its secret."""
-    context, caller = await _let_in(request)
+    context, caller = await authenticated(request)
     found = await context.ask(context.fairlead.webhook, id_, customer=caller.customer)
-    return JSONResponse(found)
+    return schemas.JSONResponse(found)
 
 
 @router.patch("/{id_}", responses=_ONE, openapi_extra=schemas.takes(schemas.WebhookChanges))
 async def change(request: Request, id_: str) -> Response:
     """Change its address or events, or switch it off and on; what is not sent stays."""
-    context, caller = await _let_in(request)
+    context, caller = await authenticated(request)
     changes = await schemas.read_body(request, schemas.WebhookChanges)
     found = await context.ask(
         context.fairlead.set_webhook,
@@ -96,7 +90,7 @@ async def change(request: Request, id_: str) -> Response:
         enabled=changes.enabled,
         by=caller.key_id,
     )
-    return JSONResponse(found)
+    return schemas.JSONResponse(found)
 
 
 @router.delete(
@@ -106,7 +100,7 @@ async def change(request: Request, id_: str) -> Response:
 )
 async def remove(request: Request, id_: str) -> Response:
     """Forget a webhook and its deliveries."""
-    context, caller = await _let_in(request)
+    context, caller = await authenticated(request)
     await context.ask(
         context.fairlead.remove_webhook, id_, customer=caller.customer, by=caller.key_id
     )
@@ -116,9 +110,9 @@ async def remove(request: Request, id_: str) -> Response:
 @router.post("/{id_}/test", status_code=202, responses=_DELIVERY)
 async def test(request: Request, id_: str) -> Response:
     """Send a delivery that tells of nothing; what came of it stands among the deliveries."""
-    context, caller = await _let_in(request)
+    context, caller = await authenticated(request)
     made = await context.ask(context.fairlead.test_webhook, id_, customer=caller.customer)
-    return JSONResponse(made, 202)
+    return schemas.JSONResponse(made, 202)
 
 
 @router.get(
@@ -136,10 +130,10 @@ async def deliveries(
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> Response:
     """What was sent, and what the receiver said. `cursor` is the `next` of the page before."""
-    context, caller = await _let_in(request)
+    context, caller = await authenticated(request)
     found = await context.ask(_page, context, caller, id_, cursor, limit + 1)
     following = found[limit - 1].id if len(found) > limit else None
-    return JSONResponse(Deliveries(found[:limit], following))
+    return schemas.JSONResponse(Deliveries(found[:limit], following))
 
 
 def _page(
@@ -162,6 +156,6 @@ def _is_cursor(fairlead: Fairlead, webhook: str, cursor: str) -> bool:
 @router.post("/deliveries/{id_}/resend", status_code=202, responses=_DELIVERY)
 async def resend(request: Request, id_: str) -> Response:
     """Send a delivery again under its old id."""
-    context, caller = await _let_in(request)
+    context, caller = await authenticated(request)
     found = await context.ask(context.fairlead.resend, id_, customer=caller.customer)
-    return JSONResponse(found, 202)
+    return schemas.JSONResponse(found, 202)
