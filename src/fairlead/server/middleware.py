@@ -27,26 +27,16 @@ from fairlead.server.auth import REQUEST_CUSTOMER
 from fairlead.server.connection_limits import connection_of
 from fairlead.server.context import ServerContext
 from fairlead.server.headers import language_of
-from fairlead.server.problems import Problem, of_ours
+from fairlead.server.problems import Problem, not_found, of_ours
 
 _log = logging.getLogger(__name__)
 
 UPLOADS = "/v1/documents"
 MAX_JSON_BYTES = 65_536
-SECONDS_UNTIL_BACK = 5
-"""The Retry-After of a server that stops."""
 _KEY_IN_QUERY = re.compile(
     rb"fl_[0-9a-z]{12}_|(?:^|&)(?:api_?key|key|access_token)=", re.IGNORECASE
 )
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
-_KINDS_BY_STATUS = {
-    400: "invalid-request",
-    404: "not-found",
-    405: "method-not-allowed",
-    413: "too-large",
-    415: "unsupported-media-type",
-    416: "range-not-satisfiable",
-}
 
 
 class RequestGuard:
@@ -91,20 +81,11 @@ class RequestGuard:
             pass
         except asyncio.CancelledError:  # the server stops and has waited for as long as it can
             if not response.status:
-                await self._refuse(scope, _stopping(), body, response)
+                await _refuse(scope, _stopping(), body, response)
         except Exception as error:
             if response.status:
                 raise
-            problem = as_problem(error, scope, response.request_id)
-            await self._refuse(scope, problem, body, response)
-
-    async def _refuse(
-        self, scope: Scope, problem: Problem, body: _RequestBody, response: _Response
-    ) -> None:
-        answer = problem.response(language_of(scope["headers"]))
-        if body.is_held_back or problem.kind in ("too-slow", "unavailable"):
-            answer.headers["connection"] = "close"
-        await answer(scope, body.receive, response.send)
+            await _refuse(scope, as_problem(error, scope, response.request_id), body, response)
 
     def _request_id(self, headers: dict[bytes, bytes]) -> bytes:
         """The client's own, or one that no other request has."""
@@ -112,6 +93,13 @@ class RequestGuard:
         if sent is not None and _REQUEST_ID.fullmatch(sent):
             return sent
         return f"{self._server_id}-{next(self._request_numbers):x}".encode()
+
+
+async def _refuse(scope: Scope, problem: Problem, body: _RequestBody, response: _Response) -> None:
+    answer = problem.response(language_of(scope["headers"]))
+    if body.is_held_back or problem.kind in ("too-slow", "unavailable"):
+        answer.headers["connection"] = "close"
+    await answer(scope, body.receive, response.send)
 
 
 class _Response:
@@ -163,18 +151,14 @@ class _RequestBody:
             async with asyncio.timeout(self._timeout):
                 message = await self._receive()
         except TimeoutError:
-            raise self._too_slow() from None
+            seconds = float(self._timeout)
+            text = Message("no part of the body came for {seconds} s", seconds=seconds)
+            raise Problem("too-slow", text) from None
         self._size += len(message.get("body", b""))
         if self._size > self._limit:
             raise self._too_large()
         self._is_complete = not message.get("more_body", False)
         return message
-
-    def _too_slow(self) -> Problem:
-        return Problem(
-            "too-slow",
-            Message("no part of the body came for {seconds} s", seconds=float(self._timeout)),
-        )
 
     def _too_large(self) -> Problem:
         return Problem(
@@ -187,7 +171,7 @@ def _stopping() -> Problem:
     return Problem(
         "unavailable",
         Message("the server is stopping, or its workers have ended"),
-        retry_after=SECONDS_UNTIL_BACK,
+        retry_after=5,
     )
 
 
@@ -208,7 +192,7 @@ def as_problem(error: Exception, scope: Scope, request_id: bytes = b"") -> Probl
     if isinstance(error, HTTPException):
         return _of_http(error, scope)
     if isinstance(error, RequestValidationError):
-        return _of_validation(error, scope)
+        return _of_validation(error)
     # The route, never the address: that may contain anything.
     route = getattr(scope.get("route"), "path", "an unknown address")
     where = (scope["method"], route, request_id.decode())
@@ -224,41 +208,29 @@ def as_problem(error: Exception, scope: Scope, request_id: bytes = b"") -> Probl
 
 
 def _of_http(error: HTTPException, scope: Scope) -> Problem:
-    kind = _KINDS_BY_STATUS.get(error.status_code, "invalid-request")
-    if kind == "not-found":
-        return Problem(kind, Message("nothing is at this address; see /docs"))
-    if kind == "method-not-allowed":
-        problem = Problem(
-            kind,
-            Message(
-                "{method} is not among the methods of this address", method=scope["method"][:20]
-            ),
-        )
+    """Errors of the framework: an unknown path or method."""
+    if error.status_code == 405:
+        method = scope["method"][:20]
+        text = Message("{method} is not among the methods of this address", method=method)
+        problem = Problem("method-not-allowed", text)
         problem.headers = {"Allow": ", ".join(sorted(_allowed_methods(scope)))}
         return problem
-    if error.status_code == 400:  # FastAPI could not read the body
-        return Problem(kind, "the body must be JSON in UTF-8, and not nested deeply")
-    return Problem(kind, str(error.detail))
+    if error.status_code == 404:
+        return not_found()
+    return Problem("invalid-request", str(error.detail))
 
 
 def _allowed_methods(scope: Scope) -> set[str]:
     """The methods of all routes that match the path; Starlette names those of the first one."""
     methods: set[str] = set()
     for route in scope["app"].routes:
-        if isinstance(route, Route) and route.path_regex.match(scope["path"]):
-            methods |= route.methods or set()
-        elif isinstance(route, Mount) and route.path_regex.match(scope["path"]):
-            methods |= {"GET", "HEAD"}  # static files
+        if isinstance(route, Route | Mount) and route.path_regex.match(scope["path"]):
+            methods |= getattr(route, "methods", None) or {"GET", "HEAD"}  # static files
     return methods
 
 
-def _of_validation(error: RequestValidationError, scope: Scope) -> Problem:
+def _of_validation(error: RequestValidationError) -> Problem:
     """Says what is wrong, but does not repeat what came: it may be a secret."""
-    if isinstance(error.body, bytes):  # FastAPI leaves as bytes what does not say that it is JSON
-        sent = dict(scope["headers"]).get(b"content-type", b"").decode("latin-1")
-        media_type = sent.partition(";")[0].strip()[:100]
-        detail = f"this address takes application/json; got {media_type!r}"
-        return Problem("unsupported-media-type", detail)
     mistakes = [
         {"where": ".".join(map(str, mistake["loc"])), "what": str(mistake["msg"])}
         for mistake in error.errors()[:20]

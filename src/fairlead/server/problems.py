@@ -69,6 +69,10 @@ def unknown_document(id_: str) -> Problem:
     )
 
 
+def not_found() -> Problem:
+    return Problem("not-found", Message("nothing is at this address; see /docs"))
+
+
 def invalid_cursor() -> Problem:
     return Problem(
         "invalid-cursor", Message("this cursor came from no page of yours; begin again without one")

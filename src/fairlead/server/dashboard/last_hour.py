@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Sequence
@@ -34,14 +35,10 @@ LIGHT, HEAVY = 3, 21
 """Documents in an hour: up to LIGHT all have priority 1, above HEAVY the last one has 9."""
 CLASSES = ("light", "medium", "heavy")
 
-_what_happened = attrgetter("kind", "at", "customer")
 _ARRIVALS = frozenset([EventKind.SUBMITTED, EventKind.RETRIED])
 _ENDS = frozenset([EventKind.DONE, EventKind.FAILED])
 _STOPS = _ENDS | {
-    EventKind.CANCELLED,
-    EventKind.DELETED,
-    EventKind.REQUEUED,
-    EventKind.RELEASED,
+    *(EventKind.CANCELLED, EventKind.DELETED, EventKind.REQUEUED, EventKind.RELEASED),
     EventKind.RESCUED,
 }
 
@@ -50,29 +47,28 @@ class HourTotals:
     """Amounts by name over the last hour, forgotten by the minute."""
 
     def __init__(self) -> None:
-        self.by_name: dict[str, float] = {}
+        self.by_name: defaultdict[str, float] = defaultdict(float)
         self.whole = 0.0
-        self._minutes: deque[tuple[int, dict[str, float]]] = deque()
+        self._minutes: deque[tuple[int, defaultdict[str, float]]] = deque()
 
     def add(self, at: float, name: str, amount: float) -> None:
+        """Add an amount; times come in order."""
         minute = int(at) // MINUTE
         if not self._minutes or self._minutes[-1][0] < minute:
             self._minutes.append((minute, defaultdict(float)))
             self.forget(at)
         self._minutes[-1][1][name] += amount
-        self.by_name[name] = self.by_name.get(name, 0.0) + amount
+        self.by_name[name] += amount
         self.whole += amount
 
     def forget(self, now: float) -> None:
         oldest = int(now - HOUR) // MINUTE
         while self._minutes and self._minutes[0][0] < oldest:
             for name, amount in self._minutes.popleft()[1].items():
-                left = self.by_name.get(name, 0.0) - amount
+                self.by_name[name] -= amount
                 self.whole -= amount
-                if left > 1e-9:
-                    self.by_name[name] = left
-                else:
-                    self.by_name.pop(name, None)
+                if self.by_name[name] <= 1e-9:
+                    del self.by_name[name]
 
     def share(self, name: str) -> float:
         return self.by_name.get(name, 0.0) / self.whole if self.whole > 1e-9 else 0.0
@@ -127,12 +123,12 @@ class LastHour:
 
     def hear(self, events: Iterable[Event]) -> None:
         """Take in events; those of documents that were accepted together are counted at once."""
-        for (kind, at, customer), alike in groupby(events, _what_happened):
+        for (kind, at, customer), group in groupby(events, attrgetter("kind", "at", "customer")):
             if kind not in _ARRIVALS:
-                for event in alike:
+                for event in group:
                     self._hear(event)
             elif customer is not None:
-                number = sum(1 for each in alike if each.document is not None)
+                number = sum(event.document is not None for event in group)
                 self._count(self.arrived, at, number)
                 self.sent.add(at, customer, number)
 
@@ -161,7 +157,7 @@ class LastHour:
     def _count(self, numbers: dict[int, int], at: float, number: int = 1) -> None:
         step = int(at) // STEP
         if step not in numbers:
-            for old in [each for each in numbers if each < step - int(HOUR) // STEP]:
+            for old in [known for known in numbers if known < step - int(HOUR) // STEP]:
                 del numbers[old]
         numbers[step] = numbers.get(step, 0) + number
 
@@ -179,37 +175,32 @@ class LastHour:
         return CLASSES[(sent > LIGHT) + (sent > HEAVY)]
 
     def waits_by_class(self) -> list[Waits]:
-        seconds: dict[str, list[float]] = {name: [] for name in CLASSES}
-        whose: dict[str, set[str]] = {name: set() for name in CLASSES}
+        by_class: dict[str, list[Wait]] = {name: [] for name in CLASSES}
         for wait in list(self.waits):  # another thread may add to it
-            name = self.class_of(wait.customer)
-            seconds[name].append(wait.seconds)
-            whose[name].add(wait.customer)
-        return [_waits(name, len(whose[name]), seconds[name]) for name in CLASSES]
+            by_class[self.class_of(wait.customer)].append(wait)
+        return [_summary(name, waits) for name, waits in by_class.items()]
 
     def waits_of(self, customer: str) -> Waits:
-        found = [each.seconds for each in list(self.waits) if each.customer == customer]
-        return _waits(customer, 1, found)
+        return _summary(customer, [wait for wait in list(self.waits) if wait.customer == customer])
 
 
-def _waits(name: str, customers: int, seconds: list[float]) -> Waits:
-    seconds.sort()
-    return Waits(name, customers, len(seconds), percentile(seconds, 0.5), percentile(seconds, 0.95))
+def _summary(name: str, waits: list[Wait]) -> Waits:
+    customers, seconds = {wait.customer for wait in waits}, sorted(wait.seconds for wait in waits)
+    median, high = percentile(seconds, 0.5), percentile(seconds, 0.95)
+    return Waits(name, len(customers), len(seconds), median, high)
 
 
 def percentile(ordered: Sequence[float], part: float) -> float | None:
     """The value that this part of the values does not exceed."""
-    if not ordered:
-        return None
-    return ordered[max(0, -int(-part * len(ordered) // 1) - 1)]
+    return ordered[max(0, math.ceil(part * len(ordered)) - 1)] if ordered else None
 
 
 def pending_of(tallies: Iterable[Tally]) -> tuple[int, ...]:
-    found = [0] * LEVELS
+    pending = [0] * LEVELS
     for state, priority, number in tallies:
         if State(state).is_pending:
-            found[min(priority, LEVELS) - 1] += number
-    return tuple(found)
+            pending[min(priority, LEVELS) - 1] += number
+    return tuple(pending)
 
 
 _PENDING_CHANGES = {

@@ -5,7 +5,6 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from fairlead.errors import Message
 from fairlead.i18n import LANGUAGES
 from fairlead.server.auth import COOKIE, SESSION_SECONDS, is_own_page
 from fairlead.server.context import context_of
@@ -20,7 +19,7 @@ from fairlead.server.dashboard.page import (
     said_to,
     show,
 )
-from fairlead.server.problems import Problem
+from fairlead.server.problems import Problem, not_found
 
 YEAR = 365 * 86_400
 
@@ -96,7 +95,7 @@ async def language(request: Request) -> Response:
 async def static(version: str, name: str) -> Response:
     content = assets().get(name)
     if content is None:
-        raise Problem("not-found", Message("nothing is at this address; see /docs"))
+        raise not_found()
     is_newest = version == digest()
     keep = f"public, max-age={YEAR}, immutable" if is_newest else "no-cache"
     return Response(content, 200, {"Cache-Control": keep}, media_type(name))

@@ -10,7 +10,7 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, quote, urlencode
+from urllib.parse import parse_qs, quote, urlencode
 
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
@@ -75,8 +75,8 @@ def environment() -> Environment:
 
 def query(**values: object) -> str:
     """The part of an address after its path; what is empty is left out."""
-    given = {name: value for name, value in values.items() if value not in (None, "", False)}
-    return "?" + urlencode(given, doseq=True) if given else "?"
+    present = {name: value for name, value in values.items() if value not in (None, "", False)}
+    return "?" + urlencode(present, doseq=True)
 
 
 def iso(seconds: float) -> str:
@@ -118,21 +118,18 @@ def said_to(request: Request) -> Translator:
 
 
 async def form_of(request: Request) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for name, value in parse_qsl((await request.body()).decode("utf-8", "replace")):
-        found.setdefault(name, []).append(value)
-    return found
+    return parse_qs((await request.body()).decode("utf-8", "replace"))
 
 
-def own_path(given: str) -> str:
-    """An address of ours to go on to; anything else leads to the start."""
-    is_ours = given.startswith("/") and not given.startswith(("//", "/\\")) and given.isprintable()
-    return given if is_ours and len(given) < 2000 else "/"
+def own_path(path: str) -> str:
+    """The path if it is on this server, else that of the start page."""
+    is_own = path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable()
+    return path if is_own and len(path) < 2000 else "/"
 
 
 def here(request: Request) -> str:
-    found = request.url.query
-    return request.url.path + ("?" + found if found else "")
+    query = request.url.query
+    return request.url.path + ("?" + query if query else "")
 
 
 def show(
@@ -197,7 +194,7 @@ def _packed(request: Request, answer: Response) -> Response:
 
 def _problem(error: Exception, request: Request) -> Problem:
     if isinstance(error, RequestValidationError):
-        fields = sorted({str(each["loc"][-1]) for each in error.errors()})
+        fields = sorted({str(mistake["loc"][-1]) for mistake in error.errors()})
         return Problem("invalid-request", f"not as expected: {', '.join(fields)}")
     return as_problem(error, request.scope)
 
@@ -207,11 +204,15 @@ def _refused(request: Request, problem: Problem) -> Response:
         raise problem
     if problem.kind == "unauthorised":
         return _to_login(request)
-    title = said_to(request).text(KINDS[problem.kind].title)
-    detail = said_to(request).say(problem.detail)
-    is_ours = isinstance(problem.detail, Message)  # else it is in English
-    values: dict[str, Any] = {"title": title, "detail": detail, "is_translated": is_ours}
-    return show(request, "problem.html", status=problem.status_code, **values)
+    translator = said_to(request)
+    return show(
+        request,
+        "problem.html",
+        status=problem.status_code,
+        title=translator.text(KINDS[problem.kind].title),
+        detail=translator.say(problem.detail),
+        is_translated=isinstance(problem.detail, Message),  # else it is in English
+    )
 
 
 def _to_login(request: Request) -> Response:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from heapq import nsmallest
 from typing import Any
@@ -112,9 +113,9 @@ def filtered_rows(rows: Iterable[Row], text: str, show: str) -> list[Row]:
 
 def who_waits(rows: Iterable[Row], most: int = 8) -> list[dict[str, Any]]:
     waiting = [row for row in rows if row.oldest_at is not None]
-    found = nsmallest(most, waiting, key=lambda row: (row.oldest_at or 0.0, row.name))
+    longest = nsmallest(most, waiting, key=lambda row: (row.oldest_at or 0.0, row.name))
     names = ("name", "oldest_at", "pending", "priority")
-    return [{name: getattr(row, name) for name in names} for row in found]
+    return [{name: getattr(row, name) for name in names} for row in longest]
 
 
 def figures(
@@ -125,43 +126,41 @@ def figures(
     waits: Iterable[Waits],
     now: float,
 ) -> dict[str, Any]:
-    known = list(tallies)
-    every = list(rows)
-    waiting = [row.oldest_at for row in every if row.oldest_at is not None]
+    by_state: Counter[str] = Counter()
+    for tally in tallies:
+        by_state[tally.state] += tally.documents
+    waiting = [row.oldest_at for row in rows if row.oldest_at is not None]
     overdue = fairness.most_overdue
-    shown: dict[str, Any] = {
-        "waiting": _number(known, State.WAITING),
-        "processing": _number(known, State.PROCESSING),
-        "failed": _number(known, State.FAILED),
+    numbers: dict[str, Any] = {
+        "waiting": by_state[State.WAITING],
+        "processing": by_state[State.PROCESSING],
+        "failed": by_state[State.FAILED],
         "customers_waiting": len(waiting),
         "oldest_at": min(waiting, default=None),
         "arrived": sum(past.arrived.values()),
         "ended": sum(past.ended.values()),
         "workers": fairness.workers,
         "busy": len(past.running),
-        "jain": None if fairness.jain_index is None else round(fairness.jain_index, 2),
-        "overdue": None if overdue is None else overdue.customer,
-        "overdue_at": None if overdue is None else round(now - overdue.seconds, 1),
+        "jain": _rounded(fairness.jain_index, 2),
+        "overdue": overdue and overdue.customer,
+        "overdue_at": overdue and round(now - overdue.seconds, 1),
         "bound_broken": fairness.bound_broken,
         "lane": None if fairness.lane_share is None else round(100 * fairness.lane_share),
     }
-    for each in waits:
-        shown[f"{each.name}_customers"] = each.customers
-        shown[f"{each.name}_documents"] = each.documents
-        shown[f"{each.name}_median"] = _tenths(each.median)
-        shown[f"{each.name}_high"] = _tenths(each.high)
-    return shown
+    for group in waits:
+        numbers[f"{group.name}_customers"] = group.customers
+        numbers[f"{group.name}_documents"] = group.documents
+        numbers[f"{group.name}_median"] = _rounded(group.median, 1)
+        numbers[f"{group.name}_high"] = _rounded(group.high, 1)
+    return numbers
 
 
-def _number(tallies: Iterable[Tally], state: State) -> int:
-    return sum(each.documents for each in tallies if each.state == state)
-
-
-def _tenths(seconds: float | None) -> float | None:
-    return None if seconds is None else round(seconds, 1)
+def _rounded(number: float | None, digits: int) -> float | None:
+    return None if number is None else round(number, digits)
 
 
 def document_row(document: Document) -> dict[str, Any]:
+    submitted, started = document.submitted_at, document.started_at
     return {
         "id": document.id,
         "customer": document.customer,
@@ -169,39 +168,33 @@ def document_row(document: Document) -> dict[str, Any]:
         "state": document.state.value,
         "priority": document.priority,
         "count": document.count,
-        "at": document.submitted_at,
-        "wait_from": document.submitted_at if document.state is State.WAITING else None,
-        "waited": _waited(document),
+        "at": submitted,
+        "wait_from": submitted if document.state is State.WAITING else None,
+        "waited": None if started is None else round(max(0.0, started - submitted), 1),
         "error": document.error,
     }
-
-
-def _waited(document: Document) -> float | None:
-    if document.started_at is None:
-        return None
-    return round(max(0.0, document.started_at - document.submitted_at), 1)
 
 
 def worker_rows(
     running: Iterable[Running], names: Callable[[str], str], most: int
 ) -> list[dict[str, Any]]:
-    found = sorted(running, key=lambda each: (each.worker, each.document))[:most]
+    by_worker = sorted(running, key=lambda job: (job.worker, job.document))
     return [
         {
-            "worker": short_worker(each.worker),
-            "document": each.document,
-            "name": names(each.document),
-            "customer": each.customer,
-            "since": each.since,
-            "pages": f"{each.pages_done}/{each.pages}" if each.pages else "",
+            "worker": short_worker(job.worker),
+            "document": job.document,
+            "name": names(job.document),
+            "customer": job.customer,
+            "since": job.since,
+            "pages": f"{job.pages_done}/{job.pages}" if job.pages else "",
         }
-        for each in found
+        for job in by_worker[:most]
     ]
 
 
 def short_worker(name: str) -> str:
-    """A worker's name without the marks that make it unlike any other."""
+    """A worker's name without the parts that only make it unique."""
     machine, _, rest = name.partition(":")
     host = machine.rpartition("-")[0] or machine
-    pid, _, seat = rest.partition("#")
-    return f"{host}:{pid.partition('.')[0]}#{seat}" if rest else name
+    pid, _, slot = rest.partition("#")
+    return f"{host}:{pid.partition('.')[0]}#{slot}" if rest else name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from collections.abc import Callable
 from contextlib import suppress
 from email.utils import formatdate
 from pathlib import Path
@@ -15,6 +16,7 @@ from starlette.responses import FileResponse, Response
 from starlette.types import Message as ASGIMessage
 from starlette.types import Receive, Scope, Send
 
+from fairlead.app import Fairlead
 from fairlead.errors import Message, NotReady, UnknownDocument
 from fairlead.i18n import translator
 from fairlead.intake import Offer
@@ -41,49 +43,35 @@ from fairlead.server.upload import read_upload
 
 LONGEST_WAIT = 60
 _TEXTS = ("text/plain", "text/markdown", "application/json")
-_MARK = ("invalid-upload", "forbidden", "unsupported-media-type", "idempotency-conflict")
 _PARTS = schemas.BYTES | {"multipart/byteranges": schemas.BYTES["application/octet-stream"]}
-_BODY = {
-    "requestBody": {
-        "required": True,
-        "content": {
-            "multipart/form-data": {
-                "schema": {
-                    "type": "object",
-                    "required": ["file"],
-                    "properties": {
-                        "file": {
-                            "type": "array",
-                            "items": {"type": "string", "format": "binary"},
-                            "minItems": 1,
-                            "description": "one or more documents, accepted or refused together",
-                        },
-                        "urgent": {
-                            "type": "string",
-                            "enum": ["true", "false"],
-                            "description": "before the other documents of the same customer",
-                        },
-                        "password": {
-                            "type": "string",
-                            "maxLength": 1000,
-                            "description": "opens encrypted documents; kept until they have ended",
-                        },
-                    },
-                    "additionalProperties": False,
-                }
-            }
-        },
+_FIELDS = {
+    "file": {
+        "type": "array",
+        "items": {"type": "string", "format": "binary"},
+        "minItems": 1,
+        "description": "one or more documents, accepted or refused together",
     },
-    "parameters": [
-        {
-            "name": "Idempotency-Key",
-            "in": "header",
-            "required": False,
-            "schema": {"type": "string", "pattern": "^[!-~]{1,255}$"},
-            "description": "sent again with the same body, the same documents come back",
-        }
-    ],
+    "urgent": {
+        "type": "string",
+        "enum": ["true", "false"],
+        "description": "before the other documents of the same customer",
+    },
+    "password": {
+        "type": "string",
+        "maxLength": 1000,
+        "description": "opens encrypted documents; kept until they have ended",
+    },
 }
+_FORM = {
+    "type": "object",
+    "required": ["file"],
+    "properties": _FIELDS,
+    "additionalProperties": False,
+}
+_IDEMPOTENCY_KEY = schemas.header(
+    "Idempotency-Key", "sent again with the same body, the same documents come back"
+) | {"schema": {"type": "string", "pattern": "^[!-~]{1,255}$"}}
+_CONDITIONAL = {"parameters": [schemas.IF_NONE_MATCH, schemas.IF_MATCH]}
 
 
 class _Download(FileResponse):
@@ -113,9 +101,13 @@ router = APIRouter(prefix="/v1/documents", tags=["documents"])
     status_code=202,
     responses=schemas.answers(
         *(202, (Document, Documents), "accepted, and safe"),
-        *(*_MARK, "deleted"),
+        *("invalid-upload", "forbidden", "unsupported-media-type", "idempotency-conflict"),
+        "deleted",
     ),
-    openapi_extra=_BODY,
+    openapi_extra={
+        "requestBody": {"required": True, "content": {"multipart/form-data": {"schema": _FORM}}},
+        "parameters": [_IDEMPOTENCY_KEY],
+    },
 )
 async def submit(request: Request) -> Response:
     """Submit one or more documents. When the answer comes, they are safe."""
@@ -183,9 +175,7 @@ async def pages(
 
 def _page(context: ServerContext, caller: Caller, query: dict[str, Any]) -> list[Document]:
     if caller.is_operator and query["customer"] is not None:
-        context.fairlead.customer(
-            query["customer"]
-        )  # an unknown one is an error, not an empty list
+        context.fairlead.customer(query["customer"])  # raises if it is unknown
     if query["parent"] is not None and not _may_know(context, caller, query["parent"]):
         raise unknown_document(query["parent"])
     if query["before"] is not None and not _may_know(context, caller, query["before"]):
@@ -223,7 +213,7 @@ async def _look(context: ServerContext, caller: Caller, id_: str) -> Document:
         200, Document, "the document", "unknown-document", "precondition-failed"
     )
     | schemas.NOT_MODIFIED,
-    openapi_extra={"parameters": [schemas.IF_NONE_MATCH, schemas.IF_MATCH]},
+    openapi_extra=_CONDITIONAL,
 )
 async def show(
     request: Request, id_: str, wait: Annotated[float, Query(ge=0, le=LONGEST_WAIT)] = 0
@@ -274,7 +264,7 @@ def _is_news(document: Document, known: str | None) -> bool:
         content={name: {"schema": {"type": "string"}} for name in _TEXTS[:2]},
     )
     | schemas.NOT_MODIFIED,
-    openapi_extra={"parameters": [schemas.IF_NONE_MATCH, schemas.IF_MATCH]},
+    openapi_extra=_CONDITIONAL,
 )
 async def text(request: Request, id_: str) -> Response:
     """The text of a document that is done, as `text/plain`, `text/markdown` or JSON."""
@@ -290,30 +280,31 @@ async def text(request: Request, id_: str) -> Response:
     if stored.text_sha256 is not None and is_not_modified(request, etag):
         return Response(status_code=304, headers=headers)
     try:
-        found = await _read(context, document, stored, wanted)
+        content = await _read(context, document, stored, wanted)
     except NotReady as error:
         if document.state.is_pending:
             raise Problem("not-ready", said(error), retry_after=1, code=error.code) from None
         raise
     is_json = wanted == "application/json"
-    return Response(found, 200, headers, wanted if is_json else f"{wanted}; charset=utf-8")
+    return Response(content, 200, headers, wanted if is_json else f"{wanted}; charset=utf-8")
 
 
 async def _read(
     context: ServerContext, document: Document, stored: StoredDocument, wanted: str
 ) -> bytes:
+    """The text as it is sent. A short one is in the database."""
     is_markdown = wanted == "text/markdown"
     has_markdown = is_markdown and stored.markdown_sha256 is not None
     key = stored.markdown_key if has_markdown else stored.text_key
     read = context.fairlead.markdown if is_markdown else context.fairlead.text
-    run = context.ask if key is None else context.fetch
-    return await run(lambda: _as_sent(read(document.id), document, wanted))
 
+    def content() -> bytes:
+        text = read(document.id)
+        if wanted == "application/json":
+            return to_json(Text(document.id, document.kind, document.facts, text))
+        return text.encode()
 
-def _as_sent(text: str, document: Document, wanted: str) -> bytes:
-    if wanted == "application/json":
-        return to_json(Text(document.id, document.kind, document.facts, text))
-    return text.encode()
+    return await (context.ask if key is None else context.fetch)(content)
 
 
 def _text_etag(wanted: str, document: Document, stored: StoredDocument) -> str:
@@ -374,43 +365,44 @@ async def why(request: Request, id_: str) -> Response:
     In the language of Accept-Language. Other customers have no names.
     """
     context, caller, _ = await visible(request, id_)
-    found = await context.ask(context.fairlead.why, id_)
+    explanation = await context.ask(context.fairlead.why, id_)
     speaker = translator(language_of(request.scope["headers"]))
-    shown = spoken(found, speaker.reason, with_others=caller.is_operator)
+    shown = spoken(explanation, speaker.reason, with_others=caller.is_operator)
     headers = {"Content-Language": speaker.language, "Vary": "Accept-Language"}
     return schemas.JSONResponse(shown, headers=headers)
 
 
-@router.post(
-    "/{id_}/cancel",
-    responses=schemas.answers(
-        *(200, Document, "it is cancelled"),
-        *("unknown-document", "wrong-state", "precondition-failed"),
-    ),
-    openapi_extra={"parameters": [schemas.IF_MATCH]},
-)
-async def cancel(request: Request, id_: str) -> Response:
-    """Cancel a pending document. One that is cancelled stays so."""
-    context, caller, _ = await visible(request, id_)
-    check = precondition(request, _etag_of)
-    found = await context.ask(context.fairlead.cancel, id_, by=caller.key_id, check=check)
-    return schemas.JSONResponse(found)
+def _add_action(
+    name: str, act: Callable[[Fairlead], Callable[..., Document]], outcome: str, description: str
+) -> None:
+    @router.post(
+        f"/{{id_}}/{name}",
+        name=name,
+        description=description,
+        responses=schemas.answers(
+            200, Document, outcome, "unknown-document", "wrong-state", "precondition-failed"
+        ),
+        openapi_extra={"parameters": [schemas.IF_MATCH]},
+    )
+    async def action(request: Request, id_: str) -> Response:
+        context, caller, _ = await visible(request, id_)
+        check = precondition(request, _etag_of)
+        document = await context.ask(act(context.fairlead), id_, by=caller.key_id, check=check)
+        return schemas.JSONResponse(document)
 
 
-@router.post(
-    "/{id_}/retry",
-    responses=schemas.answers(
-        *(200, Document, "it is pending"),
-        *("unknown-document", "wrong-state", "precondition-failed"),
-    ),
-    openapi_extra={"parameters": [schemas.IF_MATCH]},
+_add_action(
+    "cancel",
+    lambda fairlead: fairlead.cancel,
+    "it is cancelled",
+    "Cancel a pending document. One that is cancelled stays so.",
 )
-async def retry(request: Request, id_: str) -> Response:
-    """Queue a failed or cancelled document once more. A pending one stays as it is."""
-    context, caller, _ = await visible(request, id_)
-    check = precondition(request, _etag_of)
-    found = await context.ask(context.fairlead.retry, id_, by=caller.key_id, check=check)
-    return schemas.JSONResponse(found)
+_add_action(
+    "retry",
+    lambda fairlead: fairlead.retry,
+    "it is pending",
+    "Queue a failed or cancelled document once more. A pending one stays as it is.",
+)
 
 
 @router.delete(
