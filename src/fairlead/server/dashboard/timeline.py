@@ -1,4 +1,4 @@
-"""The life of a document from its events: what happened when, and attempt by attempt. Pure."""
+"""The timeline of a document from its events: what happened when, and attempt by attempt."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _OUTCOMES = {
 
 
 class TimelineEvent(NamedTuple):
-    """One line of a document's life; `after` is how long after the line before."""
+    """One entry; `after` is how long after the entry before."""
 
     at: float
     kind: str
@@ -70,13 +70,13 @@ class Attempt(NamedTuple):
 
 
 def attempts(events: Sequence[Event]) -> list[Attempt]:
-    found: list[Attempt] = []
+    tries: list[Attempt] = []
     for event in events:
         if event.kind is EventKind.CLAIMED:
             worker = short_worker(str(event.data.get("worker", "")))
-            found.append(Attempt(int(event.data.get("fence", 0)), worker, event.at))
-        elif event.kind in _OUTCOMES and found and found[-1].ended is None:
-            found[-1] = found[-1]._replace(
+            tries.append(Attempt(int(event.data.get("fence", 0)), worker, event.at))
+        elif event.kind in _OUTCOMES and tries and tries[-1].ended is None:
+            tries[-1] = tries[-1]._replace(
                 ended=event.at, outcome=_OUTCOMES[event.kind], error=event.data.get("error")
             )
-    return found
+    return tries

@@ -11,7 +11,8 @@ from starlette.responses import Response
 from fairlead.errors import Message
 from fairlead.model.access_keys import Key, Keys, Limits, Me, NewKey
 from fairlead.server import schemas
-from fairlead.server.context import authenticated, authenticated_operator
+from fairlead.server.auth import Caller
+from fairlead.server.context import ServerContext, authenticated, authenticated_operator
 from fairlead.server.problems import Problem
 
 router = APIRouter(prefix="/v1", tags=["keys"])
@@ -38,8 +39,8 @@ async def every(
 ) -> Response:
     """Keys without their secrets, oldest first: of one customer, of operators, or all."""
     context, _ = await authenticated_operator(request)
-    found = await context.ask(context.fairlead.keys, customer, operators=operator)
-    return schemas.JSONResponse(Keys(found))
+    keys = await context.ask(context.fairlead.keys, customer, operators=operator)
+    return schemas.JSONResponse(Keys(keys))
 
 
 @router.post(
@@ -54,9 +55,13 @@ async def add(request: Request) -> Response:
     new = await schemas.read_body(request, schemas.KeyWanted)
     if (new.customer is None) != new.operator:
         raise Problem("invalid-request", Message("give either `customer` or `operator`: true"))
-    key, made = await context.ask(context.fairlead.add_key, new.customer, by=caller.key_id)
+    return await new_key(context, new.customer, caller)
+
+
+async def new_key(context: ServerContext, customer: str | None, caller: Caller) -> Response:
+    secret, key = await context.ask(context.fairlead.add_key, customer, by=caller.key_id)
     headers = {"Cache-Control": "no-store"}
-    return schemas.JSONResponse(NewKey(key, **asdict(made)), 201, headers)
+    return schemas.JSONResponse(NewKey(secret, **asdict(key)), 201, headers)
 
 
 @router.delete(
@@ -68,6 +73,6 @@ async def add(request: Request) -> Response:
 async def revoke(request: Request, key_id: str) -> Response:
     """Let any key open nothing any more. One that was revoked stays so."""
     context, caller = await authenticated_operator(request)
-    found = await context.ask(context.fairlead.revoke_key, key_id, by=caller.key_id)
-    context.auth.revoked(found.id)
-    return schemas.JSONResponse(found)
+    key = await context.ask(context.fairlead.revoke_key, key_id, by=caller.key_id)
+    context.auth.revoked(key.id)
+    return schemas.JSONResponse(key)

@@ -5,7 +5,7 @@ A customer sees and changes its own; an operator those of all customers.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 from msgspec.structs import asdict
@@ -22,8 +22,7 @@ from fairlead.model.webhooks import (
     WebhookWithSecret,
 )
 from fairlead.server import schemas
-from fairlead.server.auth import Caller
-from fairlead.server.context import ServerContext, authenticated
+from fairlead.server.context import authenticated
 from fairlead.server.problems import Problem, invalid_cursor
 
 router = APIRouter(prefix="/v1/webhooks", tags=["webhooks"])
@@ -35,8 +34,9 @@ _DELIVERY = schemas.answers(202, Delivery, "it will be sent", "unknown-webhook")
 async def every(request: Request) -> Response:
     """All webhooks that the key may see, oldest first."""
     context, caller = await authenticated(request)
-    found = await context.ask(context.fairlead.webhooks, caller.customer)
-    return schemas.JSONResponse(Webhooks(found))
+    return schemas.JSONResponse(
+        Webhooks(await context.ask(context.fairlead.webhooks, caller.customer))
+    )
 
 
 @router.post(
@@ -54,12 +54,8 @@ async def add(request: Request) -> Response:
     new = await schemas.read_body(request, schemas.NewWebhook)
     customer = caller.customer or new.customer
     if customer is None or new.customer not in (None, customer):
-        raise Problem(
-            "invalid-request",
-            Message(
-                "`customer` is for operators, who must name one; a customer's key names its own"
-            ),
-        )
+        text = "`customer` is for operators, who must name one; a customer's key names its own"
+        raise Problem("invalid-request", Message(text))
     kinds = DEFAULT_KINDS if new.kinds is None else new.kinds
     made, secret = await context.ask(
         context.fairlead.add_webhook, customer, new.url, kinds, by=caller.key_id
@@ -72,8 +68,8 @@ async def add(request: Request) -> Response:
 async def one(request: Request, id_: str) -> Response:
     """One webhook, without its secret."""
     context, caller = await authenticated(request)
-    found = await context.ask(context.fairlead.webhook, id_, customer=caller.customer)
-    return schemas.JSONResponse(found)
+    webhook = await context.ask(context.fairlead.webhook, id_, customer=caller.customer)
+    return schemas.JSONResponse(webhook)
 
 
 @router.patch("/{id_}", responses=_ONE, openapi_extra=schemas.takes(schemas.WebhookChanges))
@@ -81,16 +77,9 @@ async def change(request: Request, id_: str) -> Response:
     """Change its address or events, or switch it off and on; what is not sent stays."""
     context, caller = await authenticated(request)
     changes = await schemas.read_body(request, schemas.WebhookChanges)
-    found = await context.ask(
-        context.fairlead.set_webhook,
-        id_,
-        customer=caller.customer,
-        url=changes.url,
-        kinds=changes.kinds,
-        enabled=changes.enabled,
-        by=caller.key_id,
-    )
-    return schemas.JSONResponse(found)
+    whose: dict[str, Any] = {"customer": caller.customer, "by": caller.key_id}
+    webhook = await context.ask(context.fairlead.set_webhook, id_, **whose, **asdict(changes))
+    return schemas.JSONResponse(webhook)
 
 
 @router.delete(
@@ -111,8 +100,8 @@ async def remove(request: Request, id_: str) -> Response:
 async def test(request: Request, id_: str) -> Response:
     """Send a delivery that tells of nothing; what came of it stands among the deliveries."""
     context, caller = await authenticated(request)
-    made = await context.ask(context.fairlead.test_webhook, id_, customer=caller.customer)
-    return schemas.JSONResponse(made, 202)
+    delivery = await context.ask(context.fairlead.test_webhook, id_, customer=caller.customer)
+    return schemas.JSONResponse(delivery, 202)
 
 
 @router.get(
@@ -131,19 +120,17 @@ async def deliveries(
 ) -> Response:
     """What was sent, and what the receiver said. `cursor` is the `next` of the page before."""
     context, caller = await authenticated(request)
-    found = await context.ask(_page, context, caller, id_, cursor, limit + 1)
-    following = found[limit - 1].id if len(found) > limit else None
-    return schemas.JSONResponse(Deliveries(found[:limit], following))
-
-
-def _page(
-    context: ServerContext, caller: Caller, id_: str, cursor: str | None, limit: int
-) -> list[Delivery]:
     fairlead, whose = context.fairlead, caller.customer
-    fairlead.webhook(id_, customer=whose)
-    if cursor is not None and not _is_cursor(fairlead, id_, cursor):
-        raise invalid_cursor()
-    return fairlead.deliveries(id_, customer=whose, before=cursor, limit=limit)
+
+    def page() -> list[Delivery]:
+        fairlead.webhook(id_, customer=whose)
+        if cursor is not None and not _is_cursor(fairlead, id_, cursor):
+            raise invalid_cursor()
+        return fairlead.deliveries(id_, customer=whose, before=cursor, limit=limit + 1)
+
+    newest = await context.ask(page)
+    following = newest[limit - 1].id if len(newest) > limit else None
+    return schemas.JSONResponse(Deliveries(newest[:limit], following))
 
 
 def _is_cursor(fairlead: Fairlead, webhook: str, cursor: str) -> bool:
@@ -157,5 +144,5 @@ def _is_cursor(fairlead: Fairlead, webhook: str, cursor: str) -> bool:
 async def resend(request: Request, id_: str) -> Response:
     """Send a delivery again under its old id."""
     context, caller = await authenticated(request)
-    found = await context.ask(context.fairlead.resend, id_, customer=caller.customer)
-    return schemas.JSONResponse(found, 202)
+    delivery = await context.ask(context.fairlead.resend, id_, customer=caller.customer)
+    return schemas.JSONResponse(delivery, 202)
