@@ -39,7 +39,6 @@ KINDS = {
     "range-not-satisfiable": Kind(416, "The document has no such bytes"),
     "idempotency-conflict": Kind(422, "The idempotency key was used for another body"),
     "limit-reached": Kind(429, "A limit is reached"),
-    "header-too-large": Kind(431, "The request's headers are too large"),
     "internal": Kind(500, "Something went wrong here"),
     "unavailable": Kind(503, "This cannot be served now"),
     "disk-full": Kind(507, "There is no room left"),

@@ -69,9 +69,8 @@ class RequestGuard:
             self._context.metrics.answered(scope["method"][:10], path, response.status, seconds)
 
     async def _serve(self, scope: Scope, body: _RequestBody, response: _Response) -> None:
-        REQUEST_CUSTOMER.set(
-            None
-        )  # uvicorn starts a pipelined request in the context of the one before
+        # uvicorn starts a pipelined request in the context of the one before
+        REQUEST_CUSTOMER.set(None)
         try:
             _check_query(scope["query_string"])
             if scope["path"].startswith("/v1/"):  # before the framework reads and checks a body
@@ -81,7 +80,9 @@ class RequestGuard:
             pass
         except asyncio.CancelledError:  # the server stops and has waited for as long as it can
             if not response.status:
-                await _refuse(scope, _stopping(), body, response)
+                text = Message("the server is stopping, or its workers have ended")
+                problem = Problem("unavailable", text, retry_after=5)
+                await _refuse(scope, problem, body, response)
         except Exception as error:
             if response.status:
                 raise
@@ -161,29 +162,18 @@ class _RequestBody:
         return message
 
     def _too_large(self) -> Problem:
-        return Problem(
-            "too-large",
-            Message("such a request may have {bytes} bytes; send a smaller one", bytes=self._limit),
-        )
-
-
-def _stopping() -> Problem:
-    return Problem(
-        "unavailable",
-        Message("the server is stopping, or its workers have ended"),
-        retry_after=5,
-    )
+        limit = self._limit
+        text = Message("such a request may have {bytes} bytes; send a smaller one", bytes=limit)
+        return Problem("too-large", text)
 
 
 def _check_query(query: bytes) -> None:
     if query and _KEY_IN_QUERY.search(unquote_to_bytes(query)):
-        raise Problem(
-            "key-in-query",
-            Message(
-                "addresses end up in logs, so keys are refused there; revoke this key if it is "
-                "real, and send the header Authorization: Bearer KEY"
-            ),
+        text = Message(
+            "addresses end up in logs, so keys are refused there; revoke this key if it is real, "
+            "and send the header Authorization: Bearer KEY"
         )
+        raise Problem("key-in-query", text)
 
 
 def as_problem(error: Exception, scope: Scope, request_id: bytes = b"") -> Problem:

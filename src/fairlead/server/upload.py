@@ -79,8 +79,11 @@ async def read_upload(request: Request, context: ServerContext) -> Upload:
 def _parser(request: Request, settings: Settings) -> PushMultipartParser:
     media_type, options = parse_options_header(request.headers.get("content-type", ""))
     if media_type != "multipart/form-data":
-        text = "documents are sent as multipart/form-data, in fields named file; got {type}"
-        raise Problem("unsupported-media-type", Message(text, type=repr(media_type[:100])))
+        text = Message(
+            "documents are sent as multipart/form-data, in fields named file; got {type}",
+            type=repr(media_type[:100]),
+        )
+        raise Problem("unsupported-media-type", text)
     return PushMultipartParser(
         options.get("boundary", ""),
         max_header_size=MAX_HEADER_BYTES,

@@ -54,8 +54,10 @@ async def add(request: Request) -> Response:
     new = await schemas.read_body(request, schemas.NewWebhook)
     customer = caller.customer or new.customer
     if customer is None or new.customer not in (None, customer):
-        text = "`customer` is for operators, who must name one; a customer's key names its own"
-        raise Problem("invalid-request", Message(text))
+        text = Message(
+            "`customer` is for operators, who must name one; a customer's key names its own"
+        )
+        raise Problem("invalid-request", text)
     kinds = DEFAULT_KINDS if new.kinds is None else new.kinds
     made, secret = await context.ask(
         context.fairlead.add_webhook, customer, new.url, kinds, by=caller.key_id
