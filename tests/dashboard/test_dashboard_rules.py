@@ -30,7 +30,7 @@ from fairlead.server.dashboard.last_hour import (
 from fairlead.server.dashboard.live_view import Changes, LiveMessage, LiveView, Snapshot
 from fairlead.server.dashboard.page import own_path, query
 from fairlead.server.dashboard.rows import Row, filtered_rows, short_worker, sorted_rows, who_waits
-from fairlead.server.dashboard.timeline import attempts, life
+from fairlead.server.dashboard.timeline import attempts, timeline
 
 NOW = 1_800_000_000.0
 DONE = Done("text/plain", {}, "00000000.1", "0" * 64, 2.0)
@@ -221,7 +221,7 @@ def test_the_life_of_a_document_in_words(fairlead: Fairlead, clock: list[float])
     fairlead.store.finish(first, Failed("damaged", "the file ends"))
     fairlead.retry(document.id, by="key-1")
     events = fairlead.store.events_of(document.id)
-    told = life(events, translator("en"), is_operator=True)
+    told = timeline(events, translator("en"), is_operator=True)
     assert [each.words for each in told] == [
         "submitted",
         "attempt 1 began, on host:7#2",
@@ -230,7 +230,7 @@ def test_the_life_of_a_document_in_words(fairlead: Fairlead, clock: list[float])
     ]
     assert [each.after for each in told][1:3] == [3.0, 2.0]
     assert told[-1].by == "key-1"
-    own = life(events, translator("de"), is_operator=False)
+    own = timeline(events, translator("de"), is_operator=False)
     assert (own[1].words, own[-1].by) == ("Versuch begonnen", None)
     assert [(each.outcome, each.error) for each in attempts(events)] == [("failed", "damaged")]
 

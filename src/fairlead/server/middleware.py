@@ -27,7 +27,7 @@ from fairlead.server.auth import REQUEST_CUSTOMER
 from fairlead.server.connection_limits import connection_of
 from fairlead.server.context import ServerContext
 from fairlead.server.headers import language_of
-from fairlead.server.problems import Problem, not_found, of_ours
+from fairlead.server.problems import Problem, not_found, problem_of
 
 _log = logging.getLogger(__name__)
 
@@ -187,7 +187,7 @@ def as_problem(error: Exception, scope: Scope, request_id: bytes = b"") -> Probl
     route = getattr(scope.get("route"), "path", "an unknown address")
     where = (scope["method"], route, request_id.decode())
     if isinstance(error, FairleadError):
-        problem = of_ours(error, str(scope.get("path_params", {}).get("id_", "")))
+        problem = problem_of(error, str(scope.get("path_params", {}).get("id_", "")))
         if problem.status_code >= 500:
             _log.error("fairlead: %s %s (request %s): %s", *where, error)
         return problem

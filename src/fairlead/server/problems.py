@@ -97,17 +97,19 @@ _OURS: tuple[tuple[type[errors.FairleadError], str], ...] = (
 )
 
 
-def of_ours(error: errors.FairleadError, id_: str = "") -> Problem:
+def problem_of(error: errors.FairleadError, id_: str = "") -> Problem:
     """One of our errors as a problem; what concerns our own folders stays between us."""
     if isinstance(error, errors.UnknownDocument):
         return unknown_document(id_)
     if isinstance(error, errors.PendingCapReached):
         again = None if error.never_fits else SECONDS_UNTIL_ROOM
-        return Problem("limit-reached", said(error), retry_after=again, limit="pending")
+        return Problem("limit-reached", customer_text(error), retry_after=again, limit="pending")
     if isinstance(error, errors.DailyBytesReached):
         left = int(_DAY - time.time() % _DAY) + 1
         again = None if error.never_fits else left
-        return Problem("limit-reached", said(error), retry_after=again, limit="bytes_a_day")
+        return Problem(
+            "limit-reached", customer_text(error), retry_after=again, limit="bytes_a_day"
+        )
     kind = next((name for each, name in _OURS if isinstance(error, each)), "internal")
     if kind == "unavailable":
         words = Message(
@@ -118,10 +120,10 @@ def of_ours(error: errors.FairleadError, id_: str = "") -> Problem:
         return Problem(
             kind, Message("the server cannot do this now; its operator finds why in its log")
         )
-    return Problem(kind, said(error), code=error.code)
+    return Problem(kind, customer_text(error), code=error.code)
 
 
-def said(error: errors.FairleadError) -> str:
+def customer_text(error: errors.FairleadError) -> str:
     """Without what to type on a command line, which a customer has not."""
     words = error.args[0] if error.args else ""
     if isinstance(words, Message):

@@ -64,7 +64,7 @@ async def every(
         chosen=chosen,
         around=lambda step: query(**chosen, page=number + step),
         number=number,
-        shows={code: page.said.text(text) for code, text in texts.SHOWS.items()},
+        shows={code: page.translator.text(text) for code, text in texts.SHOWS.items()},
         usual_limit=PAGE,
     )
 
@@ -73,12 +73,12 @@ async def every(
 async def one(request: Request, name: Name, done: str = "") -> Response:
     page = await operator_page(request)
     text = texts.DONE_WITH_CUSTOMER.get(done)
-    return await customer_page(page, name, said=text and page.said.text(text))
+    return await customer_page(page, name, notice=text and page.translator.text(text))
 
 
-async def customer_page(page: Page, name: str, *, said: str | None = None) -> Response:
+async def customer_page(page: Page, name: str, *, notice: str | None = None) -> Response:
     content = await page.context.ask(_content, page, name)
-    return show(page.request, "customer.html", page=page, notice=said, **content)
+    return show(page.request, "customer.html", page=page, notice=notice, **content)
 
 
 def _content(page: Page, name: str) -> dict[str, Any]:
@@ -156,9 +156,9 @@ async def ask(request: Request, decision: str, name: Name) -> Response:
         request,
         "confirm.html",
         page=page,
-        question=page.said.text(question, customer=name),
-        follows=[page.said.text(follows)],
-        button=page.said.text(button),
+        question=page.translator.text(question, customer=name),
+        follows=[page.translator.text(follows)],
+        button=page.translator.text(button),
         action=f"/customer/{decision}",
         fields=[("name", name)],
         back=("/customer", {"name": name}),

@@ -18,7 +18,7 @@ from fairlead.server.dashboard import texts
 from fairlead.server.dashboard.last_hour import LEVELS
 from fairlead.server.dashboard.page import Page, PageRoute, form_of, go, page_of, show
 from fairlead.server.dashboard.rows import document_row
-from fairlead.server.dashboard.timeline import attempts, life
+from fairlead.server.dashboard.timeline import attempts, timeline
 from fairlead.server.problems import Problem, not_found, unknown_document
 
 PAGE = 100
@@ -140,7 +140,7 @@ async def one(request: Request, id_: str) -> Response:
 
 def _content(page: Page, id_: str) -> dict[str, Any]:
     document = _visible(page, id_)
-    fairlead, said, now = page.context.fairlead, page.said, page.context.fairlead.now()
+    fairlead, translator = page.context.fairlead, page.translator
     why = fairlead.why(id_)
     events = fairlead.store.events_of(id_)
     ahead, is_operator = why.ahead, page.caller.is_operator
@@ -148,11 +148,13 @@ def _content(page: Page, id_: str) -> dict[str, Any]:
         "document": document,
         "has_parent": bool(fairlead.store.known_documents([document.parent or ""])),
         "row": document_row(document),
-        "reasons": [said.reason(reason) for reason in why.reasons],
-        "forecast": why.forecast and said.forecast(why.forecast, now),
+        "reasons": [translator.reason(reason) for reason in why.reasons],
+        "forecast": why.forecast and translator.forecast(why.forecast, fairlead.now()),
         "position": why.position,
-        "ahead": said.most_ahead(ahead.most) if ahead and ahead.most and is_operator else None,
-        "life": life(events, said, is_operator=is_operator),
+        "ahead": translator.most_ahead(ahead.most)
+        if ahead and ahead.most and is_operator
+        else None,
+        "life": timeline(events, translator, is_operator=is_operator),
         "attempts": attempts(events),
         "preview_characters": PREVIEW,
         "parts_of": fairlead.documents(parent=id_, limit=PAGE),

@@ -1,4 +1,4 @@
-"""Coming in and going out, and the language of the pages."""
+"""Login and logout, the language of the pages, and their styles and scripts."""
 
 from __future__ import annotations
 
@@ -9,19 +9,21 @@ from fairlead.i18n import LANGUAGES
 from fairlead.server.auth import COOKIE, SESSION_SECONDS, is_own_page
 from fairlead.server.context import context_of
 from fairlead.server.dashboard import texts
-from fairlead.server.dashboard.assets import assets, digest, media_type
 from fairlead.server.dashboard.page import (
     LANGUAGE_COOKIE,
     PageRoute,
+    assets,
+    assets_version,
     form_of,
     go,
     own_path,
-    said_to,
     show,
+    translator_for,
 )
 from fairlead.server.problems import Problem, not_found
 
 YEAR = 365 * 86_400
+_TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -51,7 +53,7 @@ async def login(request: Request) -> Response:
 
 
 def _form(request: Request, text: str | None = None, status: int = 200) -> Response:
-    said = None if text is None else said_to(request).text(text)
+    said = None if text is None else translator_for(request).text(text)
     onward = own_path(request.query_params.get("next", "/"))
     return show(request, "login.html", status=status, said=said, onward=onward)
 
@@ -96,6 +98,6 @@ async def static(version: str, name: str) -> Response:
     content = assets().get(name)
     if content is None:
         raise not_found()
-    is_newest = version == digest()
+    is_newest = version == assets_version()
     keep = f"public, max-age={YEAR}, immutable" if is_newest else "no-cache"
-    return Response(content, 200, {"Cache-Control": keep}, media_type(name))
+    return Response(content, 200, {"Cache-Control": keep}, _TYPES[name.rpartition(".")[2]])

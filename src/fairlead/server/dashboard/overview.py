@@ -27,7 +27,7 @@ async def overview(request: Request) -> Response:
     classes = []
     for code, text in texts.CLASSES.items():
         named = {name: bound for name, bound in bounds.items() if f"{{{name}}}" in text}
-        classes.append((code, page.said.text(text, **named)))
+        classes.append((code, page.translator.text(text, **named)))
     return show(request, "overview.html", page=page, classes=classes, **content)
 
 

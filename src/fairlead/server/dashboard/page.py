@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -25,7 +26,6 @@ from fairlead.policy.explain import Plural
 from fairlead.server.auth import COOKIE, Caller
 from fairlead.server.context import ServerContext, context_of
 from fairlead.server.dashboard import texts
-from fairlead.server.dashboard.assets import address
 from fairlead.server.headers import language_of
 from fairlead.server.middleware import as_problem
 from fairlead.server.problems import Problem
@@ -60,6 +60,26 @@ NAMES = {"en": "English", "es": "Español", "pt": "Português", "pl": "Polski", 
 
 
 @cache
+def assets() -> dict[str, bytes]:
+    """Styles and scripts, by name."""
+    folder = files(__package__).joinpath("static")
+    return {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
+
+
+@cache
+def assets_version() -> str:
+    """A hash of all assets, in their addresses, so that browsers may keep them."""
+    digest = hashlib.sha256()
+    for name, content in sorted(assets().items()):
+        digest.update(name.encode() + b"\0" + content)
+    return digest.hexdigest()[:16]
+
+
+def asset_path(name: str) -> str:
+    return f"/static/{assets_version()}/{name}"
+
+
+@cache
 def environment() -> Environment:
     folder = Path(str(files(__package__).joinpath("templates")))
     made = Environment(
@@ -69,7 +89,7 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.globals |= {"asset": address, "query": query, "iso": iso}
+    made.globals |= {"asset": asset_path, "query": query, "iso": iso}
     return made
 
 
@@ -90,27 +110,27 @@ class Page:
     request: Request
     context: ServerContext
     caller: Caller
-    said: Translator
+    translator: Translator
 
     @property
     def session(self) -> str:
         return self.request.cookies.get(COOKIE, "")
 
     def counted(self, plural: Plural, number: int) -> str:
-        return self.said.count(plural.one, plural.other, number)
+        return self.translator.count(plural.one, plural.other, number)
 
 
 async def page_of(request: Request) -> Page:
     context = context_of(request)
-    return Page(request, context, await context.auth.caller(request), said_to(request))
+    return Page(request, context, await context.auth.caller(request), translator_for(request))
 
 
 async def operator_page(request: Request) -> Page:
     context = context_of(request)
-    return Page(request, context, await context.auth.operator(request), said_to(request))
+    return Page(request, context, await context.auth.operator(request), translator_for(request))
 
 
-def said_to(request: Request) -> Translator:
+def translator_for(request: Request) -> Translator:
     chosen = request.cookies.get(LANGUAGE_COOKIE)
     if chosen in LANGUAGES:
         return translator(chosen)
@@ -135,13 +155,13 @@ def here(request: Request) -> str:
 def show(
     request: Request, template: str, *, status: int = 200, page: Page | None = None, **values: Any
 ) -> HTMLResponse:
-    said = page.said if page else said_to(request)
-    decimal, group, least = said.marks
+    words = page.translator if page else translator_for(request)
+    decimal, group, least = words.marks
     context = {
-        "_": said.text,
-        "n_": said.count,
-        "t": said,
-        "lang": said.language,
+        "_": words.text,
+        "n_": words.count,
+        "t": words,
+        "lang": words.language,
         "languages": {code: NAMES[code] for code in LANGUAGES},
         "marks": {"decimal": decimal, "group": group, "least": least},
         "caller": page.caller if page else None,
@@ -149,12 +169,12 @@ def show(
         "holder": page.caller.key_id if page else "",
         "here": here(request),
         "path": request.url.path,
-        "states": {code: said.text(text) for code, text in texts.STATES.items()},
+        "states": {code: words.text(text) for code, text in texts.STATES.items()},
         "now": context_of(request).fairlead.now(),
         "blank": BLANK,
     }
     content = environment().get_template(template).render(context | values)
-    return HTMLResponse(content, status, {"Content-Language": said.language})
+    return HTMLResponse(content, status, {"Content-Language": words.language})
 
 
 def go(path: str, **values: object) -> RedirectResponse:
@@ -204,13 +224,13 @@ def _refused(request: Request, problem: Problem) -> Response:
         raise problem
     if problem.kind == "unauthorised":
         return _to_login(request)
-    translator = said_to(request)
+    words = translator_for(request)
     return show(
         request,
         "problem.html",
         status=problem.status_code,
-        title=translator.text(KINDS[problem.kind].title),
-        detail=translator.say(problem.detail),
+        title=words.text(KINDS[problem.kind].title),
+        detail=words.say(problem.detail),
         is_translated=isinstance(problem.detail, Message),  # else it is in English
     )
 

@@ -30,22 +30,24 @@ class TimelineEvent(NamedTuple):
     by: str | None
 
 
-def life(events: Sequence[Event], said: Translator, *, is_operator: bool) -> list[TimelineEvent]:
+def timeline(
+    events: Sequence[Event], translator: Translator, *, is_operator: bool
+) -> list[TimelineEvent]:
     """What happened, in words; who did it is for operators. Of progress only the newest."""
-    lines: list[TimelineEvent] = []
+    entries: list[TimelineEvent] = []
     for event in events:
         if event.kind.value not in LIFE:
             continue
-        if lines and event.kind is EventKind.PROGRESS and lines[-1].kind == "progress":
-            lines.pop()
-        after = event.at - lines[-1].at if lines else None
+        if entries and event.kind is EventKind.PROGRESS and entries[-1].kind == "progress":
+            entries.pop()
+        after = event.at - entries[-1].at if entries else None
         by = event.actor if is_operator else None
-        text = _words(event, said, is_operator=is_operator)
-        lines.append(TimelineEvent(event.at, event.kind.value, text, after, by))
-    return lines
+        text = _words(event, translator, is_operator=is_operator)
+        entries.append(TimelineEvent(event.at, event.kind.value, text, after, by))
+    return entries
 
 
-def _words(event: Event, said: Translator, *, is_operator: bool) -> str:
+def _words(event: Event, translator: Translator, *, is_operator: bool) -> str:
     data: dict[str, Any] = dict(event.data)
     code = event.kind.value
     if event.kind is EventKind.CLAIMED:
@@ -53,9 +55,11 @@ def _words(event: Event, said: Translator, *, is_operator: bool) -> str:
         data = {"fence": data.get("fence"), "worker": short_worker(str(data.get("worker")))}
     for name in ("seconds", "delay"):
         if name in data:
-            data[name] = said.span(data[name] or 0.0)
+            data[name] = translator.span(data[name] or 0.0)
     text = LIFE[code]
-    return said.text(text, **{name: value for name, value in data.items() if f"{{{name}}}" in text})
+    return translator.text(
+        text, **{name: value for name, value in data.items() if f"{{{name}}}" in text}
+    )
 
 
 class Attempt(NamedTuple):

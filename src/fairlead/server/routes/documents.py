@@ -38,7 +38,7 @@ from fairlead.server.headers import (
     language_of,
     precondition,
 )
-from fairlead.server.problems import Problem, invalid_cursor, said, unknown_document
+from fairlead.server.problems import Problem, customer_text, invalid_cursor, unknown_document
 from fairlead.server.upload import read_upload
 
 LONGEST_WAIT = 60
@@ -283,7 +283,9 @@ async def text(request: Request, id_: str) -> Response:
         content = await _read(context, document, stored, wanted)
     except NotReady as error:
         if document.state.is_pending:
-            raise Problem("not-ready", said(error), retry_after=1, code=error.code) from None
+            raise Problem(
+                "not-ready", customer_text(error), retry_after=1, code=error.code
+            ) from None
         raise
     is_json = wanted == "application/json"
     return Response(content, 200, headers, wanted if is_json else f"{wanted}; charset=utf-8")
