@@ -20,7 +20,7 @@ from fairlead.server.dashboard.last_hour import (
     HOUR,
     HourTotals,
     LastHour,
-    Sample,
+    PendingSample,
     Step,
     pending_before,
     percentile,
@@ -29,7 +29,13 @@ from fairlead.server.dashboard.last_hour import (
 )
 from fairlead.server.dashboard.live_view import Changes, LiveMessage, LiveView, Snapshot
 from fairlead.server.dashboard.page import own_path, query
-from fairlead.server.dashboard.rows import Row, filtered_rows, short_worker, sorted_rows, who_waits
+from fairlead.server.dashboard.rows import (
+    CustomerRow,
+    filtered_rows,
+    short_worker,
+    sorted_rows,
+    who_waits,
+)
 from fairlead.server.dashboard.timeline import attempts, timeline
 
 NOW = 1_800_000_000.0
@@ -129,12 +135,12 @@ def test_what_was_pending_is_computed_back_from_now() -> None:
 # --- rows ---
 
 
-def row(name: str, **values: Any) -> Row:
+def row(name: str, **values: Any) -> CustomerRow:
     usual: dict[str, Any] = {
         "pending": 0, "waiting": 0, "processing": 0, "count": 0, "priority": 1, "resets_at": None,
         "oldest_at": None, "share": 0.0, "sent": 0, "paused": False,
     }  # fmt: skip
-    return Row(name, **(usual | values))
+    return CustomerRow(name, **(usual | values))
 
 
 def test_rows_are_sorted_most_notable_first_and_filtered() -> None:
@@ -165,7 +171,7 @@ def coordinates(chart: Chart) -> list[float]:
 
 @given(st.lists(st.lists(st.integers(0, 10**6), min_size=9, max_size=9), min_size=2, max_size=30))
 def test_every_chart_stays_in_its_frame(levels: list[list[int]]) -> None:
-    samples = [Sample(NOW - 10 * n, tuple(each)) for n, each in enumerate(levels)][::-1]
+    samples = [PendingSample(NOW - 10 * n, tuple(each)) for n, each in enumerate(levels)][::-1]
     chart = pending_chart(samples, NOW)
     assert chart is not None
     assert all(0 <= each <= chart.width for each in coordinates(chart))

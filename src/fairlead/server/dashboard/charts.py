@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from fairlead.server.dashboard.last_hour import HOUR, LEVELS, STEP, Sample, Step
+from fairlead.server.dashboard.last_hour import HOUR, LEVELS, STEP, PendingSample, Step
 
 WIDTH, HEIGHT = 640, 180
 LEFT, RIGHT, TOP, BOTTOM = 44, 8, 10, 22
@@ -90,7 +90,7 @@ def _line(points: Sequence[tuple[float, float]]) -> str:
     return " ".join(f"{'L' if number else 'M'}{x:g} {y:g}" for number, (x, y) in enumerate(points))
 
 
-def pending_chart(samples: Sequence[Sample], now: float) -> Chart | None:
+def pending_chart(samples: Sequence[PendingSample], now: float) -> Chart | None:
     """Pending documents by priority, stacked with priority 1 at the bottom, over the last hour."""
     points = [sample for sample in samples if sample.at >= now - HOUR]
     points = points[(len(points) - 1) % THIN :: THIN] if len(points) > 40 * THIN else points

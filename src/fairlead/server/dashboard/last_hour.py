@@ -82,7 +82,7 @@ class Wait(NamedTuple):
     seconds: float
 
 
-class Running(NamedTuple):
+class RunningJob(NamedTuple):
     """What a worker does."""
 
     worker: str
@@ -93,14 +93,14 @@ class Running(NamedTuple):
     pages: int = 0
 
 
-class Sample(NamedTuple):
+class PendingSample(NamedTuple):
     """How many documents of each priority were pending at a moment."""
 
     at: float
     pending: tuple[int, ...]
 
 
-class Waits(NamedTuple):
+class WaitSummary(NamedTuple):
     """The waits of one class of customers."""
 
     name: str
@@ -116,10 +116,10 @@ class LastHour:
     def __init__(self) -> None:
         self.sent, self.work = HourTotals(), HourTotals()
         self.waits: deque[Wait] = deque(maxlen=MOST_WAITS)
-        self.running: dict[str, Running] = {}
+        self.running: dict[str, RunningJob] = {}
         self.arrived: dict[int, int] = {}
         self.ended: dict[int, int] = {}
-        self.samples: deque[Sample] = deque(maxlen=int(HOUR) // STEP + 1)
+        self.samples: deque[PendingSample] = deque(maxlen=int(HOUR) // STEP + 1)
 
     def hear(self, events: Iterable[Event]) -> None:
         """Take in events; those of documents that were accepted together are counted at once."""
@@ -149,7 +149,7 @@ class LastHour:
 
     def _start(self, event: Event, document: str, customer: str) -> None:
         worker = str(event.data.get("worker", ""))
-        self.running[document] = Running(worker, document, customer, event.at)
+        self.running[document] = RunningJob(worker, document, customer, event.at)
         if event.data.get("fence") == 1:
             wait = max(0.0, event.at - time_of(document))
             self.waits.append(Wait(event.at, customer, wait))
@@ -162,7 +162,7 @@ class LastHour:
         numbers[step] = numbers.get(step, 0) + number
 
     def sample(self, at: float, tallies: Iterable[Tally]) -> None:
-        self.samples.append(Sample(at, pending_of(tallies)))
+        self.samples.append(PendingSample(at, pending_of(tallies)))
 
     def forget(self, now: float) -> None:
         self.sent.forget(now)
@@ -174,20 +174,20 @@ class LastHour:
         sent = self.sent.by_name.get(customer, 0.0)
         return CLASSES[(sent > LIGHT) + (sent > HEAVY)]
 
-    def waits_by_class(self) -> list[Waits]:
+    def waits_by_class(self) -> list[WaitSummary]:
         by_class: dict[str, list[Wait]] = {name: [] for name in CLASSES}
         for wait in list(self.waits):  # another thread may add to it
             by_class[self.class_of(wait.customer)].append(wait)
         return [_summary(name, waits) for name, waits in by_class.items()]
 
-    def waits_of(self, customer: str) -> Waits:
+    def waits_of(self, customer: str) -> WaitSummary:
         return _summary(customer, [wait for wait in list(self.waits) if wait.customer == customer])
 
 
-def _summary(name: str, waits: list[Wait]) -> Waits:
+def _summary(name: str, waits: list[Wait]) -> WaitSummary:
     customers, seconds = {wait.customer for wait in waits}, sorted(wait.seconds for wait in waits)
     median, high = percentile(seconds, 0.5), percentile(seconds, 0.95)
-    return Waits(name, len(customers), len(seconds), median, high)
+    return WaitSummary(name, len(customers), len(seconds), median, high)
 
 
 def percentile(ordered: Sequence[float], part: float) -> float | None:
@@ -260,13 +260,13 @@ def pending_before(
     tallies: Iterable[Tally],
     changes: Sequence[tuple[float, str, int]],
     priority: Callable[[str], int | None],
-) -> list[Sample]:
+) -> list[PendingSample]:
     """How much was pending in the last hour, computed back from now.
 
     `changes` are (time, document, +1 or −1) in order; `priority` is None for deleted documents.
     """
     pending = list(pending_of(tallies))
-    samples: list[Sample] = []
+    samples: list[PendingSample] = []
     end = len(changes)
     for step in range(int(now) // STEP, int(now - HOUR) // STEP, -1):
         start = bisect_left(changes, float(step * STEP), hi=end, key=lambda change: change[0])
@@ -275,7 +275,7 @@ def pending_before(
             if level is not None:
                 pending[min(level, LEVELS) - 1] -= change
         end = start
-        samples.append(Sample(step * STEP, tuple(max(0, number) for number in pending)))
+        samples.append(PendingSample(step * STEP, tuple(max(0, number) for number in pending)))
     return samples[::-1]
 
 

@@ -26,7 +26,7 @@ from fairlead.model.customers import CustomerRecord
 from fairlead.model.documents import Event, EventKind
 from fairlead.server.dashboard.last_hour import STEP, LastHour, read_last_hour
 from fairlead.server.dashboard.rows import (
-    Row,
+    CustomerRow,
     customer_row,
     document_row,
     figures,
@@ -114,7 +114,7 @@ class Snapshot:
     def __init__(self, fairlead: Fairlead) -> None:
         self._fairlead = fairlead
         self._records: dict[str, CustomerRecord] = {}
-        self._rows: dict[str, Row] = {}
+        self._rows: dict[str, CustomerRow] = {}
         self._figures: dict[str, Any] = {}
         self._lists: dict[str, Any] = {}
         self._slow_at = float("-inf")
@@ -227,7 +227,7 @@ class LiveView:
         """Stands for the messages whose content a page that is made now shows already."""
         return f"{self.epoch}.{self.number}"
 
-    def rows(self, customers: Iterable[CustomerRecord]) -> list[Row]:
+    def rows(self, customers: Iterable[CustomerRecord]) -> list[CustomerRow]:
         """Rows as of now, in a thread."""
         fairlead, now = self._fairlead, self._fairlead.now()
         rules = fairlead.policy, fairlead.store.clock()

@@ -17,10 +17,10 @@ from fairlead.model.states import State
 from fairlead.policy.classic import ClassicPolicy
 from fairlead.policy.fair import Clock, FairRule
 from fairlead.policy.rules import PolicyName
-from fairlead.server.dashboard.last_hour import LastHour, Running, Waits
+from fairlead.server.dashboard.last_hour import LastHour, RunningJob, WaitSummary
 
 
-class Row(Struct, frozen=True):
+class CustomerRow(Struct, frozen=True):
     """A customer as tables show it. Times are seconds since 1970."""
 
     name: str
@@ -42,14 +42,14 @@ def customer_row(
     rules: tuple[PolicyName, Clock],
     past: LastHour,
     now: float,
-) -> Row:
+) -> CustomerRow:
     rule = fairlead.policy_of(customer, rules[0])
     following = fairlead.next_place(customer, *rules)
     if isinstance(rule, ClassicPolicy):
         count, resets_at = _classic_count(customer, rule, now)
     else:
         count, resets_at = following.count, _fair_reset(customer, rule, now)
-    return Row(
+    return CustomerRow(
         name=customer.name,
         pending=customer.pending,
         waiting=customer.waiting,
@@ -80,7 +80,7 @@ def _fair_reset(customer: CustomerRecord, rule: FairRule, now: float) -> float |
     return at if at > now else None
 
 
-SORTS: dict[str, Callable[[Row], Any]] = {
+SORTS: dict[str, Callable[[CustomerRow], Any]] = {
     "name": lambda row: row.name.casefold(),
     "pending": lambda row: -row.pending,
     "processing": lambda row: -row.processing,
@@ -93,7 +93,7 @@ SORTS: dict[str, Callable[[Row], Any]] = {
 """How a table of customers can be sorted, most notable first."""
 
 
-SHOWS: dict[str, Callable[[Row], bool]] = {
+SHOWS: dict[str, Callable[[CustomerRow], bool]] = {
     "all": lambda _row: True,
     "waiting": lambda row: row.waiting > 0,
     "paused": lambda row: row.paused,
@@ -101,17 +101,17 @@ SHOWS: dict[str, Callable[[Row], bool]] = {
 """Which customers a table can show."""
 
 
-def sorted_rows(rows: Iterable[Row], sort: str, *, reverse: bool) -> list[Row]:
+def sorted_rows(rows: Iterable[CustomerRow], sort: str, *, reverse: bool) -> list[CustomerRow]:
     by_name = sorted(rows, key=SORTS["name"])
     return sorted(by_name, key=SORTS[sort], reverse=reverse)
 
 
-def filtered_rows(rows: Iterable[Row], text: str, show: str) -> list[Row]:
+def filtered_rows(rows: Iterable[CustomerRow], text: str, show: str) -> list[CustomerRow]:
     part = text.casefold()
     return [row for row in rows if part in row.name.casefold() and SHOWS[show](row)]
 
 
-def who_waits(rows: Iterable[Row], most: int = 8) -> list[dict[str, Any]]:
+def who_waits(rows: Iterable[CustomerRow], most: int = 8) -> list[dict[str, Any]]:
     waiting = [row for row in rows if row.oldest_at is not None]
     longest = nsmallest(most, waiting, key=lambda row: (row.oldest_at or 0.0, row.name))
     names = ("name", "oldest_at", "pending", "priority")
@@ -119,11 +119,11 @@ def who_waits(rows: Iterable[Row], most: int = 8) -> list[dict[str, Any]]:
 
 
 def figures(
-    rows: Iterable[Row],
+    rows: Iterable[CustomerRow],
     tallies: Iterable[Tally],
     fairness: Fairness,
     past: LastHour,
-    waits: Iterable[Waits],
+    waits: Iterable[WaitSummary],
     now: float,
 ) -> dict[str, Any]:
     by_state: Counter[str] = Counter()
@@ -176,7 +176,7 @@ def document_row(document: Document) -> dict[str, Any]:
 
 
 def worker_rows(
-    running: Iterable[Running], names: Callable[[str], str], most: int
+    running: Iterable[RunningJob], names: Callable[[str], str], most: int
 ) -> list[dict[str, Any]]:
     by_worker = sorted(running, key=lambda job: (job.worker, job.document))
     return [
