@@ -30,12 +30,13 @@ import uvloop
 from fastapi import FastAPI, Request
 from fastapi.routing import APIRoute
 from multipart import PushMultipartParser
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from fairlead import Fairlead
 from fairlead.intake import Offer
 from fairlead.server.app import create_inner, guarded
 from fairlead.server.context import ServerContext, context_of
+from fairlead.server.schemas import JSONResponse
 from fairlead.server.server import bound_socket, reduce_garbage_collection, server_config
 from fairlead.server.upload import read_upload
 from fairlead.storage.sqlite import store

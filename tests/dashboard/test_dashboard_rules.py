@@ -1,4 +1,4 @@
-"""What pages and streams are made from: the last hour, rows, charts, lives."""
+"""What pages and streams are made from: the last hour, rows, charts, timelines."""
 
 from __future__ import annotations
 
@@ -20,16 +20,23 @@ from fairlead.server.dashboard.last_hour import (
     HOUR,
     HourTotals,
     LastHour,
-    Sample,
+    PendingSample,
     Step,
-    before,
+    pending_before,
     percentile,
+    read_last_hour,
     staircase,
 )
-from fairlead.server.dashboard.live_view import LiveMessage, LiveView, remembered
+from fairlead.server.dashboard.live_view import Changes, LiveMessage, LiveView, Snapshot
 from fairlead.server.dashboard.page import own_path, query
-from fairlead.server.dashboard.rows import Row, filtered_rows, short_worker, sorted_rows, who_waits
-from fairlead.server.dashboard.timeline import attempts, life
+from fairlead.server.dashboard.rows import (
+    CustomerRow,
+    filtered_rows,
+    short_worker,
+    sorted_rows,
+    who_waits,
+)
+from fairlead.server.dashboard.timeline import attempts, timeline
 
 NOW = 1_800_000_000.0
 DONE = Done("text/plain", {}, "00000000.1", "0" * 64, 2.0)
@@ -114,10 +121,12 @@ def test_percentiles(values: list[float], part: float, wanted: float | None) -> 
     assert percentile(values, part) == wanted
 
 
-def test_what_was_pending_is_reckoned_back_from_now() -> None:
+def test_what_was_pending_is_computed_back_from_now() -> None:
     changes = [(NOW - 1800, "old", 1), (NOW - 900, "new", 1), (NOW - 600, "old", -1)]
     priorities = {"old": 1, "new": 9}
-    samples = before(NOW, [Tally("waiting", 9, 1), Tally("done", 1, 1)], changes, priorities.get)
+    samples = pending_before(
+        NOW, [Tally("waiting", 9, 1), Tally("done", 1, 1)], changes, priorities.get
+    )
     found = {round(NOW - each.at): (each.pending[0], each.pending[8]) for each in samples}
     assert len(found) == 360
     assert (found[3590], found[1200], found[700], found[0]) == ((0, 0), (1, 0), (1, 1), (0, 1))
@@ -126,12 +135,12 @@ def test_what_was_pending_is_reckoned_back_from_now() -> None:
 # --- rows ---
 
 
-def row(name: str, **values: Any) -> Row:
+def row(name: str, **values: Any) -> CustomerRow:
     usual: dict[str, Any] = {
         "pending": 0, "waiting": 0, "processing": 0, "count": 0, "priority": 1, "resets_at": None,
         "oldest_at": None, "share": 0.0, "sent": 0, "paused": False,
     }  # fmt: skip
-    return Row(name, **(usual | values))
+    return CustomerRow(name, **(usual | values))
 
 
 def test_rows_are_sorted_most_notable_first_and_filtered() -> None:
@@ -162,7 +171,7 @@ def coordinates(chart: Chart) -> list[float]:
 
 @given(st.lists(st.lists(st.integers(0, 10**6), min_size=9, max_size=9), min_size=2, max_size=30))
 def test_every_chart_stays_in_its_frame(levels: list[list[int]]) -> None:
-    samples = [Sample(NOW - 10 * n, tuple(each)) for n, each in enumerate(levels)][::-1]
+    samples = [PendingSample(NOW - 10 * n, tuple(each)) for n, each in enumerate(levels)][::-1]
     chart = pending_chart(samples, NOW)
     assert chart is not None
     assert all(0 <= each <= chart.width for each in coordinates(chart))
@@ -191,7 +200,7 @@ def test_round_numbers(value: float, wanted: float) -> None:
     assert nice(value) == pytest.approx(wanted)
 
 
-# --- lives and boards, on a real store ---
+# --- timelines and the live view, on a real store ---
 
 
 @pytest.fixture
@@ -218,7 +227,7 @@ def test_the_life_of_a_document_in_words(fairlead: Fairlead, clock: list[float])
     fairlead.store.finish(first, Failed("damaged", "the file ends"))
     fairlead.retry(document.id, by="key-1")
     events = fairlead.store.events_of(document.id)
-    told = life(events, translator("en"), is_operator=True)
+    told = timeline(events, translator("en"), is_operator=True)
     assert [each.words for each in told] == [
         "submitted",
         "attempt 1 started, on host:7#2",
@@ -227,7 +236,7 @@ def test_the_life_of_a_document_in_words(fairlead: Fairlead, clock: list[float])
     ]
     assert [each.after for each in told][1:3] == [3.0, 2.0]
     assert told[-1].by == "key-1"
-    own = life(events, translator("de"), is_operator=False)
+    own = timeline(events, translator("de"), is_operator=False)
     assert (own[1].words, own[-1].by) == ("Versuch begonnen", None)
     assert [(each.outcome, each.error) for each in attempts(events)] == [("failed", "damaged")]
 
@@ -246,55 +255,61 @@ def test_the_last_hour_is_learnt_from_the_store(fairlead: Fairlead, clock: list[
     clock[0] += 2 * HOUR
     fairlead.submit("acme", b"x")
     fairlead.store.finish(claim(fairlead), DONE)
-    past = remembered(fairlead, fairlead.store.last_event())
+    past = read_last_hour(fairlead, fairlead.store.last_event())
     assert set(past.sent.by_name) == {"acme"}
     assert sum(past.ended.values()) == 1
     assert past.samples[-1].pending[0] == 1  # one of the two is still pending
 
 
-def look(live_view: LiveView, fairlead: Fairlead, since: int) -> tuple[LiveMessage | None, int]:
-    """What the board would send after what has happened."""
-    live_view.hear(fairlead.events(since))
-    changed, live_view._changed = live_view._changed, type(live_view._changed)(everything=False)
-    return live_view._look(changed), fairlead.store.last_event()
+class Viewed:
+    """A snapshot that is brought up to date with what has happened since the last time."""
+
+    def __init__(self, fairlead: Fairlead) -> None:
+        self._fairlead = fairlead
+        self._snapshot, self._past = Snapshot(fairlead), LastHour()
+        self._changes, self._seen = Changes(), 0
+
+    def update(self) -> LiveMessage | None:
+        events = self._fairlead.events(self._seen)
+        self._past.hear(events)
+        self._changes.note(events)
+        message = self._snapshot.update(self._changes, self._past, 1)
+        self._changes, self._seen = Changes(everything=False), self._fairlead.store.last_event()
+        return message
 
 
-def test_the_board_sends_what_changed_and_to_whom_it_belongs(fairlead: Fairlead) -> None:
-    live_view = LiveView(fairlead)
-    live_view._held = None
+def test_viewers_get_what_changed_and_only_what_is_theirs(fairlead: Fairlead) -> None:
+    viewed = Viewed(fairlead)
     fairlead.submit("acme", b"x")
     fairlead.submit("globex", b"x")
-    first, seen = look(live_view, fairlead, 0)
+    first = viewed.update()
     assert first is not None
     assert set(first.customers) == {"acme", "globex"}
-    nothing, seen = look(live_view, fairlead, seen)
-    assert nothing is None
+    assert viewed.update() is None
     document = fairlead.submit("acme", b"y", name="<b>.txt")
-    second, seen = look(live_view, fairlead, seen)
+    second = viewed.update()
     assert second is not None
     assert second.customers == {"acme": {"pending": 2, "waiting": 2, "count": -1, "sent": 2}}
     assert second.figures["waiting"] == 3
-    assert [each["id"] for each in second.documents] == [document.id]
+    assert [row["id"] for row in second.documents] == [document.id]
     assert second.text("globex") == ""
     assert '"figures"' not in second.text("acme")
     assert document.id in second.text("acme")
     fairlead.delete(document.id)
-    third, _ = look(live_view, fairlead, seen)
+    third = viewed.update()
     assert third is not None
     assert third.documents == []
 
 
 def test_a_reset_by_time_alone_is_sent_too(fairlead: Fairlead, clock: list[float]) -> None:
-    live_view = LiveView(fairlead)
-    live_view._held = None
+    viewed = Viewed(fairlead)
     for _ in range(4):
         fairlead.submit("acme", b"x")
-    _, seen = look(live_view, fairlead, 0)
+    viewed.update()
     clock[0] += 1501
-    live_view._slow_at = 0.0
-    found, _ = look(live_view, fairlead, seen)
-    assert found is not None
-    assert found.customers["acme"] == {"count": 0, "priority": 1, "resets_at": None}
+    message = viewed.update()
+    assert message is not None
+    assert message.customers["acme"] == {"count": 0, "priority": 1, "resets_at": None}
 
 
 @pytest.mark.parametrize("policy", ["classic", "fair"])

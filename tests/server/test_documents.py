@@ -14,7 +14,7 @@ from apikit import PATIENT, Served, files_in, problem, raw_problem, upload
 from fairlead import Fairlead
 from fairlead.model.key_secrets import id_of
 from fairlead.model.ports import SHORT_BYTES
-from fairlead.server.middleware import MOST_JSON_BYTES
+from fairlead.server.middleware import MAX_JSON_BYTES
 
 ARTICLE = b"An article about fairness."
 LONG = b"long" * SHORT_BYTES
@@ -81,10 +81,10 @@ def test_several_documents_come_together_or_not_at_all(server: Served) -> None:
 
 
 def test_the_media_type_of_an_upload_may_have_capitals(server: Served) -> None:
-    sent = form("", b"c" * 2 * MOST_JSON_BYTES)
+    sent = form("", b"c" * 2 * MAX_JSON_BYTES)
     answer = server.customer("loud").post("/v1/documents", **sent)
     assert answer.status_code == 202
-    assert answer.json()["size"] == 2 * MOST_JSON_BYTES
+    assert answer.json()["size"] == 2 * MAX_JSON_BYTES
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,7 @@ def test_what_is_wrong_with_a_value_is_said_in_english(
         (b"--x\r\n\r\n", "Missing Content-Disposition segment header"),
         (
             'Content-Disposition: form-data; name="file"; filename="Büro"'.encode("latin-1"),
-            "the headers of a part must be UTF-8",
+            "Segment header failed to decode",
         ),
     ],
 )

@@ -140,7 +140,11 @@ _KILLED = """
 import os, signal
 from fairlead.server.upload_batcher import UploadBatcher
 from fairlead.cli import main
-UploadBatcher._end = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+accept = UploadBatcher.accept
+async def accept_and_die(self, offer):
+    await accept(self, offer)
+    os.kill(os.getpid(), signal.SIGKILL)
+UploadBatcher.accept = accept_and_die
 main()
 """
 DIES_BEFORE_IT_ANSWERS = ("-c", _KILLED)

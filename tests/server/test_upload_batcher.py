@@ -31,6 +31,20 @@ class Noting:
         return [[] for _ in offers]
 
 
+class Gate(Noting):
+    """Begins a batch, and goes on when it may."""
+
+    def __init__(self, *, is_far: bool = False) -> None:
+        super().__init__()
+        self.is_far = is_far
+        self.begun, self.may_end = threading.Event(), threading.Event()
+
+    def accept_each(self, offers: list[Offer]) -> list[list[Any]]:
+        self.begun.set()
+        self.may_end.wait()
+        return [[offer.customer] for offer in offers]
+
+
 class Busy:
     """The time of a loop that is late with everything; calls `then` after a while."""
 
@@ -85,37 +99,42 @@ def test_who_sends_alone_waits_for_nobody(batcher: UploadBatcher, noting: Noting
 def test_a_batch_waits_for_those_who_were_just_answered(
     batcher: UploadBatcher, noting: Noting
 ) -> None:
-    asyncio.run(beside_each_other(batcher, 4, 3, 3))
-    assert noting.batches == [1, 3, 3, 3]
+    asyncio.run(beside_each_other(batcher, 3, 3, 3))
+    assert noting.batches == [3, 3, 3]
 
 
 def test_those_who_do_not_come_are_not_waited_for(batcher: UploadBatcher, noting: Noting) -> None:
     asyncio.run(beside_each_other(batcher, 1, 2, 2, 3))
-    assert noting.batches == [1, 3, 3, 1]
+    assert noting.batches == [4, 3, 1]
 
 
 def test_a_busy_loop_may_still_bring_them(
     batcher: UploadBatcher, noting: Noting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def late() -> None:
+        await beside_each_other(batcher, 1, 1)
         came = asyncio.Event()
         monkeypatch.setattr(upload_batcher, "monotonic", Busy(came.set))
-        others = asyncio.ensure_future(beside_each_other(batcher, 1, 1))
+        first = asyncio.ensure_future(beside_each_other(batcher, 1))
         await came.wait()
         await beside_each_other(batcher, 1)
-        await others
+        await first
 
     monkeypatch.setattr(upload_batcher, "MAX_WAIT", 3600)
     asyncio.run(late())
-    assert noting.batches == [1, 2]
+    assert noting.batches == [2, 2]
 
 
 def test_but_not_for_ever(
     batcher: UploadBatcher, noting: Noting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(upload_batcher, "monotonic", Busy())
-    asyncio.run(beside_each_other(batcher, 1, 1))
-    assert noting.batches == [1, 1]
+    async def alone_after_two() -> None:
+        await beside_each_other(batcher, 1, 1)
+        monkeypatch.setattr(upload_batcher, "monotonic", Busy())
+        await beside_each_other(batcher, 1)
+
+    asyncio.run(alone_after_two())
+    assert noting.batches == [2, 1]
 
 
 @pytest.mark.usefixtures("patient")
@@ -123,44 +142,32 @@ def test_no_batch_is_larger_than_the_largest(
     batcher: UploadBatcher, noting: Noting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(upload_batcher, "MAX_BATCH", 2)
-    asyncio.run(beside_each_other(batcher, 1, 1, 1, 1, 1))
-    assert noting.batches == [1, 2, 2]
+    asyncio.run(beside_each_other(batcher, 1, 1, 1, 1))
+    assert noting.batches == [2, 2]
 
 
-def test_who_waits_when_it_closes_is_not_left_waiting(
-    batcher: UploadBatcher, noting: Noting
-) -> None:
+def test_who_waits_when_it_closes_is_not_left_waiting() -> None:
+    gate = Gate()
+    batcher = UploadBatcher(cast("Fairlead", gate))
+
     async def closed_meanwhile() -> list[Any]:
-        offers = [batcher.accept(Offer("acme", [])) for _ in range(3)]
-        answers = asyncio.gather(*offers, return_exceptions=True)
-        await asyncio.sleep(0)  # the first has begun, the others wait
+        first = asyncio.ensure_future(batcher.accept(Offer("first", [])))
+        await asyncio.to_thread(gate.begun.wait)
+        others = [asyncio.ensure_future(batcher.accept(Offer("other", []))) for _ in range(2)]
+        await asyncio.sleep(0)
+        gate.may_end.set()
         batcher.close()
-        return await answers
+        return await asyncio.gather(first, *others, return_exceptions=True)
 
     first, *others = asyncio.run(closed_meanwhile())
-    assert first == []
-    assert all(isinstance(each, asyncio.CancelledError) for each in others)
-    assert noting.batches == [1]
+    assert first == ["first"]
+    assert all(isinstance(outcome, asyncio.CancelledError) for outcome in others)
 
 
 def test_who_comes_after_it_closed_is_not_left_waiting(batcher: UploadBatcher) -> None:
     batcher.close()
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(beside_each_other(batcher, 1))
-
-
-class Gate(Noting):
-    """Begins a batch, and goes on when it may."""
-
-    def __init__(self, *, is_far: bool = False) -> None:
-        super().__init__()
-        self.is_far = is_far
-        self.begun, self.may_end = threading.Event(), threading.Event()
-
-    def accept_each(self, offers: list[Offer]) -> list[list[Any]]:
-        self.begun.set()
-        self.may_end.wait()
-        return [[offer.customer] for offer in offers]
 
 
 def test_no_batch_waits_for_what_goes_far() -> None:
@@ -194,15 +201,6 @@ def test_no_batch_waits_for_what_goes_far() -> None:
         asyncio.run(batcher.accept(Offer("far", [])))
 
 
-class File:
-    """Of which only matters whether it is gone."""
-
-    is_discarded = False
-
-    def discard(self) -> None:
-        self.is_discarded = True
-
-
 def test_who_is_cut_off_far_away_is_told_what_became_of_it() -> None:
     gate = Gate(is_far=True)
     batcher = UploadBatcher(cast("Fairlead", gate))
@@ -224,11 +222,11 @@ def test_what_has_not_begun_far_away_is_taken_back(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("fairlead.server.per_customer_pool.THREADS_PER_CUSTOMER", 1)
     gate = Gate(is_far=True)
     batcher = UploadBatcher(cast("Fairlead", gate))
-    files = [File(), File(), File()]
 
     async def taken_back() -> list[Any]:
-        offers = [Offer("acme", [(cast("Any", each), "a")]) for each in files]
-        begun, cut_off, left = [asyncio.ensure_future(batcher.accept(each)) for each in offers]
+        begun, cut_off, left = [
+            asyncio.ensure_future(batcher.accept(Offer("acme", []))) for _ in range(3)
+        ]
         await asyncio.to_thread(gate.begun.wait)
         cut_off.cancel()
         closing = asyncio.ensure_future(asyncio.to_thread(batcher.close))
@@ -241,18 +239,16 @@ def test_what_has_not_begun_far_away_is_taken_back(monkeypatch: pytest.MonkeyPat
     told, *others = asyncio.run(taken_back())
     assert told == ["acme"]
     assert all(isinstance(each, asyncio.CancelledError) for each in others)
-    assert [each.is_discarded for each in files] == [False, True, True]
 
 
 def test_who_is_cut_off_is_told_what_became_of_its_documents() -> None:
     """It is never told that its documents were refused when they are stored."""
     gate = Gate()
     batcher = UploadBatcher(cast("Fairlead", gate))
-    files = {"first": File(), "second": File()}
 
     async def cut_off() -> list[Any]:
-        offers = [Offer(name, [(cast("Any", file), "a")]) for name, file in files.items()]
-        tasks = [asyncio.ensure_future(batcher.accept(offer)) for offer in offers]
+        accept = batcher.accept
+        tasks = [asyncio.ensure_future(accept(Offer(name, []))) for name in ("first", "second")]
         await asyncio.to_thread(gate.begun.wait)
         for _ in range(3):  # as often as a server may do that
             for task in tasks:
@@ -264,17 +260,18 @@ def test_who_is_cut_off_is_told_what_became_of_its_documents() -> None:
 
     assert asyncio.run(cut_off()) == [["first"], ["second"]]
     batcher.close()
-    assert not any(file.is_discarded for file in files.values())
 
 
-def test_a_batch_that_fails_as_a_whole_leaves_nothing_behind(
+def test_a_batch_that_fails_as_a_whole_fails_for_each_request(
     batcher: UploadBatcher, noting: Noting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*_given: Any) -> list[list[Any]]:
+    def fail(*_offers: Any) -> list[list[Any]]:
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(noting, "accept_each", fail)
-    file = File()
-    with pytest.raises(RuntimeError, match="new thread"):
-        asyncio.run(batcher.accept(Offer("acme", [(cast("Any", file), "a")])))
-    assert file.is_discarded
+
+    async def both() -> list[Any]:
+        calls = [batcher.accept(Offer("acme", [])) for _ in range(2)]
+        return await asyncio.gather(*calls, return_exceptions=True)
+
+    assert [str(error) for error in asyncio.run(both())] == ["can't start new thread"] * 2

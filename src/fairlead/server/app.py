@@ -18,40 +18,31 @@ from starlette.types import ASGIApp
 import fairlead
 from fairlead.server import schemas
 from fairlead.server.context import ServerContext
-from fairlead.server.dashboard import routes
+from fairlead.server.dashboard import customers as customer_pages
+from fairlead.server.dashboard import documents as document_pages
+from fairlead.server.dashboard import live, login, overview
 from fairlead.server.examples import EXAMPLES
-from fairlead.server.fast_routes import FastRoutes
-from fairlead.server.middleware import RequestGuard
+from fairlead.server.middleware import DirectRoutes, RequestGuard
 from fairlead.server.routes import customers, documents, events, health, keys, webhooks
 
 ROUTERS = (
-    documents.router,
-    events.router,
-    customers.router,
-    keys.router,
-    webhooks.router,
-    health.router,
-    *routes.ROUTERS,
+    *(documents.router, events.router, customers.router, keys.router, webhooks.router),
+    *(health.router, login.router, overview.router, customer_pages.router),
+    *(document_pages.router, live.router),
 )
-"""What is served. More comes by adding a router here."""
 STREAMS = frozenset(["/v1/events", "/live"])
-"""Where answers do not end, so that there is nothing to ask without a body."""
-WRITING = frozenset(["post", "put", "patch", "delete"])
-"""Methods that change something, for which there may be no room."""
+"""Responses that do not end, so that HEAD has no answer."""
 
 
 def create_app(context: ServerContext) -> ASGIApp:
-    """The application for an office; it opens the office when it starts."""
     return guarded(create_inner(context), context)
 
 
 def guarded(app: FastAPI, context: ServerContext) -> ASGIApp:
-    """The application with the layers that every request goes through."""
-    return RequestGuard(FastRoutes(app), context)
+    return RequestGuard(DirectRoutes(app), context)
 
 
 def create_inner(context: ServerContext) -> FastAPI:
-    """The application without its guard, which answers for what goes wrong in it."""
     app = FastAPIOffline(
         title="Fairlead",
         version=fairlead.__version__,
@@ -69,7 +60,6 @@ def create_inner(context: ServerContext) -> FastAPI:
 
 
 def _add_head(app: FastAPI) -> None:
-    """Let HEAD be answered as GET is; the server leaves the body out."""
     for route in app.routes:
         if isinstance(route, APIRoute) and route.methods and route.path not in STREAMS:
             route.methods |= {"HEAD"} if "GET" in route.methods else set()
@@ -87,18 +77,17 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
 
 def _openapi(app: FastAPI) -> dict[str, Any]:
     if app.openapi_schema is None:
-        found = get_openapi(
-            title=app.title,
-            version=app.version,
-            description=app.description,
-            routes=[_without_head(each) for each in app.routes],
-        )
-        app.openapi_schema = _completed(found)
+        about: dict[str, Any] = {
+            "title": app.title,
+            "version": app.version,
+            "description": app.description,
+        }
+        routes = [_without_head(route) for route in app.routes]
+        app.openapi_schema = _completed(get_openapi(**about, routes=routes))
     return app.openapi_schema
 
 
 def _without_head(route: BaseRoute) -> BaseRoute:
-    """As the document lists it: what HEAD does goes without saying."""
     if not isinstance(route, APIRoute):
         return route
     listed = copy(route)
@@ -106,33 +95,32 @@ def _without_head(route: BaseRoute) -> BaseRoute:
     return listed
 
 
-def _completed(found: dict[str, Any]) -> dict[str, Any]:
-    """With the scheme of keys and an example of each schema, without FastAPI's shape of errors."""
-    parts = found.setdefault("components", {}).setdefault("schemas", {})
+def _completed(document: dict[str, Any]) -> dict[str, Any]:
+    """With the scheme of keys and an example of each schema, without FastAPI's error schemas."""
+    parts = document.setdefault("components", {}).setdefault("schemas", {})
     parts.pop("HTTPValidationError", None)
     parts.pop("ValidationError", None)
     parts |= schemas.components()
-    found["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
-    for path, operations in found["paths"].items():
+    document["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
+    for path, operations in document["paths"].items():
         for method, operation in operations.items():
-            _complete(operation, needs_key=path.startswith("/v1"), writes=method in WRITING)
+            _complete(operation, needs_key=path.startswith("/v1"), writes=method != "get")
     for name in EXAMPLES:
         parts[name]["example"] = EXAMPLES[name]
-    submit = found["paths"]["/v1/documents"]["post"]["responses"]["202"]
+    submit = document["paths"]["/v1/documents"]["post"]["responses"]["202"]
     submit["headers"] = {"Location": {"schema": {"type": "string"}}}
-    return found
+    return document
 
 
 def _complete(operation: dict[str, Any], *, needs_key: bool, writes: bool) -> None:
-    answers = operation["responses"]
+    responses = operation["responses"]
     if writes:
-        answers["507"] = schemas.problems("disk-full")[507]
-    if "HTTPValidationError" in str(answers.get("422")):
-        del answers["422"]
+        responses["507"] = schemas.problems("disk-full")[507]
+    if "HTTPValidationError" in str(responses.get("422")):
+        del responses["422"]
     if needs_key:
         operation["security"] = [{"key": []}]
     if "application/json" in operation.get("requestBody", {}).get("content", {}):
-        answers["415"] = schemas.problems("unsupported-media-type")[415]
-    limited = answers.get("429")
-    if limited is not None:
-        limited["headers"] = {"Retry-After": {"schema": {"type": "integer"}}}
+        responses["415"] = schemas.problems("unsupported-media-type")[415]
+    if "429" in responses:
+        responses["429"]["headers"] = {"Retry-After": {"schema": {"type": "integer"}}}

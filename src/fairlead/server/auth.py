@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from starlette.requests import Request
 
-from fairlead.config.settings import Settings
 from fairlead.errors import Message, UnknownKey
-from fairlead.model.access_keys import Key, StoredKey
+from fairlead.model.access_keys import StoredKey
 from fairlead.model.customers import CustomerSettings
 from fairlead.model.documents import Event, EventKind
 from fairlead.model.key_secrets import id_of, matches
@@ -22,50 +21,48 @@ from fairlead.server.problems import Problem
 if TYPE_CHECKING:
     from fairlead.server.context import ServerContext
 
-ASKED_BY: ContextVar[str | None] = ContextVar("asked_by", default=None)
-"""The customer whose key came with the request at hand; None: an operator's, or none yet."""
+REQUEST_CUSTOMER: ContextVar[str | None] = ContextVar("request_customer", default=None)
+"""The customer whose key came with the current request; None: an operator's key, or none yet."""
 
 _CALLER = "fairlead.caller"
 COOKIE = "fairlead_session"
 SESSION_SECONDS = 12 * 3600
-_MOST_KNOWN = 10_000
-_SAFE = frozenset(["GET", "HEAD", "OPTIONS"])
+_MAX_CACHED = 10_000
+_SAFE_METHODS = frozenset(["GET", "HEAD", "OPTIONS"])
 
 
 class Caller(NamedTuple):
-    """Who asks. No customer: an operator."""
+    """Who sends a request. No customer: an operator."""
 
     key_id: str
     customer: str | None
 
     @property
     def is_operator(self) -> bool:
-        """Whether it may see and decide everything."""
         return self.customer is None
 
     def may_see(self, customer: str) -> bool:
-        """Whether things of this customer are for its eyes."""
         return self.customer in (None, customer)
 
 
 class Authenticator:
-    """Checks keys and sessions, and keeps those that it has seen in memory.
+    """Checks keys and sessions, and caches keys and settings of customers.
 
     A key that another process revokes is refused as soon as its event arrives, some hundredths of
     a second later; one that is revoked over HTTP, at once.
     """
 
     def __init__(self, context: ServerContext) -> None:
-        self._office = context
-        self._known: dict[str, StoredKey] = {}
-        self._own: dict[str, CustomerSettings] = {}
+        self._context = context
+        self._keys: dict[str, StoredKey] = {}
+        self._settings: dict[str, CustomerSettings] = {}
         self._changes = 0
         self._sessions: dict[str, tuple[Caller, float]] = {}
 
     async def caller(self, request: Request) -> Caller:
         """Who sends this request; raises without a valid key, or when the rate limit is reached.
 
-        The first call for a request decides. Later ones return what it found.
+        The first call for a request decides. Later ones return the same.
         """
         known: Caller | None = request.scope.get(_CALLER)
         if known is not None:
@@ -74,25 +71,33 @@ class Authenticator:
         if authorization is None:
             caller = self._session(request)
         else:
-            caller = await self._holder(authorization)
+            scheme, _, key = authorization.partition(" ")
+            caller = await self._holder(key) if scheme.lower() == "bearer" else None
         if caller is None:
             raise no_valid_key()
         if caller.customer is not None:
-            own = self._own.get(caller.customer) or await self._read_own(caller.customer)
-            self._office.rate_limiter.check(caller.customer, *_rate(own, self._office.settings()))
+            await self._check_rate(caller.customer)
         request.scope[_CALLER] = caller
-        ASKED_BY.set(caller.customer)
+        REQUEST_CUSTOMER.set(caller.customer)
         return caller
 
-    async def _read_own(self, customer: str) -> CustomerSettings:
+    async def _check_rate(self, customer: str) -> None:
+        own = self._settings.get(customer) or await self._read_settings(customer)
+        default = self._context.settings()
+        rate, burst = own.requests_a_second, own.requests_burst
+        rate = default.requests_a_second if rate is None else rate
+        if rate is not None:
+            burst = default.requests_burst if burst is None else burst
+            self._context.rate_limiter.check(customer, rate, burst)
+
+    async def _read_settings(self, customer: str) -> CustomerSettings:
         before = self._changes
-        known = (await self._office.ask(self._office.fairlead.customer, customer)).settings
-        if before == self._changes and len(self._own) < _MOST_KNOWN:
-            self._own[customer] = known
-        return known
+        settings = (await self._context.ask(self._context.fairlead.customer, customer)).settings
+        if before == self._changes and len(self._settings) < _MAX_CACHED:
+            self._settings[customer] = settings
+        return settings
 
     async def operator(self, request: Request) -> Caller:
-        """As `caller`, for operators only."""
         caller = await self.caller(request)
         if not caller.is_operator:
             raise Problem(
@@ -102,7 +107,6 @@ class Authenticator:
         return caller
 
     async def customer(self, request: Request) -> tuple[Caller, str]:
-        """As `caller`, for customers only; with the customer's name."""
         caller = await self.caller(request)
         if caller.customer is None:
             raise Problem(
@@ -114,31 +118,27 @@ class Authenticator:
             )
         return caller, caller.customer
 
-    async def _holder(self, authorization: str) -> Caller | None:
-        scheme, _, key = authorization.partition(" ")
-        known = await self._valid(key.strip()) if scheme.lower() == "bearer" else None
-        return None if known is None else Caller(known.id, known.customer)
-
-    async def _valid(self, key: str) -> Key | None:
-        """The stored record of a valid key; None: the key is unknown, wrong or revoked."""
-        id_ = id_of(key)
-        known = None if id_ is None else self._known.get(id_) or await self._find(id_)
-        if known is None or not matches(key, known.sha256) or known.key.is_revoked:
+    async def _holder(self, key: str) -> Caller | None:
+        """Who holds this key; None: it is unknown, wrong or revoked."""
+        id_ = id_of(key.strip())
+        stored = None if id_ is None else await self._stored_key(id_)
+        if stored is None or not matches(key.strip(), stored.sha256) or stored.key.is_revoked:
             return None
-        return known.key
+        return Caller(stored.key.id, stored.key.customer)
 
-    async def _find(self, id_: str) -> StoredKey | None:
+    async def _stored_key(self, id_: str) -> StoredKey | None:
+        if id_ in self._keys:
+            return self._keys[id_]
         before = self._changes
         try:
-            key = await self._office.ask(self._office.fairlead.store.stored_key, id_)
+            key = await self._context.ask(self._context.fairlead.store.stored_key, id_)
         except UnknownKey:
             return None
-        if before == self._changes and len(self._known) < _MOST_KNOWN:
-            self._known[id_] = key  # nothing was revoked while it was read
+        if before == self._changes and len(self._keys) < _MAX_CACHED:
+            self._keys[id_] = key  # nothing was revoked while it was read
         return key
 
     def hear(self, events: Sequence[Event]) -> None:
-        """Forget keys and limits that an event has changed."""
         for event in events:
             if event.kind is EventKind.CUSTOMER_SET:
                 self.forget()
@@ -146,19 +146,16 @@ class Authenticator:
                 self.revoked(str(event.data.get("key")))
 
     def revoked(self, key_id: str) -> None:
-        """Forget all keys, and end the sessions and streams of this one."""
+        """Read all keys again, and end the sessions and streams of this one."""
         self.forget()
-        self._sessions = {
-            cookie: session
-            for cookie, session in self._sessions.items()
-            if session[0].key_id != key_id
-        }
-        self._office.event_feed.revoked(key_id)
+        for session, (caller, _) in list(self._sessions.items()):
+            if caller.key_id == key_id:
+                del self._sessions[session]
+        self._context.event_feed.revoked(key_id)
 
     async def is_revoked(self, caller: Caller) -> bool:
-        """Whether the caller's key has been revoked since the request began."""
-        known = self._known.get(caller.key_id) or await self._find(caller.key_id)
-        return known is None or known.key.is_revoked
+        stored = await self._stored_key(caller.key_id)
+        return stored is None or stored.key.is_revoked
 
     async def check_again(self, caller: Caller) -> None:
         """Raise where the caller's key has been revoked since the request began."""
@@ -166,10 +163,10 @@ class Authenticator:
             raise no_valid_key()
 
     def forget(self) -> None:
-        """Read all keys and limits again."""
+        """Read all keys and settings again."""
         self._changes += 1
-        self._known.clear()
-        self._own.clear()
+        self._keys.clear()
+        self._settings.clear()
 
     # --- sessions ---
 
@@ -178,7 +175,7 @@ class Authenticator:
 
         The token stands for the operator key of the data folder, and is valid as long as that is.
         """
-        if not hmac.compare_digest(token.encode(), self._office.token.encode()):
+        if not hmac.compare_digest(token.encode(), self._context.token.encode()):
             raise Problem(
                 "unauthorised",
                 Message(
@@ -186,7 +183,7 @@ class Authenticator:
                     "it started"
                 ),
             )
-        key = await self._office.ask(self._office.fairlead.folder.read_operator_key)
+        key = await self._context.ask(self._context.fairlead.folder.read_operator_key)
         session = await self.login_with_key(key or "")
         if session is None:
             raise no_valid_key()
@@ -194,28 +191,24 @@ class Authenticator:
 
     async def login_with_key(self, key: str) -> str | None:
         """The cookie of a new session for the holder of this key; None: the key is not valid."""
-        known = await self._valid(key.strip())
-        return None if known is None else await self._begin(Caller(known.id, known.customer))
-
-    def logout(self, session: str) -> None:
-        """End a session; one that is not there stays so."""
-        self._sessions.pop(session, None)
-
-    async def _begin(self, caller: Caller) -> str | None:
-        """The cookie of a new session; None: the key was revoked meanwhile."""
-        session = secrets.token_urlsafe(32)
-        self._sessions = {k: v for k, v in self._sessions.items() if v[1] > time.time()}
-        self._sessions[session] = (caller, time.time() + SESSION_SECONDS)
-        if await self.is_revoked(caller):  # then nobody ended a session that was not there yet
+        caller, now, session = await self._holder(key), time.time(), secrets.token_urlsafe(32)
+        if caller is None:
+            return None
+        self._sessions = {k: v for k, v in self._sessions.items() if v[1] > now}
+        self._sessions[session] = (caller, now + SESSION_SECONDS)
+        if await self.is_revoked(caller):  # revoked before the session was there to be ended
             self.logout(session)
             return None
         return session
+
+    def logout(self, session: str) -> None:
+        self._sessions.pop(session, None)
 
     def _session(self, request: Request) -> Caller | None:
         caller, until = self._sessions.get(request.cookies.get(COOKIE, ""), (None, 0.0))
         if caller is None or until < time.time():
             return None
-        if request.method not in _SAFE and not is_own_page(request):
+        if request.method not in _SAFE_METHODS and not is_own_page(request):
             raise Problem(
                 "forbidden",
                 Message("requests from another site are not allowed with a session cookie"),
@@ -223,17 +216,7 @@ class Authenticator:
         return caller
 
 
-def _rate(own: CustomerSettings, usual: Settings) -> tuple[float | None, int]:
-    """How many requests a second a customer may send, and how many at once."""
-    rate, burst = own.requests_a_second, own.requests_burst
-    return (
-        usual.requests_a_second if rate is None else rate,
-        usual.requests_burst if burst is None else burst,
-    )
-
-
 def no_valid_key() -> Problem:
-    """The problem of a request without a valid key."""
     return Problem(
         "unauthorised",
         Message("the request has no valid API key; send the header Authorization: Bearer KEY"),
@@ -241,7 +224,7 @@ def no_valid_key() -> Problem:
 
 
 def is_own_page(request: Request) -> bool:
-    """Whether a page of ours sent this: the browser says so, and pages cannot change it."""
+    """Whether a page of this server sent the request, by headers that no page can change."""
     site = request.headers.get("sec-fetch-site")
     if site is not None:
         return site in ("same-origin", "none")

@@ -30,19 +30,16 @@ class LimitedConnection(asyncio.Protocol):
         self._waiting_bytes = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Wait for the first request."""
         self._transport = transport
         self._waiting_since = self._loop.time()
         self._timer = self._loop.call_later(self._timeout, self._check_time)
         self._http.connection_made(transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop the timer."""
         self._timer.cancel()
         self._http.connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Count what belongs to no request, and pass everything on."""
         if not self._requests:
             if self._waiting_since is None:
                 self._waiting_since = self._loop.time()
@@ -53,21 +50,17 @@ class LimitedConnection(asyncio.Protocol):
         self._http.data_received(data)
 
     def pause_writing(self) -> None:
-        """The client reads slowly."""
         self._http.pause_writing()
 
     def resume_writing(self) -> None:
-        """The client has read most of what was sent."""
         self._http.resume_writing()
 
     def request_began(self) -> None:
-        """The headers are complete."""
         self._requests += 1
         self._waiting_since = None
         self._waiting_bytes = 0
 
     def request_ended(self) -> None:
-        """The response is complete."""
         self._requests -= 1
 
     def _check_time(self) -> None:

@@ -1,4 +1,4 @@
-"""The office: what all requests share."""
+"""The server context: what all requests share."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from functools import partial
 from time import monotonic
 from typing import ParamSpec, TypeVar
 
-from starlette.requests import HTTPConnection
+from starlette.requests import HTTPConnection, Request
 
 from fairlead.app import Fairlead
 from fairlead.config.settings import Settings
-from fairlead.server.auth import ASKED_BY, Authenticator
+from fairlead.server.auth import REQUEST_CUSTOMER, Authenticator, Caller
 from fairlead.server.dashboard.live_view import LiveView
 from fairlead.server.event_feed import EventFeed
 from fairlead.server.metrics import Metrics
@@ -27,14 +27,14 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 THREADS = 8
-"""How many questions to the store run at once; more would only wait for one another."""
-LOOK_SECONDS = 0.02
-"""Between looks whether the settings have changed."""
+"""How many calls of the store run at once; more would only wait for one another."""
+SETTINGS_SECONDS = 0.02
+"""Between checks whether the settings have changed."""
 
 
 @dataclass
 class ServerContext:
-    """The installation, its threads, and what is kept in memory while it is served."""
+    """The installation, its threads, and what the server keeps in memory."""
 
     fairlead: Fairlead
     token: str = field(default_factory=lambda: secrets.token_urlsafe(24))
@@ -42,71 +42,72 @@ class ServerContext:
 
     def __post_init__(self) -> None:
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="api")
-        self._fetching = PerCustomerPool("fetch")
+        self._fetch_pool = PerCustomerPool("fetch")
         self.event_feed = EventFeed(self.fairlead)
         self.metrics = Metrics(self.fairlead)
         self.rate_limiter = RateLimiter()
         self.batcher = UploadBatcher(self.fairlead)
         self.auth = Authenticator(self)
         self.live_view = LiveView(self.fairlead)
-        self._settings = self.fairlead.settings
-        self._looked_at = monotonic()
+        self._settings, self._settings_at = self.fairlead.settings, monotonic()
 
     def settings(self) -> Settings:
-        """The settings in force; a change is known some hundredths of a second later."""
+        """The current settings; a change is seen some hundredths of a second later."""
         now = monotonic()
-        if now >= self._looked_at + LOOK_SECONDS:
-            self._settings, self._looked_at = self.fairlead.settings, now
+        if now >= self._settings_at + SETTINGS_SECONDS:
+            self._settings, self._settings_at = self.fairlead.settings, now
         return self._settings
 
     async def ask(self, call: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
-        """Run what may wait in a thread; for a customer, without a sight of others' things."""
-        answer = self._as_asked(partial(call, *args, **named))
-        return await asyncio.get_running_loop().run_in_executor(self._pool, answer)
+        """Run a blocking call in a thread; for a customer, it sees only what is the customer's."""
+        bound = self._isolated(partial(call, *args, **named))
+        return await asyncio.get_running_loop().run_in_executor(self._pool, bound)
 
     async def fetch(self, call: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
-        """As `ask`, for what may wait for files that another machine keeps.
+        """As `ask`, in threads of its own, for calls that may wait for another machine."""
+        bound = self._isolated(partial(call, *args, **named))
+        return await self._fetch_pool.run(REQUEST_CUSTOMER.get(), bound)
 
-        No question waits for it, nor does what another customer fetches.
-        """
-        answer = self._as_asked(partial(call, *args, **named))
-        return await self._fetching.run(ASKED_BY.get(), answer)
+    def _isolated(self, call: Callable[[], T]) -> Callable[[], T]:
+        customer = REQUEST_CUSTOMER.get()
+        if customer is None:
+            return call
 
-    def _as_asked(self, call: Callable[[], T]) -> Callable[[], T]:
-        """The call with the sight of who asks now."""
-        customer = ASKED_BY.get()
-
-        def answer() -> T:
-            if customer is None:
-                return call()
+        def call_as_customer() -> T:
             with self.fairlead.store.seen_by(customer):
                 return call()
 
-        return answer
+        return call_as_customer
 
     def open(self) -> None:
-        """Begin to watch what happens."""
-        self.event_feed.listen(self.metrics.hear)
-        self.event_feed.listen(self.auth.hear)
-        self.event_feed.listen(self.live_view.hear)
+        for listener in (self.metrics.hear, self.auth.hear, self.live_view.hear):
+            self.event_feed.listen(listener)
         self.event_feed.open()
         self.live_view.open(self.ask, self.event_feed.seen)
 
     def end_all(self) -> None:
-        """Let nobody wait any longer: the server is about to stop."""
+        """End all long polls and streams: the server is about to stop."""
         self.event_feed.end_all()
         self.live_view.end_all()
 
     def close(self) -> None:
-        """Let go of everything."""
         self.live_view.close()
         self.event_feed.close()
         self.batcher.close()
-        self._fetching.close()
+        self._fetch_pool.close()
         self._pool.shutdown(cancel_futures=True)
 
 
 def context_of(request: HTTPConnection) -> ServerContext:
-    """The office that serves this request."""
-    found: ServerContext = request.app.state.context
-    return found
+    context: ServerContext = request.app.state.context
+    return context
+
+
+async def authenticated(request: Request) -> tuple[ServerContext, Caller]:
+    context = context_of(request)
+    return context, await context.auth.caller(request)
+
+
+async def authenticated_operator(request: Request) -> tuple[ServerContext, Caller]:
+    context = context_of(request)
+    return context, await context.auth.operator(request)

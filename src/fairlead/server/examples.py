@@ -10,93 +10,53 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from fairlead.model.access_keys import Key, Keys, Limits, Me, NewKey
-from fairlead.model.customers import Customer, Customers, Fairness, Overdue, Share
+from fairlead.model.customers import Customer, Customers, Fairness
 from fairlead.model.documents import Audit, Document, Documents, Event, EventKind, Page, Text
 from fairlead.model.explanations import CustomerAhead, Explanation, Forecast, Place, Reason
-from fairlead.model.json import to_dict
-from fairlead.model.states import State
-from fairlead.model.webhooks import (
-    Deliveries,
-    Delivery,
-    Status,
-    Webhook,
-    Webhooks,
-    WebhookWithSecret,
-)
+from fairlead.model.json import from_json, to_dict
+from fairlead.model.webhooks import Deliveries, Delivery, Webhook, Webhooks, WebhookWithSecret
 from fairlead.server.problems import body
 
 _ID = "01m7gnankk8v2x4c6b0d9f1h3j"
-_WEBHOOK_ID = "01m7gnb2rs5t7w9y0a1c3e5g7h"
 _KEY_ID = "7q2m4n9x0z3k"
 _NOON = 1_769_860_800.0  # 2026-01-31T12:00:00.000Z
+_SECRET = "whsec_ZXhhbXBsZWV4YW1wbGVleGFtcGxlZXhhbXBsZTE="  # noqa: S105 (an example)
 
-_DOCUMENT = Document(
-    id=_ID,
-    customer="acme",
-    name="invoice.pdf",
-    size=18_231,
-    sha256="9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
-    kind=None,
-    state=State.WAITING,
-    priority=1,
-    count=0,
-    policy="classic/1",
-    urgent=False,
-    submitted_at=_NOON,
-    estimate=0.02,
+_DOCUMENT = from_json(
+    Document,
+    """{"id": "01m7gnankk8v2x4c6b0d9f1h3j", "customer": "acme", "name": "invoice.pdf",
+    "size": 18231, "sha256": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+    "kind": null, "state": "waiting", "priority": 1, "count": 0, "policy": "classic/1",
+    "urgent": false, "submitted_at": "2026-01-31T12:00:00Z", "estimate": 0.02}""",
 )
-_CUSTOMER = Customer(
-    name="acme",
-    pending=2,
-    waiting=1,
-    processing=1,
-    count=-1,
-    next_priority=1,
-    resets_in=1500,
-    oldest_wait=0.8,
-    paused=False,
-    created_at=_NOON,
+_CUSTOMER = from_json(
+    Customer,
+    """{"name": "acme", "pending": 2, "waiting": 1, "processing": 1, "count": -1,
+    "next_priority": 1, "resets_in": 1500, "oldest_wait": 0.8, "paused": false,
+    "created_at": "2026-01-31T12:00:00Z"}""",
 )
-_FAIRNESS = Fairness(
-    policy="classic",
-    workers=2,
-    waiting_customers=1,
-    jain_index=None,
-    most_overdue=Overdue("acme", 0.8),
-    lane_share=None,
-    longest_document=1.2,
-    start_bound=None,
-    bound_broken=False,
-    accounts=(Share("acme", 0.4, 0.8, 0.4),),
+_FAIRNESS = from_json(
+    Fairness,
+    """{"policy": "classic", "workers": 2, "waiting_customers": 1, "jain_index": null,
+    "most_overdue": {"customer": "acme", "seconds": 0.8}, "lane_share": null,
+    "longest_document": 1.2, "start_bound": null, "bound_broken": false,
+    "accounts": [{"name": "acme", "done": 0.4, "due": 0.8, "lag": 0.4}]}""",
+)
+_WEBHOOK = from_json(
+    Webhook,
+    """{"id": "01m7gnb2rs5t7w9y0a1c3e5g7h", "customer": "acme", "url": "https://example.com/hook",
+    "kinds": ["document.done", "document.failed"], "enabled": true,
+    "created_at": "2026-01-31T12:00:00Z"}""",
+)
+_DELIVERY = from_json(
+    Delivery,
+    """{"id": "msg_01m7gnb2rs5t7w9y0a1c3e5g7h_7", "webhook": "01m7gnb2rs5t7w9y0a1c3e5g7h",
+    "kind": "document.done", "document": "01m7gnankk8v2x4c6b0d9f1h3j", "status": "delivered",
+    "created_at": "2026-01-31T12:00:00Z", "attempts": 1, "next_at": null,
+    "last_at": "2026-01-31T12:00:00.25Z", "code": 204, "answer": ""}""",
 )
 _KEY = Key(id=_KEY_ID, customer="acme", operator=False, created_at=_NOON)
-_EVENT = Event(9, _NOON, EventKind.CUSTOMER_SET, "acme", None, {"weight": 2.0}, _KEY_ID)
-_KINDS = ("document.done", "document.failed")
-_WEBHOOK = Webhook(
-    _WEBHOOK_ID, "acme", "https://example.com/hook", _KINDS, enabled=True, created_at=_NOON
-)
-_DELIVERY = Delivery(
-    id=f"msg_{_WEBHOOK_ID}_7",
-    webhook=_WEBHOOK_ID,
-    kind="document.done",
-    document=_ID,
-    status=Status.DELIVERED,
-    created_at=_NOON,
-    attempts=1,
-    next_at=None,
-    last_at=_NOON + 0.25,
-    code=204,
-    answer="",
-)
 _PARAMS = {"count": -1, "bound": -2, "priority": 1}
-_WHY = Explanation(
-    id=_ID,
-    reasons=(Reason("count-not-below", _PARAMS, "count −1 is not below −2: priority 1"),),
-    position=3,
-    ahead=Place(1, 1, 1, 0.04, (CustomerAhead("brine", 1),)),
-    forecast=Forecast(_NOON + 2, _NOON + 1.5, _NOON + 3),
-)
-_SECRET = "whsec_ZXhhbXBsZWV4YW1wbGVleGFtcGxlZXhhbXBsZTE="  # noqa: S105 (an example)
 _RECORDS: list[Any] = [
     Page([_DOCUMENT], _ID),
     Documents([_DOCUMENT]),
@@ -105,23 +65,29 @@ _RECORDS: list[Any] = [
     Keys([_KEY]),
     NewKey(f"fl_{_KEY_ID}_{'example' * 6}0", **asdict(_KEY)),
     Me(_KEY_ID, "acme", Limits(1_000_000_000, 2_000_000_000, 100)),
-    Audit([_EVENT], None),
+    Audit([Event(9, _NOON, EventKind.CUSTOMER_SET, "acme", None, {"weight": 2.0}, _KEY_ID)], None),
     Webhooks([_WEBHOOK]),
     WebhookWithSecret(**asdict(_WEBHOOK), secret=_SECRET),
     Deliveries([_DELIVERY], None),
-    _WHY,
+    Explanation(
+        id=_ID,
+        reasons=(Reason("count-not-below", _PARAMS, "count −1 is not below −2: priority 1"),),
+        position=3,
+        ahead=Place(1, 1, 1, 0.04, (CustomerAhead("brine", 1),)),
+        forecast=Forecast(_NOON + 2, _NOON + 1.5, _NOON + 3),
+    ),
 ]
 
 
-def _within(value: Any) -> Iterator[tuple[str, Any]]:
-    """A record and all that are in it, by the names of their types."""
+def _with_parts(value: Any) -> Iterator[tuple[str, Any]]:
+    """A record and all records in it, by the names of their types."""
     if isinstance(value, Struct):
         yield type(value).__name__, to_dict(value)
         for part in asdict(value).values():
-            yield from _within(part)
+            yield from _with_parts(part)
     elif isinstance(value, list | tuple):
         for part in value:
-            yield from _within(part)
+            yield from _with_parts(part)
     elif isinstance(value, Enum):
         yield type(value).__name__, value.value
 
@@ -133,6 +99,6 @@ EXAMPLES: dict[str, Any] = {
     "NewWebhook": {"url": "https://example.com/hook", "kinds": ["document.done"]},
     "Problem": body("unknown-document", f"no document has the id '{_ID}'; check the id"),
     "WebhookChanges": {"enabled": True},
-    **{name: example for record in _RECORDS for name, example in _within(record)},
+    **{name: example for record in _RECORDS for name, example in _with_parts(record)},
 }
 """By the names of the schemas."""

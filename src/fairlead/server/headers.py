@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 
 from starlette.requests import Request
@@ -20,7 +21,6 @@ def header_list(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> str | No
 
 
 def language_of(headers: Iterable[tuple[bytes, bytes]]) -> str:
-    """The language of the response, by Accept-Language."""
     return negotiate(header_list(headers, b"accept-language"))
 
 
@@ -35,22 +35,14 @@ def best_type(accept: str | None, offered: Sequence[str]) -> str | None:
 
 def _rating(term: str) -> tuple[str, float]:
     name, *parameters = (part.strip() for part in term.split(";"))
-    for parameter in parameters:
-        if parameter.startswith("q="):
-            try:
-                quality = float(parameter[2:])
-            except ValueError:
-                return name, 0.0
-            return name, quality if 0 <= quality <= 1 else 0.0
-    return name, 1.0
+    quality = next((p[2:] for p in parameters if p.startswith("q=")), "1")
+    return name, float(quality) if re.fullmatch(r"0(\.\d*)?|1(\.0*)?", quality) else 0.0
 
 
 def _quality(media_type: str, ratings: dict[str, float]) -> float:
     """By the most exact term that names the type."""
-    for name in (media_type, media_type.partition("/")[0] + "/*", "*/*"):
-        if name in ratings:
-            return ratings[name]
-    return 0.0
+    names = (media_type, media_type.partition("/")[0] + "/*", "*/*")
+    return next((ratings[name] for name in names if name in ratings), 0.0)
 
 
 def is_not_modified(request: Request, etag: str) -> bool:

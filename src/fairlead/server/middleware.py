@@ -1,4 +1,4 @@
-"""The middleware around every request: authentication, limits of the body, request id, problems."""
+"""The middleware of every request: authentication, body limits, request id, problems, routes."""
 
 from __future__ import annotations
 
@@ -8,41 +8,35 @@ import logging
 import re
 import secrets
 import time
+from inspect import signature
+from typing import TypeGuard
 from urllib.parse import unquote_to_bytes
 
+from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.routing import Mount, Route
+from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.types import Message as ASGIMessage
 
 from fairlead.config.settings import Settings
 from fairlead.errors import FairleadError, Message
-from fairlead.server.auth import ASKED_BY
+from fairlead.server.auth import REQUEST_CUSTOMER
 from fairlead.server.connection_limits import connection_of
 from fairlead.server.context import ServerContext
 from fairlead.server.headers import language_of
-from fairlead.server.problems import Problem, of_ours
+from fairlead.server.problems import Problem, not_found, problem_of
 
 _log = logging.getLogger(__name__)
 
 UPLOADS = "/v1/documents"
-MOST_JSON_BYTES = 65_536
-SECONDS_UNTIL_BACK = 5
-"""The Retry-After of a server that stops."""
+MAX_JSON_BYTES = 65_536
 _KEY_IN_QUERY = re.compile(
     rb"fl_[0-9a-z]{12}_|(?:^|&)(?:api_?key|key|access_token)=", re.IGNORECASE
 )
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
-_KINDS_BY_STATUS = {
-    400: "invalid-request",
-    404: "not-found",
-    405: "method-not-allowed",
-    413: "too-large",
-    415: "unsupported-media-type",
-    416: "range-not-satisfiable",
-}
 
 
 class RequestGuard:
@@ -50,12 +44,11 @@ class RequestGuard:
 
     def __init__(self, app: ASGIApp, context: ServerContext) -> None:
         self._app = app
-        self._office = context
+        self._context = context
         self._request_numbers = itertools.count(1)
         self._server_id = secrets.token_hex(4)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -63,7 +56,7 @@ class RequestGuard:
         connection = connection_of(scope)
         if connection is not None:
             connection.request_began()
-        body = _RequestBody(scope["path"], headers, receive, self._office.settings())
+        body = _RequestBody(scope["path"], headers, receive, self._context.settings())
         response = _Response(send, self._request_id(headers))
         began = time.perf_counter()
         try:
@@ -73,33 +66,27 @@ class RequestGuard:
                 connection.request_ended()
             path = getattr(scope.get("route"), "path", "other")
             seconds = response.began_at - began
-            self._office.metrics.answered(scope["method"][:10], path, response.status, seconds)
+            self._context.metrics.answered(scope["method"][:10], path, response.status, seconds)
 
     async def _serve(self, scope: Scope, body: _RequestBody, response: _Response) -> None:
-        ASKED_BY.set(None)  # uvicorn starts a pipelined request in the context of the one before
+        # uvicorn starts a pipelined request in the context of the one before
+        REQUEST_CUSTOMER.set(None)
         try:
             _check_query(scope["query_string"])
             if scope["path"].startswith("/v1/"):  # before the framework reads and checks a body
-                await self._office.auth.caller(Request(scope))
+                await self._context.auth.caller(Request(scope))
             await self._app(scope, body.receive, response.send)
         except ClientDisconnect:
             pass
         except asyncio.CancelledError:  # the server stops and has waited for as long as it can
             if not response.status:
-                await self._refuse(scope, _stopping(), body, response)
+                text = Message("the server is stopping, or its workers have stopped")
+                problem = Problem("unavailable", text, retry_after=5)
+                await _refuse(scope, problem, body, response)
         except Exception as error:
             if response.status:
                 raise
-            problem = as_problem(error, scope, response.request_id)
-            await self._refuse(scope, problem, body, response)
-
-    async def _refuse(
-        self, scope: Scope, problem: Problem, body: _RequestBody, response: _Response
-    ) -> None:
-        answer = problem.response(language_of(scope["headers"]))
-        if body.is_held_back or problem.kind in ("too-slow", "unavailable"):
-            answer.headers["connection"] = "close"
-        await answer(scope, body.receive, response.send)
+            await _refuse(scope, as_problem(error, scope, response.request_id), body, response)
 
     def _request_id(self, headers: dict[bytes, bytes]) -> bytes:
         """The client's own, or one that no other request has."""
@@ -107,6 +94,13 @@ class RequestGuard:
         if sent is not None and _REQUEST_ID.fullmatch(sent):
             return sent
         return f"{self._server_id}-{next(self._request_numbers):x}".encode()
+
+
+async def _refuse(scope: Scope, problem: Problem, body: _RequestBody, response: _Response) -> None:
+    answer = problem.response(language_of(scope["headers"]))
+    if body.is_held_back or problem.kind in ("too-slow", "unavailable"):
+        answer.headers["connection"] = "close"
+    await answer(scope, body.receive, response.send)
 
 
 class _Response:
@@ -140,7 +134,7 @@ class _RequestBody:
         is_upload = is_multipart and path == UPLOADS  # any other body is kept in memory
         declared = headers.get(b"content-length", b"0")
         self._receive = receive
-        self._limit = settings.max_upload_bytes if is_upload else MOST_JSON_BYTES
+        self._limit = settings.max_upload_bytes if is_upload else MAX_JSON_BYTES
         self._timeout = settings.request_timeout
         self._declared = int(declared)
         self._size = 0
@@ -149,7 +143,6 @@ class _RequestBody:
         """Whether the client waits for `100 Continue`, which the first `receive` sends."""
 
     async def receive(self) -> ASGIMessage:
-        """The next piece; refuses a body that is too large or too slow."""
         if self._is_complete:
             return await self._receive()
         if self._declared > self._limit:
@@ -159,60 +152,44 @@ class _RequestBody:
             async with asyncio.timeout(self._timeout):
                 message = await self._receive()
         except TimeoutError:
-            raise self._too_slow() from None
+            seconds = float(self._timeout)
+            text = Message("no part of the body came for {seconds} s", seconds=seconds)
+            raise Problem("too-slow", text) from None
         self._size += len(message.get("body", b""))
         if self._size > self._limit:
             raise self._too_large()
         self._is_complete = not message.get("more_body", False)
         return message
 
-    def _too_slow(self) -> Problem:
-        return Problem(
-            "too-slow",
-            Message("no part of the body came for {seconds} s", seconds=float(self._timeout)),
-        )
-
     def _too_large(self) -> Problem:
-        return Problem(
-            "too-large",
-            Message(
-                "this request may have at most {bytes} bytes; send a smaller one", bytes=self._limit
-            ),
+        limit = self._limit
+        text = Message(
+            "this request may have at most {bytes} bytes; send a smaller one", bytes=limit
         )
-
-
-def _stopping() -> Problem:
-    return Problem(
-        "unavailable",
-        Message("the server is stopping, or its workers have stopped"),
-        retry_after=SECONDS_UNTIL_BACK,
-    )
+        return Problem("too-large", text)
 
 
 def _check_query(query: bytes) -> None:
     if query and _KEY_IN_QUERY.search(unquote_to_bytes(query)):
-        raise Problem(
-            "key-in-query",
-            Message(
-                "URLs end up in logs; revoke this API key if it is real, and send the "
-                "header Authorization: Bearer KEY"
-            ),
+        text = Message(
+            "URLs end up in logs; revoke this API key if it is real, and send the "
+            "header Authorization: Bearer KEY"
         )
+        raise Problem("key-in-query", text)
 
 
 def as_problem(error: Exception, scope: Scope, request_id: bytes = b"") -> Problem:
-    """Whatever went wrong, as a problem."""
     if isinstance(error, Problem):
         return error
     if isinstance(error, HTTPException):
         return _of_http(error, scope)
     if isinstance(error, RequestValidationError):
-        return _of_validation(error, scope)
+        return _of_validation(error)
     # The route, never the address: that may contain anything.
     route = getattr(scope.get("route"), "path", "an unknown address")
     where = (scope["method"], route, request_id.decode())
     if isinstance(error, FairleadError):
-        problem = of_ours(error, str(scope.get("path_params", {}).get("id_", "")))
+        problem = problem_of(error, str(scope.get("path_params", {}).get("id_", "")))
         if problem.status_code >= 500:
             _log.error("fairlead: %s %s (request %s): %s", *where, error)
         return problem
@@ -223,42 +200,72 @@ def as_problem(error: Exception, scope: Scope, request_id: bytes = b"") -> Probl
 
 
 def _of_http(error: HTTPException, scope: Scope) -> Problem:
-    kind = _KINDS_BY_STATUS.get(error.status_code, "invalid-request")
-    if kind == "not-found":
-        return Problem(kind, Message("no such URL; see /docs"))
-    if kind == "method-not-allowed":
-        problem = Problem(
-            kind,
-            Message("this URL does not allow the method {method}", method=scope["method"][:20]),
-        )
+    """Errors of the framework: an unknown path or method."""
+    if error.status_code == 405:
+        method = scope["method"][:20]
+        text = Message("this URL does not allow the method {method}", method=method)
+        problem = Problem("method-not-allowed", text)
         problem.headers = {"Allow": ", ".join(sorted(_allowed_methods(scope)))}
         return problem
-    if error.status_code == 400:  # FastAPI could not read the body
-        return Problem(kind, "the body must be JSON in UTF-8, and not nested deeply")
-    return Problem(kind, str(error.detail))
+    if error.status_code == 404:
+        return not_found()
+    return Problem("invalid-request", str(error.detail))
 
 
 def _allowed_methods(scope: Scope) -> set[str]:
     """The methods of all routes that match the path; Starlette names those of the first one."""
     methods: set[str] = set()
     for route in scope["app"].routes:
-        if isinstance(route, Route) and route.path_regex.match(scope["path"]):
-            methods |= route.methods or set()
-        elif isinstance(route, Mount) and route.path_regex.match(scope["path"]):
-            methods |= {"GET", "HEAD"}  # static files
+        if isinstance(route, Route | Mount) and route.path_regex.match(scope["path"]):
+            methods |= getattr(route, "methods", None) or {"GET", "HEAD"}  # static files
     return methods
 
 
-def _of_validation(error: RequestValidationError, scope: Scope) -> Problem:
+def _of_validation(error: RequestValidationError) -> Problem:
     """Says what is wrong, but does not repeat what came: it may be a secret."""
-    if isinstance(error.body, bytes):  # FastAPI leaves as bytes what does not say that it is JSON
-        sent = dict(scope["headers"]).get(b"content-type", b"").decode("latin-1")
-        media_type = sent.partition(";")[0].strip()[:100]
-        detail = f"this URL expects application/json; got {media_type!r}"
-        return Problem("unsupported-media-type", detail)
     mistakes = [
         {"where": ".".join(map(str, mistake["loc"])), "what": str(mistake["msg"])}
         for mistake in error.errors()[:20]
     ]
     detail = "; ".join(f"{mistake['where']}: {mistake['what']}" for mistake in mistakes[:5])
     return Problem("invalid-request", detail, errors=mistakes)
+
+
+class DirectRoutes:
+    """Looks up fixed paths in a dictionary, and leaves every other request to the application.
+
+    For uploads this saves most of what FastAPI costs: trying routes and solving dependencies.
+    """
+
+    def __init__(self, app: FastAPI) -> None:
+        self._app = app
+        self._routes: dict[tuple[str | None, str | None], APIRoute] = {
+            (method, route.path): route
+            for route in reversed(app.routes)  # of two routes with one path, the first one wins
+            if is_direct(route)
+            for method in route.methods or ()
+        }
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        route = self._routes.get((scope.get("method"), scope.get("path")))
+        if route is None:
+            await self._app(scope, receive, send)
+            return
+        scope["app"] = self._app
+        scope["route"] = route
+        response: ASGIApp = await route.endpoint(Request(scope, receive))
+        await response(scope, receive, send)
+
+
+def is_direct(route: BaseRoute) -> TypeGuard[APIRoute]:
+    """Whether its path is fixed and its handler takes nothing but the request.
+
+    A route of a subclass, as the dashboard's, does more than call its handler.
+    """
+    return (
+        type(route) is APIRoute
+        and not route.param_convertors
+        and not route.dependencies
+        and route.dependant.request_param_name is not None
+        and len(signature(route.endpoint).parameters) == 1
+    )

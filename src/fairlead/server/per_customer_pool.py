@@ -39,6 +39,5 @@ class PerCustomerPool:
                 self._running[customer] = (semaphore, number - 1)
 
     def close(self) -> None:
-        """Finish what was begun, and cancel the rest."""
         self._is_closed = True
         self._pool.shutdown(cancel_futures=True)

@@ -39,7 +39,6 @@ KINDS = {
     "precondition-failed": Kind(412, Message("Precondition failed")),
     "unsupported-media-type": Kind(415, Message("Unsupported media type")),
     "range-not-satisfiable": Kind(416, Message("Range not satisfiable")),
-    "header-too-large": Kind(431, Message("Headers too large")),
 }
 """Every kind of problem by the end of its type: here those of HTTP alone, below our errors."""
 for _error in tree():
@@ -60,7 +59,6 @@ class Problem(HTTPException):
         self.extra = extra if retry_after is None else extra | {"retry_after": retry_after}
 
     def response(self, language: str = "en") -> Response:
-        """The response, in one of our languages."""
         return Response(
             json.dumps(body(self.kind, self.detail, self.extra, language), ensure_ascii=False),
             self.status_code,
@@ -69,7 +67,6 @@ class Problem(HTTPException):
         )
 
     def _varies_with(self) -> str:
-        """The request headers that the response depends on."""
         return "Accept, Accept-Language" if self.kind == "not-acceptable" else "Accept-Language"
 
 
@@ -95,28 +92,33 @@ def unknown_document(id_: str) -> Problem:
     )
 
 
+def not_found() -> Problem:
+    return Problem("not-found", Message("no such URL; see /docs"))
+
+
 def invalid_cursor() -> Problem:
-    """The problem of a cursor that no page of this listing has returned."""
     return Problem(
         "invalid-cursor",
         Message("this cursor is not from a page of this listing; start without one"),
     )
 
 
-def of_ours(error: errors.FairleadError, id_: str = "") -> Problem:
+def problem_of(error: errors.FairleadError, id_: str = "") -> Problem:
     """A problem for one of our errors; the cause of a server error is only in the log."""
     if isinstance(error, errors.UnknownDocument):
         return unknown_document(id_)
     if isinstance(error, errors.LimitReached):
         retry_after = None if error.never_fits else _seconds_until_room(error)
-        return Problem(error.problem, said(error), retry_after=retry_after, limit=error.limit)
+        return Problem(
+            error.problem, customer_text(error), retry_after=retry_after, limit=error.limit
+        )
     if error.problem == "unavailable":
         detail = Message("the server is temporarily unavailable; retry later")
         return Problem(error.problem, detail, retry_after=SECONDS_UNTIL_ROOM)
     if error.status >= 500:
         detail = Message("the server failed; its operator finds the reason in the log")
         return Problem(error.problem, detail)
-    return Problem(error.problem, said(error), code=error.code)
+    return Problem(error.problem, customer_text(error), code=error.code)
 
 
 def _seconds_until_room(error: errors.LimitReached) -> int:
@@ -125,7 +127,7 @@ def _seconds_until_room(error: errors.LimitReached) -> int:
     return SECONDS_UNTIL_ROOM
 
 
-def said(error: errors.FairleadError) -> str:
+def customer_text(error: errors.FairleadError) -> str:
     """The error's sentence without its hint for the command line."""
     message = error.args[0] if error.args else ""
     if isinstance(message, Message):

@@ -17,10 +17,7 @@ class RateLimiter:
         self._clock = clock
         self._buckets: dict[str, tuple[float, float]] = {}
 
-    def check(self, customer: str, rate: float | None, burst: int) -> None:
-        """Take a token, or refuse with the time after which there is one."""
-        if rate is None:
-            return
+    def check(self, customer: str, rate: float, burst: int) -> None:
         now = self._clock()
         tokens, at = self._buckets.get(customer, (float(burst), now))
         tokens = min(float(burst), tokens + (now - at) * rate)

@@ -8,12 +8,13 @@ from typing import Annotated, Any, TypeVar, Union
 import msgspec
 from fastapi import Request
 from msgspec import UNSET, Meta, Struct, UnsetType
+from starlette import responses
 
 from fairlead.model.access_keys import Key, Keys, Me, NewKey
 from fairlead.model.customers import Customer, Customers, CustomerSettings
 from fairlead.model.documents import Audit, Document, Documents, Page, Text
 from fairlead.model.explanations import Explanation
-from fairlead.model.json import Record, from_json, schemas
+from fairlead.model.json import Record, from_json, schemas, to_json
 from fairlead.model.webhooks import Deliveries, Delivery, Webhook, Webhooks, WebhookWithSecret
 from fairlead.server.problems import KINDS, MEDIA_TYPE, body
 from fairlead.server.problems import Problem as Refusal
@@ -31,6 +32,12 @@ class Problem(Record, frozen=True):
     title: str
     status: int
     detail: str
+
+
+class JSONResponse(responses.JSONResponse):
+    """A record in JSON."""
+
+    render = staticmethod(to_json)  # type: ignore[assignment]
 
 
 class Body(Struct, forbid_unknown_fields=True):
@@ -99,12 +106,10 @@ def components() -> dict[str, Any]:
 
 
 def reference(model: type) -> dict[str, Any]:
-    """A reference to the schema of a model."""
     return {"$ref": f"#/components/schemas/{model.__name__}"}
 
 
 def takes(model: type) -> dict[str, Any]:
-    """The body that an operation takes."""
     content = {"application/json": {"schema": reference(model)}}
     return {"requestBody": {"required": True, "content": content}}
 
@@ -114,18 +119,15 @@ async def read_body(request: Request, model: type[T]) -> T:
     content = await request.body()
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if not (media_type == "application/json" or media_type.endswith("+json")):
-        raise Refusal(
-            "unsupported-media-type",
-            f"this address takes application/json; got {media_type[:100]!r}",
-        )
+        text = f"this URL expects application/json; got {media_type[:100]!r}"
+        raise Refusal("unsupported-media-type", text)
     try:
         return from_json(model, content)
     except msgspec.ValidationError as error:
         raise Refusal("invalid-request", f"the body is not valid: {error}") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise Refusal(
-            "invalid-request", "the body must be JSON in UTF-8, and not nested deeply"
-        ) from None
+        text = "the body must be JSON in UTF-8, and not nested deeply"
+        raise Refusal("invalid-request", text) from None
 
 
 def sent_fields(body: Struct) -> dict[str, Any]:
@@ -137,19 +139,12 @@ def sent_fields(body: Struct) -> dict[str, Any]:
 NOT_MODIFIED: dict[int | str, dict[str, Any]] = {
     304: {"description": "it is as the ETag in If-None-Match says"}
 }
-"""The answer to who knows already what is there."""
 BYTES = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
 
 
 def header(name: str, description: str) -> dict[str, Any]:
-    """A header that an operation looks at, though no parameter of its function is it."""
-    return {
-        "name": name,
-        "in": "header",
-        "required": False,
-        "schema": {"type": "string"},
-        "description": description,
-    }
+    known = {"name": name, "in": "header", "required": False, "schema": {"type": "string"}}
+    return known | {"description": description}
 
 
 IF_NONE_MATCH = header("If-None-Match", "ETags that are known; with one of them, the answer is 304")
@@ -160,25 +155,14 @@ IF_MATCH = header(
 
 def problems(*kinds: str) -> dict[int | str, dict[str, Any]]:
     """The errors of an operation, each with an example."""
-    everywhere = ("key-in-query", "too-slow", "too-large", "internal", "unavailable")
-    found: dict[int | str, dict[str, Any]] = {}
-    for kind in (*kinds, *everywhere):
+    responses: dict[int | str, dict[str, Any]] = {}
+    for kind in (*kinds, "key-in-query", "too-slow", "too-large", "internal", "unavailable"):
         status, title = KINDS[kind]
-        known = found.setdefault(
-            status,
-            {
-                "description": title,
-                "content": {
-                    MEDIA_TYPE: {
-                        "schema": reference(Problem),
-                        "examples": {},
-                    }
-                },
-            },
-        )
+        content = {MEDIA_TYPE: {"schema": reference(Problem), "examples": {}}}
+        response = responses.setdefault(status, {"description": title, "content": content})
         example = body(kind, "what was expected, what came, and what to do next")
-        known["content"][MEDIA_TYPE]["examples"][kind] = {"value": example}
-    return found
+        response["content"][MEDIA_TYPE]["examples"][kind] = {"value": example}
+    return responses
 
 
 def answers(
@@ -188,11 +172,11 @@ def answers(
     *kinds: str,
     content: Mapping[str, Any] | None = None,
 ) -> dict[int | str, dict[str, Any]]:
-    """The answers of an operation: the good one, by its media types unless JSON, then errors."""
+    """The responses of an operation: the good one, in JSON and other media types, then errors."""
     good: dict[str, Any] = {"description": description}
     types = dict(content or {})
     if isinstance(model, tuple):
-        types["application/json"] = {"schema": {"anyOf": [reference(each) for each in model]}}
+        types["application/json"] = {"schema": {"anyOf": list(map(reference, model))}}
     elif model is not None:
         types["application/json"] = {"schema": reference(model)}
     if types:

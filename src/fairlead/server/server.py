@@ -9,6 +9,7 @@ import signal
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import cast
 
@@ -28,38 +29,33 @@ STOP_SECONDS = 30
 """How long responses that have begun may take when the server stops."""
 READER_TIMEOUT_MS = 30_000
 """A connection whose client acknowledges nothing of a response for so long is closed."""
-GC_THRESHOLD = 10_000
-"""New objects after which Python collects garbage; requests leave next to none."""
 
 
 class Server(uvicorn.Server):
-    """Uvicorn's server; signals are ours."""
+    """Uvicorn's server without its signal handlers."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Leave the signals alone."""
         yield
 
 
 def bound_socket(host: str, port: int) -> socket.socket:
-    """A socket that listens there."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    made = socket.socket(family, socket.SOCK_STREAM)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     # Accepted connections inherit it. Without it, a client that reads nothing keeps a response in
     # memory for as long as it likes.
-    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, READER_TIMEOUT_MS)
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, READER_TIMEOUT_MS)
     try:
-        made.bind((host, port))
+        listener.bind((host, port))
     except (OSError, OverflowError) as error:
-        made.close()
+        listener.close()
+        reason = getattr(error, "strerror", None) or error
         raise UsageError(
-            f"cannot listen on {host}:{port} ({getattr(error, 'strerror', None) or error}); "
-            "choose another --host or --port"
+            f"cannot listen on {host}:{port} ({reason}); choose another --host or --port"
         ) from None
-    made.listen(1024)
-    made.set_inheritable(False)
-    return made
+    listener.listen(1024)
+    return listener
 
 
 def server_config(app: ASGIApp, header_timeout: float) -> uvicorn.Config:
@@ -80,10 +76,10 @@ def server_config(app: ASGIApp, header_timeout: float) -> uvicorn.Config:
 
 
 def reduce_garbage_collection() -> None:
-    """Collect garbage less often, and never what was there at the start."""
+    """Collect garbage less often, since requests leave next to none."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(GC_THRESHOLD)
+    gc.set_threshold(10_000)
 
 
 def serve(
@@ -91,66 +87,58 @@ def serve(
     listener: socket.socket,
     engine: EngineService | None,
     *,
-    on_ready: Callable[[ServerContext], None] = lambda _office: None,
+    on_ready: Callable[[ServerContext], None] = lambda _context: None,
     on_stop: Callable[[], None] = lambda: None,
 ) -> bool:
-    """Serve until a signal; False: it had to stop at once."""
+    """Serve until a signal; False: a second signal cut requests off."""
     serving = _Serving(fairlead, listener, engine, on_ready, on_stop)
     reduce_garbage_collection()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(serving.run())
 
 
+@dataclass
 class _Serving:
-    def __init__(
-        self,
-        fairlead: Fairlead,
-        listener: socket.socket,
-        engine: EngineService | None,
-        on_ready: Callable[[ServerContext], None],
-        on_stop: Callable[[], None],
-    ) -> None:
-        self._listener = listener
-        self._on_ready = on_ready
-        self._on_stop = on_stop
-        self._signals = 0
-        self._engine = engine
-        self._office = ServerContext(fairlead, is_ready=self._is_ready)
-        header_timeout = fairlead.settings.request_timeout
-        self._server = Server(server_config(create_app(self._office), header_timeout))
+    fairlead: Fairlead
+    listener: socket.socket
+    engine: EngineService | None
+    on_ready: Callable[[ServerContext], None]
+    on_stop: Callable[[], None]
+    signals: int = 0
+
+    def __post_init__(self) -> None:
+        engine = self.engine
+        self.context = ServerContext(
+            self.fairlead, is_ready=lambda: engine is None or engine.is_ready
+        )
+        timeout = self.fairlead.settings.request_timeout
+        self.server = Server(server_config(create_app(self.context), timeout))
 
     async def run(self) -> bool:
-        """Serve until told to stop."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            loop.add_signal_handler(number, self._signalled)
-        if self._engine is not None:
-            self._engine.start()
-        self._on_ready(self._office)
-        await self._server.serve(sockets=[self._listener])
-        if self._engine is not None:
-            if not self._engine.is_stopping:
-                self._engine.request_stop()
-            await asyncio.to_thread(self._engine.join)
-        if not self._server.started:
+            loop.add_signal_handler(number, self._stop)
+        if self.engine is not None:
+            self.engine.start()
+        self.on_ready(self.context)
+        await self.server.serve(sockets=[self.listener])
+        if self.engine is not None:
+            if not self.engine.is_stopping:
+                self.engine.request_stop()
+            await asyncio.to_thread(self.engine.join)
+        if not self.server.started:
             raise DataError("the server could not start; its log says why")
-        return self._signals < 2
-
-    def _signalled(self) -> None:
-        self._signals += 1
-        self._office.fairlead.store.hurry()
-        if self._engine is not None:
-            self._engine.request_stop()
-        if self._signals == 1:
-            self._on_stop()
-        else:
-            self._server.force_exit = True
-            _FRAMEWORK_LOG.setLevel(logging.CRITICAL)  # it has a page for each request cut off
-        self._stop()
+        return self.signals < 2
 
     def _stop(self) -> None:
-        self._office.end_all()
-        self._server.should_exit = True
-
-    def _is_ready(self) -> bool:
-        return self._engine is None or self._engine.is_ready
+        self.signals += 1
+        self.fairlead.store.hurry()
+        if self.engine is not None:
+            self.engine.request_stop()
+        if self.signals == 1:
+            self.on_stop()
+        else:
+            self.server.force_exit = True
+            _FRAMEWORK_LOG.setLevel(logging.CRITICAL)  # it has a page for each request cut off
+        self.context.end_all()
+        self.server.should_exit = True

@@ -3,43 +3,77 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import suppress
+from typing import Generic, TypeVar
 
 from prometheus_client import Gauge
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-PING_SECONDS = 15.0
+T = TypeVar("T")
 
 
-class SseStream(Response):
-    """Sends what `contents` yields; `closed` is called at the end, however it comes.
+class StreamQueue(Generic[T]):
+    """What waits to be sent to one reader. No customer: the reader is an operator.
+
+    A reader that lets more than `limit` items wait is dropped.
+    """
+
+    def __init__(self, limit: int, customer: str | None, key_id: str, session: str = "") -> None:
+        self.customer = customer
+        self.key_id = key_id
+        self.session = session
+        self.end: str | None = None
+        self._limit = limit
+        self._items: list[T] = []
+        self._changed = asyncio.Event()
+
+    def put(self, item: T) -> None:
+        if self.end is None:
+            self._items.append(item)
+            if len(self._items) > self._limit:
+                self.close("too-slow")
+            self._changed.set()
+
+    def close(self, reason: str) -> None:
+        """End the stream; only a server that stops still sends what waits."""
+        self.end = self.end or reason
+        if reason != "stopping":
+            self._items.clear()
+        self._changed.set()
+
+    async def take(self, seconds: float) -> list[T]:
+        """All that waits; nothing after so many seconds, or at the end."""
+        if not self._items and self.end is None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._changed.wait()
+        self._changed.clear()
+        items, self._items = self._items, []
+        return items
+
+
+class SseResponse(Response):
+    """Sends what a generator yields, and closes the generator at the end, however it comes.
 
     A reader that takes nothing is cut off by TCP_USER_TIMEOUT, which the server's socket has.
     """
 
     media_type = "text/event-stream"
 
-    def __init__(self, open_streams: Gauge) -> None:
+    def __init__(self, contents: AsyncGenerator[bytes, None], open_streams: Gauge) -> None:
         super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
         del self.headers["content-length"]
+        self._contents = contents
         self._open_streams = open_streams
 
-    def contents(self) -> AsyncIterator[bytes]:
-        """What is sent."""
-        raise NotImplementedError
-
-    def closed(self) -> None:
-        """Let go of what the stream held."""
-        raise NotImplementedError
-
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 (ASGI)
-        """Send the stream."""
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         disconnected = asyncio.ensure_future(_disconnected(receive))
         self._open_streams.inc()
         try:
-            async for content in self.contents():
+            async for content in self._contents:
                 if disconnected.done():
                     break
                 await send({"type": "http.response.body", "body": content, "more_body": True})
@@ -47,7 +81,7 @@ class SseStream(Response):
         finally:
             disconnected.cancel()
             self._open_streams.dec()
-            self.closed()
+            await self._contents.aclose()
 
 
 async def _disconnected(receive: Receive) -> None:

@@ -7,12 +7,7 @@ import re
 from dataclasses import dataclass, field
 from urllib.parse import unquote
 
-from multipart import (
-    MultipartError,
-    MultipartSegment,
-    PushMultipartParser,
-    parse_options_header,
-)
+from multipart import MultipartError, MultipartSegment, PushMultipartParser, parse_options_header
 from starlette.requests import ClientDisconnect, Request
 
 from fairlead.config.settings import Settings
@@ -22,10 +17,10 @@ from fairlead.model.ports import Incoming
 from fairlead.server.context import ServerContext
 from fairlead.server.problems import Problem
 
-MOST_FIELDS = 10
-LONGEST_FIELD = 1000
-LONGEST_HEADER = 4096
-MOST_HEADERS = 8
+MAX_FIELDS = 10
+MAX_FIELD_BYTES = 1000
+MAX_HEADER_BYTES = 4096
+MAX_HEADERS = 8
 _DISPOSITION = "Content-Disposition"
 _ENCODED_NAME = re.compile(r"; *filename\* *= *utf-8'[^']*'([^;\s]+)", re.IGNORECASE)
 _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
@@ -43,7 +38,6 @@ class Upload:
 
     @property
     def urgent(self) -> bool:
-        """Whether the documents go before others of their customer."""
         if "urgent" not in self.fields:
             return False
         value = self.fields["urgent"].decode("utf-8", "replace").strip().lower()
@@ -53,7 +47,6 @@ class Upload:
 
     @property
     def password(self) -> str | None:
-        """What opens the documents, if they are encrypted."""
         value = self.fields.get("password")
         try:
             return None if value is None else value.decode()
@@ -61,7 +54,6 @@ class Upload:
             raise Problem("invalid-upload", Message("the field password must be UTF-8")) from None
 
     def discard(self) -> None:
-        """Leave nothing behind."""
         for file, _ in self.files:
             file.discard()
 
@@ -70,42 +62,33 @@ async def read_upload(request: Request, context: ServerContext) -> Upload:
     """The whole upload; raises a problem and leaves nothing behind when it is wrong."""
     upload = Upload(context.settings())
     try:
-        parser = _parser(request, upload.settings)
-        await _read(request, context, parser, upload)
+        await _read(request, context, _parser(request, upload.settings), upload)
         _check(upload)
-    except MultipartError as error:
+    except BaseException as error:
         upload.discard()
-        raise Problem("invalid-upload", f"malformed multipart body: {_reason(error)}") from None
-    except ClientDisconnect:
-        upload.discard()
-        raise Problem("invalid-upload", "the connection ended before the body did") from None
-    except BaseException:
-        upload.discard()
+        if isinstance(error, MultipartError):
+            text = f"malformed multipart body: {error.args[0]}"
+            raise Problem("invalid-upload", text) from None
+        if isinstance(error, ClientDisconnect):
+            text = "the connection ended before the body did"
+            raise Problem("invalid-upload", text) from None
         raise
     return upload
-
-
-def _reason(error: MultipartError) -> str:
-    if any(isinstance(argument, UnicodeDecodeError) for argument in error.args):
-        return "the headers of a part must be UTF-8"
-    return str(error.args[0]) if error.args else "unknown"
 
 
 def _parser(request: Request, settings: Settings) -> PushMultipartParser:
     media_type, options = parse_options_header(request.headers.get("content-type", ""))
     if media_type != "multipart/form-data":
-        raise Problem(
-            "unsupported-media-type",
-            Message(
-                "send documents as multipart/form-data, in fields named file; got {type}",
-                type=repr(media_type[:100]),
-            ),
+        text = Message(
+            "send documents as multipart/form-data, in fields named file; got {type}",
+            type=repr(media_type[:100]),
         )
+        raise Problem("unsupported-media-type", text)
     return PushMultipartParser(
         options.get("boundary", ""),
-        max_header_size=LONGEST_HEADER,
-        max_header_count=MOST_HEADERS,
-        max_segment_count=settings.max_upload_files + MOST_FIELDS,
+        max_header_size=MAX_HEADER_BYTES,
+        max_header_count=MAX_HEADERS,
+        max_segment_count=settings.max_upload_files + MAX_FIELDS,
     )
 
 
@@ -118,21 +101,14 @@ async def _read(
         if message["type"] == "http.disconnect":
             raise ClientDisconnect
         more_body = message.get("more_body", False)
-        if message["body"]:
-            await _take(message["body"], context, parser, upload)
+        for part in parser.parse(message["body"]) if message["body"] else ():
+            if isinstance(part, MultipartSegment):
+                _begin(part, context, upload)
+            elif part is None:
+                upload.current = None
+            elif _add(bytes(part), upload) and not isinstance(upload.current, str | None):
+                await _flushed(context, upload.current)
     parser.close()
-
-
-async def _take(
-    chunk: bytes, context: ServerContext, parser: PushMultipartParser, upload: Upload
-) -> None:
-    for part in parser.parse(chunk):
-        if isinstance(part, MultipartSegment):
-            _begin(part, context, upload)
-        elif part is None:
-            upload.current = None
-        elif _add(bytes(part), upload) and not isinstance(upload.current, str | None):
-            await _flushed(context, upload.current)
 
 
 async def _flushed(context: ServerContext, file: Incoming) -> None:
@@ -147,14 +123,12 @@ async def _flushed(context: ServerContext, file: Incoming) -> None:
 
 def _begin(part: MultipartSegment, context: ServerContext, upload: Upload) -> None:
     if part.name == "file":
-        if len(upload.files) >= upload.settings.max_upload_files:
-            raise Problem(
-                "invalid-upload",
-                Message(
-                    "a request may have at most {most} files; send several requests",
-                    most=upload.settings.max_upload_files,
-                ),
+        most = upload.settings.max_upload_files
+        if len(upload.files) >= most:
+            text = Message(
+                "a request may have at most {most} files; send several requests", most=most
             )
+            raise Problem("invalid-upload", text)
         name = check_name(_encoded_name(part) or part.filename or "document")
         upload.current = context.fairlead.begin()
         upload.files.append((upload.current, name))
@@ -162,13 +136,9 @@ def _begin(part: MultipartSegment, context: ServerContext, upload: Upload) -> No
         upload.current = part.name
         upload.fields[part.name] = b""
     else:
-        raise Problem(
-            "invalid-upload",
-            Message(
-                "the fields are file, urgent and password; got {name}",
-                name=repr(str(part.name)[:100]),
-            ),
-        )
+        name = repr(str(part.name)[:100])
+        text = Message("the fields are file, urgent and password; got {name}", name=name)
+        raise Problem("invalid-upload", text)
 
 
 def _encoded_name(part: MultipartSegment) -> str | None:
@@ -187,10 +157,9 @@ def _add(chunk: bytes, upload: Upload) -> bool:
     """Add a piece; True when the file should be written to disk."""
     if isinstance(upload.current, str):
         value = upload.fields[upload.current] + chunk
-        if len(value) > LONGEST_FIELD:
-            raise Problem(
-                "invalid-upload", Message("the field {name} is too long", name=upload.current)
-            )
+        if len(value) > MAX_FIELD_BYTES:
+            text = Message("the field {name} is too long", name=upload.current)
+            raise Problem("invalid-upload", text)
         upload.fields[upload.current] = value
         return False
     if upload.current is None:
@@ -198,18 +167,14 @@ def _add(chunk: bytes, upload: Upload) -> bool:
     is_full = upload.current.add(chunk)
     limit = upload.settings.max_document_bytes
     if upload.current.size > limit:
-        raise Problem(
-            "too-large",
-            Message("a document may have at most {bytes} bytes; send a smaller one", bytes=limit),
-        )
+        text = Message("a document may have at most {bytes} bytes; send a smaller one", bytes=limit)
+        raise Problem("too-large", text)
     return is_full
 
 
 def _check(upload: Upload) -> None:
     if not upload.files:
-        raise Problem(
-            "invalid-upload",
-            Message("the request has no document; send at least one field named file"),
-        )
+        text = Message("the request has no document; send at least one field named file")
+        raise Problem("invalid-upload", text)
     for file, name in upload.files:
         check_not_empty(file.size, name)

@@ -1,5 +1,5 @@
-"""The dashboard: pages that work without scripts, and what keeps them up to date with them.
+"""The dashboard: pages that work without scripts, and a stream that keeps them up to date.
 
-`past` and `board` know what happened and what is shown, `rows` and `charts` turn records into what
-templates and streams carry, `routes` are the pages.
+`last_hour` and `live_view` know what happened and what is shown; `rows`, `charts` and `timeline`
+turn records into what templates and streams carry; the other modules are the pages.
 """

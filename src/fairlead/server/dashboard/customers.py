@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from fairlead.errors import InvalidSetting, Message
+from fairlead.errors import InvalidSetting
 from fairlead.model.customers import Setting, customer_settings
 from fairlead.server.dashboard import texts
 from fairlead.server.dashboard.charts import staircase_chart
@@ -16,21 +16,19 @@ from fairlead.server.dashboard.page import Page, PageRoute, form_of, go, operato
 from fairlead.server.dashboard.rows import (
     SHOWS,
     SORTS,
-    Row,
     document_row,
     filtered_rows,
     sorted_rows,
 )
-from fairlead.server.problems import Problem
+from fairlead.server.problems import Problem, not_found
 
 PAGE = 100
 LARGEST_PAGE = 1000
 NEWEST = 20
 STEPS = 500
 """Documents of which a staircase is drawn."""
-FORM = [each for each in customer_settings() if each.label]
+FORM = [setting for setting in customer_settings() if setting.label]
 """The settings that the dashboard shows and changes."""
-_Texts = dict[str, str]
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 Name = Annotated[str, Query(max_length=1000)]
@@ -47,15 +45,14 @@ async def every(
     number: Annotated[int, Query(alias="page", ge=1, le=10**6)] = 1,
     limit: Annotated[int, Query(ge=1, le=LARGEST_PAGE)] = PAGE,
 ) -> Response:
-    """All customers; filter, order and page stand in the address."""
     page = await operator_page(request)
     if sort not in SORTS or show_ not in SHOWS:
         raise Problem("invalid-request", f"sort must be one of {', '.join(SORTS)}")
-    found = await page.context.ask(_rows, page)
-    matching = sorted_rows(filtered_rows(found, text, show_), sort, reverse=down)
+    context = page.context
+    rows = await context.ask(lambda: context.live_view.rows(context.fairlead.customers()))
+    matching = sorted_rows(filtered_rows(rows, text, show_), sort, reverse=down)
     first = (number - 1) * limit
-    chosen: dict[str, Any] = {"text": text, "show": show_, "sort": sort, "down": down}
-    chosen["limit"] = limit
+    chosen = {"text": text, "show": show_, "sort": sort, "down": down, "limit": limit}
     return show(
         request,
         "customers.html",
@@ -63,34 +60,28 @@ async def every(
         rows=matching[first : first + limit],
         first=first,
         matching=len(matching),
-        all_customers=len(found),
+        all_customers=len(rows),
         chosen=chosen,
         around=lambda step: query(**chosen, page=number + step),
         number=number,
-        shows={code: page.said.text(text) for code, text in texts.SHOWS.items()},
+        shows={code: page.translator.text(text) for code, text in texts.SHOWS.items()},
         usual_limit=PAGE,
     )
 
 
-def _rows(page: Page) -> list[Row]:
-    return page.context.live_view.rows(page.context.fairlead.customers())
-
-
 @router.get("/customer")
 async def one(request: Request, name: Name, done: str = "") -> Response:
-    """One customer: its documents, its staircase, its waits."""
     page = await operator_page(request)
     text = texts.DONE_WITH_CUSTOMER.get(done)
-    return await customer_page(page, name, said=text and page.said.text(text))
+    return await customer_page(page, name, notice=text and page.translator.text(text))
 
 
-async def customer_page(page: Page, name: str, *, said: str | None = None) -> Response:
-    """The page of one customer, for operators and for the customer itself."""
-    found = await page.context.ask(_look, page, name)
-    return show(page.request, "customer.html", page=page, notice=said, **found)
+async def customer_page(page: Page, name: str, *, notice: str | None = None) -> Response:
+    content = await page.context.ask(_content, page, name)
+    return show(page.request, "customer.html", page=page, notice=notice, **content)
 
 
-def _look(page: Page, name: str) -> dict[str, Any]:
+def _content(page: Page, name: str) -> dict[str, Any]:
     fairlead, live_view = page.context.fairlead, page.context.live_view
     customer, now = fairlead.customer(name), fairlead.now()
     documents = fairlead.documents(customer=name, limit=STEPS)
@@ -98,10 +89,10 @@ def _look(page: Page, name: str) -> dict[str, Any]:
         "customer": customer,
         "settings": FORM,
         "row": live_view.rows([customer])[0],
-        "rows": [document_row(each) for each in documents[:NEWEST]],
+        "rows": [document_row(document) for document in documents[:NEWEST]],
         "stairs": staircase_chart(staircase(documents), now),
         "waits": live_view.past.waits_of(name),
-        "has_more_levels": any(each.priority > LEVELS for each in documents),
+        "has_more_levels": any(document.priority > LEVELS for document in documents),
     }
 
 
@@ -110,14 +101,15 @@ def _look(page: Page, name: str) -> dict[str, Any]:
 
 @router.get("/customer/set")
 async def settings(request: Request, name: Name) -> Response:
-    """Where weight and caps are changed."""
     page = await operator_page(request)
     customer = await page.context.ask(page.context.fairlead.customer, name)
-    given = {each.name: _text(getattr(customer.settings, each.name)) for each in FORM}
-    return _form(page, name, given, given)
+    values = {setting.name: _text(getattr(customer.settings, setting.name)) for setting in FORM}
+    return _form(page, name, values, values)
 
 
-def _form(page: Page, name: str, given: _Texts, before: _Texts, *, wrong: bool = False) -> Response:
+def _form(
+    page: Page, name: str, given: dict[str, str], before: dict[str, str], *, wrong: bool = False
+) -> Response:
     values = {"name": name, "given": given, "before": before, "wrong": wrong, "settings": FORM}
     return show(page.request, "settings.html", page=page, status=400 if wrong else 200, **values)
 
@@ -131,14 +123,13 @@ async def change(request: Request) -> Response:
     page = await operator_page(request)
     form = {name: values[0] for name, values in (await form_of(request)).items()}
     name = form.pop("name", "")
-    given = {each.name: form.get(each.name, "").strip() for each in FORM}
-    before = {each.name: form.get(f"{each.name}_before", "") for each in FORM}
-    changed = [each for each in FORM if given[each.name] != before[each.name]]
+    given = {setting.name: form.get(setting.name, "").strip() for setting in FORM}
+    before = {setting.name: form.get(f"{setting.name}_before", "") for setting in FORM}
+    changed = [setting for setting in FORM if given[setting.name] != before[setting.name]]
+    set_customer = page.context.fairlead.set_customer
     try:
-        changes = {each.name: _value(each, given[each.name]) for each in changed}
-        await page.context.ask(
-            page.context.fairlead.set_customer, name, by=page.caller.key_id, **changes
-        )
+        changes = {setting.name: _value(setting, given[setting.name]) for setting in changed}
+        await page.context.ask(set_customer, name, by=page.caller.key_id, **changes)
     except (InvalidSetting, ValueError, OverflowError):
         return _form(page, name, given, before, wrong=True)
     return go("/customer", name=name, done="set")
@@ -158,19 +149,16 @@ def _value(setting: Setting, text: str) -> Any:
 
 @router.get("/customer/{decision}")
 async def ask(request: Request, decision: str, name: Name) -> Response:
-    """Ask once more before it is done."""
     page = await operator_page(request)
-    if decision not in texts.DECISIONS:
-        raise Problem("not-found", Message("no such URL; see /docs"))
+    question, follows, button = _texts_of(decision)
     await page.context.ask(page.context.fairlead.customer, name)
-    question, follows, button = texts.DECISIONS[decision]
     return show(
         request,
         "confirm.html",
         page=page,
-        question=page.said.text(question, customer=name),
-        follows=[page.said.text(follows)],
-        button=page.said.text(button),
+        question=page.translator.text(question, customer=name),
+        follows=[page.translator.text(follows)],
+        button=page.translator.text(button),
         action=f"/customer/{decision}",
         fields=[("name", name)],
         back=("/customer", {"name": name}),
@@ -180,11 +168,15 @@ async def ask(request: Request, decision: str, name: Name) -> Response:
 
 @router.post("/customer/{decision}")
 async def decide(request: Request, decision: str) -> Response:
-    """Pause, resume or reset a customer."""
     page = await operator_page(request)
-    if decision not in texts.DECISIONS:
-        raise Problem("not-found", Message("no such URL; see /docs"))
+    _texts_of(decision)
     name = (await form_of(request)).get("name", [""])[0]
     act = getattr(page.context.fairlead, decision)
     await page.context.ask(act, name, by=page.caller.key_id)
     return go("/customer", name=name, done=decision)
+
+
+def _texts_of(decision: str) -> tuple[str, str, str]:
+    if decision not in texts.DECISIONS:
+        raise not_found()
+    return texts.DECISIONS[decision]

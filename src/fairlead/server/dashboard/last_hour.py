@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from functools import cache, partial
 from itertools import groupby
 from operator import attrgetter
 from typing import NamedTuple
 
+from msgspec import Struct
+
+from fairlead.app import Fairlead
+from fairlead.errors import UnknownDocument
 from fairlead.model.access_keys import Tally
 from fairlead.model.documents import Document, Event, EventKind
 from fairlead.model.ids import time_of
@@ -23,18 +28,17 @@ STEP = 10
 LEVELS = len(DEFAULT_THRESHOLDS) + 1
 """Levels that are told apart by colour; what settings add beyond counts with the last."""
 MOST_WAITS = 10_000
+MOST_REPLAYED = 60_000
+"""Events that are read again when the server starts."""
+PORTION = 1000
 LIGHT, HEAVY = 3, 21
 """Documents in an hour: up to LIGHT all have priority 1, above HEAVY the last one has 9."""
 CLASSES = ("light", "medium", "heavy")
 
-_what_happened = attrgetter("kind", "at", "customer")
 _ARRIVALS = frozenset([EventKind.SUBMITTED, EventKind.RETRIED])
 _ENDS = frozenset([EventKind.DONE, EventKind.FAILED])
 _STOPS = _ENDS | {
-    EventKind.CANCELLED,
-    EventKind.DELETED,
-    EventKind.REQUEUED,
-    EventKind.RELEASED,
+    *(EventKind.CANCELLED, EventKind.DELETED, EventKind.REQUEUED, EventKind.RELEASED),
     EventKind.RESCUED,
 }
 
@@ -43,9 +47,9 @@ class HourTotals:
     """Amounts by name over the last hour, forgotten by the minute."""
 
     def __init__(self) -> None:
-        self.by_name: dict[str, float] = {}
+        self.by_name: defaultdict[str, float] = defaultdict(float)
         self.whole = 0.0
-        self._minutes: deque[tuple[int, dict[str, float]]] = deque()
+        self._minutes: deque[tuple[int, defaultdict[str, float]]] = deque()
 
     def add(self, at: float, name: str, amount: float) -> None:
         """Add an amount; times come in order."""
@@ -54,23 +58,19 @@ class HourTotals:
             self._minutes.append((minute, defaultdict(float)))
             self.forget(at)
         self._minutes[-1][1][name] += amount
-        self.by_name[name] = self.by_name.get(name, 0.0) + amount
+        self.by_name[name] += amount
         self.whole += amount
 
     def forget(self, now: float) -> None:
-        """Take out what is older than an hour."""
         oldest = int(now - HOUR) // MINUTE
         while self._minutes and self._minutes[0][0] < oldest:
             for name, amount in self._minutes.popleft()[1].items():
-                left = self.by_name.get(name, 0.0) - amount
+                self.by_name[name] -= amount
                 self.whole -= amount
-                if left > 1e-9:
-                    self.by_name[name] = left
-                else:
-                    self.by_name.pop(name, None)
+                if self.by_name[name] <= 1e-9:
+                    del self.by_name[name]
 
     def share(self, name: str) -> float:
-        """This one's part of the whole."""
         return self.by_name.get(name, 0.0) / self.whole if self.whole > 1e-9 else 0.0
 
 
@@ -82,7 +82,7 @@ class Wait(NamedTuple):
     seconds: float
 
 
-class Running(NamedTuple):
+class RunningJob(NamedTuple):
     """What a worker does."""
 
     worker: str
@@ -93,14 +93,14 @@ class Running(NamedTuple):
     pages: int = 0
 
 
-class Sample(NamedTuple):
+class PendingSample(NamedTuple):
     """How many documents of each priority were pending at a moment."""
 
     at: float
     pending: tuple[int, ...]
 
 
-class Waits(NamedTuple):
+class WaitSummary(NamedTuple):
     """The waits of one class of customers."""
 
     name: str
@@ -116,19 +116,19 @@ class LastHour:
     def __init__(self) -> None:
         self.sent, self.work = HourTotals(), HourTotals()
         self.waits: deque[Wait] = deque(maxlen=MOST_WAITS)
-        self.running: dict[str, Running] = {}
+        self.running: dict[str, RunningJob] = {}
         self.arrived: dict[int, int] = {}
         self.ended: dict[int, int] = {}
-        self.samples: deque[Sample] = deque(maxlen=int(HOUR) // STEP + 1)
+        self.samples: deque[PendingSample] = deque(maxlen=int(HOUR) // STEP + 1)
 
     def hear(self, events: Iterable[Event]) -> None:
         """Take in events; those of documents that were accepted together are counted at once."""
-        for (kind, at, customer), alike in groupby(events, _what_happened):
+        for (kind, at, customer), group in groupby(events, attrgetter("kind", "at", "customer")):
             if kind not in _ARRIVALS:
-                for event in alike:
+                for event in group:
                     self._hear(event)
             elif customer is not None:
-                number = sum(1 for each in alike if each.document is not None)
+                number = sum(event.document is not None for event in group)
                 self._count(self.arrived, at, number)
                 self.sent.add(at, customer, number)
 
@@ -149,7 +149,7 @@ class LastHour:
 
     def _start(self, event: Event, document: str, customer: str) -> None:
         worker = str(event.data.get("worker", ""))
-        self.running[document] = Running(worker, document, customer, event.at)
+        self.running[document] = RunningJob(worker, document, customer, event.at)
         if event.data.get("fence") == 1:
             wait = max(0.0, event.at - time_of(document))
             self.waits.append(Wait(event.at, customer, wait))
@@ -157,88 +157,53 @@ class LastHour:
     def _count(self, numbers: dict[int, int], at: float, number: int = 1) -> None:
         step = int(at) // STEP
         if step not in numbers:
-            for old in [each for each in numbers if each < step - int(HOUR) // STEP]:
+            for old in [known for known in numbers if known < step - int(HOUR) // STEP]:
                 del numbers[old]
         numbers[step] = numbers.get(step, 0) + number
 
     def sample(self, at: float, tallies: Iterable[Tally]) -> None:
-        """Note how much is pending now."""
-        self.samples.append(Sample(at, pending_of(tallies)))
+        self.samples.append(PendingSample(at, pending_of(tallies)))
 
     def forget(self, now: float) -> None:
-        """Let go of what is older than an hour."""
         self.sent.forget(now)
         self.work.forget(now)
         while self.waits and self.waits[0].at < now - HOUR:
             self.waits.popleft()
 
     def class_of(self, customer: str) -> str:
-        """Light, medium or heavy, by how much the customer sent in the last hour."""
         sent = self.sent.by_name.get(customer, 0.0)
         return CLASSES[(sent > LIGHT) + (sent > HEAVY)]
 
-    def waits_by_class(self) -> list[Waits]:
-        """Median and 95th percentile of each class's waits in the last hour."""
-        seconds: dict[str, list[float]] = {name: [] for name in CLASSES}
-        whose: dict[str, set[str]] = {name: set() for name in CLASSES}
+    def waits_by_class(self) -> list[WaitSummary]:
+        by_class: dict[str, list[Wait]] = {name: [] for name in CLASSES}
         for wait in list(self.waits):  # another thread may add to it
-            name = self.class_of(wait.customer)
-            seconds[name].append(wait.seconds)
-            whose[name].add(wait.customer)
-        return [_waits(name, len(whose[name]), seconds[name]) for name in CLASSES]
+            by_class[self.class_of(wait.customer)].append(wait)
+        return [_summary(name, waits) for name, waits in by_class.items()]
 
-    def waits_of(self, customer: str) -> Waits:
-        """One customer's waits."""
-        found = [each.seconds for each in list(self.waits) if each.customer == customer]
-        return _waits(customer, 1, found)
+    def waits_of(self, customer: str) -> WaitSummary:
+        return _summary(customer, [wait for wait in list(self.waits) if wait.customer == customer])
 
 
-def _waits(name: str, customers: int, seconds: list[float]) -> Waits:
-    seconds.sort()
-    return Waits(name, customers, len(seconds), percentile(seconds, 0.5), percentile(seconds, 0.95))
+def _summary(name: str, waits: list[Wait]) -> WaitSummary:
+    customers, seconds = {wait.customer for wait in waits}, sorted(wait.seconds for wait in waits)
+    median, high = percentile(seconds, 0.5), percentile(seconds, 0.95)
+    return WaitSummary(name, len(customers), len(seconds), median, high)
 
 
 def percentile(ordered: Sequence[float], part: float) -> float | None:
     """The value that this part of the values does not exceed."""
-    if not ordered:
-        return None
-    return ordered[max(0, -int(-part * len(ordered) // 1) - 1)]
+    return ordered[max(0, math.ceil(part * len(ordered)) - 1)] if ordered else None
 
 
 def pending_of(tallies: Iterable[Tally]) -> tuple[int, ...]:
-    """Pending documents by priority; levels beyond the last one count with it."""
-    found = [0] * LEVELS
+    pending = [0] * LEVELS
     for state, priority, number in tallies:
         if State(state).is_pending:
-            found[min(priority, LEVELS) - 1] += number
-    return tuple(found)
+            pending[min(priority, LEVELS) - 1] += number
+    return tuple(pending)
 
 
-def before(
-    now: float,
-    tallies: Iterable[Tally],
-    changes: Sequence[tuple[float, str, int]],
-    priority: Callable[[str], int | None],
-) -> list[Sample]:
-    """How much was pending in the last hour, reckoned back from now.
-
-    `changes` are (time, document, +1 or −1) in order; `priority` may know a document no more.
-    """
-    level = list(pending_of(tallies))
-    samples: list[Sample] = []
-    left = len(changes)
-    for step in range(int(now) // STEP, int(now - HOUR) // STEP, -1):
-        first = bisect_left(changes, float(step * STEP), hi=left, key=lambda each: each[0])
-        for _, document, change in changes[first:left]:
-            found = priority(document)
-            if found is not None:
-                level[min(found, LEVELS) - 1] -= change
-        left = first
-        samples.append(Sample(step * STEP, tuple(max(0, each) for each in level)))
-    return samples[::-1]
-
-
-CHANGES = {
+_PENDING_CHANGES = {
     EventKind.SUBMITTED: 1,
     EventKind.RETRIED: 1,
     EventKind.DONE: -1,
@@ -248,8 +213,73 @@ CHANGES = {
 """What an event does to the number of pending documents."""
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+def read_last_hour(fairlead: Fairlead, until: int) -> LastHour:
+    """The last hour, from the store's events up to one of them."""
+    now, past = fairlead.now(), LastHour()
+    after = max(_first_since(fairlead, now - HOUR, until), until - MOST_REPLAYED)
+    changes: list[tuple[float, str, int]] = []
+    while after < until:
+        events = [event for event in fairlead.events(after, PORTION) if event.seq <= until]
+        if not events:
+            break
+        after = events[-1].seq
+        past.hear(events)
+        changes += [
+            (event.at, event.document, _PENDING_CHANGES[event.kind])
+            for event in events
+            if event.kind in _PENDING_CHANGES and event.document is not None
+        ]
+    priority = cache(partial(_priority, fairlead))
+    past.samples.extend(pending_before(now, fairlead.store.tallies(), changes, priority))
+    past.forget(now)
+    return past
+
+
+def _priority(fairlead: Fairlead, id_: str) -> int | None:
+    try:
+        return fairlead.document(id_).priority
+    except UnknownDocument:
+        return None
+
+
+def _first_since(fairlead: Fairlead, time: float, until: int) -> int:
+    """A number after which all events came since a time; by binary search."""
+    low, high = 0, until
+    while low < high:
+        middle = (low + high) // 2
+        events = fairlead.events(middle, 1)
+        if events and events[0].at < time:
+            low = events[0].seq
+        else:
+            high = middle
+    return low
+
+
+def pending_before(
+    now: float,
+    tallies: Iterable[Tally],
+    changes: Sequence[tuple[float, str, int]],
+    priority: Callable[[str], int | None],
+) -> list[PendingSample]:
+    """How much was pending in the last hour, computed back from now.
+
+    `changes` are (time, document, +1 or −1) in order; `priority` is None for deleted documents.
+    """
+    pending = list(pending_of(tallies))
+    samples: list[PendingSample] = []
+    end = len(changes)
+    for step in range(int(now) // STEP, int(now - HOUR) // STEP, -1):
+        start = bisect_left(changes, float(step * STEP), hi=end, key=lambda change: change[0])
+        for _, document, change in changes[start:end]:
+            level = priority(document)
+            if level is not None:
+                pending[min(level, LEVELS) - 1] -= change
+        end = start
+        samples.append(PendingSample(step * STEP, tuple(max(0, number) for number in pending)))
+    return samples[::-1]
+
+
+class Step(Struct, frozen=True):
     """One check of a customer: the count that its document got."""
 
     at: float
@@ -264,8 +294,8 @@ def staircase(documents: Sequence[Document]) -> list[Step]:
     A count above the one before it tells of a reset.
     """
     steps: list[Step] = []
-    for each in documents[::-1]:
-        if each.parent is None:
-            is_reset = bool(steps) and each.count > steps[-1].count
-            steps.append(Step(each.submitted_at, each.count, each.priority, is_reset))
+    for document in documents[::-1]:
+        if document.parent is None:
+            is_reset = bool(steps) and document.count > steps[-1].count
+            steps.append(Step(document.submitted_at, document.count, document.priority, is_reset))
     return steps

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from fairlead.server.dashboard.live_view import Viewer
 from fairlead.server.dashboard.page import Page, PageRoute, page_of
-from fairlead.server.sse import SseStream
+from fairlead.server.sse import SseResponse
 
 PING_SECONDS = 10.0
 
@@ -21,47 +20,32 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 async def live(request: Request, after: Annotated[str, Query(max_length=50)] = "") -> Response:
     """Changes after the mark of a page; `resync` where that is too long ago."""
     page = await page_of(request)
-    return LiveStream(page, request.headers.get("last-event-id", "")[:50] or after)
+    last = request.headers.get("last-event-id", "")[:50] or after
+    return SseResponse(_messages(page, last), page.context.metrics.streams)
 
 
 @router.get("/live/session")
 async def session(request: Request) -> Response:
-    """Whether the session goes on."""
     await page_of(request)
     return Response(status_code=204)
 
 
-class LiveStream(SseStream):
-    """Sends messages of the board to one browser."""
-
-    def __init__(self, page: Page, after: str) -> None:
-        super().__init__(page.context.metrics.streams)
-        self._board = page.context.live_view
-        self._is_closing = page.context.event_feed.is_closing
-        self._after = after
-        self._viewer = Viewer(page.caller.customer, page.caller.key_id, page.session)
-
-    def closed(self) -> None:
-        """Forget the viewer."""
-        self._board.leave(self._viewer)
-
-    async def contents(self) -> AsyncIterator[bytes]:
-        """A word at once, then messages, and a sign of life where there are none."""
-        viewer, live_view = self._viewer, self._board
-        is_whole = live_view.watch(viewer, self._after)
-        yield _event("hello" if is_whole else "resync", live_view.mark, "{}", retry=1000)
-        if self._is_closing:
-            viewer.close("stopping")
-        while viewer.end is None:
-            messages = await viewer.take(PING_SECONDS)
-            told = [(each.number, each.text(viewer.customer)) for each in messages]
-            lines = [
-                _event("change", f"{live_view.epoch}.{number}", text)
-                for number, text in told
+async def _messages(page: Page, after: str) -> AsyncGenerator[bytes, None]:
+    view = page.context.live_view
+    with view.subscription(page.caller.customer, page.caller.key_id, page.session) as queue:
+        is_complete = view.replay(queue, after)
+        yield _event("hello" if is_complete else "resync", view.mark, "{}", retry=1000)
+        if page.context.event_feed.is_closing:
+            queue.close("stopping")
+        while queue.end is None:
+            messages = [(m.number, m.text(queue.customer)) for m in await queue.take(PING_SECONDS)]
+            events = [
+                _event("change", f"{view.epoch}.{number}", text)
+                for number, text in messages
                 if text
             ]
-            yield b"".join(lines) or _event("ping", live_view.mark, "{}")
-        yield _event("end", live_view.mark, f'{{"reason":"{viewer.end}"}}')
+            yield b"".join(events) or _event("ping", view.mark, "{}")
+        yield _event("end", view.mark, f'{{"reason":"{queue.end}"}}')
 
 
 def _event(kind: str, mark: str, text: str, *, retry: int | None = None) -> bytes:

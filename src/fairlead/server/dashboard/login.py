@@ -1,35 +1,35 @@
-"""Coming in and going out, and the language of the pages."""
+"""Login and logout, the language of the pages, and their styles and scripts."""
 
 from __future__ import annotations
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from fairlead.errors import Message
 from fairlead.i18n import LANGUAGES
 from fairlead.server.auth import COOKIE, SESSION_SECONDS, is_own_page
 from fairlead.server.context import context_of
 from fairlead.server.dashboard import texts
-from fairlead.server.dashboard.assets import assets, digest, media_type
 from fairlead.server.dashboard.page import (
     LANGUAGE_COOKIE,
     PageRoute,
+    assets,
+    assets_version,
     form_of,
     go,
     own_path,
-    said_to,
     show,
+    translator_for,
 )
-from fairlead.server.problems import Problem
+from fairlead.server.problems import Problem, not_found
 
 YEAR = 365 * 86_400
+_TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 
 @router.get("/login")
 async def login_page(request: Request, token: str | None = None) -> Response:
-    """Where a key is pasted; with the link that the server printed, straight on."""
     if token is None:
         return _form(request)
     try:
@@ -43,7 +43,6 @@ async def login_page(request: Request, token: str | None = None) -> Response:
 
 @router.post("/login")
 async def login(request: Request) -> Response:
-    """Begin a session for who holds a key: an operator, or a customer with its own."""
     if not is_own_page(request):
         return _form(request, texts.ANOTHER_SITE, 403)
     form = await form_of(request)
@@ -54,13 +53,12 @@ async def login(request: Request) -> Response:
 
 
 def _form(request: Request, text: str | None = None, status: int = 200) -> Response:
-    said = None if text is None else said_to(request).text(text)
+    said = None if text is None else translator_for(request).text(text)
     onward = own_path(request.query_params.get("next", "/"))
     return show(request, "login.html", status=status, said=said, onward=onward)
 
 
 def _with_session(request: Request, answer: Response, session: str) -> Response:
-    """A browser has one session: the one that it had ends."""
     _end_session(request)
     answer.set_cookie(
         COOKIE, session, max_age=SESSION_SECONDS, httponly=True, samesite="strict", path="/"
@@ -76,7 +74,6 @@ def _end_session(request: Request) -> None:
 
 @router.post("/logout")
 async def logout(request: Request) -> Response:
-    """End the session, here and in its other tabs."""
     await context_of(request).auth.caller(request)
     _end_session(request)
     answer = go("/login")
@@ -86,7 +83,6 @@ async def logout(request: Request) -> Response:
 
 @router.post("/language")
 async def language(request: Request) -> Response:
-    """Choose the language of the pages."""
     form = await form_of(request)
     chosen = form.get("language", [""])[0]
     answer = go(own_path(form.get("next", ["/"])[0]))
@@ -99,10 +95,9 @@ async def language(request: Request) -> Response:
 
 @router.get("/static/{version}/{name}")
 async def static(version: str, name: str) -> Response:
-    """Styles and scripts."""
     content = assets().get(name)
     if content is None:
-        raise Problem("not-found", Message("no such URL; see /docs"))
-    is_newest = version == digest()
+        raise not_found()
+    is_newest = version == assets_version()
     keep = f"public, max-age={YEAR}, immutable" if is_newest else "no-cache"
-    return Response(content, 200, {"Cache-Control": keep}, media_type(name))
+    return Response(content, 200, {"Cache-Control": keep}, _TYPES[name.rpartition(".")[2]])

@@ -19,23 +19,19 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 @router.get("/")
 async def overview(request: Request) -> Response:
-    """Who waits, and why: the whole installation at a glance."""
     page = await page_of(request)
     if page.caller.customer is not None:
         return await customer_page(page, page.caller.customer)
-    found = await page.context.ask(_look, page)
-    classes = [
-        (code, page.said.text(text, **_bounds(text))) for code, text in texts.CLASSES.items()
-    ]
-    return show(request, "overview.html", page=page, classes=classes, **found)
+    content = await page.context.ask(_content, page)
+    bounds = {"light": LIGHT, "heavy": HEAVY}
+    classes = []
+    for code, text in texts.CLASSES.items():
+        named = {name: bound for name, bound in bounds.items() if f"{{{name}}}" in text}
+        classes.append((code, page.translator.text(text, **named)))
+    return show(request, "overview.html", page=page, classes=classes, **content)
 
 
-def _bounds(text: str) -> dict[str, int]:
-    known = {"light": LIGHT, "heavy": HEAVY}
-    return {name: value for name, value in known.items() if f"{{{name}}}" in text}
-
-
-def _look(page: Page) -> dict[str, Any]:
+def _content(page: Page) -> dict[str, Any]:
     fairlead, live_view = page.context.fairlead, page.context.live_view
     now, past = fairlead.now(), live_view.past
     rows = live_view.rows(fairlead.customers())
@@ -47,6 +43,6 @@ def _look(page: Page) -> dict[str, Any]:
         "pending": pending_chart(list(past.samples), now),
         "flow": flow_chart(dict(past.arrived), dict(past.ended), now),
         "customers": len(rows),
-        "documents": sum(each.documents for each in tallies),
-        "has_more_levels": any(each.priority > LEVELS for each in tallies),
+        "documents": sum(tally.documents for tally in tallies),
+        "has_more_levels": any(tally.priority > LEVELS for tally in tallies),
     }

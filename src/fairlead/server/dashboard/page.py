@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -10,7 +11,7 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, quote, urlencode
+from urllib.parse import parse_qs, quote, urlencode
 
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
@@ -24,7 +25,6 @@ from fairlead.policy.explain import Plural
 from fairlead.server.auth import COOKIE, Caller
 from fairlead.server.context import ServerContext, context_of
 from fairlead.server.dashboard import texts
-from fairlead.server.dashboard.assets import address
 from fairlead.server.headers import language_of
 from fairlead.server.middleware import as_problem
 from fairlead.server.problems import KINDS, Problem
@@ -59,8 +59,27 @@ NAMES = {"en": "English", "es": "Español", "pt": "Português", "pl": "Polski", 
 
 
 @cache
+def assets() -> dict[str, bytes]:
+    """Styles and scripts, by name."""
+    folder = files(__package__).joinpath("static")
+    return {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
+
+
+@cache
+def assets_version() -> str:
+    """A hash of all assets, in their addresses, so that browsers may keep them."""
+    digest = hashlib.sha256()
+    for name, content in sorted(assets().items()):
+        digest.update(name.encode() + b"\0" + content)
+    return digest.hexdigest()[:16]
+
+
+def asset_path(name: str) -> str:
+    return f"/static/{assets_version()}/{name}"
+
+
+@cache
 def environment() -> Environment:
-    """Where templates come from. Whatever they show is escaped."""
     folder = Path(str(files(__package__).joinpath("templates")))
     made = Environment(
         loader=FileSystemLoader(folder),
@@ -69,18 +88,17 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.globals |= {"asset": address, "query": query, "iso": iso}
+    made.globals |= {"asset": asset_path, "query": query, "iso": iso}
     return made
 
 
 def query(**values: object) -> str:
     """The part of an address after its path; what is empty is left out."""
-    given = {name: value for name, value in values.items() if value not in (None, "", False)}
-    return "?" + urlencode(given, doseq=True) if given else "?"
+    present = {name: value for name, value in values.items() if value not in (None, "", False)}
+    return "?" + urlencode(present, doseq=True)
 
 
 def iso(seconds: float) -> str:
-    """A time for machines."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
 
 
@@ -91,32 +109,27 @@ class Page:
     request: Request
     context: ServerContext
     caller: Caller
-    said: Translator
+    translator: Translator
 
     @property
     def session(self) -> str:
-        """The cookie of the session."""
         return self.request.cookies.get(COOKIE, "")
 
     def counted(self, plural: Plural, number: int) -> str:
-        """A text that depends on a number."""
-        return self.said.count(plural.one, plural.other, number)
+        return self.translator.count(plural.one, plural.other, number)
 
 
 async def page_of(request: Request) -> Page:
-    """The request, if somebody is logged in."""
     context = context_of(request)
-    return Page(request, context, await context.auth.caller(request), said_to(request))
+    return Page(request, context, await context.auth.caller(request), translator_for(request))
 
 
 async def operator_page(request: Request) -> Page:
-    """As `page_of`, for operators only."""
     context = context_of(request)
-    return Page(request, context, await context.auth.operator(request), said_to(request))
+    return Page(request, context, await context.auth.operator(request), translator_for(request))
 
 
-def said_to(request: Request) -> Translator:
-    """The translator for who looks: as chosen, else as its browser asks."""
+def translator_for(request: Request) -> Translator:
     chosen = request.cookies.get(LANGUAGE_COOKIE)
     if chosen in LANGUAGES:
         return translator(chosen)
@@ -124,36 +137,30 @@ def said_to(request: Request) -> Translator:
 
 
 async def form_of(request: Request) -> dict[str, list[str]]:
-    """The fields of a form. The guard has limited how long it can be."""
-    found: dict[str, list[str]] = {}
-    for name, value in parse_qsl((await request.body()).decode("utf-8", "replace")):
-        found.setdefault(name, []).append(value)
-    return found
+    return parse_qs((await request.body()).decode("utf-8", "replace"))
 
 
-def own_path(given: str) -> str:
-    """An address of ours to go on to; anything else leads to the start."""
-    is_ours = given.startswith("/") and not given.startswith(("//", "/\\")) and given.isprintable()
-    return given if is_ours and len(given) < 2000 else "/"
+def own_path(path: str) -> str:
+    """The path if it is on this server, else that of the start page."""
+    is_own = path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable()
+    return path if is_own and len(path) < 2000 else "/"
 
 
 def here(request: Request) -> str:
-    """The address of this page."""
-    found = request.url.query
-    return request.url.path + ("?" + found if found else "")
+    query = request.url.query
+    return request.url.path + ("?" + query if query else "")
 
 
 def show(
     request: Request, template: str, *, status: int = 200, page: Page | None = None, **values: Any
 ) -> HTMLResponse:
-    """A template as an answer."""
-    said = page.said if page else said_to(request)
-    decimal, group, least = said.marks
+    words = page.translator if page else translator_for(request)
+    decimal, group, least = words.marks
     context = {
-        "_": said.text,
-        "n_": said.count,
-        "t": said,
-        "lang": said.language,
+        "_": words.text,
+        "n_": words.count,
+        "t": words,
+        "lang": words.language,
         "languages": {code: NAMES[code] for code in LANGUAGES},
         "marks": {"decimal": decimal, "group": group, "least": least},
         "caller": page.caller if page else None,
@@ -161,17 +168,16 @@ def show(
         "holder": page.caller.key_id if page else "",
         "here": here(request),
         "path": request.url.path,
-        "states": {code: said.text(text) for code, text in texts.STATES.items()},
-        "failures": {code: said.text(text) for code, text in texts.FAILURES.items()},
+        "states": {code: words.text(text) for code, text in texts.STATES.items()},
+        "failures": {code: words.text(text) for code, text in texts.FAILURES.items()},
         "now": context_of(request).fairlead.now(),
         "blank": BLANK,
     }
     content = environment().get_template(template).render(context | values)
-    return HTMLResponse(content, status, {"Content-Language": said.language})
+    return HTMLResponse(content, status, {"Content-Language": words.language})
 
 
 def go(path: str, **values: object) -> RedirectResponse:
-    """On to another page, which is then asked for with GET."""
     return RedirectResponse(path + (query(**values) if values else ""), 303)
 
 
@@ -179,7 +185,6 @@ class PageRoute(APIRoute):
     """Answers errors with pages, for who asks for pages; and sets the headers of all pages."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """The handler around the page's own."""
         inner = super().get_route_handler()
 
         async def handler(request: Request) -> Response:
@@ -197,7 +202,6 @@ class PageRoute(APIRoute):
 
 
 def _packed(request: Request, answer: Response) -> Response:
-    """The answer, compressed where the browser takes that and it is worth it."""
     is_text = answer.headers.get("content-type", "").startswith("text/")
     is_short = not isinstance(answer.body, bytes) or len(answer.body) < LEAST_PACKED
     if is_text and not is_short and "gzip" in request.headers.get("accept-encoding", ""):
@@ -210,7 +214,7 @@ def _packed(request: Request, answer: Response) -> Response:
 
 def _problem(error: Exception, request: Request) -> Problem:
     if isinstance(error, RequestValidationError):
-        fields = sorted({str(each["loc"][-1]) for each in error.errors()})
+        fields = sorted({str(mistake["loc"][-1]) for mistake in error.errors()})
         return Problem("invalid-request", f"not as expected: {', '.join(fields)}")
     return as_problem(error, request.scope)
 
@@ -220,11 +224,15 @@ def _refused(request: Request, problem: Problem) -> Response:
         raise problem
     if problem.kind == "unauthorised":
         return _to_login(request)
-    title = said_to(request).text(KINDS[problem.kind].title)
-    detail = said_to(request).say(problem.detail)
-    is_ours = isinstance(problem.detail, Message)  # else it is in English
-    values: dict[str, Any] = {"title": title, "detail": detail, "is_translated": is_ours}
-    return show(request, "problem.html", status=problem.status_code, **values)
+    words = translator_for(request)
+    return show(
+        request,
+        "problem.html",
+        status=problem.status_code,
+        title=words.text(KINDS[problem.kind].title),
+        detail=words.say(problem.detail),
+        is_translated=isinstance(problem.detail, Message),  # else it is in English
+    )
 
 
 def _to_login(request: Request) -> Response:

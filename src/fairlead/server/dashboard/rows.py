@@ -1,23 +1,26 @@
-"""Records as rows and figures: plain values, the same for pages and streams. Pure."""
+"""Records as rows and figures: plain values, the same for pages and streams."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from heapq import nsmallest
 from typing import Any
 
+from msgspec import Struct
+
+from fairlead.app import Fairlead
 from fairlead.model.access_keys import Tally
-from fairlead.model.customers import Check, CustomerRecord, Fairness
+from fairlead.model.customers import CustomerRecord, Fairness
 from fairlead.model.documents import Document
 from fairlead.model.states import State
 from fairlead.policy.classic import ClassicPolicy
-from fairlead.policy.fair import FairRule, Placed
-from fairlead.server.dashboard.last_hour import LastHour, Running, Waits
+from fairlead.policy.fair import Clock, FairRule
+from fairlead.policy.rules import PolicyName
+from fairlead.server.dashboard.last_hour import LastHour, RunningJob, WaitSummary
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class CustomerRow(Struct, frozen=True):
     """A customer as tables show it. Times are seconds since 1970."""
 
     name: str
@@ -34,21 +37,26 @@ class Row:
 
 
 def customer_row(
+    fairlead: Fairlead,
     customer: CustomerRecord,
-    rule: ClassicPolicy | FairRule,
-    following: Check | Placed,
+    rules: tuple[PolicyName, Clock],
     past: LastHour,
     now: float,
-) -> Row:
-    """`following` is what its next document would get by its rule."""
-    return Row(
+) -> CustomerRow:
+    rule = fairlead.policy_of(customer, rules[0])
+    following = fairlead.next_place(customer, *rules)
+    if isinstance(rule, ClassicPolicy):
+        count, resets_at = _classic_count(customer, rule, now)
+    else:
+        count, resets_at = following.count, _fair_reset(customer, rule, now)
+    return CustomerRow(
         name=customer.name,
         pending=customer.pending,
         waiting=customer.waiting,
         processing=customer.processing,
-        count=_count(customer, rule, following, now),
+        count=count,
         priority=following.priority,
-        resets_at=_resets_at(customer, rule, now),
+        resets_at=resets_at,
         oldest_at=customer.oldest_waiting_at,
         share=round(100 * past.work.share(customer.name), 1),
         sent=round(past.sent.by_name.get(customer.name, 0)),
@@ -56,32 +64,23 @@ def customer_row(
     )
 
 
-def _count(
-    customer: CustomerRecord, rule: ClassicPolicy | FairRule, following: Check | Placed, now: float
-) -> int:
-    """The classic rule's count as it stands; under fair the one the next document would get."""
-    if not isinstance(rule, ClassicPolicy):
-        return following.count
+def _classic_count(
+    customer: CustomerRecord, rule: ClassicPolicy, now: float
+) -> tuple[int, float | None]:
+    """The count, and when it resets if no other document arrives."""
     if customer.counter is None or rule.is_reset(customer.counter, now=now):
-        return 0
-    return customer.counter.count
+        return 0, None
+    return customer.counter.count, customer.counter.updated_at + rule.reset_interval
 
 
-def _resets_at(
-    customer: CustomerRecord, rule: ClassicPolicy | FairRule, now: float
-) -> float | None:
-    """When the customer starts over if nothing else comes; None: it would already."""
-    if isinstance(rule, ClassicPolicy):
-        if customer.counter is None or rule.is_reset(customer.counter, now=now):
-            return None
-        return customer.counter.updated_at + rule.reset_interval
+def _fair_reset(customer: CustomerRecord, rule: FairRule, now: float) -> float | None:
     if customer.tags is None or customer.pending:
         return None
     at = customer.tags.submitted_at + rule.reset_interval
     return at if at > now else None
 
 
-SORTS: dict[str, Callable[[Row], Any]] = {
+SORTS: dict[str, Callable[[CustomerRow], Any]] = {
     "name": lambda row: row.name.casefold(),
     "pending": lambda row: -row.pending,
     "processing": lambda row: -row.processing,
@@ -94,7 +93,7 @@ SORTS: dict[str, Callable[[Row], Any]] = {
 """How a table of customers can be sorted, most notable first."""
 
 
-SHOWS: dict[str, Callable[[Row], bool]] = {
+SHOWS: dict[str, Callable[[CustomerRow], bool]] = {
     "all": lambda _row: True,
     "waiting": lambda row: row.waiting > 0,
     "paused": lambda row: row.paused,
@@ -102,73 +101,66 @@ SHOWS: dict[str, Callable[[Row], bool]] = {
 """Which customers a table can show."""
 
 
-def sorted_rows(rows: Iterable[Row], sort: str, *, reverse: bool) -> list[Row]:
-    """Rows in an order; those that are equal in it by name."""
+def sorted_rows(rows: Iterable[CustomerRow], sort: str, *, reverse: bool) -> list[CustomerRow]:
     by_name = sorted(rows, key=SORTS["name"])
     return sorted(by_name, key=SORTS[sort], reverse=reverse)
 
 
-def filtered_rows(rows: Iterable[Row], text: str, show: str) -> list[Row]:
-    """Rows whose name has this in it, all of them or those that wait or are paused."""
+def filtered_rows(rows: Iterable[CustomerRow], text: str, show: str) -> list[CustomerRow]:
     part = text.casefold()
     return [row for row in rows if part in row.name.casefold() and SHOWS[show](row)]
 
 
-def who_waits(rows: Iterable[Row], most: int = 8) -> list[dict[str, Any]]:
-    """Customers whose oldest document has waited longest."""
+def who_waits(rows: Iterable[CustomerRow], most: int = 8) -> list[dict[str, Any]]:
     waiting = [row for row in rows if row.oldest_at is not None]
-    found = nsmallest(most, waiting, key=lambda row: (row.oldest_at or 0.0, row.name))
+    longest = nsmallest(most, waiting, key=lambda row: (row.oldest_at or 0.0, row.name))
     names = ("name", "oldest_at", "pending", "priority")
-    return [{name: getattr(row, name) for name in names} for row in found]
+    return [{name: getattr(row, name) for name in names} for row in longest]
 
 
 def figures(
-    rows: Iterable[Row],
+    rows: Iterable[CustomerRow],
     tallies: Iterable[Tally],
     fairness: Fairness,
     past: LastHour,
-    waits: Iterable[Waits],
+    waits: Iterable[WaitSummary],
     now: float,
 ) -> dict[str, Any]:
-    """The numbers of the overview."""
-    known = list(tallies)
-    every = list(rows)
-    waiting = [row.oldest_at for row in every if row.oldest_at is not None]
+    by_state: Counter[str] = Counter()
+    for tally in tallies:
+        by_state[tally.state] += tally.documents
+    waiting = [row.oldest_at for row in rows if row.oldest_at is not None]
     overdue = fairness.most_overdue
-    shown: dict[str, Any] = {
-        "waiting": _number(known, State.WAITING),
-        "processing": _number(known, State.PROCESSING),
-        "failed": _number(known, State.FAILED),
+    numbers: dict[str, Any] = {
+        "waiting": by_state[State.WAITING],
+        "processing": by_state[State.PROCESSING],
+        "failed": by_state[State.FAILED],
         "customers_waiting": len(waiting),
         "oldest_at": min(waiting, default=None),
         "arrived": sum(past.arrived.values()),
         "ended": sum(past.ended.values()),
         "workers": fairness.workers,
         "busy": len(past.running),
-        "jain": None if fairness.jain_index is None else round(fairness.jain_index, 2),
-        "overdue": None if overdue is None else overdue.customer,
-        "overdue_at": None if overdue is None else round(now - overdue.seconds, 1),
+        "jain": _rounded(fairness.jain_index, 2),
+        "overdue": overdue and overdue.customer,
+        "overdue_at": overdue and round(now - overdue.seconds, 1),
         "bound_broken": fairness.bound_broken,
         "lane": None if fairness.lane_share is None else round(100 * fairness.lane_share),
     }
-    for each in waits:
-        shown[f"{each.name}_customers"] = each.customers
-        shown[f"{each.name}_documents"] = each.documents
-        shown[f"{each.name}_median"] = _tenths(each.median)
-        shown[f"{each.name}_high"] = _tenths(each.high)
-    return shown
+    for group in waits:
+        numbers[f"{group.name}_customers"] = group.customers
+        numbers[f"{group.name}_documents"] = group.documents
+        numbers[f"{group.name}_median"] = _rounded(group.median, 1)
+        numbers[f"{group.name}_high"] = _rounded(group.high, 1)
+    return numbers
 
 
-def _number(tallies: Iterable[Tally], state: State) -> int:
-    return sum(each.documents for each in tallies if each.state == state)
-
-
-def _tenths(seconds: float | None) -> float | None:
-    return None if seconds is None else round(seconds, 1)
+def _rounded(number: float | None, digits: int) -> float | None:
+    return None if number is None else round(number, digits)
 
 
 def document_row(document: Document) -> dict[str, Any]:
-    """A document as tables show it."""
+    submitted, started = document.submitted_at, document.started_at
     return {
         "id": document.id,
         "customer": document.customer,
@@ -176,41 +168,33 @@ def document_row(document: Document) -> dict[str, Any]:
         "state": document.state.value,
         "priority": document.priority,
         "count": document.count,
-        "at": document.submitted_at,
-        "wait_from": document.submitted_at if document.state is State.WAITING else None,
-        "waited": _waited(document),
+        "at": submitted,
+        "wait_from": submitted if document.state is State.WAITING else None,
+        "waited": None if started is None else round(max(0.0, started - submitted), 1),
         "error": document.error,
     }
 
 
-def _waited(document: Document) -> float | None:
-    """How long it waited for its start; None while it waits, or when it never started."""
-    if document.started_at is None:
-        return None
-    return round(max(0.0, document.started_at - document.submitted_at), 1)
-
-
 def worker_rows(
-    running: Iterable[Running], names: Callable[[str], str], most: int
+    running: Iterable[RunningJob], names: Callable[[str], str], most: int
 ) -> list[dict[str, Any]]:
-    """What workers do now, by worker."""
-    found = sorted(running, key=lambda each: (each.worker, each.document))[:most]
+    by_worker = sorted(running, key=lambda job: (job.worker, job.document))
     return [
         {
-            "worker": short_worker(each.worker),
-            "document": each.document,
-            "name": names(each.document),
-            "customer": each.customer,
-            "since": each.since,
-            "pages": f"{each.pages_done}/{each.pages}" if each.pages else "",
+            "worker": short_worker(job.worker),
+            "document": job.document,
+            "name": names(job.document),
+            "customer": job.customer,
+            "since": job.since,
+            "pages": f"{job.pages_done}/{job.pages}" if job.pages else "",
         }
-        for each in found
+        for job in by_worker[:most]
     ]
 
 
 def short_worker(name: str) -> str:
-    """A worker's name without the marks that make it unlike any other."""
+    """A worker's name without the parts that only make it unique."""
     machine, _, rest = name.partition(":")
     host = machine.rpartition("-")[0] or machine
-    pid, _, seat = rest.partition("#")
-    return f"{host}:{pid.partition('.')[0]}#{seat}" if rest else name
+    pid, _, slot = rest.partition("#")
+    return f"{host}:{pid.partition('.')[0]}#{slot}" if rest else name

@@ -102,14 +102,8 @@ ANOTHER_SITE = "The request did not come from the dashboard, so nothing was chan
 
 
 def sentences(environment: Environment) -> set[str]:
-    """Texts of one form, as the pages use them."""
     chosen: tuple[dict[str, str], ...] = (
-        STATES,
-        FAILURES,
-        HISTORY,
-        CLASSES,
-        SHOWS,
-        DONE_WITH_CUSTOMER,
+        *(STATES, FAILURES, HISTORY, CLASSES, SHOWS, DONE_WITH_CUSTOMER),
     )
     return {
         *(text for texts in chosen for text in texts.values()),
@@ -121,7 +115,6 @@ def sentences(environment: Environment) -> set[str]:
 
 
 def plurals(environment: Environment) -> set[Plural]:
-    """Texts that depend on a number."""
     return {
         LEFT_OUT,
         *WITH_DOCUMENTS.values(),

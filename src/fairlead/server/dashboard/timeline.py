@@ -1,4 +1,4 @@
-"""The life of a document from its events: what happened when, and attempt by attempt. Pure."""
+"""The timeline of a document from its events: what happened when, and attempt by attempt."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _OUTCOMES = {
 
 
 class TimelineEvent(NamedTuple):
-    """One line of a document's life; `after` is how long after the line before."""
+    """One entry; `after` is how long after the entry before."""
 
     at: float
     kind: str
@@ -30,22 +30,24 @@ class TimelineEvent(NamedTuple):
     by: str | None
 
 
-def life(events: Sequence[Event], said: Translator, *, is_operator: bool) -> list[TimelineEvent]:
+def timeline(
+    events: Sequence[Event], translator: Translator, *, is_operator: bool
+) -> list[TimelineEvent]:
     """What happened, in words; who did it is for operators. Of progress only the newest."""
-    lines: list[TimelineEvent] = []
+    entries: list[TimelineEvent] = []
     for event in events:
         if event.kind.value not in HISTORY:
             continue
-        if lines and event.kind is EventKind.PROGRESS and lines[-1].kind == "progress":
-            lines.pop()
-        after = event.at - lines[-1].at if lines else None
+        if entries and event.kind is EventKind.PROGRESS and entries[-1].kind == "progress":
+            entries.pop()
+        after = event.at - entries[-1].at if entries else None
         by = event.actor if is_operator else None
-        text = _words(event, said, is_operator=is_operator)
-        lines.append(TimelineEvent(event.at, event.kind.value, text, after, by))
-    return lines
+        text = _words(event, translator, is_operator=is_operator)
+        entries.append(TimelineEvent(event.at, event.kind.value, text, after, by))
+    return entries
 
 
-def _words(event: Event, said: Translator, *, is_operator: bool) -> str:
+def _words(event: Event, translator: Translator, *, is_operator: bool) -> str:
     data: dict[str, Any] = dict(event.data)
     code = event.kind.value
     if event.kind is EventKind.CLAIMED:
@@ -53,11 +55,13 @@ def _words(event: Event, said: Translator, *, is_operator: bool) -> str:
         data = {"fence": data.get("fence"), "worker": short_worker(str(data.get("worker")))}
     for name in ("seconds", "delay"):
         if name in data:
-            data[name] = said.span(data[name] or 0.0)
+            data[name] = translator.span(data[name] or 0.0)
     if "error" in data:
-        data["error"] = said.text(FAILURES.get(data["error"], data["error"]))
+        data["error"] = translator.text(FAILURES.get(data["error"], data["error"]))
     text = HISTORY[code]
-    return said.text(text, **{name: value for name, value in data.items() if f"{{{name}}}" in text})
+    return translator.text(
+        text, **{name: value for name, value in data.items() if f"{{{name}}}" in text}
+    )
 
 
 class Attempt(NamedTuple):
@@ -72,14 +76,13 @@ class Attempt(NamedTuple):
 
 
 def attempts(events: Sequence[Event]) -> list[Attempt]:
-    """Every try, oldest first."""
-    found: list[Attempt] = []
+    tries: list[Attempt] = []
     for event in events:
         if event.kind is EventKind.CLAIMED:
             worker = short_worker(str(event.data.get("worker", "")))
-            found.append(Attempt(int(event.data.get("fence", 0)), worker, event.at))
-        elif event.kind in _OUTCOMES and found and found[-1].ended is None:
-            found[-1] = found[-1]._replace(
+            tries.append(Attempt(int(event.data.get("fence", 0)), worker, event.at))
+        elif event.kind in _OUTCOMES and tries and tries[-1].ended is None:
+            tries[-1] = tries[-1]._replace(
                 ended=event.at, outcome=_OUTCOMES[event.kind], error=event.data.get("error")
             )
-    return found
+    return tries

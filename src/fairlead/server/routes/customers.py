@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated
 from urllib.parse import quote
 
 from fastapi import APIRouter, Query, Request
-from msgspec.structs import asdict
 from starlette.responses import Response
 
 from fairlead.errors import CustomerExists, Message, UnknownKey
@@ -15,29 +14,24 @@ from fairlead.model.access_keys import Keys, NewKey
 from fairlead.model.customers import Customer, CustomerRecord, Customers
 from fairlead.model.documents import Audit
 from fairlead.server import schemas
-from fairlead.server.context import ServerContext, context_of
+from fairlead.server.context import authenticated_operator, context_of
 from fairlead.server.problems import Problem
-from fairlead.server.responses import JSONResponse
+from fairlead.server.routes.keys import new_key
 
 router = APIRouter(prefix="/v1", tags=["operators"])
 _ONE = schemas.answers(200, Customer, "the customer", "forbidden", "unknown-customer")
 
 
-def _show(context: ServerContext, customer: CustomerRecord) -> Customer:
-    return context.fairlead.view(customer)
-
-
 @router.get("/customers", responses=schemas.answers(200, Customers, "all customers", "forbidden"))
 async def every(request: Request) -> Response:
     """All customers by name, and how fair the queue is."""
-    context = context_of(request)
-    await context.auth.operator(request)
-    return JSONResponse(await context.ask(_every, context))
+    context, _ = await authenticated_operator(request)
+    fairlead = context.fairlead
 
+    def customers() -> Customers:
+        return Customers(list(map(fairlead.view, fairlead.customers())), fairlead.fairness())
 
-def _every(context: ServerContext) -> Customers:
-    customers = [_show(context, each) for each in context.fairlead.customers()]
-    return Customers(customers, context.fairlead.fairness())
+    return schemas.JSONResponse(await context.ask(customers))
 
 
 @router.post(
@@ -48,34 +42,30 @@ def _every(context: ServerContext) -> Customers:
 )
 async def add(request: Request) -> Response:
     """Make a customer known, with settings of its own if some are given."""
-    context = context_of(request)
-    caller = await context.auth.operator(request)
+    context, caller = await authenticated_operator(request)
     new = schemas.sent_fields(await schemas.read_body(request, schemas.NewCustomer))
-    name = new.pop("name")
-    shown = await context.ask(_add, context, name, new, caller.key_id)
-    return JSONResponse(shown, 201, {"Location": f"/v1/customers/{quote(name, safe='')}"})
+    name, fairlead = new.pop("name"), context.fairlead
 
+    def add_customer() -> Customer:
+        added = fairlead.add_customer(name, must_be_new=True, by=caller.key_id, **new)
+        return fairlead.view(added)
 
-def _add(context: ServerContext, name: str, settings: dict[str, Any], by: str) -> Customer:
     try:
-        customer = context.fairlead.add_customer(name, must_be_new=True, by=by, **settings)
+        customer = await context.ask(add_customer)
     except CustomerExists:
-        raise Problem(
-            "customer-exists",
-            Message("customer {name} already exists; change it with PATCH", name=repr(name)),
-        ) from None
-    return _show(context, customer)
+        text = Message("customer {name} already exists; change it with PATCH", name=repr(name))
+        raise Problem("customer-exists", text) from None
+    location = {"Location": f"/v1/customers/{quote(name, safe='')}"}
+    return schemas.JSONResponse(customer, 201, location)
 
 
 def _add_decision(name: str, decide: Callable[..., CustomerRecord], help_text: str) -> None:
-    """A decision that needs nothing but the customer's name."""
-
     @router.post(f"/customers/{{name}}/{name}", name=name, description=help_text, responses=_ONE)
     async def decision(request: Request, name: str) -> Response:
         context = context_of(request)
         caller = await context.auth.operator(request)
-        found = await context.ask(decide, context.fairlead, name, by=caller.key_id)
-        return JSONResponse(await context.ask(_show, context, found))
+        customer = await context.ask(decide, context.fairlead, name, by=caller.key_id)
+        return schemas.JSONResponse(await context.ask(context.fairlead.view, customer))
 
 
 _add_decision(
@@ -99,9 +89,8 @@ _add_decision(
 )
 async def keys(request: Request, name: str) -> Response:
     """The customer's keys, without their secrets."""
-    context = context_of(request)
-    await context.auth.operator(request)
-    return JSONResponse(Keys(await context.ask(context.fairlead.keys, name)))
+    context, _ = await authenticated_operator(request)
+    return schemas.JSONResponse(Keys(await context.ask(context.fairlead.keys, name)))
 
 
 @router.post(
@@ -113,12 +102,9 @@ async def keys(request: Request, name: str) -> Response:
 )
 async def add_key(request: Request, name: str) -> Response:
     """A new key for the customer."""
-    context = context_of(request)
-    caller = await context.auth.operator(request)
-    await context.ask(context.fairlead.customer, name)  # a misspelt one is not made
-    key, made = await context.ask(context.fairlead.add_key, name, by=caller.key_id)
-    headers = {"Cache-Control": "no-store"}
-    return JSONResponse(NewKey(key, **asdict(made)), 201, headers)
+    context, caller = await authenticated_operator(request)
+    await context.ask(context.fairlead.customer, name)  # raises if it is unknown
+    return await new_key(context, name, caller)
 
 
 @router.delete(
@@ -130,43 +116,33 @@ async def add_key(request: Request, name: str) -> Response:
 )
 async def revoke(request: Request, name: str, key_id: str) -> Response:
     """Let a key open nothing any more. One that was revoked stays so."""
-    context = context_of(request)
-    caller = await context.auth.operator(request)
-    await context.ask(_revoke, context, name, key_id, caller.key_id)
+    context, caller = await authenticated_operator(request)
+    keys = await context.ask(context.fairlead.keys, name)
+    if key_id not in {key.id for key in keys}:
+        id_ = repr(key_id[:100])
+        text = Message("customer {name} has no API key with the id {id}", name=repr(name), id=id_)
+        raise UnknownKey(text)
+    await context.ask(context.fairlead.revoke_key, key_id, by=caller.key_id)
     context.auth.revoked(key_id)
     return Response(status_code=204)
-
-
-def _revoke(context: ServerContext, name: str, key_id: str, by: str) -> None:
-    if key_id not in {each.id for each in context.fairlead.keys(name)}:
-        raise UnknownKey(
-            Message(
-                "customer {name} has no API key with the id {id}",
-                name=repr(name),
-                id=repr(key_id[:100]),
-            )
-        )
-    context.fairlead.revoke_key(key_id, by=by)
 
 
 @router.get("/customers/{name}", responses=_ONE)
 async def one(request: Request, name: str) -> Response:
     """All about one customer."""
-    context = context_of(request)
-    await context.auth.operator(request)
-    found = await context.ask(context.fairlead.customer, name)
-    return JSONResponse(await context.ask(_show, context, found))
+    context, _ = await authenticated_operator(request)
+    customer = await context.ask(context.fairlead.customer, name)
+    return schemas.JSONResponse(await context.ask(context.fairlead.view, customer))
 
 
 @router.patch("/customers/{name}", responses=_ONE, openapi_extra=schemas.takes(schemas.Changes))
 async def change(request: Request, name: str) -> Response:
     """Change its weight, account, caps, interval or thresholds; what is not sent stays."""
-    context = context_of(request)
-    caller = await context.auth.operator(request)
+    context, caller = await authenticated_operator(request)
     changes = schemas.sent_fields(await schemas.read_body(request, schemas.Changes))
-    found = await context.ask(context.fairlead.set_customer, name, by=caller.key_id, **changes)
+    customer = await context.ask(context.fairlead.set_customer, name, by=caller.key_id, **changes)
     context.auth.forget()
-    return JSONResponse(await context.ask(_show, context, found))
+    return schemas.JSONResponse(await context.ask(context.fairlead.view, customer))
 
 
 @router.get("/audit", responses=schemas.answers(200, Audit, "decisions, newest first", "forbidden"))
@@ -177,8 +153,7 @@ async def audit(
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> Response:
     """Who decided what and when: keys by their ids. `cursor` is the `next` of the page before."""
-    context = context_of(request)
-    await context.auth.operator(request)
-    found = await context.ask(context.fairlead.store.audit, cursor, limit + 1)
-    following = found[limit - 1].seq if len(found) > limit else None
-    return JSONResponse(Audit(found[:limit], following))
+    context, _ = await authenticated_operator(request)
+    events = await context.ask(context.fairlead.store.audit, cursor, limit + 1)
+    following = events[limit - 1].seq if len(events) > limit else None
+    return schemas.JSONResponse(Audit(events[:limit], following))

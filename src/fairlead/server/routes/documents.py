@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from collections.abc import Callable
+from contextlib import suppress
 from email.utils import formatdate
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,6 +16,7 @@ from starlette.responses import FileResponse, Response
 from starlette.types import Message as ASGIMessage
 from starlette.types import Receive, Scope, Send
 
+from fairlead.app import Fairlead
 from fairlead.errors import Message, NotReady, UnknownDocument
 from fairlead.i18n import translator
 from fairlead.intake import Offer
@@ -26,7 +29,7 @@ from fairlead.model.states import State
 from fairlead.policy.explain import spoken
 from fairlead.server import schemas
 from fairlead.server.auth import Caller
-from fairlead.server.context import ServerContext, context_of
+from fairlead.server.context import ServerContext, authenticated, context_of
 from fairlead.server.headers import (
     best_type,
     has_etag,
@@ -35,63 +38,46 @@ from fairlead.server.headers import (
     language_of,
     precondition,
 )
-from fairlead.server.problems import Problem, invalid_cursor, said, unknown_document
-from fairlead.server.responses import JSONResponse
+from fairlead.server.problems import Problem, customer_text, invalid_cursor, unknown_document
 from fairlead.server.upload import read_upload
 
 LONGEST_WAIT = 60
 _TEXTS = ("text/plain", "text/markdown", "application/json")
-_MARK = ("invalid-upload", "forbidden", "unsupported-media-type", "idempotency-conflict")
 _PARTS = schemas.BYTES | {"multipart/byteranges": schemas.BYTES["application/octet-stream"]}
-_BODY = {
-    "requestBody": {
-        "required": True,
-        "content": {
-            "multipart/form-data": {
-                "schema": {
-                    "type": "object",
-                    "required": ["file"],
-                    "properties": {
-                        "file": {
-                            "type": "array",
-                            "items": {"type": "string", "format": "binary"},
-                            "minItems": 1,
-                            "description": "one or more documents, accepted or refused together",
-                        },
-                        "urgent": {
-                            "type": "string",
-                            "enum": ["true", "false"],
-                            "description": "before the other documents of the same customer",
-                        },
-                        "password": {
-                            "type": "string",
-                            "maxLength": 1000,
-                            "description": "opens encrypted documents; kept until they have ended",
-                        },
-                    },
-                    "additionalProperties": False,
-                }
-            }
-        },
+_FIELDS = {
+    "file": {
+        "type": "array",
+        "items": {"type": "string", "format": "binary"},
+        "minItems": 1,
+        "description": "one or more documents, accepted or refused together",
     },
-    "parameters": [
-        {
-            "name": "Idempotency-Key",
-            "in": "header",
-            "required": False,
-            "schema": {"type": "string", "pattern": "^[!-~]{1,255}$"},
-            "description": "sent again with the same body, the same documents come back",
-        }
-    ],
+    "urgent": {
+        "type": "string",
+        "enum": ["true", "false"],
+        "description": "before the other documents of the same customer",
+    },
+    "password": {
+        "type": "string",
+        "maxLength": 1000,
+        "description": "opens encrypted documents; kept until they have ended",
+    },
 }
+_FORM = {
+    "type": "object",
+    "required": ["file"],
+    "properties": _FIELDS,
+    "additionalProperties": False,
+}
+_IDEMPOTENCY_KEY = schemas.header(
+    "Idempotency-Key", "sent again with the same body, the same documents come back"
+) | {"schema": {"type": "string", "pattern": "^[!-~]{1,255}$"}}
+_CONDITIONAL = {"parameters": [schemas.IF_NONE_MATCH, schemas.IF_MATCH]}
 
 
 class _Download(FileResponse):
     """A file, or ranges of it; a range that cannot be sent is a problem."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it."""
-
         async def send_or_refuse(message: ASGIMessage) -> None:
             if message.get("status") == 416:
                 problem = Problem(
@@ -115,9 +101,13 @@ router = APIRouter(prefix="/v1/documents", tags=["documents"])
     status_code=202,
     responses=schemas.answers(
         *(202, (Document, Documents), "accepted, and safe"),
-        *(*_MARK, "deleted"),
+        *("invalid-upload", "forbidden", "unsupported-media-type", "idempotency-conflict"),
+        "deleted",
     ),
-    openapi_extra=_BODY,
+    openapi_extra={
+        "requestBody": {"required": True, "content": {"multipart/form-data": {"schema": _FORM}}},
+        "parameters": [_IDEMPOTENCY_KEY],
+    },
 )
 async def submit(request: Request) -> Response:
     """Submit one or more documents. When the answer comes, they are safe."""
@@ -128,14 +118,14 @@ async def submit(request: Request) -> Response:
     try:
         await context.auth.check_again(caller)  # the key may have been revoked since
         offer = Offer(customer, upload.files, upload.urgent, key, upload.password)
+        documents = await context.batcher.accept(offer)
     except BaseException:
         upload.discard()
         raise
-    documents = await context.batcher.accept(offer)
     if len(documents) == 1:
         location = f"/v1/documents/{documents[0].id}"
-        return JSONResponse(documents[0], 202, {"Location": location})
-    return JSONResponse(Documents(documents), 202, {"Location": "/v1/documents"})
+        return schemas.JSONResponse(documents[0], 202, {"Location": location})
+    return schemas.JSONResponse(Documents(documents), 202, {"Location": "/v1/documents"})
 
 
 def _idempotency_key(request: Request) -> str | None:
@@ -167,10 +157,9 @@ async def pages(
     `parent` asks for the parts of one: its attachments, or the members of an archive. Both may
     be ids of deleted documents.
     """
-    context = context_of(request)
-    caller = await context.auth.caller(request)
+    context, caller = await authenticated(request)
     if caller.customer is not None and customer not in (None, caller.customer):
-        return JSONResponse(Page([], None))
+        return schemas.JSONResponse(Page([], None))
     query: dict[str, Any] = {
         "customer": caller.customer or customer,
         "state": state,
@@ -181,14 +170,12 @@ async def pages(
     }
     documents = await context.ask(_page, context, caller, query)
     following = documents[limit - 1].id if len(documents) > limit else None
-    return JSONResponse(Page(documents[:limit], following))
+    return schemas.JSONResponse(Page(documents[:limit], following))
 
 
 def _page(context: ServerContext, caller: Caller, query: dict[str, Any]) -> list[Document]:
     if caller.is_operator and query["customer"] is not None:
-        context.fairlead.customer(
-            query["customer"]
-        )  # an unknown one is an error, not an empty list
+        context.fairlead.customer(query["customer"])  # raises if it is unknown
     if query["parent"] is not None and not _may_know(context, caller, query["parent"]):
         raise unknown_document(query["parent"])
     if query["before"] is not None and not _may_know(context, caller, query["before"]):
@@ -206,8 +193,7 @@ def _may_know(context: ServerContext, caller: Caller, id_: str) -> bool:
 
 async def visible(request: Request, id_: str) -> tuple[ServerContext, Caller, Document]:
     """The document, if it is the caller's; another one's is as one that never was."""
-    context = context_of(request)
-    caller = await context.auth.caller(request)
+    context, caller = await authenticated(request)
     return context, caller, await _look(context, caller, id_)
 
 
@@ -227,7 +213,7 @@ async def _look(context: ServerContext, caller: Caller, id_: str) -> Document:
         200, Document, "the document", "unknown-document", "precondition-failed"
     )
     | schemas.NOT_MODIFIED,
-    openapi_extra={"parameters": [schemas.IF_NONE_MATCH, schemas.IF_MATCH]},
+    openapi_extra=_CONDITIONAL,
 )
 async def show(
     request: Request, id_: str, wait: Annotated[float, Query(ge=0, le=LONGEST_WAIT)] = 0
@@ -250,21 +236,17 @@ async def show(
 async def _wait(
     context: ServerContext, caller: Caller, document: Document, seconds: float, known: str | None
 ) -> Document:
-    bell = context.event_feed.bell(document.id)
-    try:
+    with context.event_feed.changes_of(document.id) as changed, suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             while True:
-                # Read after the bell was hung: what came in between is not missed.
+                # Read after the subscription, so that no change in between is missed.
                 document = await _look(context, caller, document.id)
                 await context.auth.check_again(caller)
                 if context.event_feed.is_closing or _is_news(document, known):
-                    return document
-                await bell.wait()
-                bell.clear()
-    except TimeoutError:
-        return document
-    finally:
-        context.event_feed.forget(document.id, bell)
+                    break
+                await changed.wait()
+                changed.clear()
+    return document
 
 
 def _is_news(document: Document, known: str | None) -> bool:
@@ -282,7 +264,7 @@ def _is_news(document: Document, known: str | None) -> bool:
         content={name: {"schema": {"type": "string"}} for name in _TEXTS[:2]},
     )
     | schemas.NOT_MODIFIED,
-    openapi_extra={"parameters": [schemas.IF_NONE_MATCH, schemas.IF_MATCH]},
+    openapi_extra=_CONDITIONAL,
 )
 async def text(request: Request, id_: str) -> Response:
     """The text of a document that is done, as `text/plain`, `text/markdown` or JSON."""
@@ -298,31 +280,33 @@ async def text(request: Request, id_: str) -> Response:
     if stored.text_sha256 is not None and is_not_modified(request, etag):
         return Response(status_code=304, headers=headers)
     try:
-        found = await _read(context, document, stored, wanted)
+        content = await _read(context, document, stored, wanted)
     except NotReady as error:
         if document.state.is_pending:
-            raise Problem("not-ready", said(error), retry_after=1, code=error.code) from None
+            raise Problem(
+                "not-ready", customer_text(error), retry_after=1, code=error.code
+            ) from None
         raise
     is_json = wanted == "application/json"
-    return Response(found, 200, headers, wanted if is_json else f"{wanted}; charset=utf-8")
+    return Response(content, 200, headers, wanted if is_json else f"{wanted}; charset=utf-8")
 
 
 async def _read(
     context: ServerContext, document: Document, stored: StoredDocument, wanted: str
 ) -> bytes:
-    """The text as it is sent. A short one waits for no files."""
+    """The text as it is sent. A short one is in the database."""
     is_markdown = wanted == "text/markdown"
     has_markdown = is_markdown and stored.markdown_sha256 is not None
     key = stored.markdown_key if has_markdown else stored.text_key
     read = context.fairlead.markdown if is_markdown else context.fairlead.text
-    run = context.ask if key is None else context.fetch
-    return await run(lambda: _as_sent(read(document.id), document, wanted))
 
+    def content() -> bytes:
+        text = read(document.id)
+        if wanted == "application/json":
+            return to_json(Text(document.id, document.kind, document.facts, text))
+        return text.encode()
 
-def _as_sent(text: str, document: Document, wanted: str) -> bytes:
-    if wanted == "application/json":
-        return to_json(Text(document.id, document.kind, document.facts, text))
-    return text.encode()
+    return await (context.ask if key is None else context.fetch)(content)
 
 
 def _text_etag(wanted: str, document: Document, stored: StoredDocument) -> str:
@@ -383,43 +367,44 @@ async def why(request: Request, id_: str) -> Response:
     In the language of Accept-Language. Other customers have no names.
     """
     context, caller, _ = await visible(request, id_)
-    found = await context.ask(context.fairlead.why, id_)
+    explanation = await context.ask(context.fairlead.why, id_)
     speaker = translator(language_of(request.scope["headers"]))
-    shown = spoken(found, speaker.reason, with_others=caller.is_operator)
+    shown = spoken(explanation, speaker.reason, with_others=caller.is_operator)
     headers = {"Content-Language": speaker.language, "Vary": "Accept-Language"}
-    return JSONResponse(shown, headers=headers)
+    return schemas.JSONResponse(shown, headers=headers)
 
 
-@router.post(
-    "/{id_}/cancel",
-    responses=schemas.answers(
-        *(200, Document, "it is cancelled"),
-        *("unknown-document", "wrong-state", "precondition-failed"),
-    ),
-    openapi_extra={"parameters": [schemas.IF_MATCH]},
+def _add_action(
+    name: str, act: Callable[[Fairlead], Callable[..., Document]], outcome: str, description: str
+) -> None:
+    @router.post(
+        f"/{{id_}}/{name}",
+        name=name,
+        description=description,
+        responses=schemas.answers(
+            200, Document, outcome, "unknown-document", "wrong-state", "precondition-failed"
+        ),
+        openapi_extra={"parameters": [schemas.IF_MATCH]},
+    )
+    async def action(request: Request, id_: str) -> Response:
+        context, caller, _ = await visible(request, id_)
+        check = precondition(request, _etag_of)
+        document = await context.ask(act(context.fairlead), id_, by=caller.key_id, check=check)
+        return schemas.JSONResponse(document)
+
+
+_add_action(
+    "cancel",
+    lambda fairlead: fairlead.cancel,
+    "it is cancelled",
+    "Cancel a pending document. One that is cancelled stays so.",
 )
-async def cancel(request: Request, id_: str) -> Response:
-    """Cancel a pending document. One that is cancelled stays so."""
-    context, caller, _ = await visible(request, id_)
-    check = precondition(request, _etag_of)
-    found = await context.ask(context.fairlead.cancel, id_, by=caller.key_id, check=check)
-    return JSONResponse(found)
-
-
-@router.post(
-    "/{id_}/retry",
-    responses=schemas.answers(
-        *(200, Document, "it is pending"),
-        *("unknown-document", "wrong-state", "precondition-failed"),
-    ),
-    openapi_extra={"parameters": [schemas.IF_MATCH]},
+_add_action(
+    "retry",
+    lambda fairlead: fairlead.retry,
+    "it is pending",
+    "Queue a failed or cancelled document once more. A pending one stays as it is.",
 )
-async def retry(request: Request, id_: str) -> Response:
-    """Queue a failed or cancelled document once more. A pending one stays as it is."""
-    context, caller, _ = await visible(request, id_)
-    check = precondition(request, _etag_of)
-    found = await context.ask(context.fairlead.retry, id_, by=caller.key_id, check=check)
-    return JSONResponse(found)
 
 
 @router.delete(
@@ -433,8 +418,7 @@ async def delete(request: Request, id_: str) -> Response:
 
     Deleting again what was deleted is no error.
     """
-    context = context_of(request)
-    caller = await context.auth.caller(request)
+    context, caller = await authenticated(request)
     texts = await context.ask(_delete, context, caller, id_, precondition(request, _etag_of))
     await context.fetch(context.fairlead.delete_files, id_, texts)
     return Response(status_code=204)
@@ -457,5 +441,4 @@ def _etag(content: bytes) -> str:
 
 
 def _etag_of(document: Document) -> str:
-    """Of the document itself, as it is shown."""
     return _etag(to_json(document))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
@@ -12,11 +12,12 @@ from starlette.responses import Response
 from fairlead.errors import Message
 from fairlead.server import schemas
 from fairlead.server.auth import Caller
-from fairlead.server.context import ServerContext, context_of
-from fairlead.server.event_feed import PORTION, EncodedEvent, Stream
+from fairlead.server.context import ServerContext, authenticated
+from fairlead.server.event_feed import PORTION, EncodedEvent
 from fairlead.server.problems import Problem
-from fairlead.server.sse import PING_SECONDS, SseStream
+from fairlead.server.sse import SseResponse
 
+PING_SECONDS = 15.0
 _NEWEST = 2**62
 
 router = APIRouter(prefix="/v1", tags=["events"])
@@ -42,8 +43,7 @@ async def events(
     `Last-Event-ID`, or `after` at the first time, goes on after that event without gap or repeat;
     without them it begins now. A reader that is too slow gets `event: end` with the reason.
     """
-    context = context_of(request)
-    caller = await context.auth.caller(request)
+    context, caller = await authenticated(request)
     if caller.customer is not None and customer not in (None, caller.customer):
         raise Problem(
             "invalid-request", Message("a customer's key shows only the customer's own events")
@@ -53,84 +53,64 @@ async def events(
     last = _last_event(request.headers.get("last-event-id"))
     last = after if last is None else last
     newest = await context.ask(context.fairlead.store.last_event)
-    whose = caller.customer or customer
-    if last is None or last > newest:  # of another life of this folder: what comes has lower ones
-        return EventStream(context, caller, whose, newest, begins_now=True)
-    return EventStream(context, caller, whose, last, begins_now=False)
+    is_new = last is None or last > newest  # a number of another data folder starts anew
+    start = newest if last is None or is_new else last
+    stream = event_stream(
+        context, caller, caller.customer or customer, start, announces_start=is_new
+    )
+    return SseResponse(stream, context.metrics.streams)
 
 
-def _last_event(given: str | None) -> int | None:
-    if not given:
+def _last_event(header: str | None) -> int | None:
+    if not header:
         return None
-    if not (given.isascii() and given.isdigit() and len(given) < len(str(_NEWEST))):
+    if not (header.isascii() and header.isdigit() and len(header) < len(str(_NEWEST))):
         raise Problem("invalid-request", Message("Last-Event-ID must be the number of an event"))
-    return int(given)
+    return int(header)
 
 
-class EventStream(SseStream):
-    """Sends events until the reader goes, is too slow, or the server stops."""
-
-    _stream: Stream | None = None
-
-    def __init__(
-        self,
-        context: ServerContext,
-        caller: Caller,
-        customer: str | None,
-        after: int,
-        *,
-        begins_now: bool,
-    ) -> None:
-        super().__init__(context.metrics.streams)
-        self._office = context
-        self._caller = caller
-        self._customer = customer
-        self._after = after
-        self._begins_now = begins_now
-        self._is_operator = caller.is_operator
-
-    def closed(self) -> None:
-        """Forget the reader."""
-        if self._stream is not None:
-            self._office.event_feed.unsubscribe(self._stream)
-
-    async def contents(self) -> AsyncIterator[bytes]:
-        """What happened after the number that was asked for, then what happens."""
-        event_feed, last = self._office.event_feed, self._after
-        yield b"retry: 1000\n\n"
-        if self._begins_now:
-            yield f"id: {last}\n\n".encode()  # where to go on if nothing else comes
-        async for told in self._history(last, _NEWEST):
-            last = told.event.seq
-            yield told.text(for_operator=self._is_operator)
-        self._stream = stream = event_feed.subscribe(self._customer, self._caller.key_id)
-        async for told in self._history(last, event_feed.seen):  # what came until we subscribed
-            last = told.event.seq
-            yield told.text(for_operator=self._is_operator)
-        if await self._office.auth.is_revoked(self._caller):  # before we subscribed
-            stream.close("revoked")
+async def event_stream(
+    context: ServerContext,
+    caller: Caller,
+    customer: str | None,
+    last: int,
+    *,
+    announces_start: bool,
+) -> AsyncGenerator[bytes, None]:
+    """Events after `last` from the store, then new ones, until the server or the feed ends it."""
+    yield b"retry: 1000\n\n"
+    if announces_start:
+        yield f"id: {last}\n\n".encode()  # a client that reconnects continues from here
+    async for encoded in _history(context, caller, customer, last, _NEWEST):
+        last = encoded.event.seq
+        yield encoded.text(for_operator=caller.is_operator)
+    with context.event_feed.subscription(customer, caller.key_id) as queue:
+        # Events that arrived between the last read and the subscription.
+        async for encoded in _history(context, caller, customer, last, context.event_feed.seen):
+            last = encoded.event.seq
+            yield encoded.text(for_operator=caller.is_operator)
+        if await context.auth.is_revoked(caller):  # before the subscription
+            queue.close("revoked")
         while True:
-            found = [each for each in await stream.take(PING_SECONDS) if each.event.seq > last]
-            yield (
-                b"".join(each.text(for_operator=self._is_operator) for each in found)
-                or b": ping\n\n"
-            )
-            if stream.end is not None:
-                yield _end(stream.end)
+            new = [
+                encoded for encoded in await queue.take(PING_SECONDS) if encoded.event.seq > last
+            ]
+            texts = [encoded.text(for_operator=caller.is_operator) for encoded in new]
+            yield b"".join(texts) or b": ping\n\n"
+            if queue.end is not None:
+                yield f"event: end\ndata: {json.dumps({'reason': queue.end})}\n\n".encode()
                 return
 
-    async def _history(self, after: int, until: int) -> AsyncIterator[EncodedEvent]:
-        """Events from the store up to a number; to the end of what is there now at most."""
-        store = self._office.fairlead.store
-        while after < until and not await self._office.auth.is_revoked(self._caller):
-            found = await self._office.ask(store.events, after, PORTION, customer=self._customer)
-            for event in found:
-                if event.seq <= until:
-                    yield EncodedEvent(event)
-            if len(found) < PORTION:
-                return
-            after = found[-1].seq
 
-
-def _end(reason: str) -> bytes:
-    return f"event: end\ndata: {json.dumps({'reason': reason})}\n\n".encode()
+async def _history(
+    context: ServerContext, caller: Caller, customer: str | None, after: int, until: int
+) -> AsyncIterator[EncodedEvent]:
+    """Stored events up to a number, and at most those that exist now."""
+    while after < until and not await context.auth.is_revoked(caller):
+        events = await context.ask(context.fairlead.store.events, after, PORTION, customer=customer)
+        for event in events:
+            if event.seq <= until:
+                yield EncodedEvent(event)
+        if len(events) < PORTION:
+            return
+        after = events[-1].seq

@@ -11,7 +11,6 @@ from fairlead.errors import Message
 from fairlead.server import schemas
 from fairlead.server.context import context_of
 from fairlead.server.problems import Problem
-from fairlead.server.responses import JSONResponse
 
 router = APIRouter(tags=["health"])
 _SAYS_SO: dict[int | str, dict[str, Any]] = {
@@ -22,7 +21,7 @@ _SAYS_SO: dict[int | str, dict[str, Any]] = {
 @router.get("/livez", responses={**_SAYS_SO, **schemas.problems()})
 async def livez(_request: Request) -> Response:
     """Whether the server answers at all."""
-    return JSONResponse({"status": "ok"})
+    return schemas.JSONResponse({"status": "ok"})
 
 
 @router.get("/readyz", responses={**_SAYS_SO, **schemas.problems("unavailable")})
@@ -40,7 +39,7 @@ async def readyz(request: Request) -> Response:
     if not await context.ask(context.fairlead.folder.has_room):
         raise Problem("unavailable", Message("the disk of the server is almost full"))
     await context.ask(context.fairlead.totals)
-    return JSONResponse({"status": "ok"})
+    return schemas.JSONResponse({"status": "ok"})
 
 
 @router.get(

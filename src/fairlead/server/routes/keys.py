@@ -11,9 +11,9 @@ from starlette.responses import Response
 from fairlead.errors import Message
 from fairlead.model.access_keys import Key, Keys, Limits, Me, NewKey
 from fairlead.server import schemas
-from fairlead.server.context import context_of
+from fairlead.server.auth import Caller
+from fairlead.server.context import ServerContext, authenticated, authenticated_operator
 from fairlead.server.problems import Problem
-from fairlead.server.responses import JSONResponse
 
 router = APIRouter(prefix="/v1", tags=["keys"])
 
@@ -21,11 +21,10 @@ router = APIRouter(prefix="/v1", tags=["keys"])
 @router.get("/me", responses=schemas.answers(200, Me, "whose the key is"))
 async def me(request: Request) -> Response:
     """Whose the key is, and what one request may bring."""
-    context = context_of(request)
-    caller = await context.auth.caller(request)
+    context, caller = await authenticated(request)
     settings = context.fairlead.settings
     limits = Limits(*(getattr(settings, name) for name in Limits.__struct_fields__))
-    return JSONResponse(Me(caller.key_id, caller.customer, limits))
+    return schemas.JSONResponse(Me(caller.key_id, caller.customer, limits))
 
 
 @router.get(
@@ -39,10 +38,9 @@ async def every(
     operator: bool = False,
 ) -> Response:
     """Keys without their secrets, oldest first: of one customer, of operators, or all."""
-    context = context_of(request)
-    await context.auth.operator(request)
-    found = await context.ask(context.fairlead.keys, customer, operators=operator)
-    return JSONResponse(Keys(found))
+    context, _ = await authenticated_operator(request)
+    keys = await context.ask(context.fairlead.keys, customer, operators=operator)
+    return schemas.JSONResponse(Keys(keys))
 
 
 @router.post(
@@ -53,14 +51,17 @@ async def every(
 )
 async def add(request: Request) -> Response:
     """A new key of a customer, which is made where there is none, or of an operator."""
-    context = context_of(request)
-    caller = await context.auth.operator(request)
+    context, caller = await authenticated_operator(request)
     new = await schemas.read_body(request, schemas.KeyWanted)
     if (new.customer is None) != new.operator:
         raise Problem("invalid-request", Message("give either `customer` or `operator`: true"))
-    key, made = await context.ask(context.fairlead.add_key, new.customer, by=caller.key_id)
+    return await new_key(context, new.customer, caller)
+
+
+async def new_key(context: ServerContext, customer: str | None, caller: Caller) -> Response:
+    secret, key = await context.ask(context.fairlead.add_key, customer, by=caller.key_id)
     headers = {"Cache-Control": "no-store"}
-    return JSONResponse(NewKey(key, **asdict(made)), 201, headers)
+    return schemas.JSONResponse(NewKey(secret, **asdict(key)), 201, headers)
 
 
 @router.delete(
@@ -71,8 +72,7 @@ async def add(request: Request) -> Response:
 )
 async def revoke(request: Request, key_id: str) -> Response:
     """Let any key open nothing any more. One that was revoked stays so."""
-    context = context_of(request)
-    caller = await context.auth.operator(request)
-    found = await context.ask(context.fairlead.revoke_key, key_id, by=caller.key_id)
-    context.auth.revoked(found.id)
-    return JSONResponse(found)
+    context, caller = await authenticated_operator(request)
+    key = await context.ask(context.fairlead.revoke_key, key_id, by=caller.key_id)
+    context.auth.revoked(key.id)
+    return schemas.JSONResponse(key)

@@ -5,7 +5,7 @@ A customer sees and changes its own; an operator those of all customers.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 from msgspec.structs import asdict
@@ -22,27 +22,21 @@ from fairlead.model.webhooks import (
     WebhookWithSecret,
 )
 from fairlead.server import schemas
-from fairlead.server.auth import Caller
-from fairlead.server.context import ServerContext, context_of
+from fairlead.server.context import authenticated
 from fairlead.server.problems import Problem, invalid_cursor
-from fairlead.server.responses import JSONResponse
 
 router = APIRouter(prefix="/v1/webhooks", tags=["webhooks"])
 _ONE = schemas.answers(200, Webhook, "the webhook", "unknown-webhook")
 _DELIVERY = schemas.answers(202, Delivery, "it will be sent", "unknown-webhook")
 
 
-async def _let_in(request: Request) -> tuple[ServerContext, Caller]:
-    context = context_of(request)
-    return context, await context.auth.caller(request)
-
-
 @router.get("", responses=schemas.answers(200, Webhooks, "the webhooks"))
 async def every(request: Request) -> Response:
     """All webhooks that the key may see, oldest first."""
-    context, caller = await _let_in(request)
-    found = await context.ask(context.fairlead.webhooks, caller.customer)
-    return JSONResponse(Webhooks(found))
+    context, caller = await authenticated(request)
+    return schemas.JSONResponse(
+        Webhooks(await context.ask(context.fairlead.webhooks, caller.customer))
+    )
 
 
 @router.post(
@@ -56,48 +50,38 @@ async def every(request: Request) -> Response:
 )
 async def add(request: Request) -> Response:
     """Ask to be told. An operator says for which customer; a customer's key says it itself."""
-    context, caller = await _let_in(request)
+    context, caller = await authenticated(request)
     new = await schemas.read_body(request, schemas.NewWebhook)
     customer = caller.customer or new.customer
     if customer is None or new.customer not in (None, customer):
-        raise Problem(
-            "invalid-request",
-            Message(
-                "`customer` is required with an operator's key, and not allowed with a "
-                "customer's key"
-            ),
+        text = Message(
+            "`customer` is required with an operator's key, and not allowed with a customer's key"
         )
+        raise Problem("invalid-request", text)
     kinds = DEFAULT_KINDS if new.kinds is None else new.kinds
     made, secret = await context.ask(
         context.fairlead.add_webhook, customer, new.url, kinds, by=caller.key_id
     )
     headers = {"Location": f"/v1/webhooks/{made.id}", "Cache-Control": "no-store"}
-    return JSONResponse(WebhookWithSecret(**asdict(made), secret=secret), 201, headers)
+    return schemas.JSONResponse(WebhookWithSecret(**asdict(made), secret=secret), 201, headers)
 
 
 @router.get("/{id_}", responses=_ONE)
 async def one(request: Request, id_: str) -> Response:
     """One webhook, without its secret."""
-    context, caller = await _let_in(request)
-    found = await context.ask(context.fairlead.webhook, id_, customer=caller.customer)
-    return JSONResponse(found)
+    context, caller = await authenticated(request)
+    webhook = await context.ask(context.fairlead.webhook, id_, customer=caller.customer)
+    return schemas.JSONResponse(webhook)
 
 
 @router.patch("/{id_}", responses=_ONE, openapi_extra=schemas.takes(schemas.WebhookChanges))
 async def change(request: Request, id_: str) -> Response:
     """Change its address or events, or switch it off and on; what is not sent stays."""
-    context, caller = await _let_in(request)
+    context, caller = await authenticated(request)
     changes = await schemas.read_body(request, schemas.WebhookChanges)
-    found = await context.ask(
-        context.fairlead.set_webhook,
-        id_,
-        customer=caller.customer,
-        url=changes.url,
-        kinds=changes.kinds,
-        enabled=changes.enabled,
-        by=caller.key_id,
-    )
-    return JSONResponse(found)
+    whose: dict[str, Any] = {"customer": caller.customer, "by": caller.key_id}
+    webhook = await context.ask(context.fairlead.set_webhook, id_, **whose, **asdict(changes))
+    return schemas.JSONResponse(webhook)
 
 
 @router.delete(
@@ -107,7 +91,7 @@ async def change(request: Request, id_: str) -> Response:
 )
 async def remove(request: Request, id_: str) -> Response:
     """Forget a webhook and its deliveries."""
-    context, caller = await _let_in(request)
+    context, caller = await authenticated(request)
     await context.ask(
         context.fairlead.remove_webhook, id_, customer=caller.customer, by=caller.key_id
     )
@@ -117,9 +101,9 @@ async def remove(request: Request, id_: str) -> Response:
 @router.post("/{id_}/test", status_code=202, responses=_DELIVERY)
 async def test(request: Request, id_: str) -> Response:
     """Send a delivery that tells of nothing; what came of it stands among the deliveries."""
-    context, caller = await _let_in(request)
-    made = await context.ask(context.fairlead.test_webhook, id_, customer=caller.customer)
-    return JSONResponse(made, 202)
+    context, caller = await authenticated(request)
+    delivery = await context.ask(context.fairlead.test_webhook, id_, customer=caller.customer)
+    return schemas.JSONResponse(delivery, 202)
 
 
 @router.get(
@@ -137,24 +121,21 @@ async def deliveries(
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> Response:
     """What was sent, and what the receiver said. `cursor` is the `next` of the page before."""
-    context, caller = await _let_in(request)
-    found = await context.ask(_page, context, caller, id_, cursor, limit + 1)
-    following = found[limit - 1].id if len(found) > limit else None
-    return JSONResponse(Deliveries(found[:limit], following))
-
-
-def _page(
-    context: ServerContext, caller: Caller, id_: str, cursor: str | None, limit: int
-) -> list[Delivery]:
+    context, caller = await authenticated(request)
     fairlead, whose = context.fairlead, caller.customer
-    fairlead.webhook(id_, customer=whose)
-    if cursor is not None and not _is_cursor(fairlead, id_, cursor):
-        raise invalid_cursor()
-    return fairlead.deliveries(id_, customer=whose, before=cursor, limit=limit)
+
+    def page() -> list[Delivery]:
+        fairlead.webhook(id_, customer=whose)
+        if cursor is not None and not _is_cursor(fairlead, id_, cursor):
+            raise invalid_cursor()
+        return fairlead.deliveries(id_, customer=whose, before=cursor, limit=limit + 1)
+
+    newest = await context.ask(page)
+    following = newest[limit - 1].id if len(newest) > limit else None
+    return schemas.JSONResponse(Deliveries(newest[:limit], following))
 
 
 def _is_cursor(fairlead: Fairlead, webhook: str, cursor: str) -> bool:
-    """Whether it is a delivery of this webhook that is still known."""
     try:
         return fairlead.delivery(cursor).webhook == webhook
     except UnknownDelivery:
@@ -164,6 +145,6 @@ def _is_cursor(fairlead: Fairlead, webhook: str, cursor: str) -> bool:
 @router.post("/deliveries/{id_}/resend", status_code=202, responses=_DELIVERY)
 async def resend(request: Request, id_: str) -> Response:
     """Send a delivery again under its old id."""
-    context, caller = await _let_in(request)
-    found = await context.ask(context.fairlead.resend, id_, customer=caller.customer)
-    return JSONResponse(found, 202)
+    context, caller = await authenticated(request)
+    delivery = await context.ask(context.fairlead.resend, id_, customer=caller.customer)
+    return schemas.JSONResponse(delivery, 202)

@@ -25,7 +25,7 @@ from fairlead.storage.sql.connection import Connection
 from fairlead.storage.sql.store import Store
 from fairlead.storage.sql.table_copy import TableCopy
 
-_ASKED_BY: ContextVar[str | None] = ContextVar("asked_by", default=None)
+_REQUEST_CUSTOMER: ContextVar[str | None] = ContextVar("asked_by", default=None)
 _SEEN_BY = """
 SELECT set_config('fairlead.customer', coalesce(
   (SELECT id FROM customers WHERE name = ?), -1)::text, TRUE)"""
@@ -98,11 +98,11 @@ class PostgresStore(Store):
     @contextmanager
     def seen_by(self, customer: str) -> Iterator[None]:
         """Let the questions asked within find nothing of other customers."""
-        before = _ASKED_BY.set(customer)
+        before = _REQUEST_CUSTOMER.set(customer)
         try:
             yield
         finally:
-            _ASKED_BY.reset(before)
+            _REQUEST_CUSTOMER.reset(before)
 
     @contextmanager
     def only_one(self, duty: str) -> Iterator[bool]:
@@ -112,7 +112,7 @@ class PostgresStore(Store):
 
     @contextmanager
     def _reading(self, *, whole: bool = False) -> Iterator[Session]:
-        customer = None if whole else _ASKED_BY.get()
+        customer = None if whole else _REQUEST_CUSTOMER.get()
         with our_words(self._url), self._readers.tx() as session:
             if customer is not None:
                 session.execute(_SEEN_BY, (customer,))

@@ -17,8 +17,7 @@ from starlette.types import ASGIApp
 from fairlead import Fairlead
 from fairlead.server.app import create_inner, guarded
 from fairlead.server.context import ServerContext
-from fairlead.server.fast_routes import FastRoutes, is_direct
-from fairlead.server.middleware import RequestGuard
+from fairlead.server.middleware import DirectRoutes, RequestGuard, is_direct
 
 BODY = {"Content-Type": "multipart/form-data; boundary=x"}
 FILE = b'--x\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\nb\r\n--x--\r\n'
@@ -129,7 +128,7 @@ def test_of_two_routes_at_one_address_the_first_one_answers() -> None:
     app.add_api_route("/", second)
 
     async def ask() -> str:
-        transport = httpx.ASGITransport(FastRoutes(app))
+        transport = httpx.ASGITransport(DirectRoutes(app))
         async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
             return (await client.get("/")).text
 

@@ -1,0 +1,87 @@
+"""The event feed and its streams, without a server process."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+from apikit import PATIENT
+
+from fairlead import Fairlead
+from fairlead.model.documents import Event, EventKind
+from fairlead.server.auth import Caller
+from fairlead.server.context import ServerContext
+from fairlead.server.event_feed import MOST_QUEUED, EncodedEvent, EventFeed, EventQueue
+from fairlead.server.routes.events import event_stream
+
+
+def test_a_slow_reader_is_dropped_with_a_reason_and_its_queue_with_it() -> None:
+    async def read() -> tuple[list[EncodedEvent], str | None]:
+        stream = EventQueue(MOST_QUEUED, "acme", "key")
+        for number in range(MOST_QUEUED + 1):
+            stream.put(EncodedEvent(Event(number, 0.0, EventKind.DONE, "acme", "x", {})))
+        stream.put(EncodedEvent(Event(9, 0.0, EventKind.DONE, "acme", "x", {})))
+        return await stream.take(1.0), stream.end
+
+    assert asyncio.run(read()) == ([], "too-slow")
+
+
+def test_a_customer_is_not_told_who_works_and_who_decided() -> None:
+    told = EncodedEvent(
+        Event(7, 0.0, EventKind.CLAIMED, "acme", "x", {"worker": "w", "fence": 1}, "anna")
+    )
+    assert b"anna" in told.text(for_operator=True)
+    assert b'"worker":"w"' in told.text(for_operator=True)
+    shown = told.text(for_operator=False)
+    assert shown.startswith(b"id: 7\nevent: claimed\ndata: {")
+    assert b"anna" not in shown
+    assert b"worker" not in shown
+
+
+def test_the_watcher_outlives_whatever_goes_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else nobody would hear of anything, and no revocation would be known."""
+    monkeypatch.setattr("fairlead.server.event_feed.PAUSE_SECONDS", 0.0)
+
+    async def heard(fairlead: Fairlead) -> Any:
+        found: asyncio.Future[Event] = asyncio.get_running_loop().create_future()
+        event_feed = EventFeed(fairlead)
+        event_feed.listen(lambda events: None if found.done() else found.set_result(events[0]))
+        wrong = iter([apsw.IOError("disk I/O error"), MemoryError(), RuntimeError("no thread")])
+        real = fairlead.store.changes.version
+
+        def version() -> int:
+            for each in wrong:
+                raise each
+            return real()
+
+        monkeypatch.setattr(fairlead.store.changes, "version", version)
+        event_feed.open()
+        fairlead.add_customer("acme")
+        try:
+            return await asyncio.wait_for(found, PATIENT)
+        finally:
+            event_feed.close()
+
+    with Fairlead(tmp_path) as fairlead:
+        assert asyncio.run(heard(fairlead)).customer == "acme"
+
+
+def test_a_stream_of_a_key_that_was_revoked_before_it_listened_ends(tmp_path: Path) -> None:
+    async def listen(fairlead: Fairlead) -> list[bytes]:
+        context = ServerContext(fairlead)
+        _, made = fairlead.add_key("acme")
+        fairlead.revoke_key(made.id)
+        context.auth.revoked(made.id)
+        stream = event_stream(context, Caller(made.id, "acme"), "acme", 0, announces_start=True)
+        async with asyncio.timeout(PATIENT):
+            found = [piece async for piece in stream]
+        context.close()
+        return found
+
+    with Fairlead(tmp_path) as fairlead:
+        assert b"revoked" in asyncio.run(listen(fairlead))[-1]
