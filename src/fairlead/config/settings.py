@@ -20,9 +20,8 @@ from fairlead.errors import InvalidSetting, UsageError
 from fairlead.i18n import LANGUAGES
 from fairlead.model.customers import check_interval
 from fairlead.policy.attachments import PartsRule
-from fairlead.policy.classic import DEFAULT_RESET_INTERVAL, Reset
+from fairlead.policy.classic import DEFAULT_RESET_INTERVAL, DEFAULT_THRESHOLDS, Reset
 from fairlead.policy.fair import DEFAULT_UNIT
-from fairlead.policy.levels import DEFAULT_THRESHOLDS
 from fairlead.policy.overdue_lane import OverdueLane
 from fairlead.policy.retry import RetryRule
 from fairlead.policy.rules import Rules, check_policy

@@ -9,8 +9,7 @@ from fairlead.errors import InvalidCustomer, MissingExtra
 from fairlead.integrations.counters import LOGGER, CustomerRules, PriorityAssigner, open_counters
 from fairlead.integrations.directions import for_rabbitmq
 from fairlead.integrations.rules import LAST, check_priority, customer_name
-from fairlead.policy.classic import DEFAULT_RESET_INTERVAL
-from fairlead.policy.levels import DEFAULT_THRESHOLDS
+from fairlead.policy.classic import DEFAULT_RESET_INTERVAL, DEFAULT_THRESHOLDS
 
 try:
     import dramatiq

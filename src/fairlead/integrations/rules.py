@@ -7,8 +7,7 @@ from typing import Any
 
 from fairlead.errors import InvalidCustomer, InvalidSetting
 from fairlead.model.names import check_customer, shown
-from fairlead.policy.classic import DEFAULT_RESET_INTERVAL, ClassicPolicy
-from fairlead.policy.levels import DEFAULT_THRESHOLDS
+from fairlead.policy.classic import DEFAULT_RESET_INTERVAL, DEFAULT_THRESHOLDS, ClassicPolicy
 
 LAST = 9
 """The last priority: brokers tell ten numbers apart, and one of them stands for no priority."""

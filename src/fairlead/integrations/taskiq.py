@@ -11,8 +11,7 @@ from fairlead.errors import MissingExtra
 from fairlead.integrations.counters import LOGGER, CustomerRules, PriorityAssigner, open_counters
 from fairlead.integrations.directions import for_rabbitmq
 from fairlead.integrations.rules import check_priority, customer_name
-from fairlead.policy.classic import DEFAULT_RESET_INTERVAL
-from fairlead.policy.levels import DEFAULT_THRESHOLDS
+from fairlead.policy.classic import DEFAULT_RESET_INTERVAL, DEFAULT_THRESHOLDS
 
 try:
     from taskiq import AsyncBroker, TaskiqMessage, TaskiqMiddleware

@@ -23,8 +23,7 @@ from fairlead.integrations.counters import (
     open_counters,
 )
 from fairlead.integrations.rules import check_priority, customer_name
-from fairlead.policy.classic import DEFAULT_RESET_INTERVAL
-from fairlead.policy.levels import DEFAULT_THRESHOLDS
+from fairlead.policy.classic import DEFAULT_RESET_INTERVAL, DEFAULT_THRESHOLDS
 
 CustomerFrom = Callable[[str, Sequence[Any], Mapping[str, Any]], object]
 
