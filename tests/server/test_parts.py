@@ -15,12 +15,12 @@ from starlette.types import Message as ASGIMessage
 from starlette.types import Receive, Scope, Send
 
 from fairlead import Fairlead
-from fairlead.blobs.upload import MEMORY_BYTES, PIECE_BYTES
+from fairlead.blobs.local import MEMORY_BYTES, PIECE_BYTES
 from fairlead.errors import StoreBusy
 from fairlead.intake import Offer
 from fairlead.model.documents import Event, EventKind
-from fairlead.model.ids import new_id, time_of
-from fairlead.model.key_secrets import id_of, matches, new_key, sha256_of
+from fairlead.model.keys import id_of, matches, new_key, sha256_of
+from fairlead.model.names import new_id, time_of
 from fairlead.server.app import create_app
 from fairlead.server.auth import ASKED_BY, Caller
 from fairlead.server.context import ServerContext

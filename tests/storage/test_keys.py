@@ -13,8 +13,7 @@ from fairlead.errors import (
     UnknownDocument,
     UnknownKey,
 )
-from fairlead.model.access_keys import Tally
-from fairlead.model.documents import Document, EventKind, Saved
+from fairlead.model.documents import Document, EventKind, Saved, Tally
 from fairlead.storage import Store
 
 DAY = 86_400

@@ -15,14 +15,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Lock
 
-from fairlead.blobs.flush import Flusher, fsync_path
-from fairlead.blobs.os_errors import our_words
-from fairlead.blobs.upload import LocalIncoming, Memory, opened_private
+from fairlead.blobs.disk import Flusher, fsync_path, our_words
 from fairlead.errors import DamagedData
-from fairlead.model.ports import Incoming, Stored
+from fairlead.model.blobs import HEAD_BYTES, SHORT_BYTES, IncomingBlob, StoredBlob
 
 KEY = re.compile(r"[0-9a-z]{8,64}(\.[0-9a-z]{1,16}){0,2}")
+PIECE_BYTES = 1 << 20
+"""How much of a long file waits in memory to be written, if there is room."""
+MEMORY_BYTES = 1 << 25
+"""How much of all files may wait in memory; what is more is written as it comes."""
+SYNC_BYTES = 1 << 23
+"""How much of a large file may wait in memory for the disk, so that it keeps nobody waiting."""
 _FOLDER_LETTERS = 6  # of an id: files of about 17 minutes
 _AT_ONCE = 8
 _WORTH_A_POOL = 6
@@ -36,7 +41,128 @@ def checked(key: str) -> str:
     return key
 
 
-class LocalFiles:
+def opened_private(path: Path) -> int:
+    """A descriptor of a new file that only this user may read."""
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+
+
+class Memory:
+    """What files that come in at the same time may hold, short ones too."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._left = MEMORY_BYTES
+
+    def take(self, size: int) -> bool:
+        """Hold so many bytes more; False: there is no room for them."""
+        with self._lock:
+            self._left -= size
+            return self._left >= 0
+
+    def give_back(self, size: int) -> None:
+        """Hold them no longer."""
+        with self._lock:
+            self._left += size
+
+
+class LocalIncomingBlob:
+    """A file on its way in. One thread at a time may use it."""
+
+    def __init__(self, key: str, folder: Path, memory: Memory) -> None:
+        self.key = key
+        self.size = 0
+        self._folder = folder
+        self._memory = memory
+        self._pieces: list[bytes] = []
+        self._held = 0
+        self._unsynced = 0
+        self._digest = hashlib.sha256()
+        self._head = b""
+        self._descriptor: int | None = None
+        self._is_file = False
+
+    @property
+    def is_short(self) -> bool:
+        """Whether the store may keep it, as far as it has come."""
+        return not self._is_file and self.size <= SHORT_BYTES
+
+    def add(self, chunk: bytes) -> bool:
+        """Take some more bytes, without waiting; True: call `flush` before there are more."""
+        self._pieces.append(chunk)
+        self._held += len(chunk)
+        self.size += len(chunk)
+        return not self._memory.take(len(chunk)) or self._held >= PIECE_BYTES
+
+    def flush(self) -> None:
+        """Write what has come; may wait for the disk. From then on it is a file, short or not."""
+        content = b"".join(self._pieces)
+        if len(self._head) < HEAD_BYTES:
+            self._head += content[: HEAD_BYTES - len(self._head)]
+        self._digest.update(content)
+        try:
+            with our_words(self._folder.parent):
+                self._write(content)
+        finally:
+            self._let_go()
+
+    def short(self) -> StoredBlob | None:
+        """All that has come, handed over once; None: it is long, or was written already."""
+        if not self.is_short:
+            return None
+        content = b"".join(self._pieces)
+        self._let_go()
+        sha256 = hashlib.sha256(content).hexdigest()
+        return StoredBlob(self.key, self.size, sha256, content[:HEAD_BYTES], content)
+
+    def _write(self, content: bytes) -> None:
+        if self._descriptor is None:
+            self._descriptor, self._is_file = self._opened(), True
+        rest = memoryview(content)
+        while rest:
+            rest = rest[os.write(self._descriptor, rest) :]
+        self._unsynced += len(content)
+        if self._unsynced >= SYNC_BYTES:
+            os.fdatasync(self._descriptor)
+            self._unsynced = 0
+
+    @property
+    def _place(self) -> Path:
+        """Where it is written, should it be."""
+        return self._folder / self.key
+
+    def _opened(self) -> int:
+        try:
+            return opened_private(self._place)
+        except FileNotFoundError:
+            for folder in (self._folder.parent, self._folder):
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            return opened_private(self._place)
+
+    def stored(self) -> StoredBlob:
+        """What has come, all of it written; no more may come."""
+        self._close()
+        return StoredBlob(self.key, self.size, self._digest.hexdigest(), self._head)
+
+    def discard(self) -> None:
+        """Leave nothing behind; may be called at any time and again."""
+        self._let_go()
+        self._close()
+        if self._is_file:
+            with suppress(OSError):
+                self._place.unlink(missing_ok=True)
+
+    def _let_go(self) -> None:
+        """Hold nothing in memory any more."""
+        self._memory.give_back(self._held)
+        self._pieces, self._held = [], 0
+
+    def _close(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+class LocalBlobs:
     """A folder of files by key. All methods may be called from any thread."""
 
     is_far = False
@@ -60,11 +186,13 @@ class LocalFiles:
                 self._write(key, content)
             self._make_safe(keys)
 
-    def begin(self, key: str) -> LocalIncoming:
+    def begin(self, key: str) -> LocalIncomingBlob:
         """A new file, of which nothing has come yet."""
-        return LocalIncoming(checked(key), self._incoming, self._memory)
+        return LocalIncomingBlob(checked(key), self._incoming, self._memory)
 
-    def keep_each(self, groups: Sequence[Sequence[Incoming]]) -> list[list[Stored] | Exception]:
+    def keep_each(
+        self, groups: Sequence[Sequence[IncomingBlob]]
+    ) -> list[list[StoredBlob] | Exception]:
         """Make files safe with few waits for the disk; each group is kept or refused as a whole."""
         outcomes = [self._written(group) for group in groups]
         good = [each for each in outcomes if not isinstance(each, Exception)]
@@ -78,11 +206,11 @@ class LocalFiles:
                 self._forget(group)
         return outcomes
 
-    def _written(self, group: Sequence[Incoming]) -> list[Stored] | Exception:
+    def _written(self, group: Sequence[IncomingBlob]) -> list[StoredBlob] | Exception:
         try:
             for each in group:
                 each.flush()
-            return [each.stored() for each in group if isinstance(each, LocalIncoming)]
+            return [each.stored() for each in group if isinstance(each, LocalIncomingBlob)]
         except Exception as error:  # for the caller to raise
             return error
 
@@ -104,7 +232,7 @@ class LocalFiles:
         with ThreadPoolExecutor(min(_AT_ONCE, len(paths))) as pool:
             list(pool.map(fsync_path, paths))
 
-    def _forget(self, group: Sequence[Incoming]) -> None:
+    def _forget(self, group: Sequence[IncomingBlob]) -> None:
         for each in group:
             each.discard()
             with suppress(OSError):

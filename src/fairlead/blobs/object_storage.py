@@ -24,11 +24,17 @@ import obstore
 from obstore.exceptions import BaseError
 from obstore.store import S3Store
 
-from fairlead.blobs.local import KEY, LocalFiles, checked
-from fairlead.blobs.os_errors import is_full
-from fairlead.blobs.upload import LocalIncoming, Memory, opened_private
+from fairlead.blobs.disk import is_full
+from fairlead.blobs.local import (
+    KEY,
+    LocalBlobs,
+    LocalIncomingBlob,
+    Memory,
+    checked,
+    opened_private,
+)
 from fairlead.errors import DamagedData, DataError, DiskFull, FilesUnreachable, InvalidSetting
-from fairlead.model.ports import Incoming, Stored
+from fairlead.model.blobs import IncomingBlob, StoredBlob
 
 AT_ONCE = 8
 FETCH_BYTES = 1 << 22
@@ -61,7 +67,7 @@ def object_store(url: str, part: str) -> S3Store:
     )
 
 
-class ObjectFiles:
+class ObjectStorageBlobs:
     """Objects by key. All methods may be called from any thread."""
 
     is_far = True
@@ -74,20 +80,22 @@ class ObjectFiles:
         self._fetching: WeakValueDictionary[str, Lock] = WeakValueDictionary()
         self._turns = Lock()
 
-    def begin(self, key: str) -> LocalIncoming:
+    def begin(self, key: str) -> LocalIncomingBlob:
         """A new file, of which nothing has come yet."""
-        return LocalIncoming(checked(key), self._incoming, self._memory)
+        return LocalIncomingBlob(checked(key), self._incoming, self._memory)
 
-    def keep_each(self, groups: Sequence[Sequence[Incoming]]) -> list[list[Stored] | Exception]:
+    def keep_each(
+        self, groups: Sequence[Sequence[IncomingBlob]]
+    ) -> list[list[StoredBlob] | Exception]:
         """Send files; each group is kept or refused as a whole."""
         with ThreadPoolExecutor(AT_ONCE) as pool:
             return list(pool.map(self._kept, groups))
 
-    def _kept(self, group: Sequence[Incoming]) -> list[Stored] | Exception:
+    def _kept(self, group: Sequence[IncomingBlob]) -> list[StoredBlob] | Exception:
         try:
             for each in group:
                 each.flush()
-            stored = [each.stored() for each in group if isinstance(each, LocalIncoming)]
+            stored = [each.stored() for each in group if isinstance(each, LocalIncomingBlob)]
             self._send([(each.key, self._incoming / each.key) for each in stored])
         except Exception as error:  # for the caller to raise
             return error
@@ -199,7 +207,7 @@ class ObjectFiles:
 
     def sweep_incoming(self, moment: float) -> int:
         """Remove half-written files that a crash left before `moment`; return how many."""
-        return LocalFiles(self._incoming.parent).sweep_incoming(moment)
+        return LocalBlobs(self._incoming.parent).sweep_incoming(moment)
 
 
 def _stat(path: Path) -> os.stat_result | None:

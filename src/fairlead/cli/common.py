@@ -21,7 +21,7 @@ from fairlead.config.settings import DEFAULT_DATA
 from fairlead.errors import DataError, FairleadError, UsageError
 from fairlead.model.customers import Fairness
 from fairlead.model.json import to_dict
-from fairlead.model.key_secrets import without_secrets
+from fairlead.model.keys import without_secrets
 
 T = TypeVar("T")
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)

@@ -29,11 +29,11 @@ from fairlead.client.transport import (
     seconds_left,
 )
 from fairlead.client.upload import opened
-from fairlead.model.access_keys import Key, Me
 from fairlead.model.customers import Customer, CustomerSettings, Fairness
 from fairlead.model.documents import Document, Event
 from fairlead.model.explanations import Explanation
 from fairlead.model.installation import AsyncPage, NamedSource
+from fairlead.model.keys import Key, Me
 from fairlead.model.names import check_idempotency_key
 from fairlead.model.sources import Source
 from fairlead.model.states import State, state_of

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fairlead.model.access_keys import Key, Keys, Me
 from fairlead.model.customers import Customer, Customers, Fairness
 from fairlead.model.documents import Document, Documents, Event, EventKind, Page
 from fairlead.model.explanations import Explanation
 from fairlead.model.json import from_dict
+from fairlead.model.keys import Key, Keys, Me
 from fairlead.model.webhooks import Deliveries, Delivery, Webhook, Webhooks
 
 Json = Mapping[str, Any]

@@ -19,8 +19,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from fairlead.blobs.disk import our_words, translated
 from fairlead.blobs.local import fsync_folder
-from fairlead.blobs.os_errors import our_words, translated
 from fairlead.config.disk_reserve import Reserve
 from fairlead.errors import DamagedData, DataError, DataInUse, NoDataFolder
 

@@ -9,12 +9,10 @@ from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from fairlead.errors import DataError
-from fairlead.intake.names import check_customer, check_name
 from fairlead.intake.sources import Opener, check_not_empty, chunks, opened
+from fairlead.model.blobs import SHORT_BYTES, SHORT_TOGETHER, BlobStore, IncomingBlob, StoredBlob
 from fairlead.model.documents import Document, NewDocument, Submission
-from fairlead.model.ids import new_id
-from fairlead.model.names import check_idempotency_key
-from fairlead.model.ports import SHORT_BYTES, SHORT_TOGETHER, Files, Incoming, OnPlaced, Stored
+from fairlead.model.names import check_customer, check_idempotency_key, check_name, new_id
 from fairlead.model.sniff import look
 from fairlead.model.sources import Source
 
@@ -37,7 +35,7 @@ class Offer(NamedTuple):
     """Documents of one customer that have come in pieces, each with its name."""
 
     customer: str
-    files: Sequence[tuple[Incoming, str]]
+    files: Sequence[tuple[IncomingBlob, str]]
     urgent: bool = False
     key: str | None = None
     password: str | None = None
@@ -53,7 +51,12 @@ class Intake:
     """Accepts documents: when `submit` returns, their bytes and rows are safe."""
 
     def __init__(
-        self, store: Store, files: Files, *, limit: Callable[[], int], clock: Callable[[], float]
+        self,
+        store: Store,
+        files: BlobStore,
+        *,
+        limit: Callable[[], int],
+        clock: Callable[[], float],
     ) -> None:
         self._store = store
         self._files = files
@@ -89,30 +92,26 @@ class Intake:
             self._remove_refused(stored)
             raise
 
-    def begin(self) -> Incoming:
+    def begin(self) -> IncomingBlob:
         """A new document, of which nothing has come yet."""
         return self._files.begin(new_id(self._clock()))
 
-    def accept_each(
-        self, offers: Sequence[Offer], on_placed: OnPlaced | None = None
-    ) -> list[list[Document] | Exception]:
+    def accept_each(self, offers: Sequence[Offer]) -> list[list[Document] | Exception]:
         """Accept documents that have come in pieces, with few waits for the disk.
 
-        Each offer is accepted or refused as a whole, whatever becomes of the others. `on_placed` is
-        called with the answers before anything is safe, if the store is asked for all offers.
+        Each offer is accepted or refused as a whole, whatever becomes of the others.
         """
         kept = self._keep_each([[file for file, _ in offer.files] for offer in offers])
         offered = zip(offers, kept, strict=True)
         good = [(each, stored) for each, stored in offered if not isinstance(stored, Exception)]
-        placed = on_placed if len(good) == len(offers) else None
-        answers = iter(self._store.submit_each([_submission(*each) for each in good], placed))
+        answers = iter(self._store.submit_each([_submission(*each) for each in good]))
         return [
             stored if isinstance(stored, Exception) else self._tidied(stored, next(answers))
             for stored in kept
         ]
 
     def _tidied(
-        self, stored: Sequence[Stored], answer: list[Document] | Exception
+        self, stored: Sequence[StoredBlob], answer: list[Document] | Exception
     ) -> list[Document] | Exception:
         """The answer, without the files of what was refused, or accepted already before."""
         if isinstance(answer, Exception):
@@ -121,7 +120,7 @@ class Intake:
             self._remove_spare(_keys_of_files(stored))
         return answer
 
-    def _read(self, offered: Sequence[_Offered], limit: int) -> list[Stored]:
+    def _read(self, offered: Sequence[_Offered], limit: int) -> list[StoredBlob]:
         """Read all sources, and make safe what is not short: all of it, or nothing stays."""
         files = [self._files.begin(each.id) for each in offered]
         held = 0
@@ -140,7 +139,9 @@ class Intake:
             raise kept
         return kept
 
-    def _keep_each(self, groups: Sequence[Sequence[Incoming]]) -> list[list[Stored] | Exception]:
+    def _keep_each(
+        self, groups: Sequence[Sequence[IncomingBlob]]
+    ) -> list[list[StoredBlob] | Exception]:
         """Make safe what is not short; each group is kept or refused as a whole."""
         short = _short(chain.from_iterable(groups))
         if len(short) == sum(map(len, groups)):
@@ -180,7 +181,7 @@ class Intake:
         with suppress(DataError):
             self._files.delete(keys)
 
-    def _remove_refused(self, stored: Sequence[Stored]) -> None:
+    def _remove_refused(self, stored: Sequence[StoredBlob]) -> None:
         """Remove the files of what was not accepted.
 
         Only where the store says so: an error may hide that the rows are there after all. What
@@ -192,7 +193,7 @@ class Intake:
                 self._files.delete(keys - self._store.known_documents(keys))
 
 
-def _submission(offer: Offer, stored: Sequence[Stored]) -> Submission:
+def _submission(offer: Offer, stored: Sequence[StoredBlob]) -> Submission:
     documents = tuple(
         [
             _new_document(name, file, urgent=offer.urgent, password=offer.password)
@@ -202,23 +203,25 @@ def _submission(offer: Offer, stored: Sequence[Stored]) -> Submission:
     return _keyed(Submission(offer.customer, documents, strict=False, key=offer.key))
 
 
-def _new_document(name: str, file: Stored, *, urgent: bool, password: str | None) -> NewDocument:
+def _new_document(
+    name: str, file: StoredBlob, *, urgent: bool, password: str | None
+) -> NewDocument:
     return NewDocument(
         *(file.key, name, file.size, file.sha256),
         *(urgent, look(file.head), password, file.content),
     )
 
 
-def _pour(opener: Opener, file: Incoming, limit: int) -> None:
+def _pour(opener: Opener, file: IncomingBlob, limit: int) -> None:
     """Read a source into a file that comes in pieces."""
     for chunk in chunks(opener, limit):
         if file.add(chunk):
             file.flush()
 
 
-def _short(files: Iterable[Incoming]) -> dict[str, Stored]:
+def _short(files: Iterable[IncomingBlob]) -> dict[str, StoredBlob]:
     """What the store is to keep, by key: short documents, as far as there is room in a commit."""
-    found: dict[str, Stored] = {}
+    found: dict[str, StoredBlob] = {}
     held = 0
     for file in files:
         short = file.short() if held + file.size <= SHORT_TOGETHER else None
@@ -229,13 +232,13 @@ def _short(files: Iterable[Incoming]) -> dict[str, Stored]:
 
 
 def _in_order(
-    group: Sequence[Incoming], kept: Sequence[Stored], short: dict[str, Stored]
-) -> list[Stored]:
+    group: Sequence[IncomingBlob], kept: Sequence[StoredBlob], short: dict[str, StoredBlob]
+) -> list[StoredBlob]:
     files = {each.key: each for each in kept}
     return [short.get(each.key) or files[each.key] for each in group]
 
 
-def _keys_of_files(stored: Sequence[Stored]) -> set[str]:
+def _keys_of_files(stored: Sequence[StoredBlob]) -> set[str]:
     return {each.key for each in stored if each.content is None}
 
 

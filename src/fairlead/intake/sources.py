@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from fairlead.errors import EmptyDocument, InvalidName, Message, TooLarge, UnreadableSource
-from fairlead.intake.names import check_name
+from fairlead.model.names import check_name
 from fairlead.model.sources import Source, checked_file, read_piece
 
 Opener = Callable[[], AbstractContextManager[BinaryIO]]

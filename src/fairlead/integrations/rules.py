@@ -43,9 +43,9 @@ def customer_name(customer: object) -> str:
         InvalidCustomer: it is not one.
     """
     if isinstance(customer, str):
-        return check_customer(customer)
+        return check_customer(customer, slashes=True)
     if isinstance(customer, int) and not isinstance(customer, bool):
-        return check_customer(str(customer))
+        return check_customer(str(customer), slashes=True)
     raise InvalidCustomer(
         f"a customer must be named by text or a whole number, got a {type(customer).__name__}; "
         "turn it into text"

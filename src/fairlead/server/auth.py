@@ -13,10 +13,9 @@ from starlette.requests import Request
 
 from fairlead.config.settings import Settings
 from fairlead.errors import Message, UnknownKey
-from fairlead.model.access_keys import Key, StoredKey
 from fairlead.model.customers import CustomerSettings
 from fairlead.model.documents import Event, EventKind
-from fairlead.model.key_secrets import id_of, matches
+from fairlead.model.keys import Key, StoredKey, id_of, matches
 from fairlead.server.problems import Problem
 
 if TYPE_CHECKING:

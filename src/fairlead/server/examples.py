@@ -9,11 +9,11 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from fairlead.model.access_keys import Key, Keys, Limits, Me, NewKey
 from fairlead.model.customers import Customer, Customers, Fairness, Overdue, Share
 from fairlead.model.documents import Audit, Document, Documents, Event, EventKind, Page, Text
 from fairlead.model.explanations import CustomerAhead, Explanation, Forecast, Place, Reason
 from fairlead.model.json import to_dict
+from fairlead.model.keys import Key, Keys, Limits, Me, NewKey
 from fairlead.model.states import State
 from fairlead.model.webhooks import (
     Deliveries,

@@ -19,7 +19,7 @@ from prometheus_client.registry import Collector
 
 from fairlead.app import Fairlead
 from fairlead.model.documents import Event, EventKind
-from fairlead.model.ids import time_of
+from fairlead.model.names import time_of
 
 _BOUNDS = Histogram.DEFAULT_BUCKETS
 _NAMES = [*map(str, _BOUNDS[:-1]), "+Inf"]

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from fairlead import errors
 from fairlead.errors import Message
 from fairlead.i18n import translator
-from fairlead.model.key_secrets import without_secrets
+from fairlead.model.keys import without_secrets
 from fairlead.model.problems import KINDS, TYPE_PREFIX
 
 MEDIA_TYPE = "application/problem+json"

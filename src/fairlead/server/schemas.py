@@ -9,11 +9,11 @@ import msgspec
 from fastapi import Request
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from fairlead.model.access_keys import Key, Keys, Me, NewKey
 from fairlead.model.customers import Customer, Customers, CustomerSettings
 from fairlead.model.documents import Audit, Document, Documents, Page, Text
 from fairlead.model.explanations import Explanation
 from fairlead.model.json import Record, from_json, schemas
+from fairlead.model.keys import Key, Keys, Me, NewKey
 from fairlead.model.problems import KINDS
 from fairlead.model.webhooks import Deliveries, Delivery, Webhook, Webhooks, WebhookWithSecret
 from fairlead.server.problems import MEDIA_TYPE, body

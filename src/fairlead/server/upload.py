@@ -18,7 +18,7 @@ from starlette.requests import ClientDisconnect, Request
 from fairlead.config.settings import Settings
 from fairlead.errors import Message
 from fairlead.intake import check_name, check_not_empty
-from fairlead.model.ports import Incoming
+from fairlead.model.blobs import IncomingBlob
 from fairlead.server.context import ServerContext
 from fairlead.server.problems import Problem
 
@@ -37,9 +37,9 @@ class Upload:
     """The files and fields that have arrived so far."""
 
     settings: Settings
-    files: list[tuple[Incoming, str]] = field(default_factory=list)
+    files: list[tuple[IncomingBlob, str]] = field(default_factory=list)
     fields: dict[str, bytes] = field(default_factory=dict)
-    current: Incoming | str | None = None
+    current: IncomingBlob | str | None = None
 
     @property
     def urgent(self) -> bool:
@@ -135,7 +135,7 @@ async def _take(
             await _flushed(context, upload.current)
 
 
-async def _flushed(context: ServerContext, file: Incoming) -> None:
+async def _flushed(context: ServerContext, file: IncomingBlob) -> None:
     """Flush the file; a cancelled request waits for the end, so that nothing closes it before."""
     flushing = asyncio.ensure_future(context.ask(file.flush))
     try:

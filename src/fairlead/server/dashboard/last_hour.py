@@ -10,9 +10,8 @@ from itertools import groupby
 from operator import attrgetter
 from typing import NamedTuple
 
-from fairlead.model.access_keys import Tally
-from fairlead.model.documents import Document, Event, EventKind
-from fairlead.model.ids import time_of
+from fairlead.model.documents import Document, Event, EventKind, Tally
+from fairlead.model.names import time_of
 from fairlead.model.states import State
 from fairlead.policy.classic import DEFAULT_THRESHOLDS
 

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from heapq import nsmallest
 from typing import Any
 
-from fairlead.model.access_keys import Tally
 from fairlead.model.customers import Check, CustomerRecord, Fairness
-from fairlead.model.documents import Document
+from fairlead.model.documents import Document, Tally
 from fairlead.model.states import State
 from fairlead.policy.classic import ClassicPolicy
 from fairlead.policy.fair import FairRule, Placed

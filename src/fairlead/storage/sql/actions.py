@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 
 from fairlead.errors import Message, PendingCapReached
 from fairlead.model.customers import CustomerSettings
-from fairlead.model.documents import EventKind
-from fairlead.model.ports import Check
+from fairlead.model.documents import DocumentCheck, EventKind
 from fairlead.model.states import Action, State, after
 from fairlead.storage.sql import customer_queue, fair_accounts, reads, rows
 from fairlead.storage.sql.accept_batch import add_customer
@@ -27,7 +26,7 @@ class _Found(NamedTuple):
     started_at: float | None
 
 
-def cancel(tx: Transaction, id_: str, check: Check | None = None) -> None:
+def cancel(tx: Transaction, id_: str, check: DocumentCheck | None = None) -> None:
     """Cancel a pending document; one that is cancelled already stays so."""
     found = _find(tx, id_)
     is_so = found.state is State.CANCELLED
@@ -49,7 +48,7 @@ def cancel(tx: Transaction, id_: str, check: Check | None = None) -> None:
     tx.tell(EventKind.CANCELLED, found.customer, found.document)
 
 
-def delete(tx: Transaction, id_: str, check: Check | None = None) -> list[str]:
+def delete(tx: Transaction, id_: str, check: DocumentCheck | None = None) -> list[str]:
     """Delete a document, a pending one after it was cancelled; the keys of its texts.
 
     One that was deleted before stays so, unchecked.
@@ -85,7 +84,7 @@ def revoke_key(tx: Transaction, id_: str) -> None:
         tx.tell(EventKind.KEY_REVOKED, found[0] or NOBODY, key=id_)
 
 
-def retry(tx: Transaction, id_: str, check: Check | None = None) -> None:
+def retry(tx: Transaction, id_: str, check: DocumentCheck | None = None) -> None:
     """Queue a failed or cancelled document once more; a pending one stays."""
     found = _find(tx, id_)
     is_so = found.state.is_pending
@@ -209,7 +208,7 @@ def _find(tx: Transaction, id_: str) -> _Found:
     return _Found(document, customer, State(state), *others)
 
 
-def _look(tx: Transaction, id_: str, check: Check | None) -> None:
+def _look(tx: Transaction, id_: str, check: DocumentCheck | None) -> None:
     """Let the check see the document as this transaction finds it, and refuse."""
     if check is not None:
         check(reads.document(tx.connection, id_))

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from fairlead.errors import Message, UnknownCustomer, UnknownDocument, UnknownKey
-from fairlead.model.access_keys import Key, StoredKey, Tally
 from fairlead.model.customers import CustomerRecord, Fairness, Overdue, Share
-from fairlead.model.documents import Document, Event, StoredDocument, Totals
+from fairlead.model.documents import Document, Event, StoredDocument, Tally, Totals
 from fairlead.model.explanations import CustomerAhead, QueuePlace
+from fairlead.model.keys import Key, StoredKey
 from fairlead.model.states import State
 from fairlead.policy.fairness import jain_index
 from fairlead.policy.forecast import Arrived, Flow, Pair, Running

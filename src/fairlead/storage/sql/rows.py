@@ -8,9 +8,9 @@ from typing import Any, Generic, TypeVar
 
 from msgspec import Struct
 
-from fairlead.model.access_keys import Key
 from fairlead.model.customers import Counter, CustomerRecord, CustomerSettings, Tags
 from fairlead.model.documents import Document, Event, EventKind, StoredDocument
+from fairlead.model.keys import Key
 from fairlead.model.states import State
 from fairlead.model.webhooks import Delivery, Status, Webhook
 

@@ -11,11 +11,11 @@ from typing import Any, TypeVar
 
 from fairlead.change_feed import ChangeFeed
 from fairlead.errors import DamagedData, ReadOnlyData, StoreRefused, TemporarilyUnavailable
-from fairlead.model.access_keys import Key, StoredKey, Tally
 from fairlead.model.customers import CustomerRecord, Fairness
 from fairlead.model.documents import (
     Claim,
     Document,
+    DocumentCheck,
     Event,
     Outcome,
     Progress,
@@ -24,10 +24,11 @@ from fairlead.model.documents import (
     StoredDocument,
     Submission,
     Switched,
+    Tally,
     Totals,
 )
 from fairlead.model.explanations import QueuePlace
-from fairlead.model.ports import Check, OnPlaced
+from fairlead.model.keys import Key, StoredKey
 from fairlead.model.states import State
 from fairlead.policy.fair import Clock
 from fairlead.policy.forecast import Flow
@@ -120,25 +121,12 @@ class Store(ABC):
         """Accept many submissions in one transaction, or refuse them all."""
         return self._write(lambda tx: acceptance.accept_all(tx, submissions))
 
-    def submit_each(
-        self, submissions: Sequence[Submission], on_placed: OnPlaced | None = None
-    ) -> list[list[Document] | Exception]:
-        """Accept many submissions with one wait for the disk, each accepted or refused alone.
-
-        `on_placed` hears what the answers will be before anything is safe; should it come to
-        nothing, the answers are others.
-        """
+    def submit_each(self, submissions: Sequence[Submission]) -> list[list[Document] | Exception]:
+        """Accept many submissions with one wait for the disk, each accepted or refused alone."""
         if not submissions:
             return []
-
-        def accept(tx: Transaction) -> list[list[Document] | Exception]:
-            answers = acceptance.accept_each(tx, submissions)
-            if on_placed is not None:
-                on_placed(answers)
-            return answers
-
         try:
-            return self._write(accept)
+            return self._write(lambda tx: acceptance.accept_each(tx, submissions))
         except _OUT_OF_ORDER as error:
             return [error] * len(submissions)
         except Exception as error:  # of one of them
@@ -228,12 +216,16 @@ class Store(ABC):
 
     # --- decisions ---
 
-    def cancel(self, id_: str, *, by: str | None = None, check: Check | None = None) -> Document:
+    def cancel(
+        self, id_: str, *, by: str | None = None, check: DocumentCheck | None = None
+    ) -> Document:
         """Cancel a pending document."""
         self._write(lambda tx: actions.cancel(tx, id_, check), by=by)
         return self.document(id_)
 
-    def retry(self, id_: str, *, by: str | None = None, check: Check | None = None) -> Document:
+    def retry(
+        self, id_: str, *, by: str | None = None, check: DocumentCheck | None = None
+    ) -> Document:
         """Queue a failed or cancelled document once more."""
         self._write(lambda tx: actions.retry(tx, id_, check), by=by)
         return self.document(id_)
@@ -261,7 +253,9 @@ class Store(ABC):
         """Forget the customer's count."""
         self._write(lambda tx: actions.reset(tx, name), by=by)
 
-    def delete(self, id_: str, *, by: str | None = None, check: Check | None = None) -> list[str]:
+    def delete(
+        self, id_: str, *, by: str | None = None, check: DocumentCheck | None = None
+    ) -> list[str]:
         """Delete a document, a pending one after it was cancelled; the keys of its texts.
 
         One that was deleted before stays so, unchecked. Its events stay, with its id in them.
