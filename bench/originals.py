@@ -33,7 +33,7 @@ def main(folder: str, size: int, short: int, seconds: float, pending: int) -> No
     print(f"documents of {size:,} bytes; kept in the store up to {short:,}")
     with (
         patch("fairlead.blobs.local.SHORT_BYTES", short),
-        patch("fairlead.intake.intake.SHORT_BYTES", short),
+        patch("fairlead.intake.SHORT_BYTES", short),
         tempfile.TemporaryDirectory(dir=folder) as made,
         Fairlead(Path(made)) as fairlead,
     ):

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 from storekit import Clock, RulesInForce, sqlite_store
 
+from fairlead import intake
 from fairlead.blobs import LocalBlobs
 from fairlead.blobs.local import LocalIncomingBlob
 from fairlead.errors import (
@@ -28,7 +29,7 @@ from fairlead.errors import (
     UnreadableSource,
     UsageError,
 )
-from fairlead.intake import Intake, Offer, intake
+from fairlead.intake import Intake, Offer
 from fairlead.model.blobs import SHORT_BYTES
 from fairlead.model.documents import Document, Submission
 from fairlead.model.sources import Source

@@ -17,8 +17,9 @@ from starlette.requests import ClientDisconnect, Request
 
 from fairlead.config.settings import Settings
 from fairlead.errors import Message
-from fairlead.intake import check_name, check_not_empty
+from fairlead.intake import check_not_empty
 from fairlead.model.blobs import IncomingBlob
+from fairlead.model.names import check_name
 from fairlead.server.context import ServerContext
 from fairlead.server.problems import Problem
 
