@@ -119,7 +119,7 @@ def test_bytes_a_day_are_bounded_and_start_again_at_midnight(
     store: Store, clock: Clock, rules: RulesInForce
 ) -> None:
     clock.now = 20_000 * DAY - 10.0
-    rules.change(bytes_a_day=25)
+    rules.change(daily_bytes=25)
     submit(store, "acme", 2)
     with pytest.raises(DailyBytesReached):
         submit(store, "acme")

@@ -69,7 +69,7 @@ def _libc() -> ctypes.CDLL:
 
 
 @contextmanager
-def our_words(folder: Path) -> Iterator[None]:
+def our_errors(folder: Path) -> Iterator[None]:
     """Turns OSError about a folder of the installation into Fairlead's errors."""
     try:
         yield

@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock
 
-from fairlead.blobs.disk import Flusher, fsync_path, our_words
+from fairlead.blobs.disk import Flusher, fsync_path, our_errors
 from fairlead.errors import DamagedData
 from fairlead.model.blobs import HEAD_BYTES, SHORT_BYTES, IncomingBlob, StoredBlob
 
@@ -100,7 +100,7 @@ class LocalIncomingBlob:
             self._head += content[: HEAD_BYTES - len(self._head)]
         self._digest.update(content)
         try:
-            with our_words(self._folder.parent):
+            with our_errors(self._folder.parent):
                 self._write(content)
         finally:
             self._let_go()
@@ -179,7 +179,7 @@ class LocalBlobs:
         if not contents:
             return
         keys = [key for key, _ in contents]
-        with our_words(self._root), self._removed_on_error([self.path(key) for key in keys]):
+        with our_errors(self._root), self._removed_on_error([self.path(key) for key in keys]):
             self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._incoming.mkdir(mode=0o700, exist_ok=True)
             for key, content in contents:
@@ -197,7 +197,7 @@ class LocalBlobs:
         outcomes = [self._written(group) for group in groups]
         good = [each for each in outcomes if not isinstance(each, Exception)]
         try:
-            with our_words(self._root):
+            with our_errors(self._root):
                 self._make_safe([file.key for group in good for file in group])
         except Exception as error:  # nothing of it is safe
             outcomes = [error] * len(outcomes)

@@ -112,7 +112,7 @@ class ObjectStorageBlobs:
     def _send(self, sources: Sequence[tuple[str, Path | bytes]]) -> None:
         if not sources:
             return
-        with _our_words(), ThreadPoolExecutor(min(AT_ONCE, len(sources))) as pool:
+        with _our_errors(), ThreadPoolExecutor(min(AT_ONCE, len(sources))) as pool:
             try:
                 list(pool.map(lambda each: self._send_one(*each), sources))
             except BaseException:
@@ -143,7 +143,7 @@ class ObjectStorageBlobs:
     def _fetch(self, key: str, place: Path) -> None:
         self._make_room()
         coming = place.with_name(f"{key}.coming")
-        with _our_words():
+        with _our_errors():
             self._fetched.mkdir(mode=0o700, parents=True, exist_ok=True)
             try:
                 with os.fdopen(opened_private(coming), "wb") as target:
@@ -169,7 +169,7 @@ class ObjectStorageBlobs:
     def read(self, key: str, sha256: str) -> bytes:
         """The file's bytes, after a check of its SHA-256."""
         try:
-            with _our_words():
+            with _our_errors():
                 content = bytes(obstore.get(self._objects, _place(key)).bytes())
         except FileNotFoundError:
             raise DamagedData(f"the object {key} is gone; restore it from a backup") from None
@@ -185,7 +185,7 @@ class ObjectStorageBlobs:
         places = {each: _place(each) for each in keys}
         try:
             if places:
-                with _our_words():
+                with _our_errors():
                     obstore.delete(self._objects, list(places.values()))
         finally:
             for key in places:
@@ -194,7 +194,7 @@ class ObjectStorageBlobs:
 
     def older_than(self, moment: float) -> Iterator[list[str]]:
         """Keys of files last written before `moment`, page by page."""
-        with _our_words():
+        with _our_errors():
             for page in obstore.list(self._objects):
                 keys = [
                     each["path"].rpartition("/")[2]
@@ -224,7 +224,7 @@ def _place(key: str) -> str:
 
 
 @contextmanager
-def _our_words() -> Iterator[None]:
+def _our_errors() -> Iterator[None]:
     try:
         yield
     except FileNotFoundError:

@@ -181,7 +181,7 @@ class Settings:
             retry=RetryRule(self.max_attempts, self.retry_delay),
             parts=PartsRule(self.max_depth, self.max_members, self.max_unpacked_bytes),
             lease=self.lease,
-            bytes_a_day=self.bytes_a_day,
+            daily_bytes=self.bytes_a_day,
         )
 
     def _lane(self) -> OverdueLane | None:

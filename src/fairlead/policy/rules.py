@@ -34,7 +34,7 @@ def check_policy(name: str) -> PolicyName:
 class Rules:
     """Everything the store asks the rules for. `lane=None` switches the overdue lane off.
 
-    `bytes_a_day=None`: a customer may send any number of bytes.
+    `daily_bytes=None`: a customer may send any number of bytes.
     `policy=None` leaves the policy as the store has it; a new store begins with classic.
     """
 
@@ -47,7 +47,7 @@ class Rules:
     retry: RetryRule = field(default_factory=RetryRule)
     parts: PartsRule = field(default_factory=PartsRule)
     lease: float = 30.0
-    bytes_a_day: int | None = None
+    daily_bytes: int | None = None
 
     def __post_init__(self) -> None:
         check_above_zero("unit", self.unit)
@@ -66,6 +66,7 @@ class Rules:
             self.reset,
         )
 
+    @lru_cache(256)  # noqa: B019
     def fair(
         self, reset_interval: float | None = None, thresholds: tuple[int, ...] | None = None
     ) -> FairRule:

@@ -9,7 +9,7 @@ from threading import Lock
 
 from fairlead.change_feed import ChangeFeed, Subscription, Wake
 from fairlead.service import Service, WakePipe
-from fairlead.storage.postgres.connection import READER_OPTIONS, connect, our_words
+from fairlead.storage.postgres.connection import READER_OPTIONS, connect, our_errors
 
 POLL_SECONDS = 1.0
 
@@ -43,7 +43,7 @@ class NotifyFeed(ChangeFeed):
         self._stop_pipe.close()
 
     def _listen(self) -> Generator[float, None, None]:
-        with our_words(self._url), closing(connect(self._url, READER_OPTIONS)) as session:
+        with our_errors(self._url), closing(connect(self._url, READER_OPTIONS)) as session:
             connection = session.connection
             connection.execute(b"LISTEN fairlead", prepare=False)
             schema = session.execute("SELECT current_schema()").get

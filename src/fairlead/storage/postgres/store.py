@@ -11,7 +11,7 @@ from fairlead.storage.postgres.connection import (
     ALONE,
     READER_OPTIONS,
     connect,
-    our_words,
+    our_errors,
     prepare,
     prepare_patiently,
     shown,
@@ -21,9 +21,9 @@ from fairlead.storage.postgres.listen import NotifyFeed
 from fairlead.storage.postgres.reader_pool import ReaderPool
 from fairlead.storage.postgres.session import Session
 from fairlead.storage.postgres.writer import PostgresWriter
-from fairlead.storage.sql.connection import Connection
+from fairlead.storage.sql.queries import Connection
+from fairlead.storage.sql.rows import TableCopy
 from fairlead.storage.sql.store import Store
-from fairlead.storage.sql.table_copy import TableCopy
 
 _ASKED_BY: ContextVar[str | None] = ContextVar("asked_by", default=None)
 _SEEN_BY = """
@@ -107,13 +107,13 @@ class PostgresStore(Store):
     @contextmanager
     def only_one(self, duty: str) -> Iterator[bool]:
         """Whether this process may do what one process at a time should do."""
-        with our_words(self._url), closing(connect(self._url, READER_OPTIONS)) as session:
+        with our_errors(self._url), closing(connect(self._url, READER_OPTIONS)) as session:
             yield bool(session.execute(ALONE, (duty,)).get)
 
     @contextmanager
     def _reading(self, *, whole: bool = False) -> Iterator[Session]:
         customer = None if whole else _ASKED_BY.get()
-        with our_words(self._url), self._readers.tx() as session:
+        with our_errors(self._url), self._readers.tx() as session:
             if customer is not None:
                 session.execute(_SEEN_BY, (customer,))
             yield session

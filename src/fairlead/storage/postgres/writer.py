@@ -13,7 +13,7 @@ from fairlead.storage.postgres.connection import (
     WRITER_OPTIONS,
     connect,
     one_at_a_time,
-    our_words,
+    our_errors,
     shown,
 )
 from fairlead.storage.postgres.session import Session
@@ -40,8 +40,8 @@ class PostgresWriter(Writer):
             self._is_closed = True
             self._hang_up()
 
-    def _our_words(self) -> AbstractContextManager[None]:
-        return our_words(self._url)
+    def _our_errors(self) -> AbstractContextManager[None]:
+        return our_errors(self._url)
 
     def _begin(self, *, durable: bool) -> Session:
         if self._is_closed:
@@ -63,7 +63,7 @@ class PostgresWriter(Writer):
         """By what the server said last; inf: it has never been heard."""
         return time.monotonic() + self._ahead
 
-    def _end(self, *, durable: bool) -> None:  # noqa: ARG002 (it was begun so)
+    def _end(self) -> None:
         assert self._session is not None  # noqa: S101 (it was begun)
         self._session.commit()
 

@@ -10,7 +10,7 @@ from fairlead.model.customers import CustomerSettings
 from fairlead.model.documents import DocumentCheck, EventKind
 from fairlead.model.states import Action, State, after
 from fairlead.storage.sql import customer_queue, fair_accounts, reads, rows
-from fairlead.storage.sql.accept_batch import add_customer
+from fairlead.storage.sql.accept import add_customer
 from fairlead.storage.sql.queries import sql
 from fairlead.storage.sql.transaction import NOBODY, Transaction
 from fairlead.storage.sql.webhook_rows import forget_document
@@ -26,7 +26,7 @@ class _Found(NamedTuple):
     started_at: float | None
 
 
-def cancel(tx: Transaction, id_: str, check: DocumentCheck | None = None) -> None:
+def cancel_document(tx: Transaction, id_: str, check: DocumentCheck | None = None) -> None:
     """Cancel a pending document; one that is cancelled already stays so."""
     found = _find(tx, id_)
     is_so = found.state is State.CANCELLED
@@ -45,10 +45,10 @@ def cancel(tx: Transaction, id_: str, check: DocumentCheck | None = None) -> Non
         fair_accounts.give_back(tx, found.customer, found.estimate)
     else:
         fair_accounts.correct(tx, found.customer, estimated=found.estimate, actual=worked)
-    tx.tell(EventKind.CANCELLED, found.customer, found.document)
+    tx.add_event(EventKind.CANCELLED, found.customer, found.document)
 
 
-def delete(tx: Transaction, id_: str, check: DocumentCheck | None = None) -> list[str]:
+def delete_document(tx: Transaction, id_: str, check: DocumentCheck | None = None) -> list[str]:
     """Delete a document, a pending one after it was cancelled; the keys of its texts.
 
     One that was deleted before stays so, unchecked.
@@ -58,14 +58,14 @@ def delete(tx: Transaction, id_: str, check: DocumentCheck | None = None) -> lis
     found = _find(tx, id_)
     _look(tx, id_, check)
     if found.state.is_pending:
-        cancel(tx, id_)
+        cancel_document(tx, id_)
     texts = reads.known_texts(tx.connection, [id_])
     tx.connection.execute(sql("bury_document"), (found.document, tx.now))
     tx.connection.execute(sql("forget_texts"), (found.document,))
     tx.connection.execute(sql("forget_original"), (found.document,))
     tx.connection.execute(sql("delete_document"), (found.document,))
     forget_document(tx.connection, id_)
-    tx.tell(EventKind.DELETED, found.customer, found.document)
+    tx.add_event(EventKind.DELETED, found.customer, found.document)
     return sorted(texts)
 
 
@@ -74,17 +74,17 @@ def add_key(tx: Transaction, id_: str, sha256: str, customer: str | None) -> Non
     number = None if customer is None else find_customer(tx, customer)
     row = (id_, number, sha256, tx.now)
     tx.connection.execute(sql("add_access_key"), row)
-    tx.tell(EventKind.KEY_ADDED, number or NOBODY, key=id_)
+    tx.add_event(EventKind.KEY_ADDED, number or NOBODY, key=id_)
 
 
 def revoke_key(tx: Transaction, id_: str) -> None:
     """Let a key open nothing any more; one that was revoked before stays so."""
     found = tx.connection.execute(sql("revoke_access_key"), (tx.now, id_)).fetchone()
     if found is not None:
-        tx.tell(EventKind.KEY_REVOKED, found[0] or NOBODY, key=id_)
+        tx.add_event(EventKind.KEY_REVOKED, found[0] or NOBODY, key=id_)
 
 
-def retry(tx: Transaction, id_: str, check: DocumentCheck | None = None) -> None:
+def retry_document(tx: Transaction, id_: str, check: DocumentCheck | None = None) -> None:
     """Queue a failed or cancelled document once more; a pending one stays."""
     found = _find(tx, id_)
     is_so = found.state.is_pending
@@ -97,10 +97,10 @@ def retry(tx: Transaction, id_: str, check: DocumentCheck | None = None) -> None
     tx.connection.execute(sql("retry_document"), (found.document,))
     _place_again(tx, found)
     customer_queue.refresh(tx, found.customer, waiting=1)
-    tx.tell(EventKind.RETRIED, found.customer, found.document)
+    tx.add_event(EventKind.RETRIED, found.customer, found.document)
 
 
-def add(tx: Transaction, name: str, settings: Mapping[str, Any]) -> bool:
+def add_with_settings(tx: Transaction, name: str, settings: Mapping[str, Any]) -> bool:
     """Add a customer with these settings; False: it was there and stays so."""
     if tx.connection.execute(sql("customer_id"), (name,)).get is not None:
         return False
@@ -121,7 +121,7 @@ def set_customer(tx: Transaction, name: str, changes: Mapping[str, Any]) -> None
     _changed(tx, customer, EventKind.CUSTOMER_SET, **settings.changes())
 
 
-def pause(tx: Transaction, name: str, *, paused: bool) -> None:
+def pause_customer(tx: Transaction, name: str, *, paused: bool) -> None:
     """Pause or resume: a paused customer's documents wait, and are accepted all the same."""
     customer = find_customer(tx, name)
     if tx.connection.execute(sql("set_paused"), (paused, customer)).get is None:
@@ -131,7 +131,7 @@ def pause(tx: Transaction, name: str, *, paused: bool) -> None:
     _changed(tx, customer, EventKind.CUSTOMER_PAUSED if paused else EventKind.CUSTOMER_RESUMED)
 
 
-def reset(tx: Transaction, name: str) -> None:
+def reset_customer(tx: Transaction, name: str) -> None:
     """Forget the count: the next document is checked as the first ever."""
     customer = find_customer(tx, name)
     tx.connection.execute(sql("reset_customer"), (customer,))
@@ -197,7 +197,7 @@ def _account(tx: Transaction, name: str | None) -> tuple[int, bool]:
 
 def _changed(tx: Transaction, customer: int, kind: EventKind, **data: Any) -> None:
     customer_queue.refresh(tx, customer)
-    tx.tell(kind, customer, **data)
+    tx.add_event(kind, customer, **data)
 
 
 def _find(tx: Transaction, id_: str) -> _Found:

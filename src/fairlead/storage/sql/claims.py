@@ -21,11 +21,9 @@ from fairlead.model.documents import (
 from fairlead.policy.attachments import Family
 from fairlead.policy.costs import row_of
 from fairlead.storage.sql import customer_queue, fair_accounts, rows
-from fairlead.storage.sql.accept import accept_parts
-from fairlead.storage.sql.accept_batch import Origin
-from fairlead.storage.sql.connection import Connection
-from fairlead.storage.sql.pending_updates import PendingUpdates
-from fairlead.storage.sql.queries import sql
+from fairlead.storage.sql.accept import Origin, accept_parts
+from fairlead.storage.sql.customer_queue import PendingUpdates
+from fairlead.storage.sql.queries import Connection, sql
 from fairlead.storage.sql.transaction import Transaction
 
 WORKER_LOST = "worker-lost"
@@ -87,7 +85,7 @@ def claim_all(
         all_work += cost
         lane_work += cost if turn.tag is None else 0.0
     for customer, number in starts.items():
-        customer_queue.count_for_account(tx, customer, waiting=-number, processing=number)
+        tx.connection.execute(sql("count_for_account"), (customer, -number, number, 0.0))
     if found:
         state = (tx.credit, tx.clock.value, lane_work, all_work)
         tx.connection.execute(sql("save_turns"), state)
@@ -105,10 +103,10 @@ def _claim(tx: Transaction, turn: _Turn, worker: str, *, ready: bool) -> tuple[C
     found = Claim._make((*fields, bool(broke_before), bool(suspect), content))
     cost = estimate if tx.is_fair else 1.0
     _take_turn(tx, turn, cost)
-    customer_queue.place(tx, turn.customer, waiting=-1, processing=1, started_at=tx.now)
+    tx.connection.execute(sql("refresh_customer"), (turn.customer, -1, 1, tx.now))
     details = {"fence": found.fence, "worker": worker}
     details |= {"lane": True} if turn.tag is None else {}
-    tx.tell(EventKind.CLAIMED, turn.customer, turn.document, **details)
+    tx.add_event(EventKind.CLAIMED, turn.customer, turn.document, **details)
     return found, cost
 
 
@@ -145,7 +143,7 @@ def progress(tx: Transaction, steps: Iterable[Progress]) -> None:
         held = _held(tx, claim.id, claim.fence)
         if held is not None:
             data = {"pages_done": done, "pages": pages}
-            tx.tell(EventKind.PROGRESS, held.customer, held.document, **data)
+            tx.add_event(EventKind.PROGRESS, held.customer, held.document, **data)
 
 
 def release(tx: Transaction, id_: str, fence: int) -> Saved:
@@ -154,7 +152,7 @@ def release(tx: Transaction, id_: str, fence: int) -> Saved:
     if held is None:
         return Saved.STALE
     _requeue(tx, held.document, held.customer, attempts_back=1)
-    tx.tell(EventKind.RELEASED, held.customer, held.document, fence=fence)
+    tx.add_event(EventKind.RELEASED, held.customer, held.document, fence=fence)
     return Saved.SAVED
 
 
@@ -175,6 +173,12 @@ def renew(tx: Transaction, held: Iterable[Claim]) -> list[Claim]:
     return [claim for claim in held if run(query, (until, claim.id, claim.fence)).get is None]
 
 
+def lost(connection: Connection, held: Iterable[Claim]) -> list[Claim]:
+    """The claims that are held no more: cancelled, or rescued from this worker."""
+    query, run = sql("is_held"), connection.execute
+    return [claim for claim in held if run(query, (claim.id, claim.fence)).get is None]
+
+
 def rescue(tx: Transaction, lost: Iterable[rows.Row]) -> int:
     """Put documents whose worker is gone back into the queue; fail those that had every try.
 
@@ -192,7 +196,7 @@ def rescue(tx: Transaction, lost: Iterable[rows.Row]) -> int:
             tx.connection.execute(sql("suspect_document"), (document,))
             _requeue(tx, document, customer, attempts_back=int(ready))
             details = {"worker": worker} | ({"ready": True} if ready else {})
-            tx.tell(EventKind.RESCUED, customer, document, **details)
+            tx.add_event(EventKind.RESCUED, customer, document, **details)
     sums.write()
     return number
 
@@ -233,7 +237,9 @@ def _watch_the_bound(tx: Transaction) -> None:
     waited = tx.now - max(since, runnable_since)
     if waited > bound and told_of != since:
         tx.connection.execute(sql("told_of"), (customer,))
-        tx.tell(EventKind.BOUND_BROKEN, customer, waited=round(waited, 3), bound=round(bound, 3))
+        tx.add_event(
+            EventKind.BOUND_BROKEN, customer, waited=round(waited, 3), bound=round(bound, 3)
+        )
 
 
 def _choose(tx: Transaction) -> _Turn | None:
@@ -300,7 +306,7 @@ def _finish(tx: Transaction, sums: PendingUpdates, held: _Held, done: Done) -> N
         tx.connection.execute(sql("keep_texts"), (held.document, *done.short))
     _reckon(tx, sums, held, done.seconds)
     sums.count(held.customer, processing=-1)
-    tx.tell(EventKind.DONE, held.customer, held.document, seconds=done.seconds)
+    tx.add_event(EventKind.DONE, held.customer, held.document, seconds=done.seconds)
     if parts:
         sums.write()  # they are accepted by what holds without the one they come from
         root = held.document if held.root is None else held.root
@@ -333,7 +339,7 @@ def _end(
     code, detail, kind, seconds = failed
     tx.connection.execute(sql("fail_document"), (kind, code, detail, seconds, tx.now, document))
     sums.count(customer, processing=-1)
-    tx.tell(EventKind.FAILED, customer, document, error=code, seconds=seconds)
+    tx.add_event(EventKind.FAILED, customer, document, error=code, seconds=seconds)
 
 
 def _try_again(tx: Transaction, sums: PendingUpdates, held: _Held, broken: Broken) -> None:
@@ -347,7 +353,7 @@ def _try_again(tx: Transaction, sums: PendingUpdates, held: _Held, broken: Broke
         fair_accounts.correct(tx, held.customer, estimated=0.0, actual=seconds)
     tx.connection.execute(sql("delay_document"), (tx.now + delay, code, detail, held.document))
     sums.count(held.customer, waiting=1, processing=-1)
-    tx.tell(EventKind.REQUEUED, held.customer, held.document, error=code, delay=delay)
+    tx.add_event(EventKind.REQUEUED, held.customer, held.document, error=code, delay=delay)
 
 
 def _reckon(tx: Transaction, sums: PendingUpdates, held: _Held, seconds: float | None) -> None:

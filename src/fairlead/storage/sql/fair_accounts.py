@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from fairlead.model.customers import Tags
-from fairlead.policy.costs import LearnedCosts, Row, estimate
 from fairlead.policy.fair import FairRule, Placed
 from fairlead.storage.sql.queries import sql
 from fairlead.storage.sql.rows import THOUSANDTHS, tags_from
@@ -127,15 +126,6 @@ def rest(tx: Transaction) -> None:
     highest: float | None = tx.connection.execute(query, (tx.clock.value,)).get
     if highest is not None:
         tx.save_clock(tx.rules.fair().when_idle(tx.clock, highest))
-
-
-def estimated(tx: Transaction, row: Row) -> float:
-    """Seconds of work that a document of this row will take, by what was learnt so far."""
-    exact = tx.connection.execute(sql("cost_row"), row).fetchone()
-    if exact is not None:
-        return estimate(row, {row.doublings: LearnedCosts(*exact)})
-    known = tx.connection.execute(sql("cost_rows"), row[:2])
-    return estimate(row, {each[0]: LearnedCosts(*each[1:]) for each in known})
 
 
 def _last_waiting(tx: Transaction, account: Account) -> float | None:

@@ -15,8 +15,7 @@ from fairlead.model.states import State
 from fairlead.policy.fairness import jain_index
 from fairlead.policy.forecast import Arrived, Flow, Pair, Running
 from fairlead.storage.sql import rows
-from fairlead.storage.sql.connection import Connection
-from fairlead.storage.sql.queries import sql
+from fairlead.storage.sql.queries import Connection, sql
 from fairlead.storage.sql.transaction import Transaction
 
 MOST_NAMED = 5
@@ -248,3 +247,27 @@ def known_texts(connection: Connection, ids: Iterable[str]) -> set[str]:
     """The keys of the texts that belong to these documents."""
     found = connection.execute(sql("known_texts"), (json.dumps(list(ids)),))
     return {key for row in found for key in row if key is not None}
+
+
+def problems(connection: Connection) -> list[str]:
+    """Stored numbers that differ from what they count."""
+
+    def names(query: str) -> list[str]:
+        return [row[0] for row in connection.execute(sql(query))]
+
+    found = [
+        f"the numbers kept for customer {name!r} differ from its documents"
+        for name in names("miscounted_customers")
+    ]
+    found += [
+        f"the numbers kept for account {name!r} differ from its customers"
+        for name in names("miscounted_accounts")
+    ]
+    if connection.execute(sql("miscounted_line")).get:
+        found.append("the numbers kept for the line differ from its customers")
+    if connection.execute(sql("miscounted_tallies")).get:
+        found.append("the numbers kept for states and priorities differ")
+    misplaced = connection.execute(sql("misplaced_originals")).get
+    if misplaced:
+        found.append(f"{misplaced:,} originals have no document, or another length")
+    return found

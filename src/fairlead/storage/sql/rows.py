@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Generic, Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -176,3 +176,24 @@ def thresholds_to(thresholds: Sequence[int] | None) -> str | None:
 def data_text(data: Mapping[str, Any]) -> str | None:
     """Facts, or an event's data, as text to keep; nothing where there is none."""
     return _ENCODER.encode(data) if data else None
+
+
+# --- copying a store ---
+
+TABLES = (
+    *("accounts", "customers", "documents", "line_state", "idempotency", "events"),
+    *("attendance", "costs", "webhooks", "deliveries", "keys", "deleted", "short_texts"),
+    *("short_originals", "tallies"),
+)
+"""Every table, those that others refer to first."""
+NUMBERED = {"accounts": "id", "customers": "id", "events": "seq", "deliveries": "seq"}
+"""Tables whose rows get the next number by themselves."""
+
+
+class TableCopy(Protocol):
+    """All rows of a store in which nothing changes while they are read."""
+
+    def rows(self, table: str, columns: Sequence[str]) -> Iterator[Row]: ...
+
+    def last_number(self, table: str) -> int:
+        """The highest number that a row of this table ever had."""

@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 
 from fairlead.model.json import rfc3339, to_dict
 from fairlead.storage.sql import rows
-from fairlead.storage.sql.connection import Connection
-from fairlead.storage.sql.queries import sql
+from fairlead.storage.sql.queries import Connection, sql
 
 _LEFT_OF_A_DELETED = frozenset(
     {"id", "customer", "state", "priority", "count", "policy", "urgent", "attempts", "error"}
@@ -28,20 +27,20 @@ class Subscription(NamedTuple):
     kinds: list[str]
 
 
-def asked(connection: Connection, customer: int) -> list[Subscription]:
+def subscriptions(connection: Connection, customer: int) -> list[Subscription]:
     """The webhooks of a customer that are told of anything."""
     found = connection.execute(sql("webhooks_told"), (customer,)).fetchall()
     return [Subscription(id_, json.loads(kinds)) for id_, kinds in found]
 
 
-def tell_webhooks(
-    connection: Connection, now: float, told: Iterable[str], kind: str, document: int
+def add_deliveries(
+    connection: Connection, now: float, webhooks: Iterable[str], kind: str, document: int
 ) -> None:
     """Make a delivery of this kind for each of the webhooks."""
     row = connection.execute(rows.DOCUMENT.select + " WHERE d.seq = ?", (document,)).fetchone()
     assert row is not None  # noqa: S101 (it was changed in this transaction)
     shown = to_dict(rows.DOCUMENT.read(row))
-    for webhook in told:
+    for webhook in webhooks:
         add_delivery(connection, now, webhook, kind, shown, document=shown["id"])
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from threading import Lock
 from time import monotonic, time_ns
 
-from fairlead.storage.sqlite.connection import connect, our_words
+from fairlead.storage.sqlite.connection import connect, our_errors
 
 SETTLED_NANOSECONDS = 1_000_000_000
 """The age from which a file's time can be trusted.
@@ -57,5 +57,5 @@ class ChangeWatcher:
         return (stat.st_ino, stat.st_mtime_ns, stat.st_size) if is_settled else None
 
     def _asked(self) -> int:
-        with our_words(self._path):
+        with our_errors(self._path):
             return int(self._connection.pragma("data_version"))
