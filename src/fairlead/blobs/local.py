@@ -35,14 +35,12 @@ _WORTH_A_FLUSH = 3
 
 
 def checked(key: str) -> str:
-    """The key; refuses what is none."""
     if not KEY.fullmatch(key):
         raise ValueError(f"not a key: {key!r}")
     return key
 
 
 def opened_private(path: Path) -> int:
-    """A descriptor of a new file that only this user may read."""
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
 
 
@@ -54,13 +52,11 @@ class Memory:
         self._left = MEMORY_BYTES
 
     def take(self, size: int) -> bool:
-        """Hold so many bytes more; False: there is no room for them."""
         with self._lock:
             self._left -= size
             return self._left >= 0
 
     def give_back(self, size: int) -> None:
-        """Hold them no longer."""
         with self._lock:
             self._left += size
 
@@ -83,18 +79,15 @@ class LocalIncomingBlob:
 
     @property
     def is_short(self) -> bool:
-        """Whether the store may keep it, as far as it has come."""
         return not self._is_file and self.size <= SHORT_BYTES
 
     def add(self, chunk: bytes) -> bool:
-        """Take some more bytes, without waiting; True: call `flush` before there are more."""
         self._pieces.append(chunk)
         self._held += len(chunk)
         self.size += len(chunk)
         return not self._memory.take(len(chunk)) or self._held >= PIECE_BYTES
 
     def flush(self) -> None:
-        """Write what has come; may wait for the disk. From then on it is a file, short or not."""
         content = b"".join(self._pieces)
         if len(self._head) < HEAD_BYTES:
             self._head += content[: HEAD_BYTES - len(self._head)]
@@ -106,7 +99,6 @@ class LocalIncomingBlob:
             self._let_go()
 
     def short(self) -> StoredBlob | None:
-        """All that has come, handed over once; None: it is long, or was written already."""
         if not self.is_short:
             return None
         content = b"".join(self._pieces)
@@ -127,7 +119,6 @@ class LocalIncomingBlob:
 
     @property
     def _place(self) -> Path:
-        """Where it is written, should it be."""
         return self._folder / self.key
 
     def _opened(self) -> int:
@@ -139,12 +130,10 @@ class LocalIncomingBlob:
             return opened_private(self._place)
 
     def stored(self) -> StoredBlob:
-        """What has come, all of it written; no more may come."""
         self._close()
         return StoredBlob(self.key, self.size, self._digest.hexdigest(), self._head)
 
     def discard(self) -> None:
-        """Leave nothing behind; may be called at any time and again."""
         self._let_go()
         self._close()
         if self._is_file:
@@ -152,7 +141,6 @@ class LocalIncomingBlob:
                 self._place.unlink(missing_ok=True)
 
     def _let_go(self) -> None:
-        """Hold nothing in memory any more."""
         self._memory.give_back(self._held)
         self._pieces, self._held = [], 0
 
@@ -175,7 +163,6 @@ class LocalBlobs:
         self._flusher = Flusher()
 
     def put_all(self, contents: Sequence[tuple[str, bytes]]) -> None:
-        """Store bytes by their keys: all or, when one cannot be stored, none of them."""
         if not contents:
             return
         keys = [key for key, _ in contents]
@@ -187,13 +174,11 @@ class LocalBlobs:
             self._make_safe(keys)
 
     def begin(self, key: str) -> LocalIncomingBlob:
-        """A new file, of which nothing has come yet."""
         return LocalIncomingBlob(checked(key), self._incoming, self._memory)
 
     def keep_each(
         self, groups: Sequence[Sequence[IncomingBlob]]
     ) -> list[list[StoredBlob] | Exception]:
-        """Make files safe with few waits for the disk; each group is kept or refused as a whole."""
         outcomes = [self._written(group) for group in groups]
         good = [each for each in outcomes if not isinstance(each, Exception)]
         try:
@@ -239,12 +224,10 @@ class LocalBlobs:
                 self.path(each.key).unlink(missing_ok=True)
 
     def path(self, key: str) -> Path:
-        """Where the file of this key lies."""
         folder = checked(key)[:_FOLDER_LETTERS]
         return Path(f"{self._root}/{folder}/{key}")  # quicker than with two slashes
 
     def read(self, key: str, sha256: str) -> bytes:
-        """The file's bytes, after a check of its SHA-256."""
         try:
             content = self.path(key).read_bytes()
         except FileNotFoundError:
@@ -259,12 +242,10 @@ class LocalBlobs:
         return content
 
     def delete(self, keys: Iterable[str]) -> None:
-        """Remove files; those that are not there stay so."""
         for key in keys:
             self.path(key).unlink(missing_ok=True)
 
     def older_than(self, moment: float) -> Iterator[list[str]]:
-        """Keys of files last written before `moment`, folder by folder: candidates for a sweep."""
         for folder in sorted(self._folders()):
             keys = [entry.name for entry in os.scandir(folder) if _is_old(entry, moment)]
             keys = [key for key in keys if self._is_ours(folder / key)]
@@ -272,7 +253,6 @@ class LocalBlobs:
                 yield keys
 
     def sweep_incoming(self, moment: float) -> int:
-        """Remove half-written files that a crash left before `moment`; return how many."""
         if not self._incoming.is_dir():
             return 0
         left = [entry for entry in os.scandir(self._incoming) if _is_old(entry, moment)]

@@ -81,13 +81,11 @@ class ObjectStorageBlobs:
         self._turns = Lock()
 
     def begin(self, key: str) -> LocalIncomingBlob:
-        """A new file, of which nothing has come yet."""
         return LocalIncomingBlob(checked(key), self._incoming, self._memory)
 
     def keep_each(
         self, groups: Sequence[Sequence[IncomingBlob]]
     ) -> list[list[StoredBlob] | Exception]:
-        """Send files; each group is kept or refused as a whole."""
         with ThreadPoolExecutor(AT_ONCE) as pool:
             return list(pool.map(self._kept, groups))
 
@@ -106,7 +104,6 @@ class ObjectStorageBlobs:
                 each.discard()
 
     def put_all(self, contents: Sequence[tuple[str, bytes]]) -> None:
-        """Store bytes by their keys: all or, when one cannot be stored, none of them."""
         self._send(contents)
 
     def _send(self, sources: Sequence[tuple[str, Path | bytes]]) -> None:
@@ -124,7 +121,6 @@ class ObjectStorageBlobs:
         obstore.put(self._objects, _place(key), source)
 
     def path(self, key: str) -> Path:
-        """Where the file of this key lies, now that it was fetched; nowhere, if it is gone."""
         place = self._fetched / key
         with self._turn_of(key), suppress(FileNotFoundError):
             if not place.exists():
@@ -167,7 +163,6 @@ class ObjectStorageBlobs:
                 path.unlink(missing_ok=True)
 
     def read(self, key: str, sha256: str) -> bytes:
-        """The file's bytes, after a check of its SHA-256."""
         try:
             with _our_errors():
                 content = bytes(obstore.get(self._objects, _place(key)).bytes())
@@ -181,7 +176,6 @@ class ObjectStorageBlobs:
         return content
 
     def delete(self, keys: Iterable[str]) -> None:
-        """Remove files; those that are not there stay so."""
         places = {each: _place(each) for each in keys}
         try:
             if places:
@@ -193,7 +187,6 @@ class ObjectStorageBlobs:
                     (self._fetched / key).unlink(missing_ok=True)
 
     def older_than(self, moment: float) -> Iterator[list[str]]:
-        """Keys of files last written before `moment`, page by page."""
         with _our_errors():
             for page in obstore.list(self._objects):
                 keys = [
@@ -206,7 +199,6 @@ class ObjectStorageBlobs:
                     yield ours
 
     def sweep_incoming(self, moment: float) -> int:
-        """Remove half-written files that a crash left before `moment`; return how many."""
         return LocalBlobs(self._incoming.parent).sweep_incoming(moment)
 
 
@@ -219,7 +211,6 @@ def _stat(path: Path) -> os.stat_result | None:
 
 
 def _place(key: str) -> str:
-    """The name of an object; keys of about the same time share its beginning."""
     return f"{checked(key)[:6]}/{key}"
 
 

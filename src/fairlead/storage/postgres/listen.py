@@ -29,7 +29,6 @@ class NotifyFeed(ChangeFeed):
         self._service = Service("listener", self._listen, on_stop=self._stop_pipe.wake)
 
     def subscribe(self, wake: Wake = lambda: None) -> Subscription:
-        """Call `wake` after commits, in any thread, until the subscription is closed."""
         subscription = super().subscribe(wake)
         with self._start_lock:
             if not self._is_started:
@@ -38,7 +37,6 @@ class NotifyFeed(ChangeFeed):
         return subscription
 
     def close(self) -> None:
-        """Stop listening."""
         self._service.stop()
         self._stop_pipe.close()
 

@@ -70,7 +70,6 @@ def delete_document(tx: Transaction, id_: str, check: DocumentCheck | None = Non
 
 
 def add_key(tx: Transaction, id_: str, sha256: str, customer: str | None) -> None:
-    """Add a key; the customer must be known."""
     number = None if customer is None else find_customer(tx, customer)
     row = (id_, number, sha256, tx.now)
     tx.connection.execute(sql("add_access_key"), row)
@@ -140,7 +139,6 @@ def reset_customer(tx: Transaction, name: str) -> None:
 
 
 def find_customer(tx: Transaction, name: str) -> int:
-    """The number of a customer's row."""
     customer: int | None = tx.connection.execute(sql("customer_id"), (name,)).get
     if customer is None:
         raise reads.unknown_customer(name)

@@ -167,7 +167,6 @@ def release_from(tx: Transaction, workers: Iterable[str]) -> int:
 
 
 def renew(tx: Transaction, held: Iterable[Claim]) -> list[Claim]:
-    """Lengthen the leases; return the claims that are held no more."""
     until = tx.now + tx.rules.lease
     query, run = sql("renew_claim"), tx.connection.execute
     return [claim for claim in held if run(query, (until, claim.id, claim.fence)).get is None]
@@ -202,7 +201,6 @@ def rescue(tx: Transaction, lost: Iterable[rows.Row]) -> int:
 
 
 def rescue_from(tx: Transaction, worker: str) -> int:
-    """Rescue all that one worker held."""
     return rescue(tx, tx.connection.execute(sql("leases_of_worker"), (worker,)).fetchall())
 
 
@@ -213,7 +211,6 @@ def attend(tx: Transaction, engine: str, workers: int) -> None:
 
 
 def leave(tx: Transaction, engine: str) -> None:
-    """Count an engine's workers no more."""
     tx.connection.execute(sql("leave"), (engine, tx.now))
 
 

@@ -22,7 +22,6 @@ class Account(NamedTuple):
 
 
 def account_of(tx: Transaction, customer: int) -> Account:
-    """The account of a customer."""
     row = tx.connection.execute(sql("account_of_customer"), (customer,)).fetchone()
     assert row is not None  # noqa: S101 (every customer has one)
     id_, finish, last, submitted_at, weight, pending = row
@@ -30,7 +29,6 @@ def account_of(tx: Transaction, customer: int) -> Account:
 
 
 def save(tx: Transaction, account: Account, tags: Tags | None) -> None:
-    """Keep an account's record."""
     if tags is not None:
         row = (tags.finish, tags.last, tags.submitted_at, account.id)
         tx.connection.execute(sql("save_tags"), row)

@@ -61,7 +61,6 @@ class Outbox:
         return self.webhook(new.id)
 
     def webhook(self, id_: str) -> Webhook:
-        """The webhook of this id."""
         with self._reading() as connection:
             return _webhook(connection, id_)
 
@@ -103,7 +102,6 @@ class Outbox:
         return self.delivery(id_)
 
     def delivery(self, id_: str) -> Delivery:
-        """The delivery of this id."""
         with self._reading() as connection:
             return _delivery(connection, id_)
 

@@ -32,7 +32,6 @@ class Columns:
         self.select = f"SELECT {', '.join(columns)} FROM {source}"  # noqa: S608 (names of fields)
 
     def named(self, row: Row) -> dict[str, Any]:
-        """The values of a row by the names of their columns."""
         return dict(zip(self._names, row, strict=True))
 
 
@@ -53,7 +52,6 @@ class Records(Columns, Generic[T]):
         self._convert = [(names.index(name), convert[name]) for name in convert]
 
     def read(self, row: Row) -> T:
-        """The record of a row."""
         values = list(row)
         for index, convert in self._convert:
             values[index] = convert(values[index])
@@ -132,7 +130,6 @@ SET_CUSTOMER = (
 
 
 def customer(row: Row) -> CustomerRecord:
-    """A row of `CUSTOMER`."""
     values = CUSTOMER.named(row)
     values["weight"] /= THOUSANDTHS
     values["thresholds"] = thresholds_from(values["thresholds"])
@@ -152,7 +149,6 @@ def own_settings(settings: CustomerSettings) -> list[Any]:
 
 
 def counter(count: int | None, counted_at: float | None) -> Counter | None:
-    """A customer's record; None where it was never checked."""
     return None if count is None or counted_at is None else Counter(count, counted_at)
 
 
@@ -164,12 +160,10 @@ def tags_from(finish: float | None, last: float | None, submitted_at: float | No
 
 
 def thresholds_from(text: str | None) -> tuple[int, ...] | None:
-    """Thresholds as they are kept."""
     return None if text is None else tuple(json.loads(text))
 
 
 def thresholds_to(thresholds: Sequence[int] | None) -> str | None:
-    """Thresholds as text to keep."""
     return None if thresholds is None else json.dumps(list(thresholds))
 
 

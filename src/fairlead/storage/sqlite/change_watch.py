@@ -35,11 +35,9 @@ class ChangeWatcher:
         self._ask_at = 0.0
 
     def close(self) -> None:
-        """Close the connection."""
         self._connection.close()
 
     def version(self) -> int:
-        """The number."""
         with self._lock:
             stamp = self._settled_stamp()
             if stamp is None or stamp != self._stamp or monotonic() >= self._ask_at:

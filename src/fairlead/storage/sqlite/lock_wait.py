@@ -41,7 +41,6 @@ class LockWait:
 
     @property
     def longest(self) -> float:
-        """How many seconds to wait for a lock."""
         if self._is_hurried:
             return STILL_LAST_SECONDS if self.is_vain else LAST_SECONDS
         return STILL_BUSY_SECONDS if self.is_vain else BUSY_SECONDS
