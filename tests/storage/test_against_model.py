@@ -26,6 +26,7 @@ def test_a_store_agrees_with_the_model(store_factory: StoreFactory) -> None:
 
 
 @pytest.mark.faults
+@pytest.mark.services
 def test_the_store_on_a_server_agrees_with_the_model_in_many_histories() -> None:
     check_against_model(postgres_store, max_examples=120, stateful_step_count=50)
 
