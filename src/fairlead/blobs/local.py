@@ -45,7 +45,7 @@ def opened_private(path: Path) -> int:
 
 
 class Memory:
-    """What files that come in at the same time may hold, short ones too."""
+    """The memory that blobs may hold while they arrive, short ones too."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -62,15 +62,15 @@ class Memory:
 
 
 class LocalIncomingBlob:
-    """A file on its way in. One thread at a time may use it."""
+    """An arriving blob: in memory while it is short, else in a file. For one thread at a time."""
 
     def __init__(self, key: str, folder: Path, memory: Memory) -> None:
         self.key = key
         self.size = 0
         self._folder = folder
         self._memory = memory
-        self._pieces: list[bytes] = []
-        self._held = 0
+        self._chunks: list[bytes] = []
+        self._in_memory = 0
         self._unsynced = 0
         self._digest = hashlib.sha256()
         self._head = b""
@@ -82,13 +82,13 @@ class LocalIncomingBlob:
         return not self._is_file and self.size <= SHORT_BYTES
 
     def add(self, chunk: bytes) -> bool:
-        self._pieces.append(chunk)
-        self._held += len(chunk)
+        self._chunks.append(chunk)
+        self._in_memory += len(chunk)
         self.size += len(chunk)
-        return not self._memory.take(len(chunk)) or self._held >= PIECE_BYTES
+        return not self._memory.take(len(chunk)) or self._in_memory >= PIECE_BYTES
 
     def flush(self) -> None:
-        content = b"".join(self._pieces)
+        content = b"".join(self._chunks)
         if len(self._head) < HEAD_BYTES:
             self._head += content[: HEAD_BYTES - len(self._head)]
         self._digest.update(content)
@@ -96,13 +96,13 @@ class LocalIncomingBlob:
             with our_errors(self._folder.parent):
                 self._write(content)
         finally:
-            self._let_go()
+            self._free_memory()
 
     def short(self) -> StoredBlob | None:
         if not self.is_short:
             return None
-        content = b"".join(self._pieces)
-        self._let_go()
+        content = b"".join(self._chunks)
+        self._free_memory()
         sha256 = hashlib.sha256(content).hexdigest()
         return StoredBlob(self.key, self.size, sha256, content[:HEAD_BYTES], content)
 
@@ -134,15 +134,15 @@ class LocalIncomingBlob:
         return StoredBlob(self.key, self.size, self._digest.hexdigest(), self._head)
 
     def discard(self) -> None:
-        self._let_go()
+        self._free_memory()
         self._close()
         if self._is_file:
             with suppress(OSError):
                 self._place.unlink(missing_ok=True)
 
-    def _let_go(self) -> None:
-        self._memory.give_back(self._held)
-        self._pieces, self._held = [], 0
+    def _free_memory(self) -> None:
+        self._memory.give_back(self._in_memory)
+        self._chunks, self._in_memory = [], 0
 
     def _close(self) -> None:
         if self._descriptor is not None:
@@ -151,7 +151,7 @@ class LocalIncomingBlob:
 
 
 class LocalBlobs:
-    """A folder of files by key. All methods may be called from any thread."""
+    """Blobs as files of a folder."""
 
     is_far = False
 
@@ -170,8 +170,10 @@ class LocalBlobs:
             self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._incoming.mkdir(mode=0o700, exist_ok=True)
             for key, content in contents:
-                self._write(key, content)
-            self._make_safe(keys)
+                # A key stands for one attempt: what a crash left under it is overwritten.
+                with os.fdopen(opened_private(self._incoming / checked(key)), "wb") as target:
+                    target.write(content)
+            self._make_durable(keys)
 
     def begin(self, key: str) -> LocalIncomingBlob:
         return LocalIncomingBlob(checked(key), self._incoming, self._memory)
@@ -180,11 +182,11 @@ class LocalBlobs:
         self, groups: Sequence[Sequence[IncomingBlob]]
     ) -> list[list[StoredBlob] | Exception]:
         outcomes = [self._written(group) for group in groups]
-        good = [each for each in outcomes if not isinstance(each, Exception)]
+        good = [blobs for blobs in outcomes if not isinstance(blobs, Exception)]
         try:
             with our_errors(self._root):
-                self._make_safe([file.key for group in good for file in group])
-        except Exception as error:  # nothing of it is safe
+                self._make_durable([blob.key for blobs in good for blob in blobs])
+        except Exception as error:  # none of them is durable
             outcomes = [error] * len(outcomes)
         for group, outcome in zip(groups, outcomes, strict=True):
             if isinstance(outcome, Exception):
@@ -193,35 +195,41 @@ class LocalBlobs:
 
     def _written(self, group: Sequence[IncomingBlob]) -> list[StoredBlob] | Exception:
         try:
-            for each in group:
-                each.flush()
-            return [each.stored() for each in group if isinstance(each, LocalIncomingBlob)]
+            for blob in group:
+                blob.flush()
+            return [blob.stored() for blob in group if isinstance(blob, LocalIncomingBlob)]
         except Exception as error:  # for the caller to raise
             return error
 
-    def _make_safe(self, keys: Sequence[str]) -> None:
-        """Many small files share one flush of the file system; few are flushed one by one."""
+    def _make_durable(self, keys: Sequence[str]) -> None:
+        """Many files share one syncfs; few get one fsync each."""
         if len(keys) >= _WORTH_A_FLUSH and self._flusher.is_worth_it():
             self._move(keys)
             self._flusher.flush(self._root, len(keys))
             return
-        self._flush_one_by_one([self._incoming / checked(key) for key in keys])
-        self._publish(keys)
+        self._fsync_each([self._incoming / checked(key) for key in keys])
+        folders = self._move(keys)
+        for folder in folders:
+            fsync_folder(folder)
+        if not folders <= self._synced:  # their own names, also if another process made them
+            fsync_folder(self._root)
+            fsync_folder(self._root.parent)
+            self._synced = folders  # the next files go to the same folders or to newer ones
 
-    def _flush_one_by_one(self, paths: Sequence[Path]) -> None:
+    def _fsync_each(self, paths: Sequence[Path]) -> None:
         if len(paths) < _WORTH_A_POOL:
             for path in paths:
                 fsync_path(path)
             return
-        # The disk merges the flushes of files that are synced at the same time.
+        # The disk merges fsyncs that run at the same time.
         with ThreadPoolExecutor(min(_AT_ONCE, len(paths))) as pool:
             list(pool.map(fsync_path, paths))
 
     def _forget(self, group: Sequence[IncomingBlob]) -> None:
-        for each in group:
-            each.discard()
+        for blob in group:
+            blob.discard()
             with suppress(OSError):
-                self.path(each.key).unlink(missing_ok=True)
+                self.path(blob.key).unlink(missing_ok=True)
 
     def path(self, key: str) -> Path:
         folder = checked(key)[:_FOLDER_LETTERS]
@@ -245,23 +253,23 @@ class LocalBlobs:
         for key in keys:
             self.path(key).unlink(missing_ok=True)
 
-    def older_than(self, moment: float) -> Iterator[list[str]]:
+    def older_than(self, before: float) -> Iterator[list[str]]:
         for folder in sorted(self._folders()):
-            keys = [entry.name for entry in os.scandir(folder) if _is_old(entry, moment)]
+            keys = [entry.name for entry in os.scandir(folder) if _is_old(entry, before)]
             keys = [key for key in keys if self._is_ours(folder / key)]
             if keys:
                 yield keys
 
-    def sweep_incoming(self, moment: float) -> int:
+    def sweep_incoming(self, before: float) -> int:
         if not self._incoming.is_dir():
             return 0
-        left = [entry for entry in os.scandir(self._incoming) if _is_old(entry, moment)]
+        left = [entry for entry in os.scandir(self._incoming) if _is_old(entry, before)]
         for entry in left:
             Path(entry).unlink(missing_ok=True)
         return len(left)
 
     def _is_ours(self, path: Path) -> bool:
-        """Whether the file lies where its key belongs; whatever else is there stays alone."""
+        """Whether the file lies where its key belongs; other files are left alone."""
         return KEY.fullmatch(path.name) is not None and self.path(path.name) == path
 
     def _folders(self) -> Iterator[Path]:
@@ -269,17 +277,6 @@ class LocalBlobs:
             for entry in self._root.iterdir():
                 if entry.is_dir() and entry != self._incoming:
                     yield entry
-
-    def _write(self, key: str, content: bytes) -> None:
-        # What a crash left under this key is overwritten: a key stands for one try.
-        with os.fdopen(opened_private(self._incoming / checked(key)), "wb") as target:
-            target.write(content)
-
-    def _publish(self, keys: Sequence[str]) -> None:
-        folders = self._move(keys)
-        for folder in folders:
-            fsync_folder(folder)
-        self._sync_names_of(folders)
 
     def _move(self, keys: Sequence[str]) -> set[Path]:
         """Give files their places; return the folders."""
@@ -290,13 +287,6 @@ class LocalBlobs:
         for place in places:
             (self._incoming / place.name).rename(place)
         return folders
-
-    def _sync_names_of(self, folders: set[Path]) -> None:
-        """Make the folders' own names safe, also of those that another process has just made."""
-        if not folders <= self._synced:
-            fsync_folder(self._root)
-            fsync_folder(self._root.parent)
-            self._synced = folders  # the next files go to the same ones or to newer ones
 
     @contextmanager
     def _removed_on_error(self, places: Sequence[Path]) -> Iterator[None]:
@@ -311,12 +301,12 @@ class LocalBlobs:
 
 
 def fsync_folder(folder: Path) -> None:
-    """Make the names in a folder safe: a file is there after a crash only when its name is."""
+    """Make the names in a folder durable: after a crash a file exists only if its name does."""
     fsync_path(folder)
 
 
-def _is_old(entry: os.DirEntry[str], moment: float) -> bool:
+def _is_old(entry: os.DirEntry[str], before: float) -> bool:
     try:
-        return entry.is_file(follow_symlinks=False) and entry.stat().st_mtime < moment
+        return entry.is_file(follow_symlinks=False) and entry.stat().st_mtime < before
     except FileNotFoundError:
         return False

@@ -91,17 +91,17 @@ class ObjectStorageBlobs:
 
     def _kept(self, group: Sequence[IncomingBlob]) -> list[StoredBlob] | Exception:
         try:
-            for each in group:
-                each.flush()
-            stored = [each.stored() for each in group if isinstance(each, LocalIncomingBlob)]
-            self._send([(each.key, self._incoming / each.key) for each in stored])
+            for blob in group:
+                blob.flush()
+            stored = [blob.stored() for blob in group if isinstance(blob, LocalIncomingBlob)]
+            self._send([(blob.key, self._incoming / blob.key) for blob in stored])
         except Exception as error:  # for the caller to raise
             return error
         else:
             return stored
         finally:
-            for each in group:
-                each.discard()
+            for blob in group:
+                blob.discard()
 
     def put_all(self, contents: Sequence[tuple[str, bytes]]) -> None:
         self._send(contents)
@@ -186,20 +186,20 @@ class ObjectStorageBlobs:
                 with self._turn_of(key):  # one that is being fetched comes before
                     (self._fetched / key).unlink(missing_ok=True)
 
-    def older_than(self, moment: float) -> Iterator[list[str]]:
+    def older_than(self, before: float) -> Iterator[list[str]]:
         with _our_errors():
             for page in obstore.list(self._objects):
                 keys = [
                     each["path"].rpartition("/")[2]
                     for each in page
-                    if each["last_modified"].timestamp() < moment
+                    if each["last_modified"].timestamp() < before
                 ]
                 ours = [key for key in keys if KEY.fullmatch(key)]
                 if ours:
                     yield ours
 
-    def sweep_incoming(self, moment: float) -> int:
-        return LocalBlobs(self._incoming.parent).sweep_incoming(moment)
+    def sweep_incoming(self, before: float) -> int:
+        return LocalBlobs(self._incoming.parent).sweep_incoming(before)
 
 
 def _stat(path: Path) -> os.stat_result | None:
