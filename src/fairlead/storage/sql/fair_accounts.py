@@ -1,4 +1,4 @@
-"""The fair rule's books: what each account was charged, and what it gets back."""
+"""Accounts of the fair rule: what each was charged, and what it gets back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions to the store. They change nothing and wait for no writer."""
+"""Reads of the store. They change nothing and wait for no writer."""
 
 from __future__ import annotations
 
