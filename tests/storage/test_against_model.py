@@ -6,7 +6,7 @@ Each wrong store comes with the shortest history that finds it. `make test` repl
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import pytest
@@ -16,7 +16,14 @@ from storemachine import Step, check_against_model, replay
 from fairlead.model.customers import Counter
 from fairlead.policy.classic import ClassicPolicy
 from fairlead.policy.overdue_lane import OverdueLane
-from fairlead.storage.sql.queries import statements
+from fairlead.storage.sql.queries import sql, statements
+
+
+@pytest.fixture(autouse=True)
+def right_statements() -> Iterator[None]:
+    """Forgets wrong statements, after monkeypatch has undone them."""
+    yield
+    sql.cache_clear()
 
 
 @pytest.mark.hypothesis
@@ -39,6 +46,7 @@ def changed_sql(name: str, old: str, new: str) -> Mutation:
         right = statements()[name]
         assert old in right, f"the statement {name} has no {old!r}: this test needs a new one"
         patch.setitem(statements(), name, right.replace(old, new))
+        sql.cache_clear()
 
     return mutate
 
@@ -156,7 +164,7 @@ WRONG = {
         [submit("acme"), ahead("anna"), COME_LATE],
     ),
     "once a suspect, always a suspect": Wrong(
-        changed_sql("again_document", "suspect = FALSE, ", ""),
+        changed_sql("retry_document", "suspect = FALSE, ", ""),
         [
             submit("acme"),
             claim(),
