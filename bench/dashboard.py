@@ -25,7 +25,7 @@ from bench.browser import browser, serving
 from bench.installation import crowd
 from fairlead import Fairlead
 from fairlead.model.documents import NewDocument, Submission
-from fairlead.model.ids import new_id
+from fairlead.model.names import new_id
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 TIMELINE = ["devtools.timeline", "disabled-by-default-devtools.timeline"]

@@ -6,7 +6,7 @@ import sys
 import time
 
 from fairlead.model.documents import NewDocument, Submission
-from fairlead.model.ids import new_id
+from fairlead.model.names import new_id
 from fairlead.storage import Store
 
 BATCH = 500

@@ -40,7 +40,7 @@ from fairlead.server.schemas import JSONResponse
 from fairlead.server.server import bound_socket, reduce_garbage_collection, server_config
 from fairlead.server.upload import read_upload
 from fairlead.storage.sqlite import store
-from fairlead.storage.sqlite.writer import SqliteWriter
+from fairlead.storage.sqlite.store import SqliteWriter
 
 ADDRESS = "/v1/documents"
 
@@ -118,9 +118,9 @@ class SlowDisk(SqliteWriter):
 
     seconds = 0.0
 
-    def _end(self, *, durable: bool) -> None:
-        super()._end(durable=durable)
-        if durable:
+    def _end(self) -> None:
+        super()._end()
+        if self._is_durable:
             time.sleep(self.seconds)
 
 
@@ -266,7 +266,7 @@ def main(
     """Print the rates, and how they compare."""
     if flush_ms:
         SlowDisk.seconds = flush_ms / 1000
-        store.SqliteWriter = SlowDisk  # type: ignore[attr-defined]
+        store.SqliteWriter = SlowDisk  # type: ignore[misc]
     with tempfile.TemporaryDirectory(dir=folder) as made:
         rounds_by_way: dict[str, list[Round]] = {way: [] for way in WAYS}
         servers: dict[str, tuple[Any, int]] = {}

@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from fairlead import Fairlead
-from fairlead.blobs.local import LocalFiles
+from fairlead.blobs.local import LocalBlobs
 from fairlead.model.documents import Broken, Claim, Done, Failed, NewDocument, Outcome, Submission
-from fairlead.model.ids import new_id
+from fairlead.model.names import new_id
 
 HOSTILE = '<script>alert("x")</script> & "quoted" \'name\'.pdf'
 TEXT = """Invoice 2041
@@ -61,7 +61,7 @@ def fill(data: Path, *, workers: int = 2, seed: int = 7) -> None:
     clock, chance = Clock(now - 3600), random.Random(seed)
     arrivals = sorted(_arrivals(now, chance))
     with Fairlead(data, settings={"lease": 3600.0}, clock=clock) as fairlead:
-        texts = LocalFiles(fairlead.folder.texts)
+        texts = LocalBlobs(fairlead.folder.texts)
         busy: list[tuple[float, Claim, Outcome]] = []
         fairlead.store.attend("made-up", workers)
         while clock.now < now:
@@ -116,7 +116,7 @@ def _submit(
     fairlead.store.submit(Submission(customer, documents))
 
 
-def _outcome(claim: Claim, texts: LocalFiles, seconds: float, chance: random.Random) -> Outcome:
+def _outcome(claim: Claim, texts: LocalBlobs, seconds: float, chance: random.Random) -> Outcome:
     number = chance.random()
     if number < 0.04 and claim.attempts < 3:
         return Broken("timeout", "reading took longer than 120 s", seconds)

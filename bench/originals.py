@@ -16,7 +16,7 @@ from unittest.mock import patch
 import click
 
 from fairlead import Fairlead
-from fairlead.model.ports import SHORT_BYTES
+from fairlead.model.blobs import SHORT_BYTES
 
 BATCH = 500
 CLAIMS_A_ROUND = 50
@@ -32,8 +32,8 @@ def main(folder: str, size: int, short: int, seconds: float, pending: int) -> No
     """Print documents a second, processor time for each, and how large the database is."""
     print(f"documents of {size:,} bytes; kept in the store up to {short:,}")
     with (
-        patch("fairlead.blobs.upload.SHORT_BYTES", short),
-        patch("fairlead.intake.intake.SHORT_BYTES", short),
+        patch("fairlead.blobs.local.SHORT_BYTES", short),
+        patch("fairlead.intake.SHORT_BYTES", short),
         tempfile.TemporaryDirectory(dir=folder) as made,
         Fairlead(Path(made)) as fairlead,
     ):

@@ -132,15 +132,21 @@ def customer_settings(source: list[Module]) -> Iterator[Figure]:
 
 
 def _setting_names(source: list[Module]) -> list[str]:
-    for module in source:
-        for node in ast.walk(module.tree):
-            if isinstance(node, ast.ClassDef) and node.name == "CustomerSettings":
-                return [
-                    item.target.id
-                    for item in node.body
-                    if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name)
-                ]
-    return []
+    """The fields of CustomerSettings and of the classes it inherits from, wherever they are."""
+    nodes = (node for module in source for node in ast.walk(module.tree))
+    classes = {node.name: node for node in nodes if isinstance(node, ast.ClassDef)}
+
+    def fields(name: str) -> list[str]:
+        if name not in classes:
+            return []
+        inherited = [field for base in classes[name].bases for field in fields(_last_name(base))]
+        return inherited + [
+            item.target.id
+            for item in classes[name].body
+            if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name)
+        ]
+
+    return fields("CustomerSettings")
 
 
 def _definitions(source: list[Module], name: str) -> list[str]:

@@ -11,7 +11,7 @@ import pytest
 from fairlead import Fairlead
 from fairlead.config.data_folder import DataFolder
 from fairlead.errors import DamagedData, DataError, DataInUse, NoDataFolder
-from fairlead.model.ports import SHORT_BYTES
+from fairlead.model.blobs import SHORT_BYTES
 
 PRECIOUS = b"precious" * SHORT_BYTES
 

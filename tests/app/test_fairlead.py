@@ -14,7 +14,7 @@ import apsw
 import pytest
 
 from fairlead import Fairlead
-from fairlead.blobs import LocalFiles
+from fairlead.blobs import LocalBlobs
 from fairlead.errors import (
     DamagedData,
     DiskFull,
@@ -24,7 +24,7 @@ from fairlead.errors import (
     UnknownDocument,
     UsageError,
 )
-from fairlead.model.ports import SHORT_BYTES
+from fairlead.model.blobs import SHORT_BYTES
 
 
 @pytest.mark.services
@@ -102,7 +102,7 @@ def test_short_documents_that_are_files_are_found_as_before(tmp_path: Path) -> N
     with Fairlead(tmp_path) as fairlead:
         document = fairlead.submit("acme", b"of old")
         alter(fairlead, "DELETE FROM short_originals")
-        LocalFiles(tmp_path / "files").put_all([(document.id, b"of old")])
+        LocalBlobs(tmp_path / "files").put_all([(document.id, b"of old")])
         assert fairlead.content(document.id) == b"of old"
         assert fairlead.content_path(document).read_bytes() == b"of old"
         fairlead.run_until_idle(workers=1)

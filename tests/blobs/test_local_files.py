@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 from storekit import Clock, RulesInForce, fast_folder, new_document, sqlite_store
 
-from fairlead.blobs import LocalFiles
-from fairlead.blobs.flush import Flusher, _tells_of_errors
-from fairlead.blobs.upload import MEMORY_BYTES
+from fairlead.blobs import LocalBlobs
+from fairlead.blobs.disk import Flusher, _tells_of_errors
+from fairlead.blobs.local import MEMORY_BYTES
 from fairlead.errors import DamagedData, DiskFull, ReadOnlyData
+from fairlead.model.blobs import HEAD_BYTES, SHORT_BYTES, StoredBlob
 from fairlead.model.documents import Done, Submission
-from fairlead.model.ids import new_id
-from fairlead.model.ports import HEAD_BYTES, SHORT_BYTES, Stored
+from fairlead.model.names import new_id
 from fairlead.worker.orphan_sweeper import portions
 
 CONTENT = b"a letter\n" * 300_000  # more than one portion
@@ -37,19 +37,19 @@ def left_in(folder: Path) -> list[Path]:
 
 
 @pytest.fixture
-def files(tmp_path: Path) -> LocalFiles:
-    return LocalFiles(tmp_path / "files")
+def files(tmp_path: Path) -> LocalBlobs:
+    return LocalBlobs(tmp_path / "files")
 
 
 @pytest.mark.parametrize("number", [1, 2, 20])
-def test_what_was_stored_can_be_read(files: LocalFiles, number: int) -> None:
+def test_what_was_stored_can_be_read(files: LocalBlobs, number: int) -> None:
     wanted = {key(each): f"content {each}".encode() for each in range(number)}
     files.put_all(list(wanted.items()))
     for each, content in wanted.items():
         assert files.read(each, sha256(content)) == content
 
 
-def test_storing_nothing_is_nothing(files: LocalFiles, tmp_path: Path) -> None:
+def test_storing_nothing_is_nothing(files: LocalBlobs, tmp_path: Path) -> None:
     files.put_all([])
     assert files.keep_each([[], []]) == [[], []]
     assert list(tmp_path.iterdir()) == []
@@ -60,18 +60,18 @@ def test_storing_nothing_is_nothing(files: LocalFiles, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("size", [1, SHORT_BYTES])
 def test_what_is_short_stays_in_memory_for_the_store(
-    files: LocalFiles, tmp_path: Path, size: int
+    files: LocalBlobs, tmp_path: Path, size: int
 ) -> None:
     content = bytes(each % 251 for each in range(size))
     file = files.begin(key())
     assert not any([file.add(content[: size // 2]), file.add(content[size // 2 :])])
-    found = Stored(key(), size, sha256(content), content[:HEAD_BYTES], content)
+    found = StoredBlob(key(), size, sha256(content), content[:HEAD_BYTES], content)
     assert file.short() == found
     file.discard()
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_is_long_goes_to_disk_as_it_comes(files: LocalFiles) -> None:
+def test_what_is_long_goes_to_disk_as_it_comes(files: LocalBlobs) -> None:
     file = files.begin(key())
     pieces = [CONTENT[at : at + 50_000] for at in range(0, len(CONTENT), 50_000)]
     flushes = []
@@ -82,11 +82,11 @@ def test_what_is_long_goes_to_disk_as_it_comes(files: LocalFiles) -> None:
     assert flushes == [20, 41]  # after a piece of 1 MiB each
     assert file.short() is None
     (kept,) = files.keep_each([[file]])
-    assert kept == [Stored(key(), len(CONTENT), sha256(), CONTENT[:HEAD_BYTES])]
+    assert kept == [StoredBlob(key(), len(CONTENT), sha256(), CONTENT[:HEAD_BYTES])]
     assert files.read(key(), sha256()) == CONTENT
 
 
-def test_so_much_of_all_files_may_wait_in_memory(files: LocalFiles) -> None:
+def test_so_much_of_all_files_may_wait_in_memory(files: LocalBlobs) -> None:
     """Of short ones and of long ones; what is more is written as it comes."""
     short = bytes(SHORT_BYTES)
     held = [files.begin(key(number)) for number in range(MEMORY_BYTES // SHORT_BYTES)]
@@ -108,7 +108,7 @@ def test_so_much_of_all_files_may_wait_in_memory(files: LocalFiles) -> None:
     assert is_all_free(files)
 
 
-def is_all_free(files: LocalFiles) -> bool:
+def is_all_free(files: LocalBlobs) -> bool:
     """Whether nothing waits in memory."""
     held = [files.begin(key(number)) for number in range(MEMORY_BYTES // SHORT_BYTES + 1)]
     wants = [each.add(bytes(SHORT_BYTES)) for each in held]
@@ -117,7 +117,7 @@ def is_all_free(files: LocalFiles) -> bool:
     return wants == [False] * (len(held) - 1) + [True]
 
 
-def test_what_is_short_can_be_a_file(files: LocalFiles) -> None:
+def test_what_is_short_can_be_a_file(files: LocalBlobs) -> None:
     """Where the store has no room for it."""
     kept, flushed = files.begin(key(1)), files.begin(key(2))
     for each in (kept, flushed):
@@ -125,13 +125,13 @@ def test_what_is_short_can_be_a_file(files: LocalFiles) -> None:
     flushed.flush()
     assert flushed.short() is None
     assert files.keep_each([[kept], [flushed]]) == [
-        [Stored(key(number), 5, sha256(b"short"), b"short")] for number in (1, 2)
+        [StoredBlob(key(number), 5, sha256(b"short"), b"short")] for number in (1, 2)
     ]
     assert files.read(key(1), sha256(b"short")) == b"short"
 
 
 def test_what_was_written_and_is_discarded_leaves_nothing(
-    files: LocalFiles, tmp_path: Path
+    files: LocalBlobs, tmp_path: Path
 ) -> None:
     file = files.begin(key())
     file.add(CONTENT)
@@ -143,7 +143,7 @@ def test_what_was_written_and_is_discarded_leaves_nothing(
 
 
 def test_a_full_disk_is_told_in_our_words_as_it_comes(
-    files: LocalFiles, monkeypatch: pytest.MonkeyPatch
+    files: LocalBlobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
@@ -161,27 +161,27 @@ def test_a_full_disk_is_told_in_our_words_as_it_comes(
 # --- all or nothing ---
 
 
-def test_a_large_file_is_stored_whole(files: LocalFiles) -> None:
+def test_a_large_file_is_stored_whole(files: LocalBlobs) -> None:
     files.put_all([(key(), CONTENT)])
     assert files.read(key(), sha256()) == CONTENT
 
 
 @pytest.mark.parametrize("number", [1, 3])
 def test_an_error_while_files_get_their_names_leaves_nothing(
-    files: LocalFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+    files: LocalBlobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("fairlead.blobs.local.fsync_folder", full)
-    monkeypatch.setattr("fairlead.blobs.flush.Flusher.flush", full)
+    monkeypatch.setattr("fairlead.blobs.disk.Flusher.flush", full)
     with pytest.raises(DiskFull):
         files.put_all([(key(each), CONTENT) for each in range(number)])
     assert left_in(tmp_path) == []
 
 
 def test_a_folder_that_cannot_be_written_is_told_in_our_words(
-    files: LocalFiles, monkeypatch: pytest.MonkeyPatch
+    files: LocalBlobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def forbidden(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied")
@@ -194,7 +194,7 @@ def test_a_folder_that_cannot_be_written_is_told_in_our_words(
 # --- what is read is what was written ---
 
 
-def test_a_changed_byte_is_noticed(files: LocalFiles) -> None:
+def test_a_changed_byte_is_noticed(files: LocalBlobs) -> None:
     files.put_all([(key(), CONTENT)])
     path = files.path(key())
     changed = bytearray(path.read_bytes())
@@ -204,12 +204,12 @@ def test_a_changed_byte_is_noticed(files: LocalFiles) -> None:
         files.read(key(), sha256())
 
 
-def test_a_missing_file_is_noticed(files: LocalFiles) -> None:
+def test_a_missing_file_is_noticed(files: LocalBlobs) -> None:
     with pytest.raises(DamagedData):
         files.read(key(), "0" * 64)
 
 
-def test_deleting_twice_is_deleting_once(files: LocalFiles, tmp_path: Path) -> None:
+def test_deleting_twice_is_deleting_once(files: LocalBlobs, tmp_path: Path) -> None:
     files.put_all([(key(), CONTENT)])
     files.delete([key()])
     files.delete([key()])
@@ -223,7 +223,7 @@ def test_deleting_twice_is_deleting_once(files: LocalFiles, tmp_path: Path) -> N
         *("a\0bcdefgh", "abcdefgh\n", "abcdefgh.", "abcdefgh.a.b.c", "é" * 26),
     ],
 )
-def test_a_name_never_becomes_a_path(files: LocalFiles, tmp_path: Path, name: str) -> None:
+def test_a_name_never_becomes_a_path(files: LocalBlobs, tmp_path: Path, name: str) -> None:
     with pytest.raises(ValueError, match="not a key"):
         files.path(name)
     with pytest.raises(ValueError, match="not a key"):
@@ -248,7 +248,7 @@ class Synced:
 
 
 def test_file_and_folders_are_synced_before_they_are_told(
-    files: LocalFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    files: LocalBlobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     synced = Synced(monkeypatch)
     files.put_all([(key(), CONTENT)])
@@ -259,7 +259,7 @@ def test_file_and_folders_are_synced_before_they_are_told(
 
 
 def test_many_files_share_one_flush_after_they_have_their_names(
-    files: LocalFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    files: LocalBlobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     flushed = []
 
@@ -268,21 +268,21 @@ def test_many_files_share_one_flush_after_they_have_their_names(
         flushed.append((folder, number, len(there)))
 
     monkeypatch.setattr(Flusher, "flush", flush)
-    monkeypatch.setattr("fairlead.blobs.flush._tells_of_errors", lambda _release: True)
+    monkeypatch.setattr("fairlead.blobs.disk._tells_of_errors", lambda _release: True)
     files.put_all([(key(each), CONTENT) for each in range(10)])
     assert flushed == [(tmp_path / "files", 10, 10)]
 
 
 def test_a_flush_that_fails_is_told_and_leaves_nothing(
-    files: LocalFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    files: LocalBlobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Broken:
         def syncfs(self, _descriptor: int) -> int:
             ctypes.set_errno(errno.ENOSPC)
             return -1
 
-    monkeypatch.setattr("fairlead.blobs.flush._libc", Broken)
-    monkeypatch.setattr("fairlead.blobs.flush._tells_of_errors", lambda _release: True)
+    monkeypatch.setattr("fairlead.blobs.disk._libc", Broken)
+    monkeypatch.setattr("fairlead.blobs.disk._tells_of_errors", lambda _release: True)
     with pytest.raises(DiskFull):
         files.put_all([(key(each), CONTENT) for each in range(10)])
     assert left_in(tmp_path) == []
@@ -297,7 +297,7 @@ def test_a_kernel_that_hides_errors_is_not_trusted(release: str, tells: bool) ->
 
 
 def test_every_file_of_many_is_synced_and_their_folder_once(
-    files: LocalFiles, monkeypatch: pytest.MonkeyPatch
+    files: LocalBlobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where one flush for all is not to be had."""
     monkeypatch.setattr(Flusher, "is_worth_it", lambda _: False)
@@ -310,7 +310,7 @@ def test_every_file_of_many_is_synced_and_their_folder_once(
 
 
 def test_a_folder_that_another_process_made_is_synced_too(
-    files: LocalFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    files: LocalBlobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The other one may not have got so far, or may have died before."""
     files.path(key()).parent.mkdir(parents=True)
@@ -328,7 +328,7 @@ class Crash(BaseException):
 
 
 def crash_before_rename(
-    files: LocalFiles, monkeypatch: pytest.MonkeyPatch, keys: list[str]
+    files: LocalBlobs, monkeypatch: pytest.MonkeyPatch, keys: list[str]
 ) -> None:
     def crash(*_: object, **__: object) -> None:
         raise Crash
@@ -341,7 +341,7 @@ def crash_before_rename(
 
 
 def test_a_crash_before_the_rename_leaves_only_incoming_files(
-    files: LocalFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    files: LocalBlobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     crash_before_rename(files, monkeypatch, [key(1), key(2)])
     assert {path.parent.name for path in left_in(tmp_path)} == {"incoming"}
@@ -352,20 +352,20 @@ def test_a_crash_before_the_rename_leaves_only_incoming_files(
 
 
 def test_what_a_crash_left_does_not_hinder_the_next_try(
-    files: LocalFiles, monkeypatch: pytest.MonkeyPatch
+    files: LocalBlobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     crash_before_rename(files, monkeypatch, [key(1)])
     files.put_all([(key(1), b"once more")])
     assert files.read(key(1), sha256(b"once more")) == b"once more"
 
 
-def test_sweeping_an_empty_house_is_nothing(files: LocalFiles) -> None:
+def test_sweeping_an_empty_house_is_nothing(files: LocalBlobs) -> None:
     assert files.sweep_incoming(1e12) == 0
     assert list(files.older_than(1e12)) == []
 
 
 def test_the_sweep_removes_orphans_and_never_a_documents_file(tmp_path: Path) -> None:
-    files, texts = LocalFiles(tmp_path / "files"), LocalFiles(tmp_path / "texts")
+    files, texts = LocalBlobs(tmp_path / "files"), LocalBlobs(tmp_path / "texts")
     document, orphan, young = (key(each, 1_000_000.0 + each * 5000) for each in (1, 2, 3))
     text, stale = f"{document}.1.txt", f"{document}.2.txt"
     files.put_all([(each, CONTENT) for each in (document, orphan, young)])
@@ -384,7 +384,7 @@ def test_the_sweep_removes_orphans_and_never_a_documents_file(tmp_path: Path) ->
         store.close()
 
 
-def test_the_sweep_leaves_strangers_alone(files: LocalFiles) -> None:
+def test_the_sweep_leaves_strangers_alone(files: LocalBlobs) -> None:
     """What somebody else put into the folder is not ours to remove, nor a reason to stop."""
     files.put_all([(key(), CONTENT)])
     folder = files.path(key()).parent
@@ -394,13 +394,13 @@ def test_the_sweep_leaves_strangers_alone(files: LocalFiles) -> None:
     assert list(files.older_than(1e12)) == [[key()]]
 
 
-def test_files_are_not_for_everybody_to_write(files: LocalFiles) -> None:
+def test_files_are_not_for_everybody_to_write(files: LocalBlobs) -> None:
     files.put_all([(key(), CONTENT)])
     assert not files.path(key()).stat().st_mode & stat.S_IWOTH
 
 
 def test_files_are_for_their_owner_alone(tmp_path: Path) -> None:
-    files = LocalFiles(tmp_path / "files")
+    files = LocalBlobs(tmp_path / "files")
     files.put_all([("0123456789abcdef", b"secret")])
     path = files.path("0123456789abcdef")
     assert path.stat().st_mode & 0o077 == 0

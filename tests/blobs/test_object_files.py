@@ -22,9 +22,9 @@ from moto.server import ThreadedMotoServer
 from obstore.store import S3Store
 
 from fairlead import Fairlead
-from fairlead.blobs.object_storage import ObjectFiles, object_store
+from fairlead.blobs.object_storage import ObjectStorageBlobs, object_store
 from fairlead.errors import DamagedData, DataError, DiskFull, FilesUnreachable, InvalidSetting
-from fairlead.model.ids import new_id
+from fairlead.model.names import new_id
 
 CONTENT = b"a letter\n" * 700_000  # more than one portion
 
@@ -59,8 +59,8 @@ def url(service: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @pytest.fixture
-def files(url: str, tmp_path: Path) -> ObjectFiles:
-    return ObjectFiles(object_store(url, "files"), tmp_path / "scratch")
+def files(url: str, tmp_path: Path) -> ObjectStorageBlobs:
+    return ObjectStorageBlobs(object_store(url, "files"), tmp_path / "scratch")
 
 
 def stored_in(url: str) -> list[str]:
@@ -72,7 +72,9 @@ def left_in(folder: Path) -> list[Path]:
 
 
 @pytest.mark.parametrize("number", [1, 2, 20])
-def test_what_was_stored_can_be_read(files: ObjectFiles, tmp_path: Path, number: int) -> None:
+def test_what_was_stored_can_be_read(
+    files: ObjectStorageBlobs, tmp_path: Path, number: int
+) -> None:
     wanted = {key(each): f"content {each}".encode() for each in range(number)}
     files.put_all(list(wanted.items()))
     for each, content in wanted.items():
@@ -80,7 +82,7 @@ def test_what_was_stored_can_be_read(files: ObjectFiles, tmp_path: Path, number:
     assert left_in(tmp_path / "scratch") == []
 
 
-def test_a_long_file_is_fetched_once_and_whole(files: ObjectFiles, url: str) -> None:
+def test_a_long_file_is_fetched_once_and_whole(files: ObjectStorageBlobs, url: str) -> None:
     files.put_all([(key(), CONTENT)])
     path = files.path(key())
     assert path.read_bytes() == CONTENT
@@ -89,7 +91,7 @@ def test_a_long_file_is_fetched_once_and_whole(files: ObjectFiles, url: str) -> 
 
 
 def test_who_fetches_one_file_does_not_wait_for_another(
-    files: ObjectFiles, monkeypatch: pytest.MonkeyPatch
+    files: ObjectStorageBlobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And who asks for the same one does, as it is fetched once."""
     files.put_all([(key(1), b"slow"), (key(2), b"quick")])
@@ -113,7 +115,7 @@ def test_who_fetches_one_file_does_not_wait_for_another(
 
 
 def test_texts_of_one_document_are_fetched_beside_each_other(
-    files: ObjectFiles, monkeypatch: pytest.MonkeyPatch
+    files: ObjectStorageBlobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Their names differ in their last part only."""
     names = [f"{key()}.1.txt", f"{key()}.1.md"]
@@ -130,13 +132,15 @@ def test_texts_of_one_document_are_fetched_beside_each_other(
     assert [each.read_text() for each in found] == names
 
 
-def test_a_file_that_is_gone_has_a_path_where_nothing_is(files: ObjectFiles) -> None:
+def test_a_file_that_is_gone_has_a_path_where_nothing_is(files: ObjectStorageBlobs) -> None:
     assert not files.path(key(7)).exists()
     with pytest.raises(DamagedData, match="missing"):
         files.read(key(7), "0" * 64)
 
 
-def test_other_bytes_than_were_stored_are_not_handed_out(files: ObjectFiles, url: str) -> None:
+def test_other_bytes_than_were_stored_are_not_handed_out(
+    files: ObjectStorageBlobs, url: str
+) -> None:
     files.put_all([(key(), b"right")])
     obstore.put(object_store(url, "files"), f"{key()[:6]}/{key()}", b"wrong")
     with pytest.raises(DamagedData, match="SHA-256"):
@@ -144,7 +148,7 @@ def test_other_bytes_than_were_stored_are_not_handed_out(files: ObjectFiles, url
 
 
 def test_one_that_cannot_be_stored_leaves_nothing_of_the_others(
-    files: ObjectFiles, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    files: ObjectStorageBlobs, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put = obstore.put
 
@@ -160,7 +164,7 @@ def test_one_that_cannot_be_stored_leaves_nothing_of_the_others(
     assert left_in(tmp_path / "scratch") == []
 
 
-def test_what_comes_in_pieces_is_kept_by_groups(files: ObjectFiles, url: str) -> None:
+def test_what_comes_in_pieces_is_kept_by_groups(files: ObjectStorageBlobs, url: str) -> None:
     whole, refused = files.begin(key(1)), files.begin(key(2))
     for piece in (CONTENT[:100_000], CONTENT[100_000:]):
         if whole.add(piece):
@@ -174,7 +178,7 @@ def test_what_comes_in_pieces_is_kept_by_groups(files: ObjectFiles, url: str) ->
     assert [each.rpartition("/")[2] for each in stored_in(url)] == [key(1)]
 
 
-def test_removed_files_are_gone_and_others_stay(files: ObjectFiles) -> None:
+def test_removed_files_are_gone_and_others_stay(files: ObjectStorageBlobs) -> None:
     files.put_all([(key(each), b"x") for each in range(3)])
     files.path(key(0))
     files.delete([key(0), key(1), key(9)])
@@ -185,7 +189,7 @@ def test_removed_files_are_gone_and_others_stay(files: ObjectFiles) -> None:
 
 
 def test_what_is_removed_while_it_is_fetched_leaves_nothing(
-    files: ObjectFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    files: ObjectStorageBlobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files.put_all([(key(), b"secret")])
     get, delete, got, is_removed = obstore.get, obstore.delete, Event(), Event()
@@ -214,7 +218,7 @@ def test_a_service_that_is_away_is_said_so(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "who")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     store = object_store("s3://bucket?endpoint=http://127.0.0.1:1&region=us-east-1", "files")
-    files = ObjectFiles(store, tmp_path / "scratch")
+    files = ObjectStorageBlobs(store, tmp_path / "scratch")
     with pytest.raises(FilesUnreachable, match="is unreachable"):
         files.put_all([(key(), b"x")])
     (kept,) = files.keep_each([[files.begin(key())]])
@@ -223,7 +227,7 @@ def test_a_service_that_is_away_is_said_so(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_what_is_fetched_may_find_our_own_disk_full(
-    files: ObjectFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    files: ObjectStorageBlobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The beginning of it does not stay: it may be what fills the disk."""
     files.put_all([(key(), b"x" * 100_000)])

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from fairlead import Fairlead
 from fairlead.cli import main
-from fairlead.storage.sqlite.queries import migrations
+from fairlead.storage.sqlite.connection import migrations
 
 Run = Callable[..., Result]
 

@@ -18,9 +18,9 @@ from clientkit import Connect
 from fairlead import AsyncClient, Client, Fairlead, errors
 from fairlead.client.errors import error_of
 from fairlead.errors import TYPE_PREFIX
-from fairlead.model.access_keys import Keys
 from fairlead.model.installation import Installation
 from fairlead.model.json import to_dict
+from fairlead.model.keys import Keys
 from fairlead.model.states import State
 from fairlead.policy.explain import spoken, words
 from fairlead.server.problems import KINDS

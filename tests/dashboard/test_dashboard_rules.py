@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from fairlead import Fairlead
 from fairlead.i18n import translator
-from fairlead.model.access_keys import Tally
-from fairlead.model.documents import Claim, Done, Event, EventKind, Failed
-from fairlead.model.ids import new_id
+from fairlead.model.documents import Claim, Done, Event, EventKind, Failed, Tally
+from fairlead.model.names import new_id
 from fairlead.server.dashboard.charts import Chart, flow_chart, nice, pending_chart, staircase_chart
 from fairlead.server.dashboard.last_hour import (
     HOUR,

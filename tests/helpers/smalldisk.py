@@ -17,7 +17,7 @@ from apikit import problem, served, upload
 from storekit import DONE, Clock, RulesInForce, submit
 
 from fairlead import Fairlead
-from fairlead.blobs import LocalFiles
+from fairlead.blobs import LocalBlobs
 from fairlead.config import disk_reserve
 from fairlead.errors import DiskFull, ReadOnlyData
 from fairlead.intake import Intake
@@ -48,9 +48,9 @@ class Disk:
         self.ballast.unlink()
 
     @contextmanager
-    def house(self) -> Iterator[tuple[Intake, SqliteStore, LocalFiles]]:
+    def house(self) -> Iterator[tuple[Intake, SqliteStore, LocalBlobs]]:
         clock = Clock()
-        files = LocalFiles(self.folder / "files")
+        files = LocalBlobs(self.folder / "files")
         store = SqliteStore(self.folder / "fairlead.db", rules=RulesInForce(), clock=clock)
         try:
             yield Intake(store, files, limit=lambda: 10**9, clock=clock), store, files
@@ -72,7 +72,7 @@ def until_full(action: Callable[[], object]) -> int:
 
 
 def check_intact(
-    disk: Disk, store: SqliteStore, files: LocalFiles, accepted: int, pages: bytes
+    disk: Disk, store: SqliteStore, files: LocalBlobs, accepted: int, pages: bytes
 ) -> None:
     documents = store.documents(limit=100_000)
     assert store.problems() == []
@@ -151,7 +151,7 @@ def disk_is_read_only(disk: Disk) -> None:
         intake.submit("acme", [(LONG, None)])
     disk.mount("remount", "ro")
     must_be_read_only(lambda: submit_to(disk))
-    must_be_read_only(lambda: LocalFiles(disk.folder / "files").put_all([("0" * 26, b"x")]))
+    must_be_read_only(lambda: LocalBlobs(disk.folder / "files").put_all([("0" * 26, b"x")]))
     disk.mount("remount", "rw")
     with disk.house() as (intake, store, files):
         intake.submit("acme", [(LONG, None)])

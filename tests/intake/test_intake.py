@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 import pytest
 from storekit import Clock, RulesInForce, sqlite_store
 
-from fairlead.blobs import LocalFiles
-from fairlead.blobs.upload import LocalIncoming
+from fairlead import intake
+from fairlead.blobs import LocalBlobs
+from fairlead.blobs.local import LocalIncomingBlob
 from fairlead.errors import (
     DataError,
     DiskFull,
@@ -28,9 +29,9 @@ from fairlead.errors import (
     UnreadableSource,
     UsageError,
 )
-from fairlead.intake import Intake, Offer, intake
+from fairlead.intake import Intake, Offer
+from fairlead.model.blobs import SHORT_BYTES
 from fairlead.model.documents import Document, Submission
-from fairlead.model.ports import SHORT_BYTES
 from fairlead.model.sources import Source
 from fairlead.storage import Store
 
@@ -44,7 +45,7 @@ class Desk(NamedTuple):
 
     intake: Intake
     store: Store
-    files: LocalFiles
+    files: LocalBlobs
     folder: Path
 
     def take(self, content: bytes = SHORT, name: str | None = None, **how: object) -> Document:
@@ -66,7 +67,7 @@ class Desk(NamedTuple):
 def desk(tmp_path: Path) -> Iterator[Desk]:
     clock = Clock()
     store = sqlite_store(tmp_path, RulesInForce(), clock)
-    files = LocalFiles(tmp_path / "files")
+    files = LocalBlobs(tmp_path / "files")
     yield Desk(
         *(Intake(store, files, limit=lambda: LIMIT, clock=clock), store, files),
         tmp_path / "files",
@@ -346,7 +347,7 @@ def test_a_file_that_vanishes_on_the_way_is_refused(
     path.write_bytes(b"content")
     begin = desk.files.begin
 
-    def vanish(key: str) -> LocalIncoming:
+    def vanish(key: str) -> LocalIncomingBlob:
         path.unlink(missing_ok=True)
         return begin(key)
 

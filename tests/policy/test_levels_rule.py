@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from fairlead.errors import InvalidSetting
 from fairlead.model.customers import check_thresholds
-from fairlead.policy.levels import DEFAULT_THRESHOLDS, lowest_bound_passed, priority
+from fairlead.policy.classic import DEFAULT_THRESHOLDS, lowest_bound_passed, priority
 
 falling = st.sets(st.integers(-200, 0), min_size=1, max_size=12).map(
     lambda bounds: tuple(sorted(bounds, reverse=True))

@@ -11,8 +11,8 @@ import pytest
 from apikit import problem
 
 from fairlead import Fairlead
-from fairlead.model.ids import new_id, time_of
-from fairlead.model.key_secrets import id_of, matches, new_key, sha256_of
+from fairlead.model.keys import id_of, matches, new_key, sha256_of
+from fairlead.model.names import new_id, time_of
 from fairlead.server.app import create_app
 from fairlead.server.auth import Caller
 from fairlead.server.context import ServerContext

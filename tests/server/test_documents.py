@@ -12,8 +12,8 @@ import pytest
 from apikit import PATIENT, Served, files_in, problem, raw_problem, upload
 
 from fairlead import Fairlead
-from fairlead.model.key_secrets import id_of
-from fairlead.model.ports import SHORT_BYTES
+from fairlead.model.blobs import SHORT_BYTES
+from fairlead.model.keys import id_of
 from fairlead.server.middleware import MAX_JSON_BYTES
 
 ARTICLE = b"An article about fairness."

@@ -14,7 +14,7 @@ import pytest
 from apikit import PATIENT, Served, problem, served, upload
 
 from fairlead import Fairlead
-from fairlead.model.key_secrets import id_of
+from fairlead.model.keys import id_of
 from fairlead.server.event_feed import MOST_QUEUED
 
 

@@ -8,7 +8,7 @@ import httpx
 import pytest
 from apikit import PATIENT, Served, problem, upload
 
-from fairlead.model.ports import SHORT_BYTES
+from fairlead.model.blobs import SHORT_BYTES
 
 SAME = ("content-type", "content-length", "etag", "location", "content-disposition", "vary")
 

@@ -12,7 +12,7 @@ import pytest
 from apikit import problem
 
 from fairlead import Fairlead
-from fairlead.blobs.upload import MEMORY_BYTES, PIECE_BYTES
+from fairlead.blobs.local import MEMORY_BYTES, PIECE_BYTES
 from fairlead.errors import StoreBusy
 from fairlead.intake import Offer
 from fairlead.server.app import create_app

@@ -6,7 +6,7 @@ Each wrong store comes with the shortest history that finds it. `make test` repl
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import pytest
@@ -16,7 +16,14 @@ from storemachine import Step, check_against_model, replay
 from fairlead.model.customers import Counter
 from fairlead.policy.classic import ClassicPolicy
 from fairlead.policy.overdue_lane import OverdueLane
-from fairlead.storage.sql.queries import statements
+from fairlead.storage.sql.queries import sql, statements
+
+
+@pytest.fixture(autouse=True)
+def right_statements() -> Iterator[None]:
+    """Forgets wrong statements, after monkeypatch has undone them."""
+    yield
+    sql.cache_clear()
 
 
 @pytest.mark.hypothesis
@@ -26,6 +33,7 @@ def test_a_store_agrees_with_the_model(store_factory: StoreFactory) -> None:
 
 
 @pytest.mark.faults
+@pytest.mark.services
 def test_the_store_on_a_server_agrees_with_the_model_in_many_histories() -> None:
     check_against_model(postgres_store, max_examples=120, stateful_step_count=50)
 
@@ -38,6 +46,7 @@ def changed_sql(name: str, old: str, new: str) -> Mutation:
         right = statements()[name]
         assert old in right, f"the statement {name} has no {old!r}: this test needs a new one"
         patch.setitem(statements(), name, right.replace(old, new))
+        sql.cache_clear()
 
     return mutate
 

@@ -93,7 +93,7 @@ def test_a_key_that_comes_twice_stands_for_one_document(store: Store) -> None:
 
 
 def test_who_is_refused_at_first_sight_is_not_added(store: Store, rules: RulesInForce) -> None:
-    rules.change(bytes_a_day=15)
+    rules.change(daily_bytes=15)
     large, strict, small = store.submit_each(
         [submission("acme", 2), submission("globex", strict=True), submission("initech")]
     )
@@ -114,16 +114,3 @@ def test_an_error_of_one_touches_no_other(store: Store) -> None:
     assert isinstance(second, list)
     assert [each.count for each in first + second] == [0, -1]
     assert [each.name for each in store.customers()] == ["acme"]
-
-
-def test_what_will_be_accepted_is_told_before_anybody_sees_it(store: Store) -> None:
-    told: list[Any] = []
-
-    def hear(placed: list[list[Document] | Exception]) -> None:
-        told.append((placed, store.documents()))
-
-    answers = store.submit_each([submission("acme"), submission("globex", strict=True)], hear)
-    ((placed, seen),) = told
-    assert seen == []
-    assert placed == answers
-    assert answers[0] == store.documents()

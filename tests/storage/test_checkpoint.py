@@ -28,7 +28,7 @@ class Writing:
         self.connection.execute(
             "PRAGMA journal_mode = WAL; CREATE TABLE t (content BLOB)"
         ).fetchall()
-        self.homing = Checkpointer(self.connection, another or self.another)
+        self.checkpointer = Checkpointer(self.connection, another or self.another)
 
     def another(self) -> apsw.Connection:
         self.helpers += 1
@@ -37,9 +37,9 @@ class Writing:
     def commit(self) -> int:
         """Write, let the helper end if there is one, and tell the pages of the log."""
         self.connection.execute("INSERT INTO t VALUES (zeroblob(?))", (4096 * (PAGES - 1),))
-        self.homing.look()
-        self.homing.close()
-        return self.homing._pages
+        self.checkpointer.after_commit()
+        self.checkpointer.close()
+        return self.checkpointer._pages
 
 
 @pytest.fixture(autouse=True)

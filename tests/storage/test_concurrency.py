@@ -33,8 +33,7 @@ from storekit import (
 from fairlead.errors import DataError, PendingCapReached, StoreBusy
 from fairlead.storage import Store
 from fairlead.storage.postgres.connection import WRITER_OPTIONS, one_at_a_time
-from fairlead.storage.sql.group_commit import Writer
-from fairlead.storage.sql.lease_grace import AFTERMATH
+from fairlead.storage.sql.group_commit import AFTERMATH, Writer
 from fairlead.storage.sqlite import SqliteStore, lock_wait
 
 AT_ONCE, EACH = 8, 125
@@ -245,7 +244,7 @@ def test_a_lock_that_was_waited_for_in_vain_is_not_waited_for_long_again(
     embedded: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All who write wait behind the one who waits."""
-    patience = embedded._writer._waiting
+    patience = embedded._writer._lock_wait
     assert patience.longest == lock_wait.BUSY_SECONDS
     with locked(tmp_path):
         with monkeypatch.context() as patch:
@@ -369,6 +368,6 @@ def test_locks_that_come_again_and_again_keep_no_document_from_others(
     begun = clock()
     while clock() < begun + 2 * LEASE:
         clock.advance(AFTERMATH / 2)
-        store._writer._hold_up.met(clock())
-        store._writer._hold_up.passed(clock())
+        store._writer._grace.failed(clock())
+        store._writer._grace.succeeded(clock())
     assert must_claim(store).id == held.id

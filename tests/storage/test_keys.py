@@ -13,8 +13,7 @@ from fairlead.errors import (
     UnknownDocument,
     UnknownKey,
 )
-from fairlead.model.access_keys import Tally
-from fairlead.model.documents import Document, EventKind, Saved
+from fairlead.model.documents import Document, EventKind, Saved, Tally
 from fairlead.storage import Store
 
 DAY = 86_400
@@ -120,7 +119,7 @@ def test_bytes_a_day_are_bounded_and_start_again_at_midnight(
     store: Store, clock: Clock, rules: RulesInForce
 ) -> None:
     clock.now = 20_000 * DAY - 10.0
-    rules.change(bytes_a_day=25)
+    rules.change(daily_bytes=25)
     submit(store, "acme", 2)
     with pytest.raises(DailyBytesReached):
         submit(store, "acme")

@@ -26,7 +26,7 @@ def test_a_customers_own_bytes_a_day_go_first(store: Store, rules: RulesInForce)
     sent = submit(store, "small")[0].size
     submit(store, "large")
     submit(store, "other")
-    rules.change(bytes_a_day=2 * sent)
+    rules.change(daily_bytes=2 * sent)
     store.set_customer("small", bytes_a_day=sent)
     store.set_customer("large", bytes_a_day=3 * sent)
     with pytest.raises(DailyBytesReached):

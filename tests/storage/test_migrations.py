@@ -15,8 +15,7 @@ from storekit import Clock, RulesInForce, sqlite_store, submit, work_off
 from fairlead.errors import DamagedData, DataError, DiskFull, NewerData
 from fairlead.model.customers import LONGEST_RESET_INTERVAL
 from fairlead.storage.sqlite import connection as database
-from fairlead.storage.sqlite.connection import APPLICATION_ID, prepare
-from fairlead.storage.sqlite.queries import migrations
+from fairlead.storage.sqlite.connection import APPLICATION_ID, migrations, prepare
 
 HELPERS = Path(__file__).parents[1] / "helpers"
 

@@ -16,7 +16,7 @@ import pytest
 from enginekit import letters, long_document
 
 from fairlead import Fairlead
-from fairlead.blobs.local import LocalFiles
+from fairlead.blobs.local import LocalBlobs
 from fairlead.demo.samples import samples
 from fairlead.errors import FairleadError, MissingExtra, ReadOnlyData, StoreUnreachable
 from fairlead.model.documents import Claim, Document, EventKind
@@ -406,7 +406,7 @@ def test_results_that_cannot_be_saved_cost_no_attempt(
         raise ReadOnlyData("the folder of texts cannot be written")
 
     with monkeypatch.context() as patch:
-        patch.setattr(LocalFiles, "put_all", refuse)
+        patch.setattr(LocalBlobs, "put_all", refuse)
         for _ in range(4):
             with pytest.raises(ReadOnlyData):
                 fairlead.run_until_idle(workers=1)

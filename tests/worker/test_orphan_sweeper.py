@@ -11,7 +11,7 @@ from threading import Event
 import pytest
 
 from fairlead import Fairlead
-from fairlead.model.ports import SHORT_BYTES
+from fairlead.model.blobs import SHORT_BYTES
 from fairlead.worker.orphan_sweeper import Sweeper
 
 DAY = 86_400

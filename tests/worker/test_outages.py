@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from fairlead import Fairlead
-from fairlead.blobs.local import LocalFiles
+from fairlead.blobs.local import LocalBlobs
 from fairlead.demo.samples import samples
 from fairlead.errors import (
     DiskFull,
@@ -45,8 +45,8 @@ PLACES: list[tuple[type[object], str]] = [
     (SqliteStore, "attend"),
     (SqliteStore, "claim_for"),
     (SqliteStore, "finish_all"),
-    (LocalFiles, "put_all"),
-    (LocalFiles, "path"),
+    (LocalBlobs, "put_all"),
+    (LocalBlobs, "path"),
     (JobDir, "add"),
 ]
 """Where an engine may meet an outage."""
@@ -206,11 +206,11 @@ def test_an_engine_that_is_held_up_stops_when_it_is_told_to(
         if engine.is_held_up:
             engine.stop()
 
-    for place in ((SqliteStore, "claim_for"), (JobDir, "add"), (LocalFiles, "put_all")):
+    for place in ((SqliteStore, "claim_for"), (JobDir, "add"), (LocalBlobs, "put_all")):
         engine = fairlead.engine(1, on_tick=stop_if_held_up)
         with monkeypatch.context() as patch:
             Away(patch, place, DiskFull("full"))
-            if place == (LocalFiles, "put_all"):  # it was read, and that has to be said
+            if place == (LocalBlobs, "put_all"):  # it was read, and that has to be said
                 with pytest.raises(DiskFull):
                     engine.run()
             else:
@@ -223,7 +223,7 @@ def test_a_message_of_celery_waits_for_what_passes(
     fairlead: Fairlead, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     document = fairlead.submit("acme", LONG, name="a.txt")
-    away = Away(monkeypatch, (LocalFiles, "put_all"), DiskFull("full"), tries=2)
+    away = Away(monkeypatch, (LocalBlobs, "put_all"), DiskFull("full"), tries=2)
     engine = fairlead.engine(1)
     engine.work(3600.0)  # until nothing is left
     engine.close()

@@ -12,10 +12,10 @@ import pytest
 
 from fairlead import Fairlead
 from fairlead.backoff import Backoff
-from fairlead.blobs.local import LocalFiles
+from fairlead.blobs.local import LocalBlobs
 from fairlead.errors import DamagedData, DiskFull, StoreUnreachable
+from fairlead.model.blobs import SHORT_BYTES
 from fairlead.model.documents import Claim, Failed, Outcome, Saved
-from fairlead.model.ports import SHORT_BYTES
 from fairlead.model.states import State
 from fairlead.read.base import Part
 from fairlead.worker import result_writer
@@ -26,7 +26,7 @@ LONG = "words " * result_writer.SHORT_TEXTS
 """A text that becomes a file."""
 
 
-class FullDisk(LocalFiles):
+class FullDisk(LocalBlobs):
     """A folder without room for anything, until somebody makes some."""
 
     def __init__(self, root: Path) -> None:
@@ -40,7 +40,7 @@ class FullDisk(LocalFiles):
         super().put_all(contents)
 
 
-class SlowDisk(LocalFiles):
+class SlowDisk(LocalBlobs):
     """A folder that takes its first file only when it is let."""
 
     def __init__(self, root: Path) -> None:

@@ -9,8 +9,8 @@ from msgspec.structs import asdict
 
 from fairlead.app.wiring import Wiring
 from fairlead.errors import CustomerExists
-from fairlead.intake.names import check_customer
 from fairlead.model.customers import Check, Customer, CustomerRecord
+from fairlead.model.names import check_customer
 from fairlead.policy.classic import ClassicPolicy
 from fairlead.policy.explain import why_reset
 from fairlead.policy.fair import Clock, FairRule, Placed

@@ -10,9 +10,9 @@ from typing import Literal, NamedTuple
 from fairlead.app.customers import Customers
 from fairlead.errors import DamagedData, Message, NotReady, UnknownDocument
 from fairlead.intake import Offer
-from fairlead.model.documents import Document
+from fairlead.model.blobs import IncomingBlob
+from fairlead.model.documents import Document, DocumentCheck
 from fairlead.model.explanations import Explanation
-from fairlead.model.ports import Check, Incoming, OnPlaced
 from fairlead.model.sources import Source
 from fairlead.model.states import State, state_of
 from fairlead.policy.explain import explain
@@ -77,7 +77,7 @@ class Documents(Customers):
             password=password,
         )
 
-    def begin(self) -> Incoming:
+    def begin(self) -> IncomingBlob:
         """A new document that comes in pieces; it is nothing until `accept_each` takes it."""
         return self._intake.begin()
 
@@ -85,14 +85,9 @@ class Documents(Customers):
         """Whether to accept this waits for another machine, which keeps what is not short."""
         return self._files.is_far and not offer.is_short
 
-    def accept_each(
-        self, offers: Sequence[Offer], on_placed: OnPlaced | None = None
-    ) -> list[list[Document] | Exception]:
-        """Accept what came in pieces; each offer is accepted or refused as a whole.
-
-        `on_placed` may be called with the answers as they will be, but before anything is safe.
-        """
-        return self._intake.accept_each(offers, on_placed)
+    def accept_each(self, offers: Sequence[Offer]) -> list[list[Document] | Exception]:
+        """Accept what came in pieces; each offer is accepted or refused as a whole."""
+        return self._intake.accept_each(offers)
 
     def document(self, id_: str) -> Document:
         """The document of this id."""
@@ -185,7 +180,9 @@ class Documents(Customers):
         """Where the file of a document lies that is not short."""
         return self._files.path(document.id)
 
-    def delete(self, id_: str, *, by: str | None = None, check: Check | None = None) -> None:
+    def delete(
+        self, id_: str, *, by: str | None = None, check: DocumentCheck | None = None
+    ) -> None:
         """Remove a document with its files; a pending one is cancelled first.
 
         Its events stay, without its content. One that was deleted before stays so. A full disk does
@@ -194,7 +191,7 @@ class Documents(Customers):
         self.delete_files(id_, self.delete_row(id_, by=by, check=check))
 
     def delete_row(
-        self, id_: str, *, by: str | None = None, check: Check | None = None
+        self, id_: str, *, by: str | None = None, check: DocumentCheck | None = None
     ) -> list[str]:
         """As `delete`, without the files, which are left to `delete_files`; the keys of texts."""
         if self.store.deleted_customer(id_) is not None:
@@ -223,11 +220,15 @@ class Documents(Customers):
             flow=self.store.flow() if is_waiting else None,
         )
 
-    def cancel(self, id_: str, *, by: str | None = None, check: Check | None = None) -> Document:
+    def cancel(
+        self, id_: str, *, by: str | None = None, check: DocumentCheck | None = None
+    ) -> Document:
         """Cancel a pending document; its worker, if it has one, is stopped."""
         return self.store.cancel(id_, by=by, check=check)
 
-    def retry(self, id_: str, *, by: str | None = None, check: Check | None = None) -> Document:
+    def retry(
+        self, id_: str, *, by: str | None = None, check: DocumentCheck | None = None
+    ) -> Document:
         """Queue a failed or cancelled document once more, at its own place."""
         return self.store.retry(id_, by=by, check=check)
 

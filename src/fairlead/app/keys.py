@@ -6,9 +6,8 @@ from contextlib import suppress
 
 from fairlead.app.customers import Customers
 from fairlead.errors import UnknownKey
-from fairlead.intake.names import check_customer
-from fairlead.model.access_keys import Key
-from fairlead.model.key_secrets import id_of, matches, new_key, sha256_of
+from fairlead.model.keys import Key, id_of, matches, new_key, sha256_of
+from fairlead.model.names import check_customer
 
 
 class Keys(Customers):

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from fairlead.app.wiring import Wiring
 from fairlead.errors import Message, UnknownDelivery, UnknownWebhook
-from fairlead.model.ids import new_id
+from fairlead.model.names import new_id
 from fairlead.model.webhooks import DEFAULT_KINDS, Delivery, NewWebhook, Webhook, check_kinds
 from fairlead.webhooks import Deliverer, Networks, Sender, check_url, new_secret
 

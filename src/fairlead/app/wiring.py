@@ -8,12 +8,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from fairlead.blobs.local import LocalFiles
+from fairlead.blobs.local import LocalBlobs
 from fairlead.config.data_folder import DataFolder
 from fairlead.config.settings import Explained, Settings, Sources
 from fairlead.errors import MissingExtra
 from fairlead.intake import Intake
-from fairlead.model.ports import Files
+from fairlead.model.blobs import BlobStore
 from fairlead.policy.rules import PolicyName
 from fairlead.storage import Store
 from fairlead.storage.sqlite import SqliteStore
@@ -64,16 +64,16 @@ class Wiring:
             )
         return postgres_store()(url, rules=rules, clock=clock, patient=patient)
 
-    def _open_files(self, part: str, folder: Path, url: str | None) -> Files:
+    def _open_files(self, part: str, folder: Path, url: str | None) -> BlobStore:
         if url is None:
-            return LocalFiles(folder)
+            return LocalBlobs(folder)
         try:
             from fairlead.blobs import object_storage  # noqa: PLC0415 (an extra)
         except ImportError as error:
             raise MissingExtra(
                 f"the library {error.name} is missing; install it: pip install 'fairlead[s3]'"
             ) from None
-        return object_storage.ObjectFiles(
+        return object_storage.ObjectStorageBlobs(
             object_storage.object_store(url, part), self.folder.path / "cache" / part
         )
 

@@ -1,5 +1,5 @@
 """The documents' bytes and their texts."""
 
-from fairlead.blobs.local import LocalFiles
+from fairlead.blobs.local import LocalBlobs
 
-__all__ = ["LocalFiles"]
+__all__ = ["LocalBlobs"]

@@ -15,14 +15,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Lock
 
-from fairlead.blobs.flush import Flusher, fsync_path
-from fairlead.blobs.os_errors import our_words
-from fairlead.blobs.upload import LocalIncoming, Memory, opened_private
+from fairlead.blobs.disk import Flusher, fsync_path, our_errors
 from fairlead.errors import DamagedData
-from fairlead.model.ports import Incoming, Stored
+from fairlead.model.blobs import HEAD_BYTES, SHORT_BYTES, IncomingBlob, StoredBlob
 
 KEY = re.compile(r"[0-9a-z]{8,64}(\.[0-9a-z]{1,16}){0,2}")
+PIECE_BYTES = 1 << 20
+"""How much of a long file waits in memory to be written, if there is room."""
+MEMORY_BYTES = 1 << 25
+"""How much of all files may wait in memory; what is more is written as it comes."""
+SYNC_BYTES = 1 << 23
+"""How much of a large file may wait in memory for the disk, so that it keeps nobody waiting."""
 _FOLDER_LETTERS = 6  # of an id: files of about 17 minutes
 _AT_ONCE = 8
 _WORTH_A_POOL = 6
@@ -30,14 +35,123 @@ _WORTH_A_FLUSH = 3
 
 
 def checked(key: str) -> str:
-    """The key; refuses what is none."""
     if not KEY.fullmatch(key):
         raise ValueError(f"not a key: {key!r}")
     return key
 
 
-class LocalFiles:
-    """A folder of files by key. All methods may be called from any thread."""
+def opened_private(path: Path) -> int:
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+
+
+class Memory:
+    """The memory that blobs may hold while they arrive, short ones too."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._left = MEMORY_BYTES
+
+    def take(self, size: int) -> bool:
+        with self._lock:
+            self._left -= size
+            return self._left >= 0
+
+    def give_back(self, size: int) -> None:
+        with self._lock:
+            self._left += size
+
+
+class LocalIncomingBlob:
+    """An arriving blob: in memory while it is short, else in a file. For one thread at a time."""
+
+    def __init__(self, key: str, folder: Path, memory: Memory) -> None:
+        self.key = key
+        self.size = 0
+        self._folder = folder
+        self._memory = memory
+        self._chunks: list[bytes] = []
+        self._in_memory = 0
+        self._unsynced = 0
+        self._digest = hashlib.sha256()
+        self._head = b""
+        self._descriptor: int | None = None
+        self._is_file = False
+
+    @property
+    def is_short(self) -> bool:
+        return not self._is_file and self.size <= SHORT_BYTES
+
+    def add(self, chunk: bytes) -> bool:
+        self._chunks.append(chunk)
+        self._in_memory += len(chunk)
+        self.size += len(chunk)
+        return not self._memory.take(len(chunk)) or self._in_memory >= PIECE_BYTES
+
+    def flush(self) -> None:
+        content = b"".join(self._chunks)
+        if len(self._head) < HEAD_BYTES:
+            self._head += content[: HEAD_BYTES - len(self._head)]
+        self._digest.update(content)
+        try:
+            with our_errors(self._folder.parent):
+                self._write(content)
+        finally:
+            self._free_memory()
+
+    def short(self) -> StoredBlob | None:
+        if not self.is_short:
+            return None
+        content = b"".join(self._chunks)
+        self._free_memory()
+        sha256 = hashlib.sha256(content).hexdigest()
+        return StoredBlob(self.key, self.size, sha256, content[:HEAD_BYTES], content)
+
+    def _write(self, content: bytes) -> None:
+        if self._descriptor is None:
+            self._descriptor, self._is_file = self._opened(), True
+        rest = memoryview(content)
+        while rest:
+            rest = rest[os.write(self._descriptor, rest) :]
+        self._unsynced += len(content)
+        if self._unsynced >= SYNC_BYTES:
+            os.fdatasync(self._descriptor)
+            self._unsynced = 0
+
+    @property
+    def _place(self) -> Path:
+        return self._folder / self.key
+
+    def _opened(self) -> int:
+        try:
+            return opened_private(self._place)
+        except FileNotFoundError:
+            for folder in (self._folder.parent, self._folder):
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            return opened_private(self._place)
+
+    def stored(self) -> StoredBlob:
+        self._close()
+        return StoredBlob(self.key, self.size, self._digest.hexdigest(), self._head)
+
+    def discard(self) -> None:
+        self._free_memory()
+        self._close()
+        if self._is_file:
+            with suppress(OSError):
+                self._place.unlink(missing_ok=True)
+
+    def _free_memory(self) -> None:
+        self._memory.give_back(self._in_memory)
+        self._chunks, self._in_memory = [], 0
+
+    def _close(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+class LocalBlobs:
+    """Blobs as files of a folder."""
 
     is_far = False
 
@@ -49,74 +163,79 @@ class LocalFiles:
         self._flusher = Flusher()
 
     def put_all(self, contents: Sequence[tuple[str, bytes]]) -> None:
-        """Store bytes by their keys: all or, when one cannot be stored, none of them."""
         if not contents:
             return
         keys = [key for key, _ in contents]
-        with our_words(self._root), self._removed_on_error([self.path(key) for key in keys]):
+        with our_errors(self._root), self._removed_on_error([self.path(key) for key in keys]):
             self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._incoming.mkdir(mode=0o700, exist_ok=True)
             for key, content in contents:
-                self._write(key, content)
-            self._make_safe(keys)
+                # A key stands for one attempt: what a crash left under it is overwritten.
+                with os.fdopen(opened_private(self._incoming / checked(key)), "wb") as target:
+                    target.write(content)
+            self._make_durable(keys)
 
-    def begin(self, key: str) -> LocalIncoming:
-        """A new file, of which nothing has come yet."""
-        return LocalIncoming(checked(key), self._incoming, self._memory)
+    def begin(self, key: str) -> LocalIncomingBlob:
+        return LocalIncomingBlob(checked(key), self._incoming, self._memory)
 
-    def keep_each(self, groups: Sequence[Sequence[Incoming]]) -> list[list[Stored] | Exception]:
-        """Make files safe with few waits for the disk; each group is kept or refused as a whole."""
+    def keep_each(
+        self, groups: Sequence[Sequence[IncomingBlob]]
+    ) -> list[list[StoredBlob] | Exception]:
         outcomes = [self._written(group) for group in groups]
-        good = [each for each in outcomes if not isinstance(each, Exception)]
+        good = [blobs for blobs in outcomes if not isinstance(blobs, Exception)]
         try:
-            with our_words(self._root):
-                self._make_safe([file.key for group in good for file in group])
-        except Exception as error:  # nothing of it is safe
+            with our_errors(self._root):
+                self._make_durable([blob.key for blobs in good for blob in blobs])
+        except Exception as error:  # none of them is durable
             outcomes = [error] * len(outcomes)
         for group, outcome in zip(groups, outcomes, strict=True):
             if isinstance(outcome, Exception):
                 self._forget(group)
         return outcomes
 
-    def _written(self, group: Sequence[Incoming]) -> list[Stored] | Exception:
+    def _written(self, group: Sequence[IncomingBlob]) -> list[StoredBlob] | Exception:
         try:
-            for each in group:
-                each.flush()
-            return [each.stored() for each in group if isinstance(each, LocalIncoming)]
+            for blob in group:
+                blob.flush()
+            return [blob.stored() for blob in group if isinstance(blob, LocalIncomingBlob)]
         except Exception as error:  # for the caller to raise
             return error
 
-    def _make_safe(self, keys: Sequence[str]) -> None:
-        """Many small files share one flush of the file system; few are flushed one by one."""
+    def _make_durable(self, keys: Sequence[str]) -> None:
+        """Many files share one syncfs; few get one fsync each."""
         if len(keys) >= _WORTH_A_FLUSH and self._flusher.is_worth_it():
             self._move(keys)
             self._flusher.flush(self._root, len(keys))
             return
-        self._flush_one_by_one([self._incoming / checked(key) for key in keys])
-        self._publish(keys)
+        self._fsync_each([self._incoming / checked(key) for key in keys])
+        folders = self._move(keys)
+        for folder in folders:
+            fsync_folder(folder)
+        if not folders <= self._synced:  # their own names, also if another process made them
+            fsync_folder(self._root)
+            fsync_folder(self._root.parent)
+            self._synced = folders  # the next files go to the same folders or to newer ones
 
-    def _flush_one_by_one(self, paths: Sequence[Path]) -> None:
+    def _fsync_each(self, paths: Sequence[Path]) -> None:
         if len(paths) < _WORTH_A_POOL:
             for path in paths:
                 fsync_path(path)
             return
-        # The disk merges the flushes of files that are synced at the same time.
+        # The disk merges fsyncs that run at the same time.
         with ThreadPoolExecutor(min(_AT_ONCE, len(paths))) as pool:
             list(pool.map(fsync_path, paths))
 
-    def _forget(self, group: Sequence[Incoming]) -> None:
-        for each in group:
-            each.discard()
+    def _forget(self, group: Sequence[IncomingBlob]) -> None:
+        for blob in group:
+            blob.discard()
             with suppress(OSError):
-                self.path(each.key).unlink(missing_ok=True)
+                self.path(blob.key).unlink(missing_ok=True)
 
     def path(self, key: str) -> Path:
-        """Where the file of this key lies."""
         folder = checked(key)[:_FOLDER_LETTERS]
         return Path(f"{self._root}/{folder}/{key}")  # quicker than with two slashes
 
     def read(self, key: str, sha256: str) -> bytes:
-        """The file's bytes, after a check of its SHA-256."""
         try:
             content = self.path(key).read_bytes()
         except FileNotFoundError:
@@ -131,29 +250,26 @@ class LocalFiles:
         return content
 
     def delete(self, keys: Iterable[str]) -> None:
-        """Remove files; those that are not there stay so."""
         for key in keys:
             self.path(key).unlink(missing_ok=True)
 
-    def older_than(self, moment: float) -> Iterator[list[str]]:
-        """Keys of files last written before `moment`, folder by folder: candidates for a sweep."""
+    def older_than(self, before: float) -> Iterator[list[str]]:
         for folder in sorted(self._folders()):
-            keys = [entry.name for entry in os.scandir(folder) if _is_old(entry, moment)]
+            keys = [entry.name for entry in os.scandir(folder) if _is_old(entry, before)]
             keys = [key for key in keys if self._is_ours(folder / key)]
             if keys:
                 yield keys
 
-    def sweep_incoming(self, moment: float) -> int:
-        """Remove half-written files that a crash left before `moment`; return how many."""
+    def sweep_incoming(self, before: float) -> int:
         if not self._incoming.is_dir():
             return 0
-        left = [entry for entry in os.scandir(self._incoming) if _is_old(entry, moment)]
+        left = [entry for entry in os.scandir(self._incoming) if _is_old(entry, before)]
         for entry in left:
             Path(entry).unlink(missing_ok=True)
         return len(left)
 
     def _is_ours(self, path: Path) -> bool:
-        """Whether the file lies where its key belongs; whatever else is there stays alone."""
+        """Whether the file lies where its key belongs; other files are left alone."""
         return KEY.fullmatch(path.name) is not None and self.path(path.name) == path
 
     def _folders(self) -> Iterator[Path]:
@@ -161,17 +277,6 @@ class LocalFiles:
             for entry in self._root.iterdir():
                 if entry.is_dir() and entry != self._incoming:
                     yield entry
-
-    def _write(self, key: str, content: bytes) -> None:
-        # What a crash left under this key is overwritten: a key stands for one try.
-        with os.fdopen(opened_private(self._incoming / checked(key)), "wb") as target:
-            target.write(content)
-
-    def _publish(self, keys: Sequence[str]) -> None:
-        folders = self._move(keys)
-        for folder in folders:
-            fsync_folder(folder)
-        self._sync_names_of(folders)
 
     def _move(self, keys: Sequence[str]) -> set[Path]:
         """Give files their places; return the folders."""
@@ -182,13 +287,6 @@ class LocalFiles:
         for place in places:
             (self._incoming / place.name).rename(place)
         return folders
-
-    def _sync_names_of(self, folders: set[Path]) -> None:
-        """Make the folders' own names safe, also of those that another process has just made."""
-        if not folders <= self._synced:
-            fsync_folder(self._root)
-            fsync_folder(self._root.parent)
-            self._synced = folders  # the next files go to the same ones or to newer ones
 
     @contextmanager
     def _removed_on_error(self, places: Sequence[Path]) -> Iterator[None]:
@@ -203,12 +301,12 @@ class LocalFiles:
 
 
 def fsync_folder(folder: Path) -> None:
-    """Make the names in a folder safe: a file is there after a crash only when its name is."""
+    """Make the names in a folder durable: after a crash a file exists only if its name does."""
     fsync_path(folder)
 
 
-def _is_old(entry: os.DirEntry[str], moment: float) -> bool:
+def _is_old(entry: os.DirEntry[str], before: float) -> bool:
     try:
-        return entry.is_file(follow_symlinks=False) and entry.stat().st_mtime < moment
+        return entry.is_file(follow_symlinks=False) and entry.stat().st_mtime < before
     except FileNotFoundError:
         return False

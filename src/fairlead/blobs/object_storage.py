@@ -24,11 +24,17 @@ import obstore
 from obstore.exceptions import BaseError
 from obstore.store import S3Store
 
-from fairlead.blobs.local import KEY, LocalFiles, checked
-from fairlead.blobs.os_errors import is_full
-from fairlead.blobs.upload import LocalIncoming, Memory, opened_private
+from fairlead.blobs.disk import is_full
+from fairlead.blobs.local import (
+    KEY,
+    LocalBlobs,
+    LocalIncomingBlob,
+    Memory,
+    checked,
+    opened_private,
+)
 from fairlead.errors import DamagedData, DataError, DiskFull, FilesUnreachable, InvalidSetting
-from fairlead.model.ports import Incoming, Stored
+from fairlead.model.blobs import IncomingBlob, StoredBlob
 
 AT_ONCE = 8
 FETCH_BYTES = 1 << 22
@@ -61,7 +67,7 @@ def object_store(url: str, part: str) -> S3Store:
     )
 
 
-class ObjectFiles:
+class ObjectStorageBlobs:
     """Objects by key. All methods may be called from any thread."""
 
     is_far = True
@@ -74,37 +80,36 @@ class ObjectFiles:
         self._fetching: WeakValueDictionary[str, Lock] = WeakValueDictionary()
         self._turns = Lock()
 
-    def begin(self, key: str) -> LocalIncoming:
-        """A new file, of which nothing has come yet."""
-        return LocalIncoming(checked(key), self._incoming, self._memory)
+    def begin(self, key: str) -> LocalIncomingBlob:
+        return LocalIncomingBlob(checked(key), self._incoming, self._memory)
 
-    def keep_each(self, groups: Sequence[Sequence[Incoming]]) -> list[list[Stored] | Exception]:
-        """Send files; each group is kept or refused as a whole."""
+    def keep_each(
+        self, groups: Sequence[Sequence[IncomingBlob]]
+    ) -> list[list[StoredBlob] | Exception]:
         with ThreadPoolExecutor(AT_ONCE) as pool:
             return list(pool.map(self._kept, groups))
 
-    def _kept(self, group: Sequence[Incoming]) -> list[Stored] | Exception:
+    def _kept(self, group: Sequence[IncomingBlob]) -> list[StoredBlob] | Exception:
         try:
-            for each in group:
-                each.flush()
-            stored = [each.stored() for each in group if isinstance(each, LocalIncoming)]
-            self._send([(each.key, self._incoming / each.key) for each in stored])
+            for blob in group:
+                blob.flush()
+            stored = [blob.stored() for blob in group if isinstance(blob, LocalIncomingBlob)]
+            self._send([(blob.key, self._incoming / blob.key) for blob in stored])
         except Exception as error:  # for the caller to raise
             return error
         else:
             return stored
         finally:
-            for each in group:
-                each.discard()
+            for blob in group:
+                blob.discard()
 
     def put_all(self, contents: Sequence[tuple[str, bytes]]) -> None:
-        """Store bytes by their keys: all or, when one cannot be stored, none of them."""
         self._send(contents)
 
     def _send(self, sources: Sequence[tuple[str, Path | bytes]]) -> None:
         if not sources:
             return
-        with _our_words(), ThreadPoolExecutor(min(AT_ONCE, len(sources))) as pool:
+        with _our_errors(), ThreadPoolExecutor(min(AT_ONCE, len(sources))) as pool:
             try:
                 list(pool.map(lambda each: self._send_one(*each), sources))
             except BaseException:
@@ -116,7 +121,6 @@ class ObjectFiles:
         obstore.put(self._objects, _place(key), source)
 
     def path(self, key: str) -> Path:
-        """Where the file of this key lies, now that it was fetched; nowhere, if it is gone."""
         place = self._fetched / key
         with self._turn_of(key), suppress(FileNotFoundError):
             if not place.exists():
@@ -135,7 +139,7 @@ class ObjectFiles:
     def _fetch(self, key: str, place: Path) -> None:
         self._make_room()
         coming = place.with_name(f"{key}.coming")
-        with _our_words():
+        with _our_errors():
             self._fetched.mkdir(mode=0o700, parents=True, exist_ok=True)
             try:
                 with os.fdopen(opened_private(coming), "wb") as target:
@@ -159,9 +163,8 @@ class ObjectFiles:
                 path.unlink(missing_ok=True)
 
     def read(self, key: str, sha256: str) -> bytes:
-        """The file's bytes, after a check of its SHA-256."""
         try:
-            with _our_words():
+            with _our_errors():
                 content = bytes(obstore.get(self._objects, _place(key)).bytes())
         except FileNotFoundError:
             raise DamagedData(f"the object {key} is missing; restore it from a backup") from None
@@ -172,33 +175,30 @@ class ObjectFiles:
         return content
 
     def delete(self, keys: Iterable[str]) -> None:
-        """Remove files; those that are not there stay so."""
         places = {each: _place(each) for each in keys}
         try:
             if places:
-                with _our_words():
+                with _our_errors():
                     obstore.delete(self._objects, list(places.values()))
         finally:
             for key in places:
                 with self._turn_of(key):  # one that is being fetched comes before
                     (self._fetched / key).unlink(missing_ok=True)
 
-    def older_than(self, moment: float) -> Iterator[list[str]]:
-        """Keys of files last written before `moment`, page by page."""
-        with _our_words():
+    def older_than(self, before: float) -> Iterator[list[str]]:
+        with _our_errors():
             for page in obstore.list(self._objects):
                 keys = [
                     each["path"].rpartition("/")[2]
                     for each in page
-                    if each["last_modified"].timestamp() < moment
+                    if each["last_modified"].timestamp() < before
                 ]
                 ours = [key for key in keys if KEY.fullmatch(key)]
                 if ours:
                     yield ours
 
-    def sweep_incoming(self, moment: float) -> int:
-        """Remove half-written files that a crash left before `moment`; return how many."""
-        return LocalFiles(self._incoming.parent).sweep_incoming(moment)
+    def sweep_incoming(self, before: float) -> int:
+        return LocalBlobs(self._incoming.parent).sweep_incoming(before)
 
 
 def _stat(path: Path) -> os.stat_result | None:
@@ -210,12 +210,11 @@ def _stat(path: Path) -> os.stat_result | None:
 
 
 def _place(key: str) -> str:
-    """The name of an object; keys of about the same time share its beginning."""
     return f"{checked(key)[:6]}/{key}"
 
 
 @contextmanager
-def _our_words() -> Iterator[None]:
+def _our_errors() -> Iterator[None]:
     try:
         yield
     except FileNotFoundError:

@@ -19,7 +19,7 @@ from msgspec import Struct
 from fairlead.config import DEFAULT_DATA
 from fairlead.errors import DataError, FairleadError, UsageError
 from fairlead.model.json import to_dict
-from fairlead.model.key_secrets import without_secrets
+from fairlead.model.keys import without_secrets
 
 if TYPE_CHECKING:
     from fairlead.app import Fairlead

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from fairlead.model.access_keys import Key
 from fairlead.model.customers import Customer, Fairness
 from fairlead.model.documents import Document
 from fairlead.model.explanations import Explanation
+from fairlead.model.keys import Key
 
 
 class SubmitOptions(NamedTuple):

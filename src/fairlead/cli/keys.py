@@ -10,9 +10,8 @@ from msgspec.structs import asdict
 from fairlead.cli.common import json_option, one_by_one, print_json, print_table
 from fairlead.cli.target import Target, opened, target_options
 from fairlead.errors import UsageError
-from fairlead.model.access_keys import Key, Keys, NewKey
 from fairlead.model.json import rfc3339
-from fairlead.model.key_secrets import id_of
+from fairlead.model.keys import Key, Keys, NewKey, id_of
 from fairlead.model.names import check_customer
 
 

@@ -13,11 +13,11 @@ from fairlead.cli.installation import Batches, DocumentQuery, SubmitOptions
 from fairlead.cli.progress import pages_told
 from fairlead.config.settings import Sources
 from fairlead.errors import UsageError
-from fairlead.intake.names import check_customer
-from fairlead.model.access_keys import Key
 from fairlead.model.customers import Customer, Fairness
 from fairlead.model.documents import Document
 from fairlead.model.explanations import Explanation
+from fairlead.model.keys import Key
+from fairlead.model.names import check_customer
 
 BY = "command-line"
 """Who decides, in the audit record, what is decided here."""

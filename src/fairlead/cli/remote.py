@@ -14,10 +14,10 @@ from fairlead.cli.installation import Batches, DocumentQuery, SubmitOptions
 from fairlead.client import Client
 from fairlead.config.settings import ENVIRONMENT_PREFIX, Settings
 from fairlead.errors import NotAllowed, UnknownDocument, UsageError
-from fairlead.model.access_keys import Key, Me
 from fairlead.model.customers import Customer, Fairness
 from fairlead.model.documents import Document
 from fairlead.model.explanations import Explanation
+from fairlead.model.keys import Key, Me
 
 MOST_ON_A_PAGE = 1000
 _ROOM = 100_000

@@ -17,13 +17,13 @@ from fairlead.cli.common import no_url_option, setting_help
 from fairlead.errors import InvalidSetting, UsageError
 from fairlead.policy.classic import (
     DEFAULT_RESET_INTERVAL,
+    DEFAULT_THRESHOLDS,
     ClassicPolicy,
     FifoPolicy,
     Policy,
     check_reset,
 )
 from fairlead.policy.fair import DEFAULT_UNIT, FairRule
-from fairlead.policy.levels import DEFAULT_THRESHOLDS
 from fairlead.policy.overdue_lane import OverdueLane
 from fairlead.simulation.report import LISTED, Report, printable, render
 from fairlead.simulation.simulate import Run, simulate

@@ -16,9 +16,9 @@ from fairlead.cli.installation import Batches, Installation, SubmitOptions
 from fairlead.cli.progress import progress_bar
 from fairlead.cli.target import Target, opened, target_options
 from fairlead.errors import FairleadError, Refused, UnknownDocument, UnreadableSource, UsageError
-from fairlead.intake.names import check_name
-from fairlead.intake.sources import check_file
+from fairlead.intake import check_file
 from fairlead.model.documents import Document
+from fairlead.model.names import check_name
 from fairlead.model.states import State
 
 Named = tuple[Path, str]

@@ -29,8 +29,6 @@ from fairlead.client.transport import (
     seconds_left,
 )
 from fairlead.client.upload import opened
-from fairlead.model.access_keys import Key, Me, NewKey
-from fairlead.model.access_keys import Keys as KeyList
 from fairlead.model.customers import Customer, CustomerSettings, Fairness
 from fairlead.model.customers import Customers as CustomerList
 from fairlead.model.documents import Document, Documents, Event, EventKind
@@ -38,6 +36,8 @@ from fairlead.model.documents import Page as DocumentPage
 from fairlead.model.explanations import Explanation
 from fairlead.model.installation import NamedSource, Page
 from fairlead.model.json import from_dict, to_dict
+from fairlead.model.keys import Key, Me, NewKey
+from fairlead.model.keys import Keys as KeyList
 from fairlead.model.names import check_idempotency_key
 from fairlead.model.sources import Source
 from fairlead.model.states import State, state_of

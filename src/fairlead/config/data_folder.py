@@ -19,8 +19,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from fairlead.blobs.disk import our_errors, translated
 from fairlead.blobs.local import fsync_folder
-from fairlead.blobs.os_errors import our_words, translated
 from fairlead.config.disk_reserve import Reserve
 from fairlead.errors import DamagedData, DataError, DataInUse, NoDataFolder
 
@@ -136,7 +136,7 @@ class DataFolder:
     @contextmanager
     def as_server(self) -> Iterator[None]:
         """Be the one server of this folder. The lock ends with the process, however it ends."""
-        with our_words(self.path):
+        with our_errors(self.path):
             lock = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             self._take(lock)
@@ -166,7 +166,7 @@ class DataFolder:
                     f"process {server} already uses {self.path}; stop it first, give it more "
                     "--workers, or choose another folder with --data"
                 )
-        with our_words(self.path):  # over what stands there, for which there is room on any disk
+        with our_errors(self.path):  # over what stands there, for which there is room on any disk
             os.pwrite(lock, f"{os.getpid():<{_PID_LENGTH}}".encode(), 0)
 
 

@@ -1,8 +1,8 @@
-"""A reserve on the disk, for what makes room there or has to be done all the same.
+"""A reserve on the disk, for deletions and other work that a full disk must not prevent.
 
-A database writes before it removes anything: on a disk without a byte left nothing could be
-deleted, nor even opened to be read. So a file keeps some room, which is given up portion by portion
-to who needs it. Nobody else asks for it: uploads are refused as before.
+A database writes before it deletes anything: on a disk without a byte left nothing could be deleted
+or even opened for reading. So a file holds some space, which is released in portions. Uploads do
+not use it: a full disk refuses them.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ T = TypeVar("T")
 
 SIZE = 4 << 20
 PORTION = SIZE // 8
-"""Several times what a deletion writes, as others may be quicker to take some of it."""
+"""Several times what a deletion writes, as other processes may take some of it."""
 MUCH_ROOM = 4 * SIZE
 """A disk that has less left needs it for other things."""
 
 
 class Reserve:
-    """A file of which nothing matters but its length. Several processes may share it."""
+    """A file whose length is the reserve. Several processes may share it."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def lay(self) -> None:
-        """Keep the whole of it, or what was given up, where there is much room again."""
-        with suppress(OSError):  # all goes on without it
+        """Allocate the reserve, or what was released of it, if the disk has much room."""
+        with suppress(OSError):  # everything works without it
             disk = os.statvfs(self._path.parent)
             if disk.f_bavail * disk.f_frsize >= MUCH_ROOM and self._left() < SIZE:
                 file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -42,16 +42,16 @@ class Reserve:
                     os.close(file)
 
     def use(self, action: Callable[[], T]) -> T:
-        """Do this, and where the disk is full, again with more and more of the reserve."""
+        """Run the action; while the disk is full, release some of the reserve and repeat it."""
         while True:
             try:
                 return action()
             except DiskFull:
-                if not self._give():
+                if not self._release():
                     raise
 
-    def _give(self) -> bool:
-        """Give up a portion; False: there is none left."""
+    def _release(self) -> bool:
+        """Release a portion; False: nothing is left."""
         with suppress(OSError):
             if left := self._left():
                 os.truncate(self._path, max(0, left - PORTION))

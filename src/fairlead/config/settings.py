@@ -21,9 +21,8 @@ from fairlead.errors import InvalidSetting, UsageError
 from fairlead.i18n import LANGUAGES
 from fairlead.model.customers import check_interval
 from fairlead.policy.attachments import PartsRule
-from fairlead.policy.classic import DEFAULT_RESET_INTERVAL, Reset
+from fairlead.policy.classic import DEFAULT_RESET_INTERVAL, DEFAULT_THRESHOLDS, Reset
 from fairlead.policy.fair import DEFAULT_UNIT
-from fairlead.policy.levels import DEFAULT_THRESHOLDS
 from fairlead.policy.overdue_lane import OverdueLane
 from fairlead.policy.retry import RetryRule
 from fairlead.policy.rules import Rules, check_policy
@@ -212,7 +211,7 @@ class Settings:
             retry=RetryRule(self.max_attempts, self.retry_delay),
             parts=PartsRule(self.max_depth, self.max_members, self.max_unpacked_bytes),
             lease=self.lease,
-            bytes_a_day=self.bytes_a_day,
+            daily_bytes=self.bytes_a_day,
         )
 
     def _lane(self) -> OverdueLane | None:

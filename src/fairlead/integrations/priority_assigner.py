@@ -12,8 +12,7 @@ from fairlead.backoff import Backoff
 from fairlead.errors import CounterUnavailable, InvalidCustomer, InvalidSetting
 from fairlead.integrations.counters import open_counters
 from fairlead.model.names import check_customer, shown
-from fairlead.policy.classic import DEFAULT_RESET_INTERVAL, ClassicPolicy
-from fairlead.policy.levels import DEFAULT_THRESHOLDS
+from fairlead.policy.classic import DEFAULT_RESET_INTERVAL, DEFAULT_THRESHOLDS, ClassicPolicy
 
 LOGGER = logging.getLogger("fairlead.priorities")
 

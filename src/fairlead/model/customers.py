@@ -84,7 +84,6 @@ class Setting(NamedTuple):
 
     @property
     def is_whole(self) -> bool:
-        """Whether it is a whole number."""
         return self.kind is int
 
 
@@ -189,7 +188,6 @@ def check_thresholds(thresholds: Sequence[int]) -> tuple[int, ...]:
 
 
 def is_number(value: object) -> bool:
-    """Whether it is a number, and not a bool."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
@@ -239,7 +237,6 @@ class CustomerRecord(Struct, frozen=True, kw_only=True):
 
     @property
     def pending(self) -> int:
-        """Documents submitted and not yet at an end."""
         return self.waiting + self.processing
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -73,6 +73,10 @@ class Document(Record, frozen=True):
     detail: str | None = None
     parent: str | None = None
     facts: dict[str, Any] = field(default_factory=dict)
+
+
+DocumentCheck = Callable[[Document], None]
+"""Looks at a document in the transaction that is about to change it; raises to prevent that."""
 
 
 class Documents(Record, frozen=True):
@@ -153,6 +157,14 @@ class Progress(NamedTuple):
     claim: Claim
     pages_done: int
     pages: int
+
+
+class Tally(NamedTuple):
+    """How many documents of one priority are in one state."""
+
+    state: str
+    priority: int
+    documents: int
 
 
 class ShortTexts(NamedTuple):

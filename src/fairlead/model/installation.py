@@ -17,10 +17,10 @@ from collections.abc import (
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
-from fairlead.model.access_keys import Key
 from fairlead.model.customers import Customer, Fairness
 from fairlead.model.documents import Document, Event
 from fairlead.model.explanations import Explanation
+from fairlead.model.keys import Key
 from fairlead.model.sources import Source
 from fairlead.model.states import State
 from fairlead.model.webhooks import Delivery, Webhook

@@ -1,17 +1,30 @@
-"""What may be the name of a customer, and what an idempotency key. Names are no paths."""
+"""Names and ids: what may be the name of a customer or document, and how new ids are made.
+
+Names are shown, never used as paths.
+"""
 
 from __future__ import annotations
 
+import os
 import unicodedata
+from functools import lru_cache
 
 from fairlead.errors import InvalidCustomer, InvalidName, Message, UsageError
 
 LONGEST_CUSTOMER = 200
 LONGEST_KEY = 255
+LONGEST_NAME = 255
+LETTERS = "0123456789abcdefghjkmnpqrstvwxyz"
+"""The letters of ids: without i, l, o and u, which are easily mistaken when read out."""
+_LETTER_OF_BYTE = LETTERS.encode() * 8
+_PAIRS = [first + second for first in LETTERS for second in LETTERS]
 
 
-def check_customer(name: str) -> str:
-    """The customer's name; refuses what is empty, too long, or not printable."""
+def check_customer(name: str, *, slashes: bool = False) -> str:
+    """The name of a customer or account; refuses what is empty, too long, or not printable.
+
+    The names of an installation's customers have no slash, because URLs contain them.
+    """
     if not 0 < len(name) <= LONGEST_CUSTOMER:
         raise InvalidCustomer(
             Message(
@@ -28,13 +41,47 @@ def check_customer(name: str) -> str:
                 name=shown(name),
             )
         )
+    if "/" in name and not slashes:
+        raise InvalidCustomer(
+            Message(
+                "a customer's name must have no slash, got {name}; choose another", name=shown(name)
+            )
+        )
     return name
 
 
 def check_not_nameless(name: str) -> str:
-    """The name that a document was given; refuses an empty one, which is not the same as none."""
+    """The name of a document; refuses an empty one, which is not the same as none."""
     if not name:
         raise InvalidName(Message("a document's name must not be empty; give one, or leave it out"))
+    return name
+
+
+def check_name(name: str) -> str:
+    """The document's name; refuses what is empty, too long, a path, or not printable."""
+    if len(check_not_nameless(name)) > LONGEST_NAME:
+        raise InvalidName(
+            Message(
+                "a document's name must have 1 to {most} characters; got {number}",
+                most=LONGEST_NAME,
+                number=len(name),
+            )
+        )
+    if "/" in name or "\\" in name or name in (".", ".."):
+        raise InvalidName(
+            Message(
+                "a document's name must not be a path; got {name}; leave out the folders",
+                name=shown(name),
+            )
+        )
+    if not is_printable(name):
+        raise InvalidName(
+            Message(
+                "a document's name must not contain control or undecodable characters; "
+                "got {name}; rename it",
+                name=shown(name),
+            )
+        )
     return name
 
 
@@ -54,7 +101,7 @@ def check_idempotency_key(key: str) -> str:
 
 def is_printable(text: str) -> bool:
     """Whether the text has no control, undecodable or line-breaking characters."""
-    if text.isprintable():  # nearly every name is; it would refuse more than we do
+    if text.isprintable():  # true for nearly every name; false for some that are allowed
         return True
     return not any(unicodedata.category(letter) in ("Cc", "Cs", "Zl", "Zp") for letter in text)
 
@@ -62,3 +109,27 @@ def is_printable(text: str) -> bool:
 def shown(text: str) -> str:
     """The text as a message may show it: short, quoted, and in plain letters."""
     return ascii(text if len(text) <= 60 else text[:57] + "...")
+
+
+def new_id(now: float, randomness: bytes | None = None) -> str:
+    """A ULID in lower case, 26 letters: 48 bits of milliseconds, then 80 random bits.
+
+    Ids sort by time, so new ones lie beside each other on disk.
+    """
+    milliseconds = int(now * 1000)
+    random = (randomness or os.urandom(16)).translate(_LETTER_OF_BYTE)
+    return _first_letters(milliseconds >> 10) + _PAIRS[milliseconds & 1023] + random.decode()
+
+
+@lru_cache(8)
+def _first_letters(seconds: int) -> str:
+    """The eight letters that all ids of about a second share."""
+    return "".join([_PAIRS[seconds >> shift & 1023] for shift in (30, 20, 10, 0)])
+
+
+def time_of(id_: str) -> float:
+    """When the id was made, to the millisecond."""
+    number = 0
+    for letter in id_[:10]:
+        number = number << 5 | LETTERS.index(letter)
+    return (number & (1 << 48) - 1) / 1000

@@ -75,7 +75,6 @@ REFUSALS = {
 
 
 def allows(state: State, action: Action) -> bool:
-    """Whether the action is possible in this state."""
     return (state, action) in _NEXT
 
 

@@ -125,7 +125,6 @@ class WebhookResponse(NamedTuple):
 
     @property
     def is_good(self) -> bool:
-        """Whether the receiver has taken it."""
         return self.code is not None and 200 <= self.code < 300
 
     @property

@@ -16,10 +16,9 @@ from fairlead.model.customers import CustomerRecord
 from fairlead.model.documents import Document
 from fairlead.model.explanations import Explanation, QueuePlace, Reason
 from fairlead.model.states import State
-from fairlead.policy.classic import ClassicPolicy
+from fairlead.policy.classic import ClassicPolicy, lowest_bound_passed, priority
 from fairlead.policy.fair import Clock, FairRule
 from fairlead.policy.forecast import Ahead, Flow, forecast
-from fairlead.policy.levels import lowest_bound_passed, priority
 from fairlead.policy.overdue_lane import OverdueLane, waits_since
 
 

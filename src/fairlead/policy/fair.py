@@ -18,8 +18,7 @@ from msgspec.structs import replace
 
 from fairlead.errors import InvalidSetting
 from fairlead.model.customers import Tags, check_interval, check_thresholds
-from fairlead.policy.classic import DEFAULT_RESET_INTERVAL
-from fairlead.policy.levels import DEFAULT_THRESHOLDS, priority
+from fairlead.policy.classic import DEFAULT_RESET_INTERVAL, DEFAULT_THRESHOLDS, priority
 
 DEFAULT_UNIT = 6.0
 DEFAULT_THETA = 0.5

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Literal, cast
 
 from fairlead.errors import InvalidSetting
 from fairlead.model.customers import check_interval, check_thresholds
 from fairlead.policy.attachments import PartsRule
-from fairlead.policy.classic import DEFAULT_RESET_INTERVAL, ClassicPolicy, Reset, check_reset
+from fairlead.policy.classic import (
+    DEFAULT_RESET_INTERVAL,
+    DEFAULT_THRESHOLDS,
+    ClassicPolicy,
+    Reset,
+    check_reset,
+)
 from fairlead.policy.fair import DEFAULT_UNIT, FairRule, check_above_zero
-from fairlead.policy.levels import DEFAULT_THRESHOLDS
 from fairlead.policy.overdue_lane import OverdueLane
 from fairlead.policy.retry import RetryRule
 
@@ -29,7 +34,7 @@ def check_policy(name: str) -> PolicyName:
 class Rules:
     """Everything the store asks the rules for. `lane=None` switches the overdue lane off.
 
-    `bytes_a_day=None`: a customer may send any number of bytes.
+    `daily_bytes=None`: a customer may send any number of bytes.
     `policy=None` leaves the policy as the store has it; a new store begins with classic.
     """
 
@@ -42,7 +47,7 @@ class Rules:
     retry: RetryRule = field(default_factory=RetryRule)
     parts: PartsRule = field(default_factory=PartsRule)
     lease: float = 30.0
-    bytes_a_day: int | None = None
+    daily_bytes: int | None = None
 
     def __post_init__(self) -> None:
         check_above_zero("unit", self.unit)
@@ -50,8 +55,9 @@ class Rules:
         check_thresholds(self.thresholds)
         check_reset(self.reset)
 
+    @lru_cache(256)  # noqa: B019 (an installation has few rules in its life)
     def classic(
-        self, reset_interval: float | None = None, thresholds: Sequence[int] | None = None
+        self, reset_interval: float | None = None, thresholds: tuple[int, ...] | None = None
     ) -> ClassicPolicy:
         """The classic rule for a customer, with its own interval and thresholds if it has any."""
         return ClassicPolicy(
@@ -60,8 +66,9 @@ class Rules:
             self.reset,
         )
 
+    @lru_cache(256)  # noqa: B019
     def fair(
-        self, reset_interval: float | None = None, thresholds: Sequence[int] | None = None
+        self, reset_interval: float | None = None, thresholds: tuple[int, ...] | None = None
     ) -> FairRule:
         """The fair rule for a customer, with its own interval and thresholds if it has any."""
         return FairRule(

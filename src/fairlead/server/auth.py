@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from starlette.requests import Request
 
 from fairlead.errors import Message, UnknownKey
-from fairlead.model.access_keys import StoredKey
 from fairlead.model.customers import CustomerSettings
 from fairlead.model.documents import Event, EventKind
-from fairlead.model.key_secrets import id_of, matches
+from fairlead.model.keys import StoredKey, id_of, matches
 from fairlead.server.problems import Problem
 
 if TYPE_CHECKING:

@@ -9,11 +9,11 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from fairlead.model.access_keys import Key, Keys, Limits, Me, NewKey
 from fairlead.model.customers import Customer, Customers, Fairness
 from fairlead.model.documents import Audit, Document, Documents, Event, EventKind, Page, Text
 from fairlead.model.explanations import CustomerAhead, Explanation, Forecast, Place, Reason
 from fairlead.model.json import from_json, to_dict
+from fairlead.model.keys import Key, Keys, Limits, Me, NewKey
 from fairlead.model.webhooks import Deliveries, Delivery, Webhook, Webhooks, WebhookWithSecret
 from fairlead.server.problems import body
 

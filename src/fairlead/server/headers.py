@@ -9,8 +9,7 @@ from starlette.requests import Request
 
 from fairlead.errors import Message
 from fairlead.i18n import negotiate
-from fairlead.model.documents import Document
-from fairlead.model.ports import Check
+from fairlead.model.documents import Document, DocumentCheck
 from fairlead.server.problems import Problem
 
 
@@ -52,7 +51,7 @@ def is_not_modified(request: Request, etag: str) -> bool:
     return known is not None and has_etag(known, etag)
 
 
-def precondition(request: Request, etag_of: Callable[[Document], str]) -> Check | None:
+def precondition(request: Request, etag_of: Callable[[Document], str]) -> DocumentCheck | None:
     """Checks If-Match and If-None-Match in the transaction that changes a document."""
     if not any(name in request.headers for name in ("if-match", "if-none-match")):
         return None

@@ -11,7 +11,7 @@ from prometheus_client.registry import Collector
 
 from fairlead.app import Fairlead
 from fairlead.model.documents import Event, EventKind
-from fairlead.model.ids import time_of
+from fairlead.model.names import time_of
 
 WAITS = (0.01, 0.05, 0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600, 14_400)
 

@@ -14,7 +14,7 @@ from fairlead import errors
 from fairlead.errors import TYPE_PREFIX, Message
 from fairlead.i18n import translator
 from fairlead.i18n.texts import errors as tree
-from fairlead.model.key_secrets import without_secrets
+from fairlead.model.keys import without_secrets
 
 MEDIA_TYPE = "application/problem+json"
 SECONDS_UNTIL_ROOM = 5

@@ -10,11 +10,11 @@ from fastapi import Request
 from msgspec import UNSET, Meta, Struct, UnsetType
 from starlette import responses
 
-from fairlead.model.access_keys import Key, Keys, Me, NewKey
 from fairlead.model.customers import Customer, Customers, CustomerSettings
 from fairlead.model.documents import Audit, Document, Documents, Page, Text
 from fairlead.model.explanations import Explanation
 from fairlead.model.json import Record, from_json, schemas, to_json
+from fairlead.model.keys import Key, Keys, Me, NewKey
 from fairlead.model.webhooks import Deliveries, Delivery, Webhook, Webhooks, WebhookWithSecret
 from fairlead.server.problems import KINDS, MEDIA_TYPE, body
 from fairlead.server.problems import Problem as Refusal

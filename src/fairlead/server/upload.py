@@ -12,8 +12,9 @@ from starlette.requests import ClientDisconnect, Request
 
 from fairlead.config.settings import Settings
 from fairlead.errors import Message
-from fairlead.intake import check_name, check_not_empty
-from fairlead.model.ports import Incoming
+from fairlead.intake import check_not_empty
+from fairlead.model.blobs import IncomingBlob
+from fairlead.model.names import check_name
 from fairlead.server.context import ServerContext
 from fairlead.server.problems import Problem
 
@@ -32,9 +33,9 @@ class Upload:
     """The files and fields that have arrived so far."""
 
     settings: Settings
-    files: list[tuple[Incoming, str]] = field(default_factory=list)
+    files: list[tuple[IncomingBlob, str]] = field(default_factory=list)
     fields: dict[str, bytes] = field(default_factory=dict)
-    current: Incoming | str | None = None
+    current: IncomingBlob | str | None = None
 
     @property
     def urgent(self) -> bool:
@@ -111,7 +112,7 @@ async def _read(
     parser.close()
 
 
-async def _flushed(context: ServerContext, file: Incoming) -> None:
+async def _flushed(context: ServerContext, file: IncomingBlob) -> None:
     """Flush the file; a cancelled request waits for the end, so that nothing closes it before."""
     flushing = asyncio.ensure_future(context.ask(file.flush))
     try:

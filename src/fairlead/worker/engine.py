@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 
 from fairlead.backoff import Attempts, Backoff, Outage
 from fairlead.errors import FairleadError, TemporarilyUnavailable
+from fairlead.model.blobs import BlobStore
 from fairlead.model.documents import Broken, Claim, Progress
-from fairlead.model.ports import Files
 from fairlead.service import Service, WakePipe
 from fairlead.worker.liveness import requeue_from_dead_workers
 from fairlead.worker.prefetch import Prefetch
@@ -62,8 +62,8 @@ class LocalEngine:
     def __init__(
         self,
         store: Store,
-        files: Files,
-        texts: Files,
+        files: BlobStore,
+        texts: BlobStore,
         *,
         workers: Callable[[], int],
         limits: Callable[[], Limits],

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 from fairlead.backoff import Backoff
-from fairlead.model.ports import Files
+from fairlead.model.blobs import BlobStore
 from fairlead.service import Service
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 EVERY_SECONDS = 3600.0
 
 
-def portions(store: Store, files: Files, texts: Files, *, before: float) -> Iterator[int]:
+def portions(store: Store, files: BlobStore, texts: BlobStore, *, before: float) -> Iterator[int]:
     """Remove orphans last written before that time, folder by folder; yield how many.
 
     The time must lie well before any submission that may still be under way.

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fairlead.backoff import Attempts, Outage
 from fairlead.errors import DataError, TemporarilyUnavailable
+from fairlead.model.blobs import HEAD_BYTES, SHORT_BYTES, SHORT_TOGETHER, BlobStore
 from fairlead.model.documents import (
     Broken,
     Claim,
@@ -29,8 +30,7 @@ from fairlead.model.documents import (
     Saved,
     ShortTexts,
 )
-from fairlead.model.ids import new_id
-from fairlead.model.ports import HEAD_BYTES, SHORT_BYTES, SHORT_TOGETHER, Files
+from fairlead.model.names import new_id
 from fairlead.model.sniff import look
 from fairlead.read.base import Part
 from fairlead.service import Service
@@ -65,8 +65,8 @@ class ResultWriter:
     def __init__(
         self,
         store: Store,
-        files: Files,
-        texts: Files,
+        files: BlobStore,
+        texts: BlobStore,
         on_saved: Callable[[], None],
         outage: Outage | None = None,
     ) -> None:

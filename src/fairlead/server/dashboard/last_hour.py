@@ -15,11 +15,10 @@ from msgspec import Struct
 
 from fairlead.app import Fairlead
 from fairlead.errors import UnknownDocument
-from fairlead.model.access_keys import Tally
-from fairlead.model.documents import Document, Event, EventKind
-from fairlead.model.ids import time_of
+from fairlead.model.documents import Document, Event, EventKind, Tally
+from fairlead.model.names import time_of
 from fairlead.model.states import State
-from fairlead.policy.levels import DEFAULT_THRESHOLDS
+from fairlead.policy.classic import DEFAULT_THRESHOLDS
 
 HOUR = 3600.0
 MINUTE = 60

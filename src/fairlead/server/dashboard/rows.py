@@ -10,9 +10,8 @@ from typing import Any
 from msgspec import Struct
 
 from fairlead.app import Fairlead
-from fairlead.model.access_keys import Tally
 from fairlead.model.customers import CustomerRecord, Fairness
-from fairlead.model.documents import Document
+from fairlead.model.documents import Document, Tally
 from fairlead.model.states import State
 from fairlead.policy.classic import ClassicPolicy
 from fairlead.policy.fair import Clock, FairRule

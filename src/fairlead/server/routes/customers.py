@@ -10,9 +10,9 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from fairlead.errors import CustomerExists, Message, UnknownKey
-from fairlead.model.access_keys import Keys, NewKey
 from fairlead.model.customers import Customer, CustomerRecord, Customers
 from fairlead.model.documents import Audit
+from fairlead.model.keys import Keys, NewKey
 from fairlead.server import schemas
 from fairlead.server.context import authenticated_operator, context_of
 from fairlead.server.problems import Problem

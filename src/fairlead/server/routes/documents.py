@@ -20,11 +20,10 @@ from fairlead.app import Fairlead
 from fairlead.errors import Message, NotReady, UnknownDocument
 from fairlead.i18n import translator
 from fairlead.intake import Offer
-from fairlead.model.documents import Document, Documents, Page, StoredDocument, Text
+from fairlead.model.documents import Document, DocumentCheck, Documents, Page, StoredDocument, Text
 from fairlead.model.explanations import Explanation
 from fairlead.model.json import to_json
 from fairlead.model.names import check_idempotency_key
-from fairlead.model.ports import Check
 from fairlead.model.states import State
 from fairlead.policy.explain import spoken
 from fairlead.server import schemas
@@ -424,7 +423,9 @@ async def delete(request: Request, id_: str) -> Response:
     return Response(status_code=204)
 
 
-def _delete(context: ServerContext, caller: Caller, id_: str, check: Check | None) -> list[str]:
+def _delete(
+    context: ServerContext, caller: Caller, id_: str, check: DocumentCheck | None
+) -> list[str]:
     """Delete the row; the keys of its texts, which are files."""
     if not _may_know(context, caller, id_):
         raise unknown_document(id_)

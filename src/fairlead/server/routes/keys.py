@@ -9,7 +9,7 @@ from msgspec.structs import asdict
 from starlette.responses import Response
 
 from fairlead.errors import Message
-from fairlead.model.access_keys import Key, Keys, Limits, Me, NewKey
+from fairlead.model.keys import Key, Keys, Limits, Me, NewKey
 from fairlead.server import schemas
 from fairlead.server.auth import Caller
 from fairlead.server.context import ServerContext, authenticated, authenticated_operator

@@ -104,7 +104,7 @@ def connect(url: str, options: dict[str, str]) -> Session:
 
 def prepare(url: str) -> None:
     """Make the tables where there are none, and bring older ones up to date."""
-    with our_words(url):
+    with our_errors(url):
         session = connect(url, READER_OPTIONS)
         try:
             with session.connection.transaction():
@@ -150,7 +150,7 @@ def _version(session: Session, url: str) -> int:
 
 
 @contextmanager
-def our_words(url: str) -> Iterator[None]:
+def our_errors(url: str) -> Iterator[None]:
     """Turns PostgreSQL's errors into Fairlead's."""
     try:
         yield

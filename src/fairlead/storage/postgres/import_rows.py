@@ -9,7 +9,7 @@ import psycopg
 
 from fairlead.errors import TargetNotEmpty
 from fairlead.storage.postgres.session import Cursor, Session
-from fairlead.storage.sql.table_copy import NUMBERED, TABLES, TableCopy
+from fairlead.storage.sql.rows import NUMBERED, TABLES, TableCopy
 
 _COLUMNS = """
 SELECT column_name, data_type = 'boolean' FROM information_schema.columns

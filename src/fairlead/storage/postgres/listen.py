@@ -9,7 +9,7 @@ from threading import Lock
 
 from fairlead.change_feed import ChangeFeed, Subscription, Wake
 from fairlead.service import Service, WakePipe
-from fairlead.storage.postgres.connection import READER_OPTIONS, connect, our_words
+from fairlead.storage.postgres.connection import READER_OPTIONS, connect, our_errors
 
 POLL_SECONDS = 1.0
 
@@ -29,7 +29,6 @@ class NotifyFeed(ChangeFeed):
         self._service = Service("listener", self._listen, on_stop=self._stop_pipe.wake)
 
     def subscribe(self, wake: Wake = lambda: None) -> Subscription:
-        """Call `wake` after commits, in any thread, until the subscription is closed."""
         subscription = super().subscribe(wake)
         with self._start_lock:
             if not self._is_started:
@@ -38,12 +37,11 @@ class NotifyFeed(ChangeFeed):
         return subscription
 
     def close(self) -> None:
-        """Stop listening."""
         self._service.stop()
         self._stop_pipe.close()
 
     def _listen(self) -> Generator[float, None, None]:
-        with our_words(self._url), closing(connect(self._url, READER_OPTIONS)) as session:
+        with our_errors(self._url), closing(connect(self._url, READER_OPTIONS)) as session:
             connection = session.connection
             connection.execute(b"LISTEN fairlead", prepare=False)
             schema = session.execute("SELECT current_schema()").get

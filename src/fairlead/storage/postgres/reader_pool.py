@@ -37,8 +37,7 @@ class ReaderPool:
             self._idle.pop().close()
 
     @contextmanager
-    def tx(self) -> Iterator[Session]:
-        """A connection that nobody else uses meanwhile, and that sees one moment throughout."""
+    def transaction(self) -> Iterator[Session]:
         if not self._room.acquire(timeout=BUSY_SECONDS):
             raise StoreBusy(f"{shown(self._url)} has not answered for {BUSY_SECONDS} s")
         try:

@@ -30,7 +30,6 @@ class Cursor(RawCursor[tuple[Any, ...]]):
 
     @property
     def get(self) -> Any:
-        """The one value of the first row, or the row where it has several; None: no row."""
         row = self.fetchone()
         return row[0] if row is not None and len(row) == 1 else row
 
@@ -84,7 +83,6 @@ class Session:
 
     @property
     def is_broken(self) -> bool:
-        """Whether it leads nowhere any more."""
         return self.connection.closed or self.connection.broken
 
     def begin(self, *statements: str) -> None:
@@ -113,13 +111,11 @@ class Session:
             self._run("ROLLBACK")
 
     def now(self) -> float:
-        """The time by the server's clock, in this transaction."""
         assert self._heard is not None  # noqa: S101 (it was heard at the beginning)
         told, at = self._heard
         return told + time.monotonic() - at
 
     def execute(self, statement: str, values: Sequence[Any] = (), /) -> Cursor:
-        """Run one shared statement."""
         if statement.startswith(_COMMANDS):
             return self._command(statement)
         cursor = Cursor(self.connection)
@@ -129,7 +125,6 @@ class Session:
         return cursor
 
     def executemany(self, statement: str, rows: Iterable[Sequence[Any]], /) -> object:
-        """Run one statement for each row of values."""
         left = list(rows)
         while len(left) >= AT_ONCE and (text := repeated(statement, AT_ONCE)):
             values = [value for row in left[:AT_ONCE] for value in row]
@@ -141,7 +136,6 @@ class Session:
         return None
 
     def close(self) -> None:
-        """Hang up."""
         self.connection.close()
 
     def _command(self, statement: str) -> Cursor:

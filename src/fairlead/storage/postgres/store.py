@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from contextvars import ContextVar
 
+import psycopg
+
+from fairlead.errors import StoreUnreachable
 from fairlead.policy.rules import Rules
 from fairlead.storage.postgres.connection import (
     ALONE,
     READER_OPTIONS,
+    WRITER_OPTIONS,
     connect,
-    our_words,
+    one_at_a_time,
+    our_errors,
     prepare,
     prepare_patiently,
     shown,
@@ -20,12 +26,15 @@ from fairlead.storage.postgres.import_rows import take_over
 from fairlead.storage.postgres.listen import NotifyFeed
 from fairlead.storage.postgres.reader_pool import ReaderPool
 from fairlead.storage.postgres.session import Session
-from fairlead.storage.postgres.writer import PostgresWriter
-from fairlead.storage.sql.connection import Connection
+from fairlead.storage.sql.group_commit import Writer
+from fairlead.storage.sql.queries import Connection
+from fairlead.storage.sql.rows import TableCopy
 from fairlead.storage.sql.store import Store
-from fairlead.storage.sql.table_copy import TableCopy
 
-_REQUEST_CUSTOMER: ContextVar[str | None] = ContextVar("asked_by", default=None)
+_ONE_AT_A_TIME = one_at_a_time(0)
+"""One writer of all processes: who goes next depends on what everybody did before. The lock ends
+with the transaction, so the next writer sees all of it."""
+_CUSTOMER_SCOPE: ContextVar[str | None] = ContextVar("asked_by", default=None)
 _SEEN_BY = """
 SELECT set_config('fairlead.customer', coalesce(
   (SELECT id FROM customers WHERE name = ?), -1)::text, TRUE)"""
@@ -35,6 +44,68 @@ _UNBOUND = (
     "the database user is a superuser or bypasses row-level security, so nothing but our own care "
     "keeps customers apart there; use a user that only owns its database"
 )
+
+
+class PostgresWriter(Writer):
+    """Connects anew where the connection was lost."""
+
+    def __init__(self, url: str, clock: Callable[[], float] | None = None) -> None:
+        super().__init__(clock or self._server_time)
+        self._url = url
+        self._ahead = float("inf")  # the server's clock is, of this process's
+        self._session: Session | None = None
+        self._is_closed = False
+
+    def close(self) -> None:
+        with self._lock:
+            self._is_closed = True
+            self._hang_up()
+
+    def _our_errors(self) -> AbstractContextManager[None]:
+        return our_errors(self._url)
+
+    def _begin(self, *, durable: bool) -> Session:
+        if self._is_closed:
+            raise StoreUnreachable(
+                f"the connection to {shown(self._url)} is closed; open a new one"
+            )
+        if self._session is not None:
+            with suppress(psycopg.OperationalError):  # the server went away meanwhile, and may be
+                return self._begun(self._session, durable=durable)  # back: nothing was begun
+        self._hang_up()
+        self._session = connect(self._url, WRITER_OPTIONS)
+        return self._begun(self._session, durable=durable)
+
+    def _begun(self, session: Session, *, durable: bool) -> Session:
+        wait = "on" if durable else "off"
+        session.begin(f"SET LOCAL synchronous_commit = {wait}", _ONE_AT_A_TIME)
+        self._ahead = session.now() - time.monotonic()
+        return session
+
+    def _server_time(self) -> float:
+        """By what the server said last; inf: it has never been heard."""
+        return time.monotonic() + self._ahead
+
+    def _end(self) -> None:
+        assert self._session is not None  # noqa: S101 (it was begun)
+        self._session.commit()
+
+    def _is_in_transaction(self) -> bool:
+        return self._session is not None and self._session.in_transaction
+
+    def _roll_back(self) -> None:
+        session = self._session
+        if session is None:
+            return
+        with suppress(psycopg.Error):
+            session.roll_back()
+        if session.is_broken or session.in_transaction:
+            self._hang_up()
+
+    def _hang_up(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            session.close()
 
 
 class PostgresStore(Store):
@@ -63,7 +134,6 @@ class PostgresStore(Store):
         self.changes = self._feed
 
     def close(self) -> None:
-        """Close all connections."""
         self._feed.close()
         self._writer.close()
         self._readers.close()
@@ -74,12 +144,10 @@ class PostgresStore(Store):
             return int(connection.execute("SELECT xmin::text::bigint FROM line_state").get)
 
     def now(self) -> float:
-        """The time by the server's clock."""
         with self._reading(whole=True) as connection:
             return self._now(connection)
 
     def warnings(self) -> list[str]:
-        """What could be better about the database, for the doctor."""
         with self._reading(whole=True) as connection:
             is_unbound = connection.execute(_IS_UNBOUND).get
             is_frail = connection.execute("SELECT current_setting('fsync') <> 'on'").get
@@ -97,23 +165,21 @@ class PostgresStore(Store):
 
     @contextmanager
     def seen_by(self, customer: str) -> Iterator[None]:
-        """Let the questions asked within find nothing of other customers."""
-        before = _REQUEST_CUSTOMER.set(customer)
+        before = _CUSTOMER_SCOPE.set(customer)
         try:
             yield
         finally:
-            _REQUEST_CUSTOMER.reset(before)
+            _CUSTOMER_SCOPE.reset(before)
 
     @contextmanager
     def only_one(self, duty: str) -> Iterator[bool]:
-        """Whether this process may do what one process at a time should do."""
-        with our_words(self._url), closing(connect(self._url, READER_OPTIONS)) as session:
+        with our_errors(self._url), closing(connect(self._url, READER_OPTIONS)) as session:
             yield bool(session.execute(ALONE, (duty,)).get)
 
     @contextmanager
     def _reading(self, *, whole: bool = False) -> Iterator[Session]:
-        customer = None if whole else _REQUEST_CUSTOMER.get()
-        with our_words(self._url), self._readers.tx() as session:
+        customer = None if whole else _CUSTOMER_SCOPE.get()
+        with our_errors(self._url), self._readers.transaction() as session:
             if customer is not None:
                 session.execute(_SEEN_BY, (customer,))
             yield session

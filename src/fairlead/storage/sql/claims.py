@@ -1,4 +1,4 @@
-"""Claims: whose turn it is, who holds it for how long, and what became of it."""
+"""Claims: whose turn it is, leases with their heartbeats, and outcomes."""
 
 from __future__ import annotations
 
@@ -21,11 +21,9 @@ from fairlead.model.documents import (
 from fairlead.policy.attachments import Family
 from fairlead.policy.costs import cost_bucket
 from fairlead.storage.sql import customer_queue, fair_accounts, rows
-from fairlead.storage.sql.accept import accept_parts
-from fairlead.storage.sql.accept_batch import Origin
-from fairlead.storage.sql.connection import Connection
-from fairlead.storage.sql.pending_updates import PendingUpdates
-from fairlead.storage.sql.queries import sql
+from fairlead.storage.sql.accept import Origin, accept_parts
+from fairlead.storage.sql.customer_queue import PendingUpdates
+from fairlead.storage.sql.queries import Connection, sql
 from fairlead.storage.sql.transaction import Transaction
 
 WORKER_LOST = "worker-lost"
@@ -67,31 +65,31 @@ def claim_all(
 ) -> list[Claim]:
     """The next document for each of the free workers, while there are any.
 
-    Then some to lie ready, for the workers `ahead`, up to the first suspect. Leases that had ended
-    when it was asked for are taken back before.
+    Then prefetched ones for the workers `ahead`, up to the first suspect. Leases that had ended at
+    the time `asked` are taken back before.
     """
     queue_due_retries(tx)
     ended = (min(tx.now, asked),)
     rescue(tx, tx.connection.execute(sql("expired_leases"), ended).fetchall())
-    _watch_the_bound(tx)
-    found: list[Claim] = []
+    _report_broken_bound(tx)
+    claimed: list[Claim] = []
     starts: Counter[int] = Counter()
     lane_work = all_work = 0.0
     for worker, ready in [(each, False) for each in workers] + [(each, True) for each in ahead]:
         turn = _choose(tx)
-        if turn is None or (claimed := _claim(tx, turn, worker, ready=ready)) is None:
+        if turn is None or (claim_and_cost := _claim(tx, turn, worker, ready=ready)) is None:
             break
-        claim, cost = claimed
-        found.append(claim)
+        claim, cost = claim_and_cost
+        claimed.append(claim)
         starts[turn.customer] += 1
         all_work += cost
         lane_work += cost if turn.tag is None else 0.0
     for customer, number in starts.items():
-        customer_queue.count_for_account(tx, customer, waiting=-number, processing=number)
-    if found:
+        tx.connection.execute(sql("count_for_account"), (customer, -number, number, 0.0))
+    if claimed:
         state = (tx.credit, tx.clock.value, lane_work, all_work)
         tx.connection.execute(sql("save_turns"), state)
-    return found
+    return claimed
 
 
 def _claim(tx: Transaction, turn: _Turn, worker: str, *, ready: bool) -> tuple[Claim, float] | None:
@@ -102,40 +100,40 @@ def _claim(tx: Transaction, turn: _Turn, worker: str, *, ready: bool) -> tuple[C
         return None
     *fields, broke_before, suspect, content, estimate = row
     # The columns come in the order of its fields.
-    found = Claim._make((*fields, bool(broke_before), bool(suspect), content))
+    claim = Claim._make((*fields, bool(broke_before), bool(suspect), content))
     cost = estimate if tx.is_fair else 1.0
     _take_turn(tx, turn, cost)
-    customer_queue.place(tx, turn.customer, waiting=-1, processing=1, started_at=tx.now)
-    details = {"fence": found.fence, "worker": worker}
+    tx.connection.execute(sql("refresh_customer"), (turn.customer, -1, 1, tx.now))
+    details = {"fence": claim.fence, "worker": worker}
     details |= {"lane": True} if turn.tag is None else {}
-    tx.tell(EventKind.CLAIMED, turn.customer, turn.document, **details)
-    return found, cost
+    tx.add_event(EventKind.CLAIMED, turn.customer, turn.document, **details)
+    return claim, cost
 
 
 def settle_all(tx: Transaction, outcomes: Iterable[tuple[Claim, Outcome]]) -> list[Saved]:
-    """Save what became of claims, but those that are no longer the newest of their document."""
-    sums = PendingUpdates(tx)
+    """Save outcomes, but of claims that are no longer the newest of their document."""
+    updates = PendingUpdates(tx)
     saved: list[Saved] = []
     for claim, outcome in outcomes:
-        saved.append(_settle(tx, sums, claim, outcome))
+        saved.append(_settle(tx, updates, claim, outcome))
         if tx.is_fair and not tx.backlog:  # nobody waits: each end moves the clock
-            sums.write()
+            updates.write()
             fair_accounts.rest(tx)
-    sums.write()
+    updates.write()
     return saved
 
 
-def _settle(tx: Transaction, sums: PendingUpdates, claim: Claim, outcome: Outcome) -> Saved:
+def _settle(tx: Transaction, updates: PendingUpdates, claim: Claim, outcome: Outcome) -> Saved:
     held = _held(tx, claim.id, claim.fence)
     if held is None:
         return Saved.STALE
     match outcome:
         case Done():
-            _finish(tx, sums, held, outcome)
+            _finish(tx, updates, held, outcome)
         case Failed():
-            _fail(tx, sums, held, outcome)
+            _fail(tx, updates, held, outcome)
         case Broken():
-            _try_again(tx, sums, held, outcome)
+            _requeue_or_fail(tx, updates, held, outcome)
     return Saved.SAVED
 
 
@@ -145,7 +143,7 @@ def progress(tx: Transaction, steps: Iterable[Progress]) -> None:
         held = _held(tx, claim.id, claim.fence)
         if held is not None:
             data = {"pages_done": done, "pages": pages}
-            tx.tell(EventKind.PROGRESS, held.customer, held.document, **data)
+            tx.add_event(EventKind.PROGRESS, held.customer, held.document, **data)
 
 
 def release(tx: Transaction, id_: str, fence: int) -> Saved:
@@ -154,7 +152,7 @@ def release(tx: Transaction, id_: str, fence: int) -> Saved:
     if held is None:
         return Saved.STALE
     _requeue(tx, held.document, held.customer, attempts_back=1)
-    tx.tell(EventKind.RELEASED, held.customer, held.document, fence=fence)
+    tx.add_event(EventKind.RELEASED, held.customer, held.document, fence=fence)
     return Saved.SAVED
 
 
@@ -169,10 +167,15 @@ def release_from(tx: Transaction, workers: Iterable[str]) -> int:
 
 
 def renew(tx: Transaction, held: Iterable[Claim]) -> list[Claim]:
-    """Lengthen the leases; return the claims that are held no more."""
     until = tx.now + tx.rules.lease
     query, run = sql("renew_claim"), tx.connection.execute
     return [claim for claim in held if run(query, (until, claim.id, claim.fence)).get is None]
+
+
+def lost(connection: Connection, held: Iterable[Claim]) -> list[Claim]:
+    """The claims that are held no more: cancelled, or rescued from this worker."""
+    query, run = sql("is_held"), connection.execute
+    return [claim for claim in held if run(query, (claim.id, claim.fence)).get is None]
 
 
 def rescue(tx: Transaction, lost: Iterable[rows.Row]) -> int:
@@ -182,34 +185,32 @@ def rescue(tx: Transaction, lost: Iterable[rows.Row]) -> int:
     happens to a document once.
     """
     number = 0
-    sums = PendingUpdates(tx)
+    updates = PendingUpdates(tx)
     for document, customer, attempts, ready, worker in lost:
         number += 1
         if not ready and tx.rules.retry.delay(attempts) is None:
             detail = f"its worker died {attempts} times while reading it"
-            _end(tx, sums, document, customer, Failed(WORKER_LOST, detail))
+            _end(tx, updates, document, customer, Failed(WORKER_LOST, detail))
         else:
             tx.connection.execute(sql("suspect_document"), (document,))
             _requeue(tx, document, customer, attempts_back=int(ready))
             details = {"worker": worker} | ({"ready": True} if ready else {})
-            tx.tell(EventKind.RESCUED, customer, document, **details)
-    sums.write()
+            tx.add_event(EventKind.RESCUED, customer, document, **details)
+    updates.write()
     return number
 
 
 def rescue_from(tx: Transaction, worker: str) -> int:
-    """Rescue all that one worker held."""
     return rescue(tx, tx.connection.execute(sql("leases_of_worker"), (worker,)).fetchall())
 
 
 def attend(tx: Transaction, engine: str, workers: int) -> None:
-    """Count an engine's workers among those alive, until its word is too old."""
+    """Count an engine's workers among those alive, for as long as a lease."""
     until = tx.now + tx.rules.lease
     tx.connection.execute(sql("attend"), (engine, workers, until))
 
 
 def leave(tx: Transaction, engine: str) -> None:
-    """Count an engine's workers no more."""
     tx.connection.execute(sql("leave"), (engine, tx.now))
 
 
@@ -221,8 +222,8 @@ def queue_due_retries(tx: Transaction) -> None:
         customer_queue.refresh(tx, customer)
 
 
-def _watch_the_bound(tx: Transaction) -> None:
-    """Tell once of a customer that has waited for a start longer than it ever should."""
+def _report_broken_bound(tx: Transaction) -> None:
+    """Add one event for a customer that has waited for a start longer than the bound."""
     bound = tx.start_bound
     if bound is None:
         return
@@ -233,7 +234,9 @@ def _watch_the_bound(tx: Transaction) -> None:
     waited = tx.now - max(since, runnable_since)
     if waited > bound and told_of != since:
         tx.connection.execute(sql("told_of"), (customer,))
-        tx.tell(EventKind.BOUND_BROKEN, customer, waited=round(waited, 3), bound=round(bound, 3))
+        tx.add_event(
+            EventKind.BOUND_BROKEN, customer, waited=round(waited, 3), bound=round(bound, 3)
+        )
 
 
 def _choose(tx: Transaction) -> _Turn | None:
@@ -284,8 +287,8 @@ def _held(tx: Transaction, id_: str, fence: int) -> _Held | None:
     return None if row is None else _Held(*row)
 
 
-def _finish(tx: Transaction, sums: PendingUpdates, held: _Held, done: Done) -> None:
-    parts = _taken_parts(tx, held, done.parts)
+def _finish(tx: Transaction, updates: PendingUpdates, held: _Held, done: Done) -> None:
+    parts = _accepted_parts(tx, held, done.parts)
     left_out = len(done.parts) - len(parts)
     facts = dict(done.facts) | ({"parts_left_out": left_out} if left_out else {})
     tx.connection.execute(
@@ -298,17 +301,17 @@ def _finish(tx: Transaction, sums: PendingUpdates, held: _Held, done: Done) -> N
     )
     if done.short is not None:
         tx.connection.execute(sql("keep_texts"), (held.document, *done.short))
-    _reckon(tx, sums, held, done.seconds)
-    sums.count(held.customer, processing=-1)
-    tx.tell(EventKind.DONE, held.customer, held.document, seconds=done.seconds)
+    _charge_work(tx, updates, held, done.seconds)
+    updates.count(held.customer, processing=-1)
+    tx.add_event(EventKind.DONE, held.customer, held.document, seconds=done.seconds)
     if parts:
-        sums.write()  # they are accepted by what holds without the one they come from
+        updates.write()  # they are accepted by what holds without the one they come from
         root = held.document if held.root is None else held.root
         origin = Origin(held.document, root, held.depth + 1)
         accept_parts(tx, held.customer, parts, origin)
 
 
-def _taken_parts(
+def _accepted_parts(
     tx: Transaction, held: _Held, parts: Sequence[NewDocument]
 ) -> Sequence[NewDocument]:
     """Those that become documents; they are as urgent as the one they come from."""
@@ -322,40 +325,42 @@ def _taken_parts(
     return [part._replace(urgent=bool(held.urgent)) for part in parts[:number]]
 
 
-def _fail(tx: Transaction, sums: PendingUpdates, held: _Held, failed: Failed) -> None:
-    _reckon(tx, sums, held, failed.seconds)
-    _end(tx, sums, held.document, held.customer, failed)
+def _fail(tx: Transaction, updates: PendingUpdates, held: _Held, failed: Failed) -> None:
+    _charge_work(tx, updates, held, failed.seconds)
+    _end(tx, updates, held.document, held.customer, failed)
 
 
 def _end(
-    tx: Transaction, sums: PendingUpdates, document: int, customer: int, failed: Failed
+    tx: Transaction, updates: PendingUpdates, document: int, customer: int, failed: Failed
 ) -> None:
     code, detail, kind, seconds = failed
     tx.connection.execute(sql("fail_document"), (kind, code, detail, seconds, tx.now, document))
-    sums.count(customer, processing=-1)
-    tx.tell(EventKind.FAILED, customer, document, error=code, seconds=seconds)
+    updates.count(customer, processing=-1)
+    tx.add_event(EventKind.FAILED, customer, document, error=code, seconds=seconds)
 
 
-def _try_again(tx: Transaction, sums: PendingUpdates, held: _Held, broken: Broken) -> None:
+def _requeue_or_fail(tx: Transaction, updates: PendingUpdates, held: _Held, broken: Broken) -> None:
     code, detail, seconds = broken
     delay = tx.rules.retry.delay(held.attempts)
     if delay is None:
-        _fail(tx, sums, held, Failed(code, detail, seconds=seconds))
+        _fail(tx, updates, held, Failed(code, detail, seconds=seconds))
         return
     if seconds is not None:  # what a broken attempt took is work all the same
-        sums.work(held.customer, seconds)
+        updates.work(held.customer, seconds)
         fair_accounts.correct(tx, held.customer, estimated=0.0, actual=seconds)
     tx.connection.execute(sql("delay_document"), (tx.now + delay, code, detail, held.document))
-    sums.count(held.customer, waiting=1, processing=-1)
-    tx.tell(EventKind.REQUEUED, held.customer, held.document, error=code, delay=delay)
+    updates.count(held.customer, waiting=1, processing=-1)
+    tx.add_event(EventKind.REQUEUED, held.customer, held.document, error=code, delay=delay)
 
 
-def _reckon(tx: Transaction, sums: PendingUpdates, held: _Held, seconds: float | None) -> None:
+def _charge_work(
+    tx: Transaction, updates: PendingUpdates, held: _Held, seconds: float | None
+) -> None:
     """Charge what the work took, and learn from it."""
     if seconds is not None:
-        sums.work(held.customer, seconds)
+        updates.work(held.customer, seconds)
         fair_accounts.correct(tx, held.customer, estimated=held.estimate, actual=seconds)
-        sums.learn(cost_bucket(Sniff(held.shape, held.pages), held.size), seconds)
+        updates.learn(cost_bucket(Sniff(held.shape, held.pages), held.size), seconds)
 
 
 def _requeue(tx: Transaction, document: int, customer: int, *, attempts_back: int) -> None:

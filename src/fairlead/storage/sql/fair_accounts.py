@@ -1,4 +1,4 @@
-"""The fair rule's books: what each account was charged, and what it gets back."""
+"""Accounts of the fair rule: what each was charged, and what it gets back."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from fairlead.model.customers import Tags
-from fairlead.policy.costs import CostBucket, LearnedCosts, estimate
 from fairlead.policy.fair import FairRule, Placed
 from fairlead.storage.sql.queries import sql
 from fairlead.storage.sql.rows import THOUSANDTHS, tags_from
@@ -23,7 +22,6 @@ class Account(NamedTuple):
 
 
 def account_of(tx: Transaction, customer: int) -> Account:
-    """The account of a customer."""
     row = tx.connection.execute(sql("account_of_customer"), (customer,)).fetchone()
     assert row is not None  # noqa: S101 (every customer has one)
     id_, finish, last, submitted_at, weight, pending = row
@@ -31,7 +29,6 @@ def account_of(tx: Transaction, customer: int) -> Account:
 
 
 def save(tx: Transaction, account: Account, tags: Tags | None) -> None:
-    """Keep an account's record."""
     if tags is not None:
         row = (tags.finish, tags.last, tags.submitted_at, account.id)
         tx.connection.execute(sql("save_tags"), row)
@@ -127,15 +124,6 @@ def rest(tx: Transaction) -> None:
     highest: float | None = tx.connection.execute(query, (tx.clock.value,)).get
     if highest is not None:
         tx.save_clock(tx.rules.fair().when_idle(tx.clock, highest))
-
-
-def estimated(tx: Transaction, row: CostBucket) -> float:
-    """Seconds of work that a document of this row will take, by what was learnt so far."""
-    exact = tx.connection.execute(sql("cost_row"), row).fetchone()
-    if exact is not None:
-        return estimate(row, {row.doublings: LearnedCosts(*exact)})
-    known = tx.connection.execute(sql("cost_rows"), row[:2])
-    return estimate(row, {each[0]: LearnedCosts(*each[1:]) for each in known})
 
 
 def _last_waiting(tx: Transaction, account: Account) -> float | None:

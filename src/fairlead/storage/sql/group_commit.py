@@ -1,7 +1,7 @@
-"""Group commit: writes that arrive together share one transaction, and so one wait for the disk.
+"""Group commit: writes that arrive together share one transaction, and so one fsync.
 
-There is no writer thread. Whoever comes first does the work of all who wait by then; they find
-it done when they get the lock. A lone writer pays nothing for it.
+There is no writer thread. The thread that gets the lock first commits the writes of all threads
+that wait by then; they find theirs done when they get the lock. A lone writer pays nothing for it.
 """
 
 from __future__ import annotations
@@ -14,15 +14,51 @@ from threading import Lock
 from typing import Any, Generic, TypeVar
 
 from fairlead.errors import StoreBusy
-from fairlead.storage.sql.connection import Connection
-from fairlead.storage.sql.lease_grace import LeaseGrace
+from fairlead.storage.sql.queries import Connection
 
 T = TypeVar("T")
 MOST_TOGETHER = 256
+SHORT_WAIT = 1.0
+"""Seconds; a longer wait for the database is an outage."""
+AFTERMATH = 30.0
+"""Seconds after an outage in which other processes, which waited too, renew their leases."""
+
+
+class LeaseGrace:
+    """Since when the database has not let this process write, also if that has just passed.
+
+    Nobody can renew a lease meanwhile, so one that has ended since then says nothing about its
+    holder.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._is_on = False
+        self._since = self._until = float("-inf")
+
+    def failed(self, began: float) -> None:
+        """The attempt to write that began then was given up."""
+        self._note(began)
+        self._is_on = True
+
+    def succeeded(self, began: float) -> None:
+        """The attempt to write that began then got the lock."""
+        if self._is_on or self._clock() - began > SHORT_WAIT:
+            self._note(began)
+            self._is_on = False
+
+    def since(self) -> float | None:
+        """When the outage began; None: it is long over."""
+        return self._since if self._is_on or self._clock() < self._until else None
+
+    def _note(self, began: float) -> None:
+        if not self._is_on:  # a new outage: leases that ended before it may be taken back by now
+            self._since = began
+        self._until = self._clock() + AFTERMATH
 
 
 class _Write(Generic[T]):
-    """One caller's write and what became of it."""
+    """One caller's write and its outcome."""
 
     def __init__(self, action: Callable[[Connection], T], *, durable: bool) -> None:
         self.action = action
@@ -32,38 +68,30 @@ class _Write(Generic[T]):
         self.error: Exception | None = None
         self.result: T
 
-    def run(self, connection: Connection) -> None:
-        self.result = self.action(connection)
-        self.has_run = True
-
-    def run_beside_others(self, connection: Connection) -> None:
-        """Run in a savepoint of its own, so that its error undoes nothing of the others."""
+    def run_in_savepoint(self, connection: Connection) -> None:
+        """Run so that an error undoes nothing of the other writes."""
         connection.execute("SAVEPOINT one")
         try:
-            self.run(connection)
+            self.result = self.action(connection)
             connection.execute("RELEASE one")
         except Exception as error:
             if not connection.in_transaction:  # all of it was rolled back, as on a full disk
                 raise
-            self.error, self.has_run = error, True
+            self.error = error
             connection.execute("ROLLBACK TO one")
             connection.execute("RELEASE one")
-
-    def outcome(self) -> T:
-        if self.error is not None:
-            raise self.error
-        return self.result
+        self.has_run = True
 
 
 class Writer(ABC):
-    """The one connection of a process that writes. A subclass says how its database does it.
+    """The one connection of a process that writes. A subclass brings the database.
 
-    `clock` gives the store's time, as far as that is known without a question; else inf.
+    `clock` is the store's, as far as it is known without a query; else it gives inf.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._hold_up = LeaseGrace(clock)
+        self._grace = LeaseGrace(clock)
         self._lock = Lock()
         self._queue: deque[_Write[Any]] = deque()
         self.commits = 0
@@ -72,14 +100,12 @@ class Writer(ABC):
     def run(self, action: Callable[[Connection], T], *, durable: bool = True) -> T:
         """Run the action in a transaction; return when it is committed.
 
-        `durable=False` skips the wait for the disk. The commit is then atomic and seen by all
-        processes, but a power cut may undo it. Right for what may just as well not have
-        happened, such as a claim.
+        `durable=False` skips the fsync. The commit is then atomic and seen by all processes, but a
+        power cut may undo it. Right for what may just as well not have happened, such as a claim.
         """
         write = _Write(action, durable=durable)
         self._settle([write])
-        with self._our_words():
-            return write.outcome()
+        return self._outcome(write)
 
     def run_each(self, actions: Sequence[Callable[[Connection], T]]) -> list[T | Exception]:
         """Run many actions that share commits, each done or undone on its own."""
@@ -87,9 +113,21 @@ class Writer(ABC):
         self._settle(writes)
         return [self._result_or_error(write) for write in writes]
 
+    def _outcome(self, write: _Write[T]) -> T:
+        if write.error is not None:
+            with self._our_errors():
+                raise write.error
+        return write.result
+
+    def _result_or_error(self, write: _Write[Any]) -> Any:
+        try:
+            return self._outcome(write)
+        except Exception as error:  # for the caller to raise
+            return error
+
     def asked_at(self) -> float:
-        """The time, or since when nobody was let in: which leases had ended when one could tell."""
-        since = self._hold_up.since()
+        """The time, or when the outage began: leases that ended later are not taken back."""
+        since = self._grace.since()
         return self._clock() if since is None else since
 
     @abstractmethod
@@ -97,7 +135,7 @@ class Writer(ABC):
         """Close the connection; what was committed stays."""
 
     @abstractmethod
-    def _our_words(self) -> AbstractContextManager[None]:
+    def _our_errors(self) -> AbstractContextManager[None]:
         """Turns the database's errors into Fairlead's."""
 
     @abstractmethod
@@ -105,26 +143,18 @@ class Writer(ABC):
         """Begin a transaction in which nobody else writes."""
 
     @abstractmethod
-    def _end(self, *, durable: bool) -> None:
-        """Commit; if it is to be durable, return when it is safe."""
+    def _end(self) -> None:
+        """Commit; if the transaction was begun as durable, return when it is."""
 
     @abstractmethod
-    def _is_in_transaction(self) -> bool:
-        """Whether what was begun has not ended."""
+    def _is_in_transaction(self) -> bool: ...
 
     @abstractmethod
     def _roll_back(self) -> None:
         """Undo what was begun, if there is anything left to undo."""
 
     def _after(self) -> None:  # noqa: B027 (most have nothing to do)
-        """When a transaction has ended, and its callers will be told: what there is to tidy up."""
-
-    def _result_or_error(self, write: _Write[Any]) -> Any:
-        try:
-            with self._our_words():
-                return write.outcome()
-        except Exception as error:  # for the caller to raise
-            return error
+        """Called after each transaction, before its callers return."""
 
     def _settle(self, writes: Sequence[_Write[Any]]) -> None:
         for write in writes:
@@ -146,7 +176,8 @@ class Writer(ABC):
         except Exception as error:  # each caller gets it
             self._undo(batch, error)
         except BaseException:
-            if not self._is_committed(batch):
+            is_committed = all(each.has_run for each in batch) and not self._is_in_transaction()
+            if not is_committed:
                 self._undo(batch, StoreBusy("the write was interrupted and undone; try again"))
             raise
         finally:
@@ -154,30 +185,26 @@ class Writer(ABC):
                 write.is_settled = True
 
     def _commit(self, batch: list[_Write[Any]]) -> None:
-        durable = any(write.durable for write in batch)
-        connection = self._let_in(durable=durable)
+        connection = self._begin_or_note_outage(durable=any(write.durable for write in batch))
         if len(batch) == 1:
-            batch[0].run(connection)
+            batch[0].result = batch[0].action(connection)
+            batch[0].has_run = True
         else:
             for write in batch:
-                write.run_beside_others(connection)
-        self._end(durable=durable)
+                write.run_in_savepoint(connection)
+        self._end()
         self.commits += 1
         self.writes += len(batch)
 
-    def _let_in(self, *, durable: bool) -> Connection:
+    def _begin_or_note_outage(self, *, durable: bool) -> Connection:
         began = self._clock()
         try:
             connection = self._begin(durable=durable)
         except Exception:
-            self._hold_up.met(began)
+            self._grace.failed(began)
             raise
-        self._hold_up.passed(began)
+        self._grace.succeeded(began)
         return connection
-
-    def _is_committed(self, batch: list[_Write[Any]]) -> bool:
-        """Whether an interruption came too late to undo anything."""
-        return all(write.has_run for write in batch) and not self._is_in_transaction()
 
     def _undo(self, batch: list[_Write[Any]], error: Exception) -> None:
         for write in batch:  # first of all: nobody may take an undone write for a done one

@@ -23,8 +23,7 @@ from fairlead.model.webhooks import (
     next_delay,
 )
 from fairlead.storage.sql.actions import find_customer
-from fairlead.storage.sql.connection import Connection
-from fairlead.storage.sql.queries import sql
+from fairlead.storage.sql.queries import Connection, sql
 from fairlead.storage.sql.rows import DELIVERY, WEBHOOK
 from fairlead.storage.sql.transaction import Transaction
 from fairlead.storage.sql.webhook_rows import add_delivery
@@ -62,7 +61,6 @@ class Outbox:
         return self.webhook(new.id)
 
     def webhook(self, id_: str) -> Webhook:
-        """The webhook of this id."""
         with self._reading() as connection:
             return _webhook(connection, id_)
 
@@ -104,7 +102,6 @@ class Outbox:
         return self.delivery(id_)
 
     def delivery(self, id_: str) -> Delivery:
-        """The delivery of this id."""
         with self._reading() as connection:
             return _delivery(connection, id_)
 
@@ -166,7 +163,7 @@ def _add(tx: Transaction, new: NewWebhook) -> None:
         )
     values = (new.id, customer, new.url, json.dumps(new.kinds), new.secret, tx.now)
     tx.connection.execute(sql("add_webhook"), values)
-    tx.tell(EventKind.WEBHOOK_ADDED, customer, webhook=new.id)
+    tx.add_event(EventKind.WEBHOOK_ADDED, customer, webhook=new.id)
 
 
 def _set(
@@ -185,14 +182,14 @@ def _set(
         tx.connection.execute(sql("enable_webhook"), (int(enabled), because, id_))
     customer = find_customer(tx, known.customer)
     is_on = known.enabled if enabled is None else enabled
-    tx.tell(EventKind.WEBHOOK_SET, customer, webhook=id_, enabled=is_on)
+    tx.add_event(EventKind.WEBHOOK_SET, customer, webhook=id_, enabled=is_on)
 
 
 def _remove(tx: Transaction, id_: str) -> None:
     tx.connection.execute(sql("remove_deliveries"), (id_,))
     customer: int | None = tx.connection.execute(sql("remove_webhook"), (id_,)).get
     if customer is not None:
-        tx.tell(EventKind.WEBHOOK_REMOVED, customer, webhook=id_)
+        tx.add_event(EventKind.WEBHOOK_REMOVED, customer, webhook=id_)
 
 
 def _test(tx: Transaction, id_: str) -> str:
@@ -252,7 +249,7 @@ def _disable(tx: Transaction, sending: Sending, because: str) -> None:
     query, values = sql("disable_webhook"), (because, sending.webhook)
     if tx.connection.execute(query, values).get is not None:
         customer = find_customer(tx, sending.customer)
-        tx.tell(EventKind.WEBHOOK_DISABLED, customer, webhook=sending.webhook, because=because)
+        tx.add_event(EventKind.WEBHOOK_DISABLED, customer, webhook=sending.webhook, because=because)
 
 
 def _webhook(connection: Connection, id_: str) -> Webhook:

@@ -1,10 +1,12 @@
-"""Reads the named statements of queries.sql, and the scripts of migrations."""
+"""The named statements of queries.sql, the migrations, and the connection that runs them."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from importlib.resources import files
+from typing import Any, Protocol
 
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 
@@ -27,10 +29,32 @@ def read_migrations(package: str) -> tuple[str, ...]:
 
 @cache
 def statements() -> dict[str, str]:
-    """All statements that stores share, by name."""
+    """All statements that both databases share, by name."""
     return read_statements(__package__)
 
 
+@cache
 def sql(name: str) -> str:
     """The statement of this name."""
     return statements()[name]
+
+
+class Cursor(Protocol):
+    """The result of a statement."""
+
+    @property
+    def get(self) -> Any:
+        """The one value of the first row, or the row where it has several; None: no row."""
+
+    def fetchone(self) -> tuple[Any, ...] | None: ...
+    def fetchall(self) -> list[tuple[Any, ...]]: ...
+    def __iter__(self) -> Iterator[Any]: ...
+
+
+class Connection(Protocol):
+    """Runs statements of queries.sql, with a value for each `?`."""
+
+    @property
+    def in_transaction(self) -> bool: ...
+    def execute(self, statement: str, values: Sequence[Any] = (), /) -> Cursor: ...
+    def executemany(self, statement: str, rows: Iterable[Sequence[Any]], /) -> object: ...

@@ -1,4 +1,4 @@
-"""Questions to the store. They change nothing and wait for no writer."""
+"""Reads of the store. They change nothing and wait for no writer."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ from collections.abc import Iterable
 from typing import Any
 
 from fairlead.errors import Message, UnknownCustomer, UnknownDocument, UnknownKey
-from fairlead.model.access_keys import Key, StoredKey, Tally
 from fairlead.model.customers import CustomerRecord, Fairness, Overdue, Share
-from fairlead.model.documents import Document, Event, StoredDocument, Totals
+from fairlead.model.documents import Document, Event, StoredDocument, Tally, Totals
 from fairlead.model.explanations import CustomerAhead, QueuePlace
+from fairlead.model.keys import Key, StoredKey
 from fairlead.model.states import State
 from fairlead.policy.fairness import jain_index
 from fairlead.policy.forecast import FinishedDocument, Flow, RecentArrival, RunningDocument
 from fairlead.storage.sql import rows
-from fairlead.storage.sql.connection import Connection
-from fairlead.storage.sql.queries import sql
+from fairlead.storage.sql.queries import Connection, sql
 from fairlead.storage.sql.transaction import Transaction
 
 MOST_NAMED = 5
@@ -24,7 +23,6 @@ MOST_NAMED = 5
 
 
 def document(connection: Connection, id_: str) -> Document:
-    """The document of this id."""
     row = connection.execute(rows.DOCUMENT.select + " WHERE d.id = ?", (id_,)).fetchone()
     if row is None:
         raise unknown_document(id_)
@@ -32,7 +30,6 @@ def document(connection: Connection, id_: str) -> Document:
 
 
 def stored_document(connection: Connection, id_: str) -> StoredDocument:
-    """What storage keeps of a document beyond what is shown."""
     row = connection.execute(rows.STORED_DOCUMENT.select + " WHERE d.id = ?", (id_,)).fetchone()
     if row is None:
         raise unknown_document(id_)
@@ -40,7 +37,6 @@ def stored_document(connection: Connection, id_: str) -> StoredDocument:
 
 
 def unknown_document(id_: str) -> UnknownDocument:
-    """The error for an id that no document has."""
     return UnknownDocument(f"no document has the id {id_!r}; see: fairlead docs list")
 
 
@@ -55,7 +51,6 @@ def documents(
     before: str | None,
     limit: int,
 ) -> list[Document]:
-    """Documents, newest first; `before` is the id of the last one of the page before."""
     wanted: list[tuple[str, Any]] = [
         ("d.customer = (SELECT id FROM customers WHERE name = ?)", customer),
         ("d.state = ?", state),
@@ -78,7 +73,6 @@ def _containing(part: str) -> str:
 
 
 def customer(connection: Connection, name: str) -> CustomerRecord:
-    """The customer of this name."""
     row = connection.execute(rows.CUSTOMER.select + " WHERE c.name = ?", (name,)).fetchone()
     if row is None:
         raise unknown_customer(name)
@@ -86,18 +80,15 @@ def customer(connection: Connection, name: str) -> CustomerRecord:
 
 
 def unknown_customer(name: str, *, hint: str = "see: fairlead customers list") -> UnknownCustomer:
-    """The error for a name that no customer has."""
     return UnknownCustomer(Message("unknown customer {name}", name=repr(name), hint=hint))
 
 
 def customers(connection: Connection) -> list[CustomerRecord]:
-    """All customers, by name."""
     query = rows.CUSTOMER.select + " ORDER BY c.name"
     return [rows.customer(row) for row in connection.execute(query)]
 
 
 def events(connection: Connection, after: int, limit: int, customer: str | None) -> list[Event]:
-    """Events after the one of this number, oldest first."""
     of_one = (
         "" if customer is None else "e.customer = (SELECT id FROM customers WHERE name = ?) AND "
     )
@@ -107,13 +98,11 @@ def events(connection: Connection, after: int, limit: int, customer: str | None)
 
 
 def events_of(connection: Connection, document: str) -> list[Event]:
-    """All events of one document, oldest first."""
     query = rows.EVENT.select + f" WHERE e.document = ({sql('seq_of_document')}) ORDER BY e.seq"
     return [rows.EVENT.read(row) for row in connection.execute(query, (document,))]
 
 
 def audit(connection: Connection, before: int | None, limit: int) -> list[Event]:
-    """What somebody decided, newest first."""
     query = rows.EVENT.select + (
         " WHERE e.actor IS NOT NULL AND e.seq < ? ORDER BY e.seq DESC LIMIT ?"
     )
@@ -122,7 +111,6 @@ def audit(connection: Connection, before: int | None, limit: int) -> list[Event]
 
 
 def key(connection: Connection, id_: str) -> Key:
-    """The key of this id."""
     row = connection.execute(rows.KEY.select + " WHERE k.id = ?", (id_,)).fetchone()
     if row is None:
         raise unknown_key(id_)
@@ -130,36 +118,30 @@ def key(connection: Connection, id_: str) -> Key:
 
 
 def stored_key(connection: Connection, id_: str) -> StoredKey:
-    """The key of this id with the hash of its secret."""
     return StoredKey(key(connection, id_), connection.execute(sql("access_key_sha256"), (id_,)).get)
 
 
 def unknown_key(id_: str) -> UnknownKey:
-    """The error for an id that no key has."""
     return UnknownKey(
         Message("no API key has the id {id}", id=repr(id_), hint="see: fairlead keys list")
     )
 
 
 def keys(connection: Connection) -> list[Key]:
-    """All keys, oldest first."""
     query = rows.KEY.select + " ORDER BY k.created_at, k.id"
     return [rows.KEY.read(row) for row in connection.execute(query)]
 
 
 def tallies(connection: Connection) -> list[Tally]:
-    """How many documents of each priority are in each state."""
     return [Tally(*row) for row in connection.execute(sql("tallies"))]
 
 
 def deleted_customer(connection: Connection, id_: str) -> str | None:
-    """Whose document of this id was deleted; None: none was."""
     name: str | None = connection.execute(sql("deleted_customer"), (id_,)).get
     return name
 
 
 def totals(connection: Connection) -> Totals:
-    """How much there is, over all customers."""
     row = connection.execute(sql("totals")).fetchone()
     return Totals(*row) if row else Totals(0, 0, 0)
 
@@ -189,7 +171,6 @@ def place(connection: Connection, id_: str) -> QueuePlace | None:
 
 
 def fairness(tx: Transaction) -> Fairness:
-    """How fair the queue is, as numbers."""
     run = tx.connection.execute
     accounts = tuple(
         Share(name, done, due, due - done)
@@ -239,12 +220,34 @@ def flow(tx: Transaction) -> Flow:
 
 
 def known_documents(connection: Connection, ids: Iterable[str]) -> set[str]:
-    """Those of the ids that are documents."""
     found = connection.execute(sql("known_documents"), (json.dumps(list(ids)),))
     return {row[0] for row in found}
 
 
 def known_texts(connection: Connection, ids: Iterable[str]) -> set[str]:
-    """The keys of the texts that belong to these documents."""
     found = connection.execute(sql("known_texts"), (json.dumps(list(ids)),))
     return {key for row in found for key in row if key is not None}
+
+
+def problems(connection: Connection) -> list[str]:
+    """Stored numbers that differ from what they count."""
+
+    def names(query: str) -> list[str]:
+        return [row[0] for row in connection.execute(sql(query))]
+
+    found = [
+        f"the numbers kept for customer {name!r} differ from its documents"
+        for name in names("miscounted_customers")
+    ]
+    found += [
+        f"the numbers kept for account {name!r} differ from its customers"
+        for name in names("miscounted_accounts")
+    ]
+    if connection.execute(sql("miscounted_line")).get:
+        found.append("the numbers kept for the line differ from its customers")
+    if connection.execute(sql("miscounted_tallies")).get:
+        found.append("the numbers kept for states and priorities differ")
+    misplaced = connection.execute(sql("misplaced_originals")).get
+    if misplaced:
+        found.append(f"{misplaced:,} originals have no document, or another length")
+    return found

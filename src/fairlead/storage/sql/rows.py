@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Generic, Protocol, TypeVar
 
 from msgspec import Struct
 
-from fairlead.model.access_keys import Key
 from fairlead.model.customers import Counter, CustomerRecord, CustomerSettings, Tags
 from fairlead.model.documents import Document, Event, EventKind, StoredDocument
+from fairlead.model.keys import Key
 from fairlead.model.states import State
 from fairlead.model.webhooks import Delivery, Status, Webhook
 
@@ -32,7 +32,6 @@ class Columns:
         self.select = f"SELECT {', '.join(columns)} FROM {source}"  # noqa: S608 (names of fields)
 
     def named(self, row: Row) -> dict[str, Any]:
-        """The values of a row by the names of their columns."""
         return dict(zip(self._names, row, strict=True))
 
 
@@ -53,7 +52,6 @@ class Records(Columns, Generic[T]):
         self._convert = [(names.index(name), convert[name]) for name in convert]
 
     def read(self, row: Row) -> T:
-        """The record of a row."""
         values = list(row)
         for index, convert in self._convert:
             values[index] = convert(values[index])
@@ -132,7 +130,6 @@ SET_CUSTOMER = (
 
 
 def customer(row: Row) -> CustomerRecord:
-    """A row of `CUSTOMER`."""
     values = CUSTOMER.named(row)
     values["weight"] /= THOUSANDTHS
     values["thresholds"] = thresholds_from(values["thresholds"])
@@ -152,7 +149,6 @@ def own_settings(settings: CustomerSettings) -> list[Any]:
 
 
 def counter(count: int | None, counted_at: float | None) -> Counter | None:
-    """A customer's record; None where it was never checked."""
     return None if count is None or counted_at is None else Counter(count, counted_at)
 
 
@@ -164,15 +160,34 @@ def tags_from(finish: float | None, last: float | None, submitted_at: float | No
 
 
 def thresholds_from(text: str | None) -> tuple[int, ...] | None:
-    """Thresholds as they are kept."""
     return None if text is None else tuple(json.loads(text))
 
 
 def thresholds_to(thresholds: Sequence[int] | None) -> str | None:
-    """Thresholds as text to keep."""
     return None if thresholds is None else json.dumps(list(thresholds))
 
 
 def data_text(data: Mapping[str, Any]) -> str | None:
     """Facts, or an event's data, as text to keep; nothing where there is none."""
     return _ENCODER.encode(data) if data else None
+
+
+# --- copying a store ---
+
+TABLES = (
+    *("accounts", "customers", "documents", "line_state", "idempotency", "events"),
+    *("attendance", "costs", "webhooks", "deliveries", "keys", "deleted", "short_texts"),
+    *("short_originals", "tallies"),
+)
+"""Every table, those that others refer to first."""
+NUMBERED = {"accounts": "id", "customers": "id", "events": "seq", "deliveries": "seq"}
+"""Tables whose rows get the next number by themselves."""
+
+
+class TableCopy(Protocol):
+    """All rows of a store in which nothing changes while they are read."""
+
+    def rows(self, table: str, columns: Sequence[str]) -> Iterator[Row]: ...
+
+    def last_number(self, table: str) -> int:
+        """The highest number that a row of this table ever had."""

@@ -47,7 +47,7 @@ def switch(tx: Transaction, to: PolicyName) -> Switched | None:
     for account in _accounts(tx):
         done = _place(tx, account, place, done)
     fair_accounts.rest(tx)
-    tx.tell(EventKind.POLICY_SWITCHED, **done._asdict())
+    tx.add_event(EventKind.POLICY_SWITCHED, **done._asdict())
     return done
 
 

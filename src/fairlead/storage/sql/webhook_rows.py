@@ -1,6 +1,6 @@
-"""What a customer's webhooks are told: made in the transaction of the event itself.
+"""Deliveries of webhooks, made in the transaction of their event.
 
-So a delivery is there exactly when its event is: none is lost in a crash, none is made twice.
+So a delivery exists exactly if its event does: a crash loses none and makes none twice.
 """
 
 from __future__ import annotations
@@ -11,14 +11,13 @@ from typing import Any, NamedTuple
 
 from fairlead.model.json import rfc3339, to_dict
 from fairlead.storage.sql import rows
-from fairlead.storage.sql.connection import Connection
-from fairlead.storage.sql.queries import sql
+from fairlead.storage.sql.queries import Connection, sql
 
 _LEFT_OF_A_DELETED = frozenset(
     {"id", "customer", "state", "priority", "count", "policy", "urgent", "attempts", "error"}
     | {"submitted_at", "started_at", "finished_at", "parent"}
 )
-"""What events tell of a document too; the other fields tell what it was."""
+"""Fields that events show as well; the others say what the document was."""
 
 
 class Subscription(NamedTuple):
@@ -28,20 +27,20 @@ class Subscription(NamedTuple):
     kinds: list[str]
 
 
-def asked(connection: Connection, customer: int) -> list[Subscription]:
-    """The webhooks of a customer that are told of anything."""
-    found = connection.execute(sql("webhooks_told"), (customer,)).fetchall()
-    return [Subscription(id_, json.loads(kinds)) for id_, kinds in found]
+def subscriptions(connection: Connection, customer: int) -> list[Subscription]:
+    """The enabled webhooks of a customer."""
+    webhooks = connection.execute(sql("webhooks_told"), (customer,)).fetchall()
+    return [Subscription(id_, json.loads(kinds)) for id_, kinds in webhooks]
 
 
-def tell_webhooks(
-    connection: Connection, now: float, told: Iterable[str], kind: str, document: int
+def add_deliveries(
+    connection: Connection, now: float, webhooks: Iterable[str], kind: str, document: int
 ) -> None:
     """Make a delivery of this kind for each of the webhooks."""
     row = connection.execute(rows.DOCUMENT.select + " WHERE d.seq = ?", (document,)).fetchone()
     assert row is not None  # noqa: S101 (it was changed in this transaction)
     shown = to_dict(rows.DOCUMENT.read(row))
-    for webhook in told:
+    for webhook in webhooks:
         add_delivery(connection, now, webhook, kind, shown, document=shown["id"])
 
 
@@ -66,18 +65,18 @@ def add_delivery(
 
 
 def forget_document(connection: Connection, id_: str) -> None:
-    """Let deliveries tell nothing more of what a document was; those that are due still go out.
+    """Remove what a document was from its deliveries; those that are due are still sent.
 
-    What receivers answered may repeat it, so it goes too.
+    Responses of receivers may repeat it, so they are removed too.
     """
     for number, body in connection.execute(sql("deliveries_of"), (id_,)).fetchall():
-        told = json.loads(body)
+        content = json.loads(body)
         left = {
             name: value if name in _LEFT_OF_A_DELETED else None
-            for name, value in told["data"].items()
+            for name, value in content["data"].items()
         }
-        connection.execute(sql("empty_delivery"), (_body(told | {"data": left}), number))
+        connection.execute(sql("empty_delivery"), (_body(content | {"data": left}), number))
 
 
-def _body(told: dict[str, Any]) -> str:
-    return json.dumps(told, ensure_ascii=False, separators=(",", ":"))
+def _body(content: dict[str, Any]) -> str:
+    return json.dumps(content, ensure_ascii=False, separators=(",", ":"))

@@ -10,7 +10,7 @@ from pathlib import Path
 from threading import Lock
 from time import monotonic, time_ns
 
-from fairlead.storage.sqlite.connection import connect, our_words
+from fairlead.storage.sqlite.connection import connect, our_errors
 
 SETTLED_NANOSECONDS = 1_000_000_000
 """The age from which a file's time can be trusted.
@@ -35,11 +35,9 @@ class ChangeWatcher:
         self._ask_at = 0.0
 
     def close(self) -> None:
-        """Close the connection."""
         self._connection.close()
 
     def version(self) -> int:
-        """The number."""
         with self._lock:
             stamp = self._settled_stamp()
             if stamp is None or stamp != self._stamp or monotonic() >= self._ask_at:
@@ -57,5 +55,5 @@ class ChangeWatcher:
         return (stat.st_ino, stat.st_mtime_ns, stat.st_size) if is_settled else None
 
     def _asked(self) -> int:
-        with our_words(self._path):
+        with our_errors(self._path):
             return int(self._connection.pragma("data_version"))

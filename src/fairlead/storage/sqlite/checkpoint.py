@@ -1,6 +1,6 @@
-"""Checkpoints of SQLite's WAL in a background thread, beside the connection that writes.
+"""WAL checkpoints of SQLite in a background thread, beside the connection that writes.
 
-By itself, SQLite checkpoints in the commit that finds the WAL long, and all writers wait for some
+By default SQLite checkpoints in the commit that finds the WAL long, and all writers wait for some
 ten thousand pages and two fsyncs. Here a thread copies the pages. Only the few that were written
 meanwhile are left to the writer, after which the WAL starts anew.
 """
@@ -17,15 +17,13 @@ from fairlead.errors import DataError
 from fairlead.service import run_in_thread
 
 LONG_LOG = 8000
-"""Pages of 4 KiB. A longer log means fewer copies of pages that often change."""
+"""Pages of 4 KiB. A longer WAL means fewer copies of pages that often change."""
 MAY_COPY_BESIDE = tuple(map(int, apsw.sqlite_lib_version().split("."))) >= (3, 51, 3)
-"""Before 3.51.3, SQLite could lose pages that were written at a certain moment of the copying."""
-_FIRST_LOOK = "SELECT count(*) FROM sqlite_schema"
-"""Before its first look at the database, a connection does not know of the log."""
+"""Before 3.51.3, SQLite could lose pages that were written during a checkpoint."""
 
 
 class Checkpointer:
-    """Watches the log of the connection that writes. Its errors are nobody's: it tries again."""
+    """Watches the WAL of the connection that writes. After an error it tries again later."""
 
     def __init__(self, connection: apsw.Connection, another: Callable[[], apsw.Connection]) -> None:
         self._connection = connection
@@ -33,10 +31,10 @@ class Checkpointer:
         self._pages = 0
         self._due = LONG_LOG
         self._copying: Future[None] | None = None
-        connection.set_wal_hook(self._note)
+        connection.set_wal_hook(self._note_pages)
 
-    def look(self) -> None:
-        """After a commit: begin, or do the rest, until the log has begun anew."""
+    def after_commit(self) -> None:
+        """Start a checkpoint of a long WAL, or finish it, until the WAL has started anew."""
         is_copying = self._copying is not None and not self._copying.done()
         if self._pages < LONG_LOG:
             self._due = LONG_LOG
@@ -44,32 +42,33 @@ class Checkpointer:
             self._due = self._pages + LONG_LOG
             self._begin()
         elif not is_copying:
-            self._do_the_rest()
+            self._checkpoint_here()
 
     def close(self) -> None:
-        """Let what was begun end."""
+        """Wait for the thread, if there is one."""
         if self._copying is not None:
             wait([self._copying])
 
-    def _note(self, _connection: apsw.Connection, _name: str, pages: int) -> int:
+    def _note_pages(self, _connection: apsw.Connection, _name: str, pages: int) -> int:
         self._pages = pages
         return apsw.SQLITE_OK
 
     def _begin(self) -> None:
         if not MAY_COPY_BESIDE:
-            self._do_the_rest()
+            self._checkpoint_here()
             return
         try:
             self._copying = run_in_thread("checkpoint", self._copy)
         except RuntimeError:  # there are too many threads
-            self._do_the_rest()
+            self._checkpoint_here()
 
     def _copy(self) -> None:
         with suppress(apsw.Error, DataError), closing(self._another()) as connection:
-            connection.execute(_FIRST_LOOK).fetchall()
+            # A connection knows of the WAL only after its first query.
+            connection.execute("SELECT count(*) FROM sqlite_schema").fetchall()
             connection.wal_checkpoint()
 
-    def _do_the_rest(self) -> None:
-        """What others write or still read meanwhile stays: then there is another commit for it."""
+    def _checkpoint_here(self) -> None:
+        """Pages that others write or still read meanwhile are left for a later commit."""
         with suppress(apsw.Error):
             self._connection.wal_checkpoint()

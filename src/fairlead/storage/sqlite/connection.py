@@ -1,4 +1,4 @@
-"""Opening the SQLite file: pragmas, migrations, and SQLite's errors in our words."""
+"""Opening the SQLite file: pragmas, migrations, and SQLite's errors as Fairlead's."""
 
 from __future__ import annotations
 
@@ -6,21 +6,19 @@ import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 
 import apsw
 
 from fairlead.errors import DamagedData, DataError, DiskFull, NewerData, ReadOnlyData, StoreBusy
+from fairlead.storage.sql.queries import read_migrations
 from fairlead.storage.sqlite.lock_wait import BUSY_SECONDS
-from fairlead.storage.sqlite.queries import migrations
 
 APPLICATION_ID = 0x4661_6972  # "Fair"
 STATEMENTS = 1024
-"""How many uses of other statements a prepared one outlives.
-
-apsw evicts by turns whatever lies there, and each row of an executemany is a turn: with its 100,
-a batch of 34 documents would let every statement be prepared again for the next one.
-"""
+"""Prepared statements in the cache. Each row of an executemany uses an entry up: with apsw's 100,
+a batch of 34 documents would evict all of them."""
 
 _PRAGMAS = """
 PRAGMA synchronous = FULL;
@@ -30,9 +28,15 @@ PRAGMA temp_store = MEMORY;
 """
 
 
+@cache
+def migrations() -> tuple[str, ...]:
+    """The scripts that bring a database from each version to the next, in order."""
+    return read_migrations(__package__)
+
+
 def connect(path: Path) -> apsw.Connection:
     """A connection to an existing database, ready for use."""
-    with our_words(path):
+    with our_errors(path):
         connection = apsw.Connection(
             str(path), flags=apsw.SQLITE_OPEN_READWRITE, statementcachesize=STATEMENTS
         )
@@ -43,13 +47,13 @@ def connect(path: Path) -> apsw.Connection:
 
 def prepare(path: Path) -> None:
     """Make the database where there is none, and bring an older one up to date."""
-    with our_words(path), _one_at_a_time(path.parent):
+    with our_errors(path), _one_at_a_time(path.parent):
         _make_private(path)
         connection = apsw.Connection(str(path))
         try:
             connection.set_busy_timeout(int(1000 * BUSY_SECONDS))
             _check_owner(connection, path)
-            if known_version(connection, path) < len(migrations()):
+            if check_version(connection, path) < len(migrations()):
                 connection.execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL")
                 _migrate(connection, path)
         finally:
@@ -59,9 +63,9 @@ def prepare(path: Path) -> None:
 def _make_private(path: Path) -> None:
     """Let only this user read a new database; SQLite gives its other files the same mode.
 
-    One that exists is not touched: closing any descriptor of it would end this process's locks.
+    An existing one is not touched: closing any descriptor of it would end this process's locks.
     """
-    with suppress(OSError):  # SQLite will say what is wrong
+    with suppress(OSError):  # SQLite reports what is wrong
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
 
@@ -69,12 +73,11 @@ def _make_private(path: Path) -> None:
 def _one_at_a_time(folder: Path) -> Iterator[None]:
     """Lets processes that open one new folder make its database one after the other.
 
-    SQLite does not wait for a lock while it changes to WAL, and what it says about owner and
-    tables may come from before and after the commit of another process.
+    SQLite does not wait for a lock while it changes to WAL.
     """
     try:
         lock = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:  # SQLite will say what is wrong with the folder
+    except OSError:  # SQLite reports what is wrong with the folder
         yield
         return
     try:
@@ -91,8 +94,8 @@ def _check_owner(connection: apsw.Connection, path: Path) -> None:
         raise DamagedData(f"{path} is not a Fairlead database; choose another folder with --data")
 
 
-def known_version(connection: apsw.Connection, path: Path) -> int:
-    """The version of the schema; raises where it is newer than what is known here."""
+def check_version(connection: apsw.Connection, path: Path) -> int:
+    """The version of the schema; refuses one that is newer than this Fairlead."""
     version: int = connection.execute("PRAGMA user_version").get
     if version > len(migrations()):
         raise NewerData(
@@ -103,10 +106,10 @@ def known_version(connection: apsw.Connection, path: Path) -> int:
 
 
 def _migrate(connection: apsw.Connection, path: Path) -> None:
-    """One transaction for all steps; the version is read inside it, as another may be first."""
+    """Migrate in one transaction; the version is read inside it, as another may be first."""
     connection.execute("BEGIN IMMEDIATE")
     try:
-        for number in range(known_version(connection, path), len(migrations())):
+        for number in range(check_version(connection, path), len(migrations())):
             connection.execute(migrations()[number])
             connection.pragma("user_version", number + 1)
         connection.pragma("application_id", APPLICATION_ID)
@@ -118,7 +121,7 @@ def _migrate(connection: apsw.Connection, path: Path) -> None:
 
 
 @contextmanager
-def our_words(path: Path) -> Iterator[None]:
+def our_errors(path: Path) -> Iterator[None]:
     """Turns SQLite's errors into Fairlead's."""
     try:
         yield
@@ -127,7 +130,7 @@ def our_words(path: Path) -> Iterator[None]:
 
 
 def _is_disk_full(path: Path) -> bool:
-    """SQLite tells of a disk without a byte left as an I/O error, where it first needs one."""
+    """Whether no byte is left, which SQLite may report as an I/O error."""
     try:
         room = os.statvfs(path.parent)
     except OSError:

@@ -1,7 +1,7 @@
 """Waiting for the lock of another process: the busy handler of a connection that writes.
 
-SQLite's own busy timeout cannot be cut short: it goes on to its end although this process was asked
-to stop, and in the main thread not even a signal handler runs before.
+SQLite's own busy timeout cannot be cut short: it runs to its end even if this process is asked to
+stop, and in the main thread no signal handler runs meanwhile.
 """
 
 from __future__ import annotations
@@ -41,7 +41,6 @@ class LockWait:
 
     @property
     def longest(self) -> float:
-        """How many seconds to wait for a lock."""
         if self._is_hurried:
             return STILL_LAST_SECONDS if self.is_vain else LAST_SECONDS
         return STILL_BUSY_SECONDS if self.is_vain else BUSY_SECONDS

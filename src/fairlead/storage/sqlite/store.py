@@ -1,31 +1,91 @@
-"""The embedded store: the truth in one SQLite file that several processes may hold open."""
+"""The embedded store: one SQLite file that several processes may hold open."""
 
 from __future__ import annotations
 
 import fcntl
 import os
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import apsw
 
 from fairlead.change_feed import ChangeFeed
 from fairlead.policy.rules import Rules
-from fairlead.storage.sql.connection import Connection
+from fairlead.storage.sql.group_commit import Writer
+from fairlead.storage.sql.queries import Connection
+from fairlead.storage.sql.rows import NUMBERED, Row
 from fairlead.storage.sql.store import Store
 from fairlead.storage.sqlite.change_watch import ChangeWatcher
-from fairlead.storage.sqlite.connection import connect, our_words, prepare
-from fairlead.storage.sqlite.export import SqliteTables
-from fairlead.storage.sqlite.writer import SqliteWriter
+from fairlead.storage.sqlite.checkpoint import Checkpointer
+from fairlead.storage.sqlite.connection import (
+    check_version,
+    connect,
+    migrations,
+    our_errors,
+    prepare,
+)
+from fairlead.storage.sqlite.lock_wait import LockWait
 
 POLL_SECONDS = 0.02
 """SQLite announces no commits, so waiting threads poll."""
 
 
+class SqliteWriter(Writer):
+    """SQLite lets one process write at a time: the others wait in BEGIN IMMEDIATE."""
+
+    def __init__(self, path: Path, clock: Callable[[], float]) -> None:
+        super().__init__(clock)
+        self._path = path
+        self._connection = connect(path)
+        self._lock_wait = LockWait()
+        self._connection.set_busy_handler(self._lock_wait)
+        self._checkpointer = Checkpointer(self._connection, partial(connect, path))
+        self._is_durable = True
+        self.hurry = self._lock_wait.hurry
+
+    def close(self) -> None:
+        with self._lock:
+            self._checkpointer.close()
+            self._connection.close()
+
+    def _our_errors(self) -> AbstractContextManager[None]:
+        return our_errors(self._path)
+
+    def _begin(self, *, durable: bool) -> apsw.Connection:
+        if durable != self._is_durable:
+            level = "FULL" if durable else "NORMAL"
+            self._connection.execute(f"PRAGMA synchronous = {level}")
+            self._is_durable = durable
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+        except apsw.BusyError:
+            self._lock_wait.is_vain = True
+            raise
+        self._lock_wait.is_vain = False
+        if self._connection.execute("PRAGMA user_version").get != len(migrations()):
+            check_version(self._connection, self._path)  # a newer process has migrated it
+        return self._connection
+
+    def _end(self) -> None:
+        self._connection.execute("COMMIT")
+
+    def _after(self) -> None:
+        self._checkpointer.after_commit()
+
+    def _is_in_transaction(self) -> bool:
+        return self._connection.in_transaction
+
+    def _roll_back(self) -> None:
+        with suppress(apsw.ConnectionClosedError):
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+
+
 class SqliteStore(Store):
-    """A store in one file. All methods may be called from any thread."""
+    """A store in one file."""
 
     _writer: SqliteWriter
 
@@ -41,33 +101,29 @@ class SqliteStore(Store):
         self.changes = ChangeFeed(self._watcher.version, POLL_SECONDS)
 
     def close(self) -> None:
-        """Close all connections."""
         self._writer.close()
         self._watcher.close()
         while self._readers:
             self._readers.pop().close()
 
     def hurry(self) -> None:
-        """Wait for others only for a moment from now on."""
         self._writer.hurry()
 
     def now(self) -> float:
-        """The time by the machine's clock."""
         return self._clock()
 
     @contextmanager
     def only_one(self, duty: str) -> Iterator[bool]:
-        """Whether this process may do what one process at a time should do."""
         lock = os.open(self._path.with_name(f"{duty}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
         try:
             yield _is_locked(lock)
         finally:
-            os.close(lock)
+            os.close(lock)  # which unlocks it
 
     @contextmanager
     def held_still(self) -> Iterator[SqliteTables]:
         """All rows; nobody writes meanwhile."""
-        with our_words(self._path):
+        with our_errors(self._path):
             connection = connect(self._path)
             try:
                 connection.execute("BEGIN IMMEDIATE")
@@ -77,7 +133,7 @@ class SqliteStore(Store):
 
     @contextmanager
     def _reading(self, *, whole: bool = False) -> Iterator[apsw.Connection]:  # noqa: ARG002
-        with our_words(self._path):
+        with our_errors(self._path):
             try:
                 connection = self._readers.pop()
             except IndexError:
@@ -94,12 +150,28 @@ class SqliteStore(Store):
         return self._clock()
 
     def _damage(self, connection: Connection) -> list[str]:
-        found = [row[0] for row in connection.execute("PRAGMA quick_check(10)")]
-        return [each for each in found if each != "ok"]
+        rows = connection.execute("PRAGMA quick_check(10)")
+        return [message for (message,) in rows if message != "ok"]
+
+
+class SqliteTables:
+    """All rows of the file for another store, read in one transaction (see `TableCopy`)."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._connection = connection
+
+    def rows(self, table: str, columns: Sequence[str]) -> Iterator[Row]:
+        names = ", ".join(f'"{column}"' for column in columns)
+        return iter(self._connection.execute(f'SELECT {names} FROM "{table}"'))  # noqa: S608 (ours)
+
+    def last_number(self, table: str) -> int:
+        query = "SELECT seq FROM sqlite_sequence WHERE name = ?"
+        last = self._connection.execute(query, (table,)).get or 0
+        highest = f'SELECT max("{NUMBERED[table]}") FROM "{table}"'  # noqa: S608 (ours)
+        return max(last, self._connection.execute(highest).get or 0)
 
 
 def _is_locked(lock: int) -> bool:
-    """Whether the lock is ours now; it is let go when it is closed."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -1,10 +1,18 @@
-"""Who may come in: keys, and what they open."""
+"""Access keys, `fl_<id>_<secret>`: the secret is shown once, and its SHA-256 is stored."""
 
 from __future__ import annotations
 
+import hashlib
+import hmac
+import re
+import secrets
 from typing import NamedTuple
 
 from fairlead.model.json import Record, Time
+from fairlead.model.names import LETTERS
+
+_SHAPE = re.compile(r"fl_([0-9a-z]{12})_([0-9A-Za-z_-]{43})")
+_SECRET = re.compile(r"(fl_[0-9a-z]{12}_)[0-9A-Za-z_-]+")
 
 
 class Key(Record, frozen=True):
@@ -18,7 +26,6 @@ class Key(Record, frozen=True):
 
     @property
     def is_revoked(self) -> bool:
-        """Whether it opens nothing any more."""
         return self.revoked_at is not None
 
 
@@ -63,13 +70,31 @@ class Me(Record, frozen=True):
 
     @property
     def is_operator(self) -> bool:
-        """Whether the key opens everything."""
         return self.customer is None
 
 
-class Tally(NamedTuple):
-    """How many documents of one priority are in one state."""
+def new_key() -> tuple[str, str]:
+    """A new key and its id."""
+    id_ = "".join(secrets.choice(LETTERS) for _ in range(12))
+    return f"fl_{id_}_{secrets.token_urlsafe(32)}", id_
 
-    state: str
-    priority: int
-    documents: int
+
+def id_of(key: str) -> str | None:
+    """The id in a key; None: it is not a key."""
+    match = _SHAPE.fullmatch(key)
+    return match[1] if match else None
+
+
+def without_secrets(text: str) -> str:
+    """The text as it may be shown, should somebody have put a key where its id belongs."""
+    return _SECRET.sub(r"\1...", text)
+
+
+def sha256_of(key: str) -> str:
+    """The stored hash of a key. It has 256 random bits, so a slow hash would add nothing."""
+    return hashlib.sha256(key.encode()).hexdigest()
+
+
+def matches(key: str, sha256: str) -> bool:
+    """Whether this is the key of that SHA-256, compared in constant time."""
+    return hmac.compare_digest(sha256_of(key), sha256)
