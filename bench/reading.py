@@ -128,7 +128,7 @@ def read_through_fairlead(folder: Path, paths: Sequence[Path], workers: int) -> 
         before = cpu_of_all()
         fairlead.run_until_idle(workers=workers)
         cpu = cpu_of_all() - before
-        found = fairlead.documents(limit=len(paths))
+        found = fairlead.documents(limit=len(paths)).items
         assert {each.state for each in found} == {State.DONE}
         began = min(each.started_at or 0.0 for each in found)
         ended = max(each.finished_at or 0.0 for each in found)

@@ -51,9 +51,9 @@ def test_a_folder_is_carried_over_and_used_from_the_server(
 
 def test_a_second_time_is_refused_in_a_sentence(data: Path, url: str) -> None:
     with Fairlead(data, settings={"store": url}) as fairlead:
-        fairlead.add_customer("theirs")
+        fairlead.customers.add("theirs")
     with Fairlead(data) as fairlead:
-        fairlead.add_customer("ours")
+        fairlead.customers.add("ours")
     refused = run("migrate-store", "--to", url, "--json")
     assert refused.exit_code == 1
     assert "has data of its own" in refused.stderr

@@ -59,7 +59,7 @@ def submit(*words: str | Path) -> Result:
 def names(data: Path) -> list[str]:
     """What was accepted, in the order of acceptance."""
     with Fairlead(data) as fairlead:
-        return [each.name for each in reversed(fairlead.documents())]
+        return [each.name for each in reversed(fairlead.documents().items)]
 
 
 # --- which files ---
@@ -167,8 +167,8 @@ def test_what_was_accepted_before_a_refusal_is_told(
 ) -> None:
     monkeypatch.setattr("fairlead.cli.local.BATCH", 1)
     with Fairlead(data) as fairlead:
-        fairlead.add_customer("acme")
-        fairlead.set_customer("acme", pending_cap=1)
+        fairlead.customers.add("acme")
+        fairlead.customers.set("acme", pending_cap=1)
     result = submit(inbox, *form)
     assert (result.exit_code, ids_in(result.stdout, form)) == (1, ids(data))
     first, last = result.stderr.splitlines()
@@ -180,7 +180,7 @@ def test_what_was_accepted_before_a_refusal_is_told(
 
 def ids(data: Path) -> list[str]:
     with Fairlead(data) as fairlead:
-        return [each.id for each in reversed(fairlead.documents())]
+        return [each.id for each in reversed(fairlead.documents().items)]
 
 
 def ids_in(output: str, form: tuple[str, ...]) -> list[str]:

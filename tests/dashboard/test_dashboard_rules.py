@@ -236,7 +236,7 @@ def test_stairs_are_read_from_documents(fairlead: Fairlead, clock: list[float]) 
     for gap in (0, 1, 1, 2000, 1):
         clock[0] += gap
         fairlead.submit("acme", b"x")
-    found = staircase(fairlead.documents(customer="acme"))
+    found = staircase(fairlead.documents(customer="acme").items)
     assert [each.count for each in found] == [0, -1, -2, 0, -1]
     assert [each.is_reset for each in found] == [False, False, False, True, False]
 
@@ -254,7 +254,7 @@ def test_the_last_hour_is_learnt_from_the_store(fairlead: Fairlead, clock: list[
 
 def look(live_view: LiveView, fairlead: Fairlead, since: int) -> tuple[LiveMessage | None, int]:
     """What the board would send after what has happened."""
-    live_view.hear(fairlead.events(since))
+    live_view.hear(fairlead.store.events(since))
     changed, live_view._changed = live_view._changed, type(live_view._changed)(everything=False)
     return live_view._look(changed), fairlead.store.last_event()
 
@@ -302,10 +302,10 @@ def test_rows_follow_the_policy_in_force(fairlead: Fairlead, policy: str) -> Non
     live_view = LiveView(fairlead)
     for _ in range(5):
         fairlead.submit("acme", b"x")
-    fairlead.use_policy(policy)
-    customer = fairlead.customer("acme")
+    fairlead.queue.use_policy(policy)
+    customer = fairlead.store.customer("acme")
     (found,) = live_view.rows([customer])
-    following = fairlead.next_place(customer)
+    following = fairlead.customers.next_place(customer)
     assert found.priority == following.priority
     assert found.count == (-4 if policy == "classic" else following.count)
 

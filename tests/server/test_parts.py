@@ -106,27 +106,27 @@ def test_offers_are_kept_or_refused_each_as_a_whole(tmp_path: Path) -> None:
     with Fairlead(tmp_path, settings={"bytes_a_day": 400_000}) as fairlead:
         offers = []
         for number in range(8):
-            file = fairlead.begin()
+            file = fairlead.intake.begin()
             size = {3: 400_000, 6: 100_000}.get(number, 10)
             for _ in range(2):
                 if file.add(b"%d" % number * (size // 2)):
                     file.flush()
             offers.append(Offer("acme", [(file, f"{number}.txt")]))
-        answers = fairlead.accept_each(offers)
+        answers = fairlead.intake.accept_each(offers)
         refused = [number for number, each in enumerate(answers) if isinstance(each, Exception)]
         assert refused == [3]
         accepted = [each[0] for each in answers if isinstance(each, list)]
         assert [each.count for each in accepted] == list(range(0, -7, -1))
-        assert fairlead.content(accepted[4].id) == b"5" * 10
+        assert fairlead.original(accepted[4].id) == b"5" * 10
         files = [each for each in (tmp_path / "files").rglob("*") if each.is_file()]
         assert [each.name for each in files] == [accepted[5].id]
-        assert fairlead.content(accepted[5].id) == b"6" * 100_000
+        assert fairlead.original(accepted[5].id) == b"6" * 100_000
 
 
 def test_who_waits_with_a_key_that_is_revoked_meanwhile_is_not_answered(tmp_path: Path) -> None:
     async def wait(fairlead: Fairlead) -> httpx.Response:
         context = ServerContext(fairlead)
-        key, made = fairlead.add_key("acme")
+        key, made = fairlead.keys.add("acme")
         document = fairlead.submit("acme", b"nobody works")
         line = httpx.ASGITransport(create_app(context))
         async with httpx.AsyncClient(transport=line, base_url="http://test") as client:
@@ -139,7 +139,7 @@ def test_who_waits_with_a_key_that_is_revoked_meanwhile_is_not_answered(tmp_path
             )
             while document.id not in context.event_feed._waiters:
                 await asyncio.sleep(0)
-            fairlead.revoke_key(made.id)
+            fairlead.keys.revoke(made.id)
             context.auth.revoked(made.id)
             answer = await waiting
         context.close()
@@ -169,7 +169,7 @@ def test_the_watcher_outlives_whatever_goes_wrong(
 
         monkeypatch.setattr(fairlead.store.changes, "version", version)
         event_feed.open()
-        fairlead.add_customer("acme")
+        fairlead.customers.add("acme")
         try:
             return await asyncio.wait_for(found, PATIENT)
         finally:
@@ -182,13 +182,13 @@ def test_the_watcher_outlives_whatever_goes_wrong(
 def test_a_session_of_a_key_that_is_revoked_meanwhile_never_begins(tmp_path: Path) -> None:
     async def log_in(fairlead: Fairlead) -> str | None:
         context = ServerContext(fairlead)
-        key, made = fairlead.add_key("acme")
+        key, made = fairlead.keys.add("acme")
         find = context.auth._find
 
         async def found(id_: str) -> Any:
             known = await find(id_)
             if not fairlead.store.key(id_).is_revoked:
-                fairlead.revoke_key(made.id)
+                fairlead.keys.revoke(made.id)
                 context.auth.revoked(made.id)
             return known
 
@@ -209,13 +209,13 @@ def test_a_key_that_was_read_while_one_was_revoked_is_read_again(
 
     async def look_twice(fairlead: Fairlead) -> list[bool]:
         context = ServerContext(fairlead)
-        _, made = fairlead.add_key("acme")
+        _, made = fairlead.keys.add("acme")
         read = fairlead.store.stored_key
 
         def read_too_early(id_: str) -> Any:
             found = read(id_)
             if not found.key.is_revoked:
-                fairlead.revoke_key(id_)
+                fairlead.keys.revoke(id_)
                 context.auth.revoked(id_)
             return found
 
@@ -233,8 +233,8 @@ def test_a_key_that_was_read_while_one_was_revoked_is_read_again(
 def test_a_stream_of_a_key_that_was_revoked_before_it_listened_ends(tmp_path: Path) -> None:
     async def listen(fairlead: Fairlead) -> list[bytes]:
         context = ServerContext(fairlead)
-        _, made = fairlead.add_key("acme")
-        fairlead.revoke_key(made.id)
+        _, made = fairlead.keys.add("acme")
+        fairlead.keys.revoke(made.id)
         context.auth.revoked(made.id)
         stream = EventStream(context, Caller(made.id, "acme"), "acme", 0, begins_now=True)
         async with asyncio.timeout(PATIENT):
@@ -249,7 +249,7 @@ def test_a_stream_of_a_key_that_was_revoked_before_it_listened_ends(tmp_path: Pa
 def test_an_upload_that_fails_for_whatever_reason_is_let_go_of(tmp_path: Path) -> None:
     async def send(fairlead: Fairlead) -> httpx.Response:
         context = ServerContext(fairlead)
-        key, _ = fairlead.add_key("acme")
+        key, _ = fairlead.keys.add("acme")
 
         async def fail(caller: Caller) -> None:
             raise StoreBusy(f"{caller.customer} came while another process held the lock")
@@ -267,7 +267,7 @@ def test_an_upload_that_fails_for_whatever_reason_is_let_go_of(tmp_path: Path) -
 
     with Fairlead(tmp_path) as fairlead:
         problem(asyncio.run(send(fairlead)), "unavailable", 503)
-        probe = fairlead.begin()
+        probe = fairlead.intake.begin()
         assert not probe.add(bytes(PIECE_BYTES - 1))
         assert cast("Any", probe)._memory._left == MEMORY_BYTES - PIECE_BYTES + 1
     assert not [each for each in (tmp_path / "files").rglob("*") if each.is_file()]
@@ -297,7 +297,7 @@ def test_a_request_knows_nothing_of_who_asked_before_it(tmp_path: Path) -> None:
 
 def test_what_is_discarded_leaves_nothing(tmp_path: Path) -> None:
     with Fairlead(tmp_path) as fairlead:
-        file = fairlead.begin()
+        file = fairlead.intake.begin()
         file.add(b"x" * 100_000)
         file.flush()
         for _ in range(2):

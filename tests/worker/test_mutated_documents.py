@@ -20,11 +20,11 @@ def read_all(folder: Path, number: int) -> None:
         contents = [(content, f"{at}.bin") for at, content in enumerate(mutated(number))]
         documents = fairlead.submit_many("acme", contents)
         fairlead.run_until_idle(workers=2)
-        found = fairlead.documents(limit=10**6)  # with what came out of archives and letters
+        found = list(fairlead.documents())  # with what came out of archives and letters
         states = {each.state for each in found}
         assert states == {State.DONE, State.FAILED}  # both, else they were not worth much
         assert {each.id for each in documents} <= {each.id for each in found}
-        ends = [each.document for each in fairlead.events(limit=10**6) if each.kind in ENDS]
+        ends = [each.document for each in fairlead.store.events(limit=10**6) if each.kind in ENDS]
         assert sorted(map(str, ends)) == sorted(each.id for each in found)
         assert fairlead.store.problems() == []
 

@@ -60,7 +60,7 @@ def test_a_claim_that_is_held_no_more_is_dropped() -> None:
 def test_prefetched_claims_are_released_when_the_engine_stops(tmp_path: Path) -> None:
     with Fairlead(tmp_path) as fairlead:
         documents = fairlead.submit_many("acme", [(b"x", "x.txt")] * 200)
-        engine = fairlead.engine(1)
+        engine = fairlead.services.engine(1)
         seen: list[int] = []
 
         def stop_with_prefetched_claims() -> None:
@@ -74,7 +74,7 @@ def test_prefetched_claims_are_released_when_the_engine_stops(tmp_path: Path) ->
         assert seen
         assert {each.state for each in found} == {State.DONE, State.WAITING}
         assert {each.attempts for each in found if each.state is State.WAITING} == {0}
-        assert fairlead.totals().processing == 0
+        assert fairlead.queue.totals().processing == 0
         fairlead.run_until_idle(workers=1)
         assert {fairlead.document(each.id).state for each in documents} == {State.DONE}
 
@@ -82,7 +82,7 @@ def test_prefetched_claims_are_released_when_the_engine_stops(tmp_path: Path) ->
 def test_a_prefetched_document_that_is_cancelled_ends_as_cancelled(tmp_path: Path) -> None:
     with Fairlead(tmp_path) as fairlead:
         fairlead.submit_many("acme", [(b"x", "x.txt")] * 100)
-        engine = fairlead.engine(1)
+        engine = fairlead.services.engine(1)
         cancelled: list[str] = []
 
         def cancel_the_last_prefetched() -> None:

@@ -53,7 +53,7 @@ def _in_force(setting: Explained, data: Path) -> Explained:
         return setting
     try:
         with existing(data) as fairlead:
-            return setting._replace(value=fairlead.policy, source="data folder")
+            return setting._replace(value=fairlead.queue.policy(), source="data folder")
     except DataError:
         return setting._replace(value="classic")
 

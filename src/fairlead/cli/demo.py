@@ -88,7 +88,7 @@ def _report(fairlead: Fairlead, play: Scenario, picture: Path | None) -> None:
     click.echo(f"\n{play.documents_in_all - len(failed)} documents read, {len(failed)} failed.")
     data = ["--data", str(fairlead.folder.path)]
     click.echo(f"Look around with  {shlex.join([_command(), 'docs', 'list', *data])}")
-    for newest in fairlead.documents(limit=1):
+    for newest in fairlead.documents(limit=1).items:
         click.echo(
             f"Read a text with  {shlex.join([_command(), 'docs', 'text', newest.id, *data])}"
         )

@@ -90,7 +90,7 @@ def _store(fairlead: Fairlead) -> Iterator[Finding]:
     problems = fairlead.store.problems()
     yield from (Finding("problem", each) for each in problems)
     if not problems:
-        totals = fairlead.totals()
+        totals = fairlead.queue.totals()
         yield Finding(
             "ok",
             f"store sound: {counted(totals.customers, 'customer')}, "
@@ -99,7 +99,7 @@ def _store(fairlead: Fairlead) -> Iterator[Finding]:
 
 
 def _work(fairlead: Fairlead) -> Iterator[Finding]:
-    server, totals = fairlead.folder.server_pid(), fairlead.totals()
+    server, totals = fairlead.folder.server_pid(), fairlead.queue.totals()
     if server is not None:
         yield Finding("ok", f"process {server} works on this folder")
     elif totals.waiting:
@@ -109,7 +109,7 @@ def _work(fairlead: Fairlead) -> Iterator[Finding]:
 
 
 def _broker(fairlead: Fairlead) -> Iterator[Finding]:
-    broker = fairlead.broker()
+    broker = fairlead.services.broker()
     try:
         number = broker.messages()
         yield Finding("ok", f"the broker answers; {number:,} messages wait for Celery's workers")
@@ -128,7 +128,7 @@ def _dead(fairlead: Fairlead) -> Iterator[Finding]:
 
 
 def _fairness(fairlead: Fairlead) -> Iterator[Finding]:
-    found = fairlead.fairness()
+    found = fairlead.queue.fairness()
     if found.bound_broken and found.most_overdue is not None:
         customer, seconds = found.most_overdue.customer, found.most_overdue.seconds
         allowed = duration(found.start_bound)

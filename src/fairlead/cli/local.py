@@ -75,7 +75,7 @@ class Local:
         """A customer that is paused; a folder on which nobody works."""
         found, folder = [], self._fairlead.folder
         customer = documents[0].customer
-        if self._fairlead.customer(customer).paused:
+        if self._fairlead.store.customer(customer).paused:
             found.append(
                 f"customer {customer} is paused; resume it: "
                 f"fairlead customers resume {shlex.quote(customer)}"
@@ -93,7 +93,7 @@ class Local:
 
         def show(left: int) -> None:
             nonlocal seen, words
-            while events := self._fairlead.events(seen):
+            while events := self._fairlead.store.events(seen):
                 seen = events[-1].seq
                 ours = (each for each in events if each.document in names)
                 for id_, pages in pages_told(ours).items():
@@ -108,16 +108,15 @@ class Local:
 
     def page(self, asked: DocumentQuery) -> tuple[list[Document], str | None]:
         """Documents, newest first, and the cursor of the next page."""
-        found = self._fairlead.documents(
+        page = self._fairlead.documents(
             customer=asked.customer,
             state=asked.state,
             priority=asked.priority,
             parent=asked.parent,
-            before=asked.cursor,
-            limit=asked.limit + 1,
+            cursor=asked.cursor,
+            limit=asked.limit,
         )
-        shown = found[: asked.limit]
-        return shown, shown[-1].id if len(found) > asked.limit else None
+        return page.items, page.next
 
     def text(self, id_: str, *, markdown: bool) -> str:
         """The text of a document that is done."""
@@ -137,7 +136,7 @@ class Local:
 
     def now(self) -> float:
         """The time by the installation's clock."""
-        return self._fairlead.now()
+        return self._fairlead.store.now()
 
     def language(self) -> str | None:
         """The language that the settings name, if any."""
@@ -147,41 +146,40 @@ class Local:
 
     def customers(self) -> tuple[list[Customer], Fairness]:
         """All customers by name, and how fair the queue is."""
-        found = [self._fairlead.view(each) for each in self._fairlead.customers()]
-        return found, self._fairlead.fairness()
+        return self._fairlead.queue.overview()
 
     def customer(self, name: str) -> Customer:
         """The customer of this name."""
-        return self._fairlead.view(self._fairlead.customer(name))
+        return self._fairlead.customers.show(name)
 
     def add_customer(self, name: str) -> Customer:
         """Make a customer known."""
-        return self._fairlead.view(self._fairlead.add_customer(name, by=BY))
+        return self._fairlead.customers.add(name, by=BY)
 
     def set_customer(self, name: str, changes: Mapping[str, Any]) -> Customer:
         """Change settings of a customer."""
-        return self._fairlead.view(self._fairlead.set_customer(name, by=BY, **changes))
+        return self._fairlead.customers.set(name, by=BY, **changes)
 
     def pause(self, name: str) -> Customer:
         """Let its documents wait."""
-        return self._fairlead.view(self._fairlead.pause(name, by=BY))
+        return self._fairlead.customers.pause(name, by=BY)
 
     def resume(self, name: str) -> Customer:
         """Let its documents run again."""
-        return self._fairlead.view(self._fairlead.resume(name, by=BY))
+        return self._fairlead.customers.resume(name, by=BY)
 
     def reset(self, name: str) -> Customer:
         """Forget its count."""
-        return self._fairlead.view(self._fairlead.reset(name, by=BY))
+        return self._fairlead.customers.reset(name, by=BY)
 
     def add_key(self, customer: str | None) -> tuple[str, Key]:
         """A new key of a customer or, without one, of an operator."""
-        return self._fairlead.add_key(customer, by=BY)
+        return self._fairlead.keys.add(customer, by=BY)
 
     def keys(self, customer: str | None, *, operators: bool) -> list[Key]:
         """Keys of a customer, of operators, or all."""
-        return self._fairlead.keys(customer, operators=operators)
+        return self._fairlead.keys.list(customer, operators=operators)
 
     def revoke_key(self, id_: str) -> Key:
         """Let a key open nothing any more."""
-        return self._fairlead.revoke_key(id_, by=BY)
+        return self._fairlead.keys.revoke(id_, by=BY)

@@ -71,10 +71,10 @@ def _become_celery(data: Path, workers: int, *, quiet: bool) -> None:
 def _work(data: Path, given: Mapping[str, Any], *, until_idle: bool, quiet: bool) -> None:
     with Fairlead(data, settings=given, patient=True) as fairlead, fairlead.folder.as_server():
         journal = Journal(fairlead)
-        engine = fairlead.engine(on_tick=(lambda: None) if quiet else journal.write)
+        engine = fairlead.services.engine(on_tick=(lambda: None) if quiet else journal.write)
         with (
             _stopping_on_signals(engine, fairlead),
-            running(fairlead.sweeper(), fairlead.deliverer()),
+            running(fairlead.services.sweeper(), fairlead.services.deliverer()),
         ):
             workers = counted(fairlead.settings.workers, "worker")
             click.echo(f"fairlead: {workers} on {data}; Ctrl-C ends", err=True)
@@ -118,7 +118,7 @@ class Journal:
 
     def write(self) -> None:
         """Write what is new."""
-        while events := self._fairlead.events(self._seen):
+        while events := self._fairlead.store.events(self._seen):
             for event in events:
                 self._seen = event.seq
                 if event.document and event.kind in (EventKind.DONE, EventKind.FAILED):

@@ -91,7 +91,7 @@ class Scenario:
 
     def advance(self) -> None:
         """Take note of what happened, and submit what is due."""
-        for event in self._fairlead.events(self._seen):
+        for event in self._fairlead.store.events(self._seen):
             self._seen = event.seq
             if event.customer is not None and event.document is not None:
                 self._tallies[event.customer].note(event)
@@ -100,13 +100,13 @@ class Scenario:
 
     def standings(self) -> list[Standing]:
         """How each customer is doing that has sent something."""
-        now = self._fairlead.now()
+        now = self._fairlead.store.now()
         return [tally.standing(name, now) for name, tally in self._tallies.items()]
 
     def verdicts(self) -> list[WaitReport]:
         """What each customer waited, beside first come, first served with the same times."""
         documents = self._documents()
-        next_claim = _next_claims(self._fairlead.events(limit=10 * self.documents_in_all))
+        next_claim = _next_claims(self._fairlead.store.events(limit=10 * self.documents_in_all))
         arrivals = [_arrival(each, next_claim.get(each.id)) for each in documents]
         runs = simulate(arrivals, FifoPolicy(), self._fairlead.settings.workers, None)
         fifo = summarise(arrivals, runs)
@@ -127,8 +127,8 @@ class Scenario:
 
     def _documents(self) -> list[Document]:
         """All that were submitted, in order of arrival; what was attached to them is not shown."""
-        found = self._fairlead.documents(limit=10 * self.documents_in_all)
-        return [each for each in reversed(found) if each.parent is None]
+        newest_first = [each for each in self._fairlead.documents() if each.parent is None]
+        return newest_first[::-1]
 
 
 class _Tally:

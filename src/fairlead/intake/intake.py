@@ -93,6 +93,10 @@ class Intake:
         """A new document, of which nothing has come yet."""
         return self._files.begin(new_id(self._clock()))
 
+    def goes_far(self, offer: Offer) -> bool:
+        """Whether accepting it waits for another machine, which keeps what is not short."""
+        return self._files.is_far and not offer.is_short
+
     def accept_each(
         self, offers: Sequence[Offer], on_placed: OnPlaced | None = None
     ) -> list[list[Document] | Exception]:

@@ -49,6 +49,15 @@ class Page(Generic[T]):
             yield from page.items
 
 
+Row = TypeVar("Row", Document, Delivery)
+
+
+def page_of(rows: list[Row], limit: int, fetch: Callable[[str], Page[Row]]) -> Page[Row]:
+    """A page of at most `limit` rows, where one more was asked for to see whether it exists."""
+    items = rows[:limit]
+    return Page(items, items[-1].id if len(rows) > limit else None, fetch)
+
+
 class AsyncPage(Generic[T]):
     """As `Page`, for `async for`."""
 
@@ -204,7 +213,7 @@ class Installation(Protocol):
         self,
         *,
         source: Source,
-        customer: str | None = None,
+        customer: str,
         name: str | None = None,
         urgent: bool = False,
         idempotency_key: str | None = None,
@@ -217,7 +226,7 @@ class Installation(Protocol):
         self,
         *,
         sources: Iterable[NamedSource],
-        customer: str | None = None,
+        customer: str,
         urgent: bool = False,
         idempotency_key: str | None = None,
         password: str | None = None,

@@ -86,7 +86,7 @@ class Authenticator:
 
     async def _read_own(self, customer: str) -> CustomerSettings:
         before = self._changes
-        known = (await self._office.ask(self._office.fairlead.customer, customer)).settings
+        known = (await self._office.ask(self._office.fairlead.store.customer, customer)).settings
         if before == self._changes and len(self._own) < _MOST_KNOWN:
             self._own[customer] = known
         return known

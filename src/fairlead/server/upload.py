@@ -156,7 +156,7 @@ def _begin(part: MultipartSegment, context: ServerContext, upload: Upload) -> No
                 ),
             )
         name = check_name(_encoded_name(part) or part.filename or "document")
-        upload.current = context.fairlead.begin()
+        upload.current = context.fairlead.intake.begin()
         upload.files.append((upload.current, name))
     elif part.name in ("urgent", "password"):
         upload.current = part.name

@@ -72,7 +72,7 @@ class UploadBatcher:
     async def _outcome(self, offer: Offer) -> Outcome:
         if self._is_closed:
             raise asyncio.CancelledError
-        if self._fairlead.goes_far(offer):
+        if self._fairlead.intake.goes_far(offer):
             call = self._far.run(offer.customer, lambda: self._accept_each([offer])[0])
             return await _in_spite_of_cancellation(asyncio.ensure_future(call))
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
@@ -124,7 +124,7 @@ class UploadBatcher:
 
     def _accept_each(self, offers: Sequence[Offer]) -> list[Outcome]:
         try:
-            return self._fairlead.accept_each(offers)
+            return self._fairlead.intake.accept_each(offers)
         except Exception as error:  # every request gets it
             for offer in offers:
                 _discard(offer)

@@ -73,7 +73,7 @@ async def every(
 
 
 def _rows(page: Page) -> list[Row]:
-    return page.context.live_view.rows(page.context.fairlead.customers())
+    return page.context.live_view.rows(page.context.fairlead.store.customers())
 
 
 @router.get("/customer")
@@ -92,8 +92,8 @@ async def customer_page(page: Page, name: str, *, said: str | None = None) -> Re
 
 def _look(page: Page, name: str) -> dict[str, Any]:
     fairlead, live_view = page.context.fairlead, page.context.live_view
-    customer, now = fairlead.customer(name), fairlead.now()
-    documents = fairlead.documents(customer=name, limit=STEPS)
+    customer, now = fairlead.store.customer(name), fairlead.store.now()
+    documents = fairlead.documents(customer=name, limit=STEPS).items
     return {
         "customer": customer,
         "settings": FORM,
@@ -112,7 +112,7 @@ def _look(page: Page, name: str) -> dict[str, Any]:
 async def settings(request: Request, name: Name) -> Response:
     """Where weight and caps are changed."""
     page = await operator_page(request)
-    customer = await page.context.ask(page.context.fairlead.customer, name)
+    customer = await page.context.ask(page.context.fairlead.store.customer, name)
     given = {each.name: _text(getattr(customer.settings, each.name)) for each in FORM}
     return _form(page, name, given, given)
 
@@ -137,7 +137,7 @@ async def change(request: Request) -> Response:
     try:
         changes = {each.name: _value(each, given[each.name]) for each in changed}
         await page.context.ask(
-            page.context.fairlead.set_customer, name, by=page.caller.key_id, **changes
+            page.context.fairlead.customers.set, name, by=page.caller.key_id, **changes
         )
     except (InvalidSetting, ValueError, OverflowError):
         return _form(page, name, given, before, wrong=True)
@@ -162,7 +162,7 @@ async def ask(request: Request, decision: str, name: Name) -> Response:
     page = await operator_page(request)
     if decision not in texts.DECISIONS:
         raise Problem("not-found", Message("nothing is at this address; see /docs"))
-    await page.context.ask(page.context.fairlead.customer, name)
+    await page.context.ask(page.context.fairlead.store.customer, name)
     question, follows, button = texts.DECISIONS[decision]
     return show(
         request,
@@ -185,6 +185,6 @@ async def decide(request: Request, decision: str) -> Response:
     if decision not in texts.DECISIONS:
         raise Problem("not-found", Message("nothing is at this address; see /docs"))
     name = (await form_of(request)).get("name", [""])[0]
-    act = getattr(page.context.fairlead, decision)
+    act = getattr(page.context.fairlead.customers, decision)
     await page.context.ask(act, name, by=page.caller.key_id)
     return go("/customer", name=name, done=decision)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from itertools import islice
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
@@ -50,7 +51,7 @@ class Filter:
             "customer": self.customer or None,
             "state": State(self.state) if self.state else None,
             "priority": self.priority,
-            "containing": self.text or None,
+            "name": self.text or None,
         }
 
 
@@ -108,7 +109,9 @@ def _levels(page: Page, chosen: Filter) -> list[int]:
     if own is None:
         used = {each.priority for each in fairlead.store.tallies()}
     else:  # what others have is not for a customer's eyes
-        used = set(range(1, len(fairlead.policy_of(fairlead.customer(own)).thresholds) + 2))
+        used = set(
+            range(1, len(fairlead.customers.rule(fairlead.store.customer(own)).thresholds) + 2)
+        )
     picked = {chosen.priority} if chosen.priority else set()
     return sorted(used | picked | set(range(1, LEVELS + 1)))
 
@@ -118,8 +121,8 @@ def _page(page: Page, chosen: Filter, before: str) -> list[Document]:
         raise unknown_document(before)
     try:
         return page.context.fairlead.documents(
-            **chosen.asked(), before=before or None, limit=PAGE + 1
-        )
+            **chosen.asked(), cursor=before or None, limit=PAGE + 1
+        ).items
     except UnknownCustomer:
         return []
 
@@ -143,7 +146,7 @@ async def one(request: Request, id_: str) -> Response:
 
 def _look(page: Page, id_: str) -> dict[str, Any]:
     document = _visible(page, id_)
-    fairlead, said, now = page.context.fairlead, page.said, page.context.fairlead.now()
+    fairlead, said, now = page.context.fairlead, page.said, page.context.fairlead.store.now()
     why = fairlead.why(id_)
     events = fairlead.store.events_of(id_)
     ahead, is_operator = why.ahead, page.caller.is_operator
@@ -158,7 +161,7 @@ def _look(page: Page, id_: str) -> dict[str, Any]:
         "life": life(events, said, is_operator=is_operator),
         "attempts": attempts(events),
         "preview_characters": PREVIEW,
-        "parts_of": fairlead.documents(parent=id_, limit=PAGE),
+        "parts_of": fairlead.documents(parent=id_, limit=PAGE).items,
         "may_cancel": allows(document.state, Action.CANCEL),
         "may_retry": allows(document.state, Action.RETRIED),
     }
@@ -203,7 +206,7 @@ async def ask(
     if single and id_:
         back = (f"/document/{id_[0]}", {})
     if every_one:
-        fields = [*values.items(), ("all", "1"), ("until", repr(page.context.fairlead.now()))]
+        fields = [*values.items(), ("all", "1"), ("until", repr(page.context.fairlead.store.now()))]
     return show(
         request,
         "confirm_documents.html",
@@ -240,15 +243,12 @@ def _matching(page: Page, action: Action, chosen: Filter, until: float) -> Itera
     for state in states:
         if not allows(state, action):
             continue
-        asked, before = chosen.asked() | {"state": state}, None
-        while left > 0:
-            found = page.context.fairlead.documents(**asked, before=before, limit=PORTION)
-            wanted = [each for each in found if each.submitted_at <= until][:left]
-            yield from wanted
-            left -= len(wanted)
-            if len(found) < PORTION:
-                break
-            before = found[-1].id
+        filters = chosen.asked() | {"state": state}
+        documents = page.context.fairlead.documents(**filters, limit=PORTION)
+        matching = (each for each in documents if each.submitted_at <= until)
+        for document in islice(matching, left):
+            left -= 1
+            yield document
 
 
 @router.post("/documents/{decision}")

@@ -202,13 +202,13 @@ class LiveView:
 
     async def _sample(self, ask: Ask) -> None:
         while True:
-            now = self._fairlead.now()
+            now = self._fairlead.store.now()
             await asyncio.sleep(STEP - now % STEP)
             if self._held is None:
                 with suppress(FairleadError):
                     found = await ask(self._fairlead.store.tallies)
-                    self.past.sample(self._fairlead.now(), found)
-                    self.past.forget(self._fairlead.now())
+                    self.past.sample(self._fairlead.store.now(), found)
+                    self.past.forget(self._fairlead.store.now())
 
     # --- events and viewers ---
 
@@ -290,12 +290,12 @@ class LiveView:
 
     def _look(self, changed: _Changed) -> LiveMessage | None:
         """In a thread: read what changed, and say how that differs from what was shown."""
-        now = self._fairlead.now()
+        now = self._fairlead.store.now()
         is_slow = monotonic() - self._slow_at >= SLOW or changed.everything
         if is_slow:
             self._slow_at = monotonic()
             self._rules = self._rules_now()
-            self._fairness = self._fairlead.fairness()
+            self._fairness = self._fairlead.queue.fairness()
             self._waits = self.past.waits_by_class()
         self._read(changed)
         names = self._to_show(changed.customers, now, everyone=changed.everything, slow=is_slow)
@@ -352,19 +352,19 @@ class LiveView:
 
     def rows(self, customers: Iterable[CustomerRecord]) -> list[Row]:
         """Customers' rows as of now, whether somebody watches or not."""
-        rules, now = self._rules_now(), self._fairlead.now()
+        rules, now = self._rules_now(), self._fairlead.store.now()
         return [self._row_by(rules, each, now) for each in customers]
 
     def _rules_now(self) -> tuple[PolicyName, Clock]:
-        return self._fairlead.policy, self._fairlead.store.clock()
+        return self._fairlead.queue.policy(), self._fairlead.store.clock()
 
     def _row_by(self, rules: tuple[PolicyName, Clock], customer: CustomerRecord, now: float) -> Row:
-        rule = self._fairlead.policy_of(customer, rules[0])
-        following = self._fairlead.next_place(customer, *rules)
+        rule = self._fairlead.customers.rule(customer, rules[0])
+        following = self._fairlead.customers.next_place(customer, *rules)
         return customer_row(customer, rule, following, self.past, now)
 
     def _overview(self, now: float) -> dict[str, Any]:
-        fairness = self._fairness or self._fairlead.fairness()
+        fairness = self._fairness or self._fairlead.queue.fairness()
         tallies = self._fairlead.store.tallies()
         found = figures(self._rows.values(), tallies, fairness, self.past, self._waits, now)
         return found | {"step": int(now) // STEP}
@@ -405,11 +405,11 @@ def _difference(row: Row, before: Row | None) -> dict[str, Any]:
 
 def remembered(fairlead: Fairlead, until: int) -> LastHour:
     """The last hour, from the store's events up to one of them."""
-    now, past = fairlead.now(), LastHour()
+    now, past = fairlead.store.now(), LastHour()
     after = max(_first_since(fairlead, now - last_hour.HOUR, until), until - MOST_REPLAYED)
     changes: list[tuple[float, str, int]] = []
     while after < until:
-        events = [each for each in fairlead.events(after, PORTION) if each.seq <= until]
+        events = [each for each in fairlead.store.events(after, PORTION) if each.seq <= until]
         if not events:
             break
         after = events[-1].seq
@@ -437,7 +437,7 @@ def _first_since(fairlead: Fairlead, moment: float, until: int) -> int:
     low, high = 0, until
     while low < high:
         middle = (low + high) // 2
-        found = fairlead.events(middle, 1)
+        found = fairlead.store.events(middle, 1)
         if found and found[0].at < moment:
             low = found[0].seq
         else:

@@ -163,7 +163,7 @@ def show(
         "here": here(request),
         "path": request.url.path,
         "states": {code: said.text(text) for code, text in texts.STATES.items()},
-        "now": context_of(request).fairlead.now(),
+        "now": context_of(request).fairlead.store.now(),
         "blank": BLANK,
     }
     content = environment().get_template(template).render(context | values)

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from fairlead.errors import CustomerExists, Message, UnknownKey
 from fairlead.model.access_keys import Keys, NewKey
-from fairlead.model.customers import Customer, CustomerRecord, Customers
+from fairlead.model.customers import Customer, Customers
 from fairlead.model.documents import Audit
 from fairlead.server import schemas
 from fairlead.server.context import ServerContext, context_of
@@ -21,10 +21,6 @@ from fairlead.server.responses import JSONResponse
 
 router = APIRouter(prefix="/v1", tags=["operators"])
 _ONE = schemas.answers(200, Customer, "the customer", "forbidden", "unknown-customer")
-
-
-def _show(context: ServerContext, customer: CustomerRecord) -> Customer:
-    return context.fairlead.view(customer)
 
 
 @router.get("/customers", responses=schemas.answers(200, Customers, "all customers", "forbidden"))
@@ -36,8 +32,7 @@ async def every(request: Request) -> Response:
 
 
 def _every(context: ServerContext) -> Customers:
-    customers = [_show(context, each) for each in context.fairlead.customers()]
-    return Customers(customers, context.fairlead.fairness())
+    return Customers(*context.fairlead.queue.overview())
 
 
 @router.post(
@@ -58,16 +53,15 @@ async def add(request: Request) -> Response:
 
 def _add(context: ServerContext, name: str, settings: dict[str, Any], by: str) -> Customer:
     try:
-        customer = context.fairlead.add_customer(name, must_be_new=True, by=by, **settings)
+        return context.fairlead.customers.add(name, must_be_new=True, by=by, **settings)
     except CustomerExists:
         raise Problem(
             "customer-exists",
             Message("customer {name} is known; change it with PATCH", name=repr(name)),
         ) from None
-    return _show(context, customer)
 
 
-def _add_decision(name: str, decide: Callable[..., CustomerRecord], help_text: str) -> None:
+def _add_decision(name: str, decide: Callable[..., Customer], help_text: str) -> None:
     """A decision that needs nothing but the customer's name."""
 
     @router.post(f"/customers/{{name}}/{name}", name=name, description=help_text, responses=_ONE)
@@ -75,20 +69,22 @@ def _add_decision(name: str, decide: Callable[..., CustomerRecord], help_text: s
         context = context_of(request)
         caller = await context.auth.operator(request)
         found = await context.ask(decide, context.fairlead, name, by=caller.key_id)
-        return JSONResponse(await context.ask(_show, context, found))
+        return JSONResponse(found)
 
 
 _add_decision(
     "pause",
-    lambda fairlead, name, by: fairlead.pause(name, by=by),
+    lambda fairlead, name, by: fairlead.customers.pause(name, by=by),
     "Let its documents wait; new ones are accepted all the same.",
 )
 _add_decision(
-    "resume", lambda fairlead, name, by: fairlead.resume(name, by=by), "Let its documents run."
+    "resume",
+    lambda fairlead, name, by: fairlead.customers.resume(name, by=by),
+    "Let its documents run.",
 )
 _add_decision(
     "reset",
-    lambda fairlead, name, by: fairlead.reset(name, by=by),
+    lambda fairlead, name, by: fairlead.customers.reset(name, by=by),
     "Forget its count: the next document is checked as its first.",
 )
 
@@ -101,7 +97,7 @@ async def keys(request: Request, name: str) -> Response:
     """The customer's keys, without their secrets."""
     context = context_of(request)
     await context.auth.operator(request)
-    return JSONResponse(Keys(await context.ask(context.fairlead.keys, name)))
+    return JSONResponse(Keys(await context.ask(context.fairlead.keys.list, name)))
 
 
 @router.post(
@@ -115,8 +111,8 @@ async def add_key(request: Request, name: str) -> Response:
     """A new key for the customer."""
     context = context_of(request)
     caller = await context.auth.operator(request)
-    await context.ask(context.fairlead.customer, name)  # a misspelt one is not made
-    key, made = await context.ask(context.fairlead.add_key, name, by=caller.key_id)
+    await context.ask(context.fairlead.store.customer, name)  # a misspelt one is not made
+    key, made = await context.ask(context.fairlead.keys.add, name, by=caller.key_id)
     headers = {"Cache-Control": "no-store"}
     return JSONResponse(NewKey(key, **asdict(made)), 201, headers)
 
@@ -138,13 +134,13 @@ async def revoke(request: Request, name: str, key_id: str) -> Response:
 
 
 def _revoke(context: ServerContext, name: str, key_id: str, by: str) -> None:
-    if key_id not in {each.id for each in context.fairlead.keys(name)}:
+    if key_id not in {each.id for each in context.fairlead.keys.list(name)}:
         raise UnknownKey(
             Message(
                 "customer {name} has no key of the id {id}", name=repr(name), id=repr(key_id[:100])
             )
         )
-    context.fairlead.revoke_key(key_id, by=by)
+    context.fairlead.keys.revoke(key_id, by=by)
 
 
 @router.get("/customers/{name}", responses=_ONE)
@@ -152,8 +148,7 @@ async def one(request: Request, name: str) -> Response:
     """All about one customer."""
     context = context_of(request)
     await context.auth.operator(request)
-    found = await context.ask(context.fairlead.customer, name)
-    return JSONResponse(await context.ask(_show, context, found))
+    return JSONResponse(await context.ask(context.fairlead.customers.show, name))
 
 
 @router.patch("/customers/{name}", responses=_ONE, openapi_extra=schemas.takes(schemas.Changes))
@@ -162,9 +157,9 @@ async def change(request: Request, name: str) -> Response:
     context = context_of(request)
     caller = await context.auth.operator(request)
     changes = schemas.sent_fields(await schemas.read_body(request, schemas.Changes))
-    found = await context.ask(context.fairlead.set_customer, name, by=caller.key_id, **changes)
+    found = await context.ask(context.fairlead.customers.set, name, by=caller.key_id, **changes)
     context.auth.forget()
-    return JSONResponse(await context.ask(_show, context, found))
+    return JSONResponse(found)
 
 
 @router.get("/audit", responses=schemas.answers(200, Audit, "decisions, newest first", "forbidden"))

@@ -47,7 +47,7 @@ async def events(
     if caller.customer is not None and customer not in (None, caller.customer):
         raise Problem("invalid-request", Message("a customer's key shows events of its own only"))
     if caller.is_operator and customer is not None:
-        await context.ask(context.fairlead.customer, customer)  # an unknown one is an error
+        await context.ask(context.fairlead.store.customer, customer)  # an unknown one is an error
     last = _last_event(request.headers.get("last-event-id"))
     last = after if last is None else last
     newest = await context.ask(context.fairlead.store.last_event)

@@ -39,7 +39,7 @@ async def readyz(request: Request) -> Response:
         )
     if not await context.ask(context.fairlead.folder.has_room):
         raise Problem("unavailable", Message("the disk of the server has next to no room left"))
-    await context.ask(context.fairlead.totals)
+    await context.ask(context.fairlead.queue.totals)
     return JSONResponse({"status": "ok"})
 
 

@@ -41,7 +41,7 @@ async def every(
     """Keys without their secrets, oldest first: of one customer, of operators, or all."""
     context = context_of(request)
     await context.auth.operator(request)
-    found = await context.ask(context.fairlead.keys, customer, operators=operator)
+    found = await context.ask(context.fairlead.keys.list, customer, operators=operator)
     return JSONResponse(Keys(found))
 
 
@@ -58,7 +58,7 @@ async def add(request: Request) -> Response:
     new = await schemas.read_body(request, schemas.KeyWanted)
     if (new.customer is None) != new.operator:
         raise Problem("invalid-request", Message("give either `customer` or `operator`: true"))
-    key, made = await context.ask(context.fairlead.add_key, new.customer, by=caller.key_id)
+    key, made = await context.ask(context.fairlead.keys.add, new.customer, by=caller.key_id)
     headers = {"Cache-Control": "no-store"}
     return JSONResponse(NewKey(key, **asdict(made)), 201, headers)
 
@@ -73,6 +73,6 @@ async def revoke(request: Request, key_id: str) -> Response:
     """Let any key open nothing any more. One that was revoked stays so."""
     context = context_of(request)
     caller = await context.auth.operator(request)
-    found = await context.ask(context.fairlead.revoke_key, key_id, by=caller.key_id)
+    found = await context.ask(context.fairlead.keys.revoke, key_id, by=caller.key_id)
     context.auth.revoked(found.id)
     return JSONResponse(found)

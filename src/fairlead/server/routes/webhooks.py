@@ -13,6 +13,7 @@ from starlette.responses import Response
 
 from fairlead.app import Fairlead
 from fairlead.errors import Message, UnknownDelivery
+from fairlead.model.installation import Page
 from fairlead.model.webhooks import (
     DEFAULT_KINDS,
     Deliveries,
@@ -41,7 +42,7 @@ async def _let_in(request: Request) -> tuple[ServerContext, Caller]:
 async def every(request: Request) -> Response:
     """All webhooks that the key may see, oldest first."""
     context, caller = await _let_in(request)
-    found = await context.ask(context.fairlead.webhooks, caller.customer)
+    found = await context.ask(context.fairlead.webhooks.list, caller.customer)
     return JSONResponse(Webhooks(found))
 
 
@@ -68,7 +69,7 @@ async def add(request: Request) -> Response:
         )
     kinds = DEFAULT_KINDS if new.kinds is None else new.kinds
     made, secret = await context.ask(
-        context.fairlead.add_webhook, customer, new.url, kinds, by=caller.key_id
+        context.fairlead.webhooks.add, new.url, kinds, customer=customer, by=caller.key_id
     )
     headers = {"Location": f"/v1/webhooks/{made.id}", "Cache-Control": "no-store"}
     return JSONResponse(WebhookWithSecret(**asdict(made), secret=secret), 201, headers)
@@ -78,7 +79,7 @@ async def add(request: Request) -> Response:
 async def one(request: Request, id_: str) -> Response:
     """One webhook, without its secret."""
     context, caller = await _let_in(request)
-    found = await context.ask(context.fairlead.webhook, id_, customer=caller.customer)
+    found = await context.ask(context.fairlead.webhooks.show, id_, customer=caller.customer)
     return JSONResponse(found)
 
 
@@ -88,7 +89,7 @@ async def change(request: Request, id_: str) -> Response:
     context, caller = await _let_in(request)
     changes = await schemas.read_body(request, schemas.WebhookChanges)
     found = await context.ask(
-        context.fairlead.set_webhook,
+        context.fairlead.webhooks.set,
         id_,
         customer=caller.customer,
         url=changes.url,
@@ -108,7 +109,7 @@ async def remove(request: Request, id_: str) -> Response:
     """Forget a webhook and its deliveries."""
     context, caller = await _let_in(request)
     await context.ask(
-        context.fairlead.remove_webhook, id_, customer=caller.customer, by=caller.key_id
+        context.fairlead.webhooks.delete, id_, customer=caller.customer, by=caller.key_id
     )
     return Response(status_code=204)
 
@@ -117,7 +118,7 @@ async def remove(request: Request, id_: str) -> Response:
 async def test(request: Request, id_: str) -> Response:
     """Send a delivery that tells of nothing; what came of it stands among the deliveries."""
     context, caller = await _let_in(request)
-    made = await context.ask(context.fairlead.test_webhook, id_, customer=caller.customer)
+    made = await context.ask(context.fairlead.webhooks.test, id_, customer=caller.customer)
     return JSONResponse(made, 202)
 
 
@@ -137,25 +138,24 @@ async def deliveries(
 ) -> Response:
     """What was sent, and what the receiver said. `cursor` is the `next` of the page before."""
     context, caller = await _let_in(request)
-    found = await context.ask(_page, context, caller, id_, cursor, limit + 1)
-    following = found[limit - 1].id if len(found) > limit else None
-    return JSONResponse(Deliveries(found[:limit], following))
+    page = await context.ask(_page, context, caller, id_, cursor, limit)
+    return JSONResponse(Deliveries(page.items, page.next))
 
 
 def _page(
     context: ServerContext, caller: Caller, id_: str, cursor: str | None, limit: int
-) -> list[Delivery]:
+) -> Page[Delivery]:
     fairlead, whose = context.fairlead, caller.customer
-    fairlead.webhook(id_, customer=whose)
+    fairlead.webhooks.show(id_, customer=whose)
     if cursor is not None and not _is_cursor(fairlead, id_, cursor):
         raise invalid_cursor()
-    return fairlead.deliveries(id_, customer=whose, before=cursor, limit=limit)
+    return fairlead.webhooks.deliveries(id_, customer=whose, cursor=cursor, limit=limit)
 
 
 def _is_cursor(fairlead: Fairlead, webhook: str, cursor: str) -> bool:
     """Whether it is a delivery of this webhook that is still known."""
     try:
-        return fairlead.delivery(cursor).webhook == webhook
+        return fairlead.webhooks.delivery(cursor).webhook == webhook
     except UnknownDelivery:
         return False
 
@@ -164,5 +164,5 @@ def _is_cursor(fairlead: Fairlead, webhook: str, cursor: str) -> bool:
 async def resend(request: Request, id_: str) -> Response:
     """Send a delivery again under its old id."""
     context, caller = await _let_in(request)
-    found = await context.ask(context.fairlead.resend, id_, customer=caller.customer)
+    found = await context.ask(context.fairlead.webhooks.retry, id_, customer=caller.customer)
     return JSONResponse(found, 202)
