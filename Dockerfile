@@ -3,8 +3,8 @@ RUN apt-get update && apt-get install -y --no-install-recommends \
       tesseract-ocr-eng tesseract-ocr-spa tesseract-ocr-por tesseract-ocr-pol tesseract-ocr-deu \
       tesseract-ocr-fra tesseract-ocr-osd && rm -rf /var/lib/apt/lists/*
 WORKDIR /opt/fairlead
-COPY requirements.txt ./
-RUN pip install --no-cache-dir --require-hashes -r requirements.txt
+COPY requirements-server.txt ./
+RUN pip install --no-cache-dir --require-hashes -r requirements-server.txt
 COPY pyproject.toml README.md LICENSE ./
 COPY src ./src
 RUN pip install --no-cache-dir --no-deps --no-build-isolation . \

@@ -5,6 +5,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+SETUP := PYTHON=$(PYTHON) VENV=$(VENV) tools/setup.sh
 READY := $(VENV)/.ready
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
 
@@ -16,13 +17,17 @@ help: ## list these targets
 setup: $(READY) ## make .venv with everything, in pinned versions
 
 $(READY): requirements.txt pyproject.toml tools/setup.sh
-	@PYTHON=$(PYTHON) VENV=$(VENV) tools/setup.sh
+	@$(SETUP) all
+	@touch $@ $@-demo $@-server
+
+$(READY)-%: requirements-%.txt pyproject.toml tools/setup.sh
+	@$(SETUP) $*
 	@touch $@
 
-run: setup ## serve HTTP with workers, on ./fairlead-data
+run: $(READY)-server ## serve HTTP with workers, on ./fairlead-data
 	@$(BIN)/fairlead serve
 
-demo: setup ## process sample documents of several customers and show who waited
+demo: $(READY)-demo ## process sample documents of several customers and show who waited
 	@$(BIN)/fairlead demo
 
 packages: ## install the servers and the browser that tests start, where it may
@@ -72,12 +77,8 @@ picture: setup ## run the demo and draw docs/demo.svg from its result
 sync-client: setup ## write the sync client from the async one
 	$(BIN)/python tools/generate_sync_client.py
 
-pins: setup ## renew requirements.txt from requirements.in
-	$(PYTHON) -m venv $(VENV)-pins && $(VENV)-pins/bin/pip install --quiet uv
-	$(VENV)-pins/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
-	  --no-emit-index-url --no-emit-find-links --no-header --no-config --upgrade \
-	  requirements.in -o requirements.txt
-	rm -rf $(VENV)-pins
+pins: ## pin what pyproject.toml names; UPGRADE=--upgrade takes the newest versions
+	@PYTHON=$(PYTHON) UPGRADE=$(UPGRADE) tools/pins.sh
 
 .PHONY: import-graph
 import-graph: ## draw the imports between packages into docs/discussion/architecture.md

@@ -1,9 +1,16 @@
 #!/usr/bin/env bash
-# Makes the virtual environment with all pinned versions. Safe to run again.
+# Installs pinned versions into the virtual environment. Safe to run again.
+# Usage: tools/setup.sh [all|demo|server]: everything, or what one of them needs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=${PYTHON:-python3}
 venv=${VENV:-.venv}
+part=${1:-all}
+case $part in
+  all) pins=requirements.txt ;;
+  demo | server) pins=requirements-$part.txt ;;
+  *) echo "setup: expected all, demo or server, not '$part'" >&2 && exit 2 ;;
+esac
 
 if ! command -v "$python" >/dev/null; then
   echo "setup: '$python' was not found; install Python 3.11 or newer, or name one: make setup PYTHON=python3.12" >&2
@@ -27,7 +34,9 @@ fi
 
 # The languages in which scans are read, and how a page lies. Everything else works without.
 missing=()
-for name in eng spa por pol deu fra osd; do
+languages=(eng spa por pol deu fra osd)
+[ "$part" != demo ] || languages=() # it has no scans
+for name in "${languages[@]}"; do
   compgen -G "${TESSDATA_PREFIX:-/nowhere}/$name.traineddata" >/dev/null ||
     compgen -G "/usr/share/tesseract-ocr/*/tessdata/$name.traineddata" >/dev/null ||
     compgen -G "/usr/share/tessdata/$name.traineddata" >/dev/null ||
@@ -45,6 +54,6 @@ if [ ${#missing[@]} -gt 0 ]; then
 fi
 
 [ -x "$venv/bin/python" ] && "$venv/bin/python" -c '' 2>/dev/null || "$python" -m venv --clear "$venv"
-echo "setup: installing pinned versions into $venv" >&2
-"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
+echo "setup: installing the versions of $pins into $venv" >&2
+"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes -r "$pins"
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --no-index -e .

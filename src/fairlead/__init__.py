@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-from fairlead.errors import FairleadError
-from fairlead.model.customers import Check, Counter
-from fairlead.policy.classic import ClassicPolicy
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from fairlead.app import Fairlead
     from fairlead.client import AsyncClient, Client
+    from fairlead.errors import FairleadError
+    from fairlead.model.customers import Check, Counter, Customer
+    from fairlead.model.documents import Document, Event
+    from fairlead.model.explanations import Explanation
+    from fairlead.model.states import State
+    from fairlead.policy.classic import ClassicPolicy
 
 __all__ = [
     "AsyncClient",
@@ -18,20 +20,40 @@ __all__ = [
     "ClassicPolicy",
     "Client",
     "Counter",
+    "Customer",
+    "Document",
+    "Event",
+    "Explanation",
     "Fairlead",
     "FairleadError",
+    "State",
 ]
 __version__ = "0.1.0"
 
+if not TYPE_CHECKING:
+    from importlib import import_module
 
-def __getattr__(name: str) -> Any:
-    """What brings in much of the house is loaded when asked for, as worker processes never do."""
-    if name == "Fairlead":
-        from fairlead.app import Fairlead  # noqa: PLC0415
+    def __getattr__(name: str) -> object:
+        """Load a public name when it is asked for: most processes need few of them."""
+        modules = {
+            "AsyncClient": "client",
+            "Check": "model.customers",
+            "ClassicPolicy": "policy.classic",
+            "Client": "client",
+            "Counter": "model.customers",
+            "Customer": "model.customers",
+            "Document": "model.documents",
+            "Event": "model.documents",
+            "Explanation": "model.explanations",
+            "Fairlead": "app",
+            "FairleadError": "errors",
+            "State": "model.states",
+        }
+        if name not in modules:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(import_module(f"{__name__}.{modules[name]}"), name)
+        globals()[name] = value
+        return value
 
-        return Fairlead
-    if name in ("AsyncClient", "Client"):
-        from fairlead import client  # noqa: PLC0415
-
-        return getattr(client, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

@@ -1,64 +1,70 @@
-"""Every error Fairlead raises on purpose, in one tree.
+"""Every error that Fairlead raises on purpose, in one tree.
 
 FairleadError
-├── UsageError                 the call itself is wrong; calling again needs other words
+├── UsageError                 the call itself is wrong; repeating it does not help
 │   ├── InvalidSetting
 │   ├── InvalidCustomer
 │   ├── InvalidName
 │   ├── InvalidTrace
 │   ├── InvalidWebhook
 │   └── MissingExtra           a library of an optional extra is not installed
-├── Refused                    a submission that was not accepted; nothing was kept
+├── Refused                    a submission was not accepted; nothing of it was stored
 │   ├── EmptyDocument
 │   ├── TooLarge
 │   ├── UnreadableSource
 │   ├── UnknownCustomer
-│   ├── PendingCapReached
-│   ├── DailyBytesReached
-│   ├── TooManyRequests        over HTTP only
+│   ├── LimitReached
+│   │   ├── PendingCapReached
+│   │   ├── DailyBytesReached
+│   │   └── TooManyRequests    over HTTP only
 │   ├── IdempotencyConflict
-│   └── DeletedDocument        the idempotency key stands for a document that was deleted
+│   └── DeletedDocument        the idempotency key belongs to a document that was deleted
 ├── UnknownDocument
 ├── UnknownWebhook
 ├── UnknownDelivery
 ├── UnknownKey
-├── InvalidTransition          the document's state does not allow this
-├── NotReady                   a text was asked for that does not exist (yet)
+├── InvalidTransition          the document's state does not allow the action
+├── NotReady                   the document has no text (yet)
 ├── CustomerExists
-├── NotLetIn                   the server does not know the key
-├── NotAllowed                 the key may not do this
-├── ServerFailed               the server could not do it, or what answers is no Fairlead server
-├── NoConnection               the server cannot be reached, or went away
-├── NoSandbox                  the machine lacks a lock that the settings ask for
-├── BrokerUnreachable          the broker is away; documents wait safely until it is back
-├── LedgerDown                 the counts of fair priorities cannot be reached
-└── DataError                  the data folder or its disk cannot serve
+├── Unauthorized               no valid API key
+├── NotAllowed                 the API key does not permit this
+├── ServerFailed               the server failed, or is not a Fairlead server
+├── NoConnection               the server is unreachable, or the connection was lost
+├── NoSandbox                  the machine lacks a sandbox feature that the settings require
+├── BrokerUnreachable          documents wait safely until the broker is back
+├── CounterUnavailable         the counters of fair priorities are unreachable
+└── DataError                  the data folder or its disk cannot be used
     ├── NoDataFolder
     ├── ReadOnlyData
     ├── NewerData
     ├── DamagedData
     ├── DataInUse
-    ├── TargetNotEmpty         what is carried over would mix with what is there
-    ├── StoreRefused           the database server refuses this user, and will go on doing so
-    └── NotNow                 it passes: the same call is good later, and nothing is lost meanwhile
+    ├── TargetNotEmpty         the target of a migration already has data
+    ├── StoreRefused           the database server refuses this user
+    └── TemporarilyUnavailable the same call works later; nothing is lost meanwhile
         ├── DiskFull
         ├── StoreBusy
-        └── StoreUnreachable       the database server is away; it may come back
-            └── FilesUnreachable   the object storage is
+        └── StoreUnreachable       the database server is unreachable
+            └── FilesUnreachable   the object storage is unreachable
 
 Each message is one sentence that says what was expected, what came, and what to do next. Each class
-has a `code`, which never changes, and a `title`, which does not depend on the case at hand.
+has a `code` of its own, which never changes, and a `title`, which does not depend on the case at
+hand. `problem` is the end of the problem type over HTTP, and `status` its HTTP status; both are
+inherited. A class that sets `problem` also gives that problem its title.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+TYPE_PREFIX = "urn:fairlead:problem:"
+"""What the `type` of every problem over HTTP begins with."""
+
 
 class Message(str):
-    """A sentence in English that other languages can say: a template and what fills it.
+    """A translatable sentence: an English template and its parameters.
 
-    `hint` is added for whoever sits at a command line; others are not told it.
+    `hint` is appended on the command line only.
     """
 
     __slots__ = ("params", "template")
@@ -66,14 +72,14 @@ class Message(str):
     params: dict[str, Any]
 
     def __new__(cls, template: str, /, *, hint: str | None = None, **params: Any) -> Message:
-        """Fill the template: numbers with their thousands apart, lists in a row, else as it is."""
-        said = template.format(**{name: _shown(value) for name, value in params.items()})
-        made = super().__new__(cls, said if hint is None else f"{said}; {hint}")
-        made.template, made.params = template, params
-        return made
+        """Fill the template: numbers with thousands separators, lists joined."""
+        text = template.format(**{name: _shown(value) for name, value in params.items()})
+        message = super().__new__(cls, text if hint is None else f"{text}; {hint}")
+        message.template, message.params = template, params
+        return message
 
     def without_hint(self) -> Message:
-        """What is said to those who have no command line."""
+        """The sentence for readers without a command line."""
         return Message(self.template, **self.params)
 
 
@@ -89,318 +95,287 @@ class FairleadError(Exception):
     """Base of all errors that Fairlead raises on purpose."""
 
     code = "error"
-    title = "Something went wrong"
+    problem = "internal"
+    status = 500
+    title = "Internal error"
     retry_after: float | None = None
-    """Seconds after which a server says that it is worth trying again."""
+    """Seconds after which a server suggests to retry."""
     idempotency_key: str | None = None
-    """Of documents that were on their way to a server: sent again with it, none is there twice."""
+    """The key of a submission that failed: resubmitting with it creates no duplicates."""
+
+    def __init_subclass__(cls, **attributes: Any) -> None:
+        """Take the class's `code`, `title`, `problem`, `status` … from its first line."""
+        super().__init_subclass__()
+        for name, value in attributes.items():
+            setattr(cls, name, value)
 
 
-class UsageError(FairleadError):
+class UsageError(
+    FairleadError, code="usage", problem="invalid-request", status=400, title="Invalid request"
+):
     """The call itself is wrong."""
 
-    code = "usage"
-    title = "The request is not valid"
+
+class InvalidSetting(UsageError, code="invalid-setting", title="Invalid setting"):
+    """A setting is unknown, or its value is not valid."""
 
 
-class InvalidSetting(UsageError):
-    """A setting is unknown or has a value it cannot have."""
-
-    code = "invalid-setting"
-    title = "A setting is not valid"
+class InvalidCustomer(UsageError, code="invalid-customer", title="Invalid customer name"):
+    """A customer's name is not valid."""
 
 
-class InvalidCustomer(UsageError):
-    """A customer's name is not one."""
-
-    code = "invalid-customer"
-    title = "The customer's name is not valid"
+class InvalidName(UsageError, code="invalid-name", title="Invalid document name"):
+    """A document's name is not valid."""
 
 
-class InvalidName(UsageError):
-    """A document's name is not one."""
-
-    code = "invalid-name"
-    title = "The document's name is not valid"
-
-
-class InvalidTrace(UsageError):
+class InvalidTrace(UsageError, code="invalid-trace", title="Invalid trace"):
     """A trace for the simulator cannot be read."""
 
-    code = "invalid-trace"
-    title = "The trace cannot be read"
+
+class InvalidWebhook(UsageError, code="invalid-webhook", title="Invalid webhook"):
+    """A webhook's URL or event kinds are not valid, or there are too many webhooks."""
 
 
-class InvalidWebhook(UsageError):
-    """A webhook's address or kinds cannot be used, or there are too many of them."""
-
-    code = "invalid-webhook"
-    title = "The webhook is not valid"
-
-
-class MissingExtra(UsageError):
+class MissingExtra(UsageError, code="missing-extra", title="Missing library"):
     """A library of an optional extra is not installed."""
 
-    code = "missing-extra"
-    title = "A library is not installed"
+
+class Refused(
+    FairleadError, code="refused", problem="invalid-upload", status=400, title="Invalid upload"
+):
+    """A submission was not accepted; nothing of it was stored."""
 
 
-class Refused(FairleadError):
-    """A submission was not accepted; nothing of it was kept."""
-
-    code = "refused"
-    title = "The submission was refused"
-    never_fits = False
-    """Whether its limit would refuse the same at any other time too."""
-
-
-class EmptyDocument(Refused):
+class EmptyDocument(Refused, code="empty-document", title="Empty document"):
     """The document has no bytes."""
 
-    code = "empty-document"
-    title = "The document is empty"
 
-
-class TooLarge(Refused):
+class TooLarge(Refused, code="too-large", problem="too-large", status=413, title="Too large"):
     """The document has more bytes than the settings allow."""
 
-    code = "too-large"
-    title = "The document is too large"
+
+class UnreadableSource(Refused, code="unreadable-source", title="File cannot be read"):
+    """The file to submit is missing, or this user may not read it."""
 
 
-class UnreadableSource(Refused):
-    """The file to submit is missing or may not be read."""
-
-    code = "unreadable-source"
-    title = "The file cannot be read"
-
-
-class UnknownCustomer(Refused):
-    """The customer was never seen, and strict submission asks for known ones."""
-
-    code = "unknown-customer"
-    title = "The customer is not known"
+class UnknownCustomer(
+    Refused,
+    code="unknown-customer",
+    problem="unknown-customer",
+    status=404,
+    title="Unknown customer",
+):
+    """The customer does not exist, and strict submission requires that it does."""
 
 
-class PendingCapReached(Refused):
-    """The customer has as many pending documents as its cap allows."""
+class LimitReached(
+    Refused, code="limit-reached", problem="limit-reached", status=429, title="Limit reached"
+):
+    """The customer is at one of its limits."""
 
-    code = "pending-cap-reached"
-    title = "Too many pending documents"
-
-
-class DailyBytesReached(Refused):
-    """The customer has sent as many bytes today as it may."""
-
-    code = "daily-bytes"
-    title = "The customer has sent as many bytes today as it may"
+    limit = ""
+    """The customer's setting that is the limit."""
+    never_fits = False
+    """Whether the limit would refuse the same submission at any time."""
 
 
-class TooManyRequests(Refused):
-    """The customer sends requests faster than it may."""
-
-    code = "requests-a-second"
-    title = "The customer sends more requests than it may"
-
-
-class IdempotencyConflict(Refused):
-    """The idempotency key was used before for another body."""
-
-    code = "idempotency-conflict"
-    title = "The idempotency key was used for other documents"
+class PendingCapReached(
+    LimitReached, code="pending-cap-reached", title="Too many pending documents", limit="pending"
+):
+    """The customer is at its cap of pending documents."""
 
 
-class DeletedDocument(Refused):
-    """The idempotency key stands for documents that were deleted."""
-
-    code = "deleted-document"
-    title = "The document was deleted"
-
-
-class UnknownKey(FairleadError):
-    """No key has this id."""
-
-    code = "unknown-key"
-    title = "The key is not known"
+class DailyBytesReached(
+    LimitReached, code="daily-bytes", title="Daily quota of bytes reached", limit="bytes_a_day"
+):
+    """The customer is at its daily quota of bytes."""
 
 
-class UnknownDocument(FairleadError):
+class TooManyRequests(
+    LimitReached, code="requests-a-second", title="Too many requests", limit="requests_a_second"
+):
+    """The customer is at its rate limit."""
+
+
+class IdempotencyConflict(
+    Refused,
+    code="idempotency-conflict",
+    problem="idempotency-conflict",
+    status=422,
+    title="Idempotency key already used",
+):
+    """The idempotency key was used with another request."""
+
+
+class DeletedDocument(
+    Refused, code="deleted-document", problem="deleted", status=410, title="Document deleted"
+):
+    """The idempotency key belongs to documents that were deleted."""
+
+
+class UnknownKey(
+    FairleadError, code="unknown-key", problem="unknown-key", status=404, title="Unknown API key"
+):
+    """No API key has this id."""
+
+
+class UnknownDocument(
+    FairleadError,
+    code="unknown-document",
+    problem="unknown-document",
+    status=404,
+    title="Unknown document",
+):
     """No document has this id."""
 
-    code = "unknown-document"
-    title = "The document is not known"
 
-
-class UnknownWebhook(FairleadError):
+class UnknownWebhook(
+    FairleadError,
+    code="unknown-webhook",
+    problem="unknown-webhook",
+    status=404,
+    title="Unknown webhook or delivery",
+):
     """No webhook has this id."""
 
-    code = "unknown-webhook"
-    title = "The webhook is not known"
 
-
-class UnknownDelivery(FairleadError):
+class UnknownDelivery(
+    FairleadError,
+    code="unknown-delivery",
+    problem="unknown-webhook",
+    status=404,
+    title="Unknown delivery",
+):
     """No delivery has this id."""
 
-    code = "unknown-delivery"
-    title = "The delivery is not known"
 
-
-class InvalidTransition(FairleadError):
+class InvalidTransition(
+    FairleadError,
+    code="invalid-transition",
+    problem="wrong-state",
+    status=409,
+    title="Not possible in this state",
+):
     """The document's state does not allow the action."""
 
-    code = "invalid-transition"
-    title = "The document's state does not allow this"
 
-
-class NotReady(FairleadError):
+class NotReady(
+    FairleadError, code="not-ready", problem="not-ready", status=409, title="Text not ready"
+):
     """The document has no text (yet)."""
 
-    code = "not-ready"
-    title = "The text is not ready"
+
+class CustomerExists(
+    FairleadError,
+    code="customer-exists",
+    problem="customer-exists",
+    status=409,
+    title="Customer already exists",
+):
+    """A customer of this name exists already."""
 
 
-class CustomerExists(FairleadError):
-    """There is a customer of this name already."""
-
-    code = "customer-exists"
-    title = "The customer is known already"
-
-
-class Unauthorized(FairleadError):
-    """The server does not know the key, or none was sent."""
-
-    code = "unauthorised"
-    title = "A valid key is needed"
+class Unauthorized(
+    FairleadError,
+    code="unauthorised",
+    problem="unauthorised",
+    status=401,
+    title="Valid API key required",
+):
+    """The request has no valid API key."""
 
 
-class NotAllowed(FairleadError):
-    """The key may not do this."""
-
-    code = "forbidden"
-    title = "This key may not do that"
-
-
-class ServerFailed(FairleadError):
-    """The server could not do what it was asked for."""
-
-    code = "server"
-    title = "The server could not do this"
+class NotAllowed(
+    FairleadError,
+    code="forbidden",
+    problem="forbidden",
+    status=403,
+    title="Not permitted with this API key",
+):
+    """The API key does not permit this."""
 
 
-class NoConnection(FairleadError):
-    """The server cannot be reached, or went away before it answered."""
-
-    code = "no-connection"
-    title = "The server cannot be reached"
+class ServerFailed(FairleadError, code="server", title="Server failed"):
+    """The server failed to handle the request."""
 
 
-class NoSandbox(FairleadError):
-    """The machine cannot lock a reading process in as the settings ask for."""
-
-    code = "no-sandbox"
-    title = "Reading processes cannot be locked in"
+class NoConnection(FairleadError, code="no-connection", title="Server unreachable"):
+    """The server is unreachable, or the connection was lost before its answer."""
 
 
-class BrokerUnreachable(FairleadError):
-    """The broker that wakes Celery's workers cannot be reached."""
-
-    code = "broker-unreachable"
-    title = "The broker cannot be reached"
+class NoSandbox(FairleadError, code="no-sandbox", title="Sandbox not available"):
+    """The machine lacks a sandbox feature that the settings require."""
 
 
-class CounterUnavailable(FairleadError):
-    """The ledger of fair priorities did not answer in time, or not as expected."""
-
-    code = "ledger-down"
-    title = "The ledger cannot be reached"
+class BrokerUnreachable(FairleadError, code="broker-unreachable", title="Broker unreachable"):
+    """The broker that wakes Celery's workers is unreachable."""
 
 
-class DataError(FairleadError):
-    """The data folder or its disk cannot serve."""
-
-    code = "data"
-    title = "The data cannot be used"
+class CounterUnavailable(FairleadError, code="ledger-down", title="Counters unreachable"):
+    """The counters of fair priorities did not answer in time, or not as expected."""
 
 
-class NoDataFolder(DataError):
+class DataError(FairleadError, code="data", title="Data cannot be used"):
+    """The data folder or its disk cannot be used."""
+
+
+class NoDataFolder(DataError, code="no-data-folder", title="No data folder"):
     """There is no Fairlead data at this path."""
 
-    code = "no-data-folder"
-    title = "There is no data folder"
 
-
-class ReadOnlyData(DataError):
+class ReadOnlyData(DataError, code="read-only-data", title="Data folder is read-only"):
     """The data folder cannot be written."""
 
-    code = "read-only-data"
-    title = "The data folder cannot be written"
 
-
-class NewerData(DataError):
+class NewerData(DataError, code="newer-data", title="Data folder of a newer version"):
     """The data folder was written by a newer version of Fairlead."""
 
-    code = "newer-data"
-    title = "The data folder belongs to a newer version"
+
+class DamagedData(DataError, code="damaged-data", title="Damaged data"):
+    """The bytes on disk differ from those that were written."""
 
 
-class DamagedData(DataError):
-    """What is on disk is not what was written."""
-
-    code = "damaged-data"
-    title = "The data are damaged"
+class DataInUse(DataError, code="data-in-use", title="Data folder in use"):
+    """Another server already uses this data folder."""
 
 
-class DataInUse(DataError):
-    """Another server already works on this data folder."""
-
-    code = "data-in-use"
-    title = "The data folder is in use"
-
-
-class TemporarilyUnavailable(DataError):
-    """It cannot be done now, and can be when something has passed: who has time tries again."""
-
-    code = "not-now"
-    title = "This cannot be served now"
+class TemporarilyUnavailable(
+    DataError, code="not-now", problem="unavailable", status=503, title="Temporarily unavailable"
+):
+    """The same call works later: wait and retry."""
 
 
-class DiskFull(TemporarilyUnavailable):
+class DiskFull(
+    TemporarilyUnavailable, code="disk-full", problem="disk-full", status=507, title="Disk full"
+):
     """The disk of the data folder is full."""
 
-    code = "disk-full"
-    title = "The disk is full"
 
-
-class StoreBusy(TemporarilyUnavailable):
+class StoreBusy(TemporarilyUnavailable, code="store-busy", title="Database locked"):
     """Another process kept the database locked for too long."""
 
-    code = "store-busy"
-    title = "The database is busy"
+
+class StoreUnreachable(
+    TemporarilyUnavailable, code="store-unreachable", title="Database unreachable"
+):
+    """The database server is unreachable, or the connection was lost."""
 
 
-class StoreUnreachable(TemporarilyUnavailable):
-    """The database server cannot be reached, or the connection to it was lost."""
-
-    code = "store-unreachable"
-    title = "The database cannot be reached"
-
-
-class FilesUnreachable(StoreUnreachable):
-    """The object storage of the documents does not serve."""
-
-    code = "files-unreachable"
-    title = "The object storage cannot be reached"
+class FilesUnreachable(
+    StoreUnreachable, code="files-unreachable", title="Object storage unreachable"
+):
+    """The object storage is unreachable."""
 
 
-class StoreRefused(DataError):
+class StoreRefused(
+    DataError,
+    code="store-refused",
+    problem="unavailable",
+    status=503,
+    title="Database refuses the connection",
+):
     """The database server refuses the user, the password or the database."""
 
-    code = "store-refused"
-    title = "The database refuses the connection"
 
-
-class TargetNotEmpty(DataError):
-    """Data are to be carried over to where some are already."""
-
-    code = "target-not-empty"
-    title = "The target is not empty"
+class TargetNotEmpty(DataError, code="target-not-empty", title="Target not empty"):
+    """The target of a migration already has data."""

@@ -42,7 +42,7 @@ def test_a_second_server_is_refused_and_told_of_the_first(tmp_path: Path) -> Non
     assert second.server_pid() is None
     with first.as_server():
         assert second.server_pid() == os.getpid()
-        with pytest.raises(DataInUse, match=f"process {os.getpid()} already serves"):
+        with pytest.raises(DataInUse, match=f"process {os.getpid()} already uses"):
             second.as_server().__enter__()
     assert second.server_pid() is None
     with second.as_server():

@@ -42,7 +42,7 @@ def test_the_contract_of_the_first_page(tmp_path: Path) -> None:
 def test_a_text_that_is_not_there_is_explained(tmp_path: Path) -> None:
     with Fairlead(tmp_path) as fairlead:
         document = fairlead.submit("acme", b"x")
-        with pytest.raises(NotReady, match="is waiting; its text comes when it is done"):
+        with pytest.raises(NotReady, match="is waiting; its text is available when it is done"):
             fairlead.text(document.id)
         fairlead.cancel(document.id)
         with pytest.raises(NotReady, match="is cancelled; it has no text"):
@@ -70,7 +70,7 @@ def test_bytes_that_changed_on_disk_are_not_passed_off_as_the_document(tmp_path:
             path.write_bytes(b"others") if document is changed else path.unlink()
         with pytest.raises(DamagedData, match="SHA-256 differs"):
             fairlead.original(changed.id)
-        with pytest.raises(DamagedData, match="is gone"):
+        with pytest.raises(DamagedData, match="is missing"):
             fairlead.original(gone.id)
         fairlead.run_until_idle(workers=1)
         assert {fairlead.document(each.id).error for each in (changed, gone)} == {"corrupt"}
@@ -83,9 +83,9 @@ def test_bytes_that_changed_in_the_store_are_not_passed_off_as_the_document(tmp_
         gone = fairlead.submit("acme", b"soon gone")
         alter(fairlead, "UPDATE short_originals SET content = x'00' WHERE document = 1")
         alter(fairlead, "DELETE FROM short_originals WHERE document = 2")
-        with pytest.raises(DamagedData, match="not what was stored"):
+        with pytest.raises(DamagedData, match="differs from what was stored"):
             fairlead.original(changed.id)
-        with pytest.raises(DamagedData, match="is gone"):
+        with pytest.raises(DamagedData, match="is missing"):
             fairlead.original(gone.id)
         assert fairlead.store.problems() == ["1 originals have no document, or another length"]
         fairlead.run_until_idle(workers=1)

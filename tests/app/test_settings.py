@@ -48,6 +48,15 @@ def test_flags_go_before_environment_before_file_before_defaults(tmp_path: Path)
         ("ENGINE", "steam"),
         ("BROKER", "queue.example"),
         ("OVERDUE_LANE", "maybe"),
+        ("OCR_LANGUAGES", "none"),
+        ("OCR_LANGUAGES", "eng,../x"),
+        ("WEBHOOK_NETWORKS", "10.1.0.0/16,intranet"),
+        ("STORE", "mysql://host"),
+        ("FILES", "ftp://host"),
+        ("SANDBOX", "loose"),
+        ("LANGUAGE", "fr"),
+        ("REQUESTS_A_SECOND", "0"),
+        ("BYTES_A_DAY", "0"),
         ("NO_SUCH_THING", "1"),
     ],
 )
@@ -62,7 +71,7 @@ def test_what_cannot_be_is_refused_with_its_name_and_value(
 
 def test_a_file_that_is_no_toml_is_named(tmp_path: Path) -> None:
     write(tmp_path, "workers = = 3")
-    with pytest.raises(InvalidSetting, match=r"fairlead\.toml cannot be read as TOML"):
+    with pytest.raises(InvalidSetting, match=r"fairlead\.toml is not valid TOML"):
         Sources(tmp_path, environment={})
 
 
@@ -99,3 +108,31 @@ def test_a_submission_follows_the_file_as_it_is_now(tmp_path: Path) -> None:
         assert [fairlead.submit("acme", b"x").priority for _ in range(4)] == [1, 1, 1, 2]
         write(tmp_path, "thresholds = [-100]")
         assert fairlead.submit("acme", b"x").priority == 1
+
+
+def test_secrets_are_neither_shown_nor_in_errors(tmp_path: Path) -> None:
+    environment = {
+        "FAIRLEAD_STORE": "postgresql://me:hidden@host/db",
+        "FAIRLEAD_FILES": "s3://bucket?secret_access_key=hidden&region=x",
+    }
+    sources = Sources(tmp_path, environment=environment)
+    shown = {each.name: each.value for each in sources.explain()}
+    assert shown["store"] == "postgresql://me:****@host/db"
+    assert shown["files"] == "s3://bucket?secret_access_key=****&region=x"
+    with pytest.raises(InvalidSetting) as caught:
+        Sources(tmp_path, environment={"FAIRLEAD_BROKER": "mqtt://me:hidden@host"})
+    assert "hidden" not in str(caught.value)
+
+
+def test_texts_and_booleans_of_the_environment(tmp_path: Path) -> None:
+    environment = {
+        "FAIRLEAD_THRESHOLDS": "-3, -6",
+        "FAIRLEAD_OCR_LANGUAGES": "eng, deu",
+        "FAIRLEAD_OVERDUE_LANE": "No",
+        "FAIRLEAD_WEBHOOK_NETWORKS": "none",
+        "FAIRLEAD_OVERDUE_AFTER": "none",
+    }
+    settings = Sources(tmp_path, environment=environment).settings()
+    assert (settings.thresholds, settings.ocr_languages) == ((-3, -6), ("eng", "deu"))
+    assert (settings.overdue_lane, settings.webhook_networks) == (False, ())
+    assert settings.overdue_after is None

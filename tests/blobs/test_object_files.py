@@ -132,7 +132,7 @@ def test_texts_of_one_document_are_fetched_beside_each_other(
 
 def test_a_file_that_is_gone_has_a_path_where_nothing_is(files: ObjectFiles) -> None:
     assert not files.path(key(7)).exists()
-    with pytest.raises(DamagedData, match="gone"):
+    with pytest.raises(DamagedData, match="missing"):
         files.read(key(7), "0" * 64)
 
 
@@ -215,7 +215,7 @@ def test_a_service_that_is_away_is_said_so(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     store = object_store("s3://bucket?endpoint=http://127.0.0.1:1&region=us-east-1", "files")
     files = ObjectFiles(store, tmp_path / "scratch")
-    with pytest.raises(FilesUnreachable, match="does not serve"):
+    with pytest.raises(FilesUnreachable, match="is unreachable"):
         files.put_all([(key(), b"x")])
     (kept,) = files.keep_each([[files.begin(key())]])
     assert isinstance(kept, FilesUnreachable)

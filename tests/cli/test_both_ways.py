@@ -174,7 +174,7 @@ def test_a_language_in_the_settings_of_the_environment_goes_first(
 
 HINTS = {
     "docs show nothing": "see: fairlead docs list",
-    "docs cancel {done}": "see where it is with: fairlead docs show",
+    "docs cancel {done}": "see its state: fairlead docs show",
     "customers show nobody": "see: fairlead customers list",
     "keys revoke nothing": "see: fairlead keys list",
 }
@@ -287,13 +287,13 @@ def test_the_environment_names_the_server_and_a_folder_in_the_command_goes_first
 def test_the_key_of_the_folder_never_leaves_the_machine(server: Served) -> None:
     result = run("docs", "list", "--url", "http://192.0.2.1", "--data", server.data)
     assert result.exit_code == 2
-    assert "needs a key" in result.stderr
+    assert "requires an API key" in result.stderr
 
 
 def test_server_and_key_may_be_named_before_the_command(server: Served) -> None:
     early = ("--url", server.url, "--key", server.key("early"))
     assert run(*early, "docs", "list", FAIRLEAD_URL="http://127.0.0.1:1").exit_code == 0
-    assert "does not know" in run(*early, "docs", "list", "--key", "fl_x").stderr
+    assert "does not accept" in run(*early, "docs", "list", "--key", "fl_x").stderr
     assert run(*early, "doctor").exit_code == 2
 
 
@@ -303,16 +303,16 @@ def test_server_and_key_may_be_named_before_the_command(server: Served) -> None:
 def test_what_works_on_a_folder_only_says_so(command: str) -> None:
     result = run(*command.split(), "--url", "http://127.0.0.1:1")
     assert result.exit_code == 2
-    assert f"{command.partition(' x')[0]} works on this machine" in result.stderr
+    assert f"{command.partition(' x')[0]} works on a data folder" in result.stderr
     assert len(result.stderr.splitlines()) == 1
 
 
 def test_a_customers_key_submits_for_its_customer_alone(server: Served, letter: Path) -> None:
     key = server.key("owner")
     other = there(server, "docs", "submit", letter, "--customer", "another", key=key)
-    assert (other.exit_code, "the key is of customer 'owner'" in other.stderr) == (2, True)
+    assert (other.exit_code, "the API key belongs to customer 'owner'" in other.stderr) == (2, True)
     operator = there(server, "docs", "submit", letter, "--customer", "owner")
-    assert (operator.exit_code, "a customer's key" in operator.stderr) == (1, True)
+    assert (operator.exit_code, "a customer's API key" in operator.stderr) == (1, True)
     nobody = here(server, "docs", "submit", letter)
     assert (nobody.exit_code, "--customer" in nobody.stderr) == (2, True)
 
@@ -320,7 +320,7 @@ def test_a_customers_key_submits_for_its_customer_alone(server: Served, letter: 
 def test_wrong_keys_and_addresses_are_one_sentence(server: Served) -> None:
     wrong = there(server, "docs", "list", key="fl_wrong")
     assert (wrong.exit_code, wrong.stdout) == (1, "")
-    assert "does not know this key" in wrong.stderr
+    assert "does not accept this API key" in wrong.stderr
     assert "fl_wrong" not in wrong.stderr
     silent = run("docs", "list", "--url", "http://127.0.0.1:1", "--key", "fl_x")
     assert (silent.exit_code, len(silent.stderr.splitlines())) == (1, 1)
@@ -390,7 +390,7 @@ def test_who_waits_gets_texts(tmp_path: Path, letter: Path) -> None:
 
 @pytest.mark.parametrize(
     ("number", "code", "said"),
-    [(signal.SIGINT, 1, "documents stay in line"), (signal.SIGTERM, 143, "")],
+    [(signal.SIGINT, 1, "documents stay in the queue"), (signal.SIGTERM, 143, "")],
 )
 def test_a_signal_stops_waiting_and_the_ids_are_told(
     tmp_path: Path, letter: Path, number: int, code: int, said: str

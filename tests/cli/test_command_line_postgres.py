@@ -56,7 +56,7 @@ def test_a_second_time_is_refused_in_a_sentence(data: Path, url: str) -> None:
         fairlead.customers.add("ours")
     refused = run("migrate-store", "--to", url, "--json")
     assert refused.exit_code == 1
-    assert "has data of its own" in refused.stderr
+    assert "already has data" in refused.stderr
     assert run("migrate-store", "--to", "mysql://x").exit_code == 2
 
 

@@ -71,7 +71,7 @@ def test_sigterm_finishes_what_runs_and_claims_no_more(tmp_path: Path) -> None:
             process.send_signal(signal.SIGTERM)
             _, errors = process.communicate()
         assert process.returncode == 0
-        assert "finishing what runs" in errors
+        assert "finishing running documents" in errors
         documents = fairlead.documents(limit=100).items
         states = {each.state for each in documents}
         assert State.PROCESSING not in states
@@ -89,7 +89,7 @@ def test_a_second_signal_stops_at_once_and_gives_back(tmp_path: Path) -> None:
                 os.kill(child, signal.SIGSTOP)  # what runs would never finish
             process.send_signal(signal.SIGTERM)
             assert process.stderr is not None
-            while "once more" not in process.stderr.readline():
+            while "finishing running" not in process.stderr.readline():
                 pass
             process.send_signal(signal.SIGTERM)
             process.communicate()

@@ -172,7 +172,7 @@ def test_what_was_accepted_before_a_refusal_is_told(
     result = submit(inbox, *form)
     assert (result.exit_code, ids_in(result.stdout, form)) == (1, ids(data))
     first, last = result.stderr.splitlines()
-    assert first == "1 of 2 documents were accepted before this; they stay"
+    assert first == "1 of 2 documents were accepted before this error"
     assert "cap of 1" in last
     nothing = submit(inbox, *form)
     assert (nothing.exit_code, nothing.stdout) == (1, "")
@@ -226,7 +226,7 @@ def test_what_was_accepted_before_a_signal_is_told(
             out, err = process.communicate(timeout=60)
         ended.set()
     assert (process.returncode, ids_in(out, form)) == (code, ids(data)[:1])
-    assert err.startswith("1 of 2 documents were accepted before this; they stay\n")
+    assert err.startswith("1 of 2 documents were accepted before this error\n")
     assert "Traceback" not in err
 
 
@@ -249,4 +249,4 @@ def test_a_document_that_is_deleted_is_over_and_the_others_are_waited_for(
     assert result.exit_code == 0, result.stderr
     (left,) = json.loads(result.stdout)["documents"]
     assert (left["name"], left["state"]) == ("b.txt", "cancelled")
-    assert result.stderr.endswith("a.txt was deleted by somebody else\n")
+    assert result.stderr.endswith("a.txt was deleted meanwhile\n")

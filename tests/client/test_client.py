@@ -17,12 +17,13 @@ from clientkit import Connect
 
 from fairlead import AsyncClient, Client, Fairlead, errors
 from fairlead.client.errors import error_of
+from fairlead.errors import TYPE_PREFIX
 from fairlead.model.access_keys import Keys
 from fairlead.model.installation import Installation
 from fairlead.model.json import to_dict
-from fairlead.model.problems import KINDS, TYPE_PREFIX
 from fairlead.model.states import State
 from fairlead.policy.explain import spoken, words
+from fairlead.server.problems import KINDS
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +126,7 @@ def test_waiting_has_an_end(idle: Served, connect: Connect) -> None:
         document = client.submit(b"nobody works")
         with pytest.raises(errors.NotReady, match="waiting"):
             client.wait(document, timeout=0.05)
-        with pytest.raises(errors.NotReady, match="its text comes when it is done"):
+        with pytest.raises(errors.NotReady, match="its text is available when it is done"):
             client.text(document.id)
         assert client.cancel(document.id).state is State.CANCELLED
         assert client.cancel(document.id).state is State.CANCELLED
@@ -282,7 +283,7 @@ def test_refused_submissions_say_when_to_come_back(
     small = f"small {connect.__name__}"
     with connect(server.url, server.key(small), patience=0) as client:
         operator.customers.set(small, bytes_a_day=10)
-        with pytest.raises(errors.DailyBytesReached, match="send less at once") as never:
+        with pytest.raises(errors.DailyBytesReached, match="submit less at once") as never:
             client.submit(b"more than ten bytes")
         assert never.value.retry_after is None
         client.wait(client.submit(b"six..."))

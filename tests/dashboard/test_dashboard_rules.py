@@ -221,9 +221,9 @@ def test_the_life_of_a_document_in_words(fairlead: Fairlead, clock: list[float])
     told = life(events, translator("en"), is_operator=True)
     assert [each.words for each in told] == [
         "submitted",
-        "attempt 1 began, on host:7#2",
+        "attempt 1 started, on host:7#2",
         "failed: damaged",
-        "queued once more",
+        "retried",
     ]
     assert [each.after for each in told][1:3] == [3.0, 2.0]
     assert told[-1].by == "key-1"

@@ -19,8 +19,8 @@ from fairlead.cli import main
 from fairlead.cli.config import shown
 from fairlead.demo.samples import samples
 from fairlead.model.documents import EventKind
-from fairlead.model.problems import KINDS
 from fairlead.read import readers
+from fairlead.server.problems import KINDS
 from fairlead.storage.sql.claims import WORKER_LOST
 from fairlead.worker.sandbox.answer import FINAL, REQUEUED
 
@@ -81,8 +81,10 @@ def commands(
     if not isinstance(command, click.Group):
         yield " ".join(path), command
         return
-    for name, inner in command.commands.items():
-        if not inner.hidden:
+    context = click.Context(command)
+    for name in command.list_commands(context):
+        inner = command.get_command(context, name)
+        if inner is not None and not inner.hidden:
             yield from commands(inner, (*path, name))
 
 

@@ -11,14 +11,14 @@ import apsw
 _LONG = """
 import sys
 from fairlead.cli import main
-from fairlead.storage.sqlite import waiting
-waiting.BUSY_SECONDS = 3600.0
-look = waiting.Waiting.__call__
+from fairlead.storage.sqlite import lock_wait
+lock_wait.BUSY_SECONDS = 3600.0
+look = lock_wait.LockWait.__call__
 def tell(self, looks):
     if looks == 0:
         print("waits for a lock", file=sys.stderr, flush=True)
     return look(self, looks)
-waiting.Waiting.__call__ = tell
+lock_wait.LockWait.__call__ = tell
 main()
 """
 BUSY_LONG = ("-c", _LONG)

@@ -171,7 +171,7 @@ def the_server_outlives_a_full_disk(disk: Disk) -> None:
         id_ = upload(client, PAGE * 100_000).json()["id"]
         fill_up_to(disk, room=500_000)
         assert server.operator.post("/v1/customers/acme/resume").status_code == 200
-        while not any("work is held up" in line for line in server.log):
+        while not any("workers retry until this succeeds" in line for line in server.log):
             assert client.get(f"/v1/documents/{id_}").json()["attempts"] <= 1
         problem(server.operator.get("/readyz"), "unavailable", 503)
         problem(upload(client, PAGE * 100_000), "disk-full", 507)
@@ -200,7 +200,7 @@ def the_server_starts_on_a_full_disk(disk: Disk) -> None:
         assert server.stop() == 0
     fill_to_the_last_byte(disk)
     with served(disk.folder, "--workers", "1") as server:
-        assert any("next to no room left" in line for line in server.log)
+        assert any("almost full" in line for line in server.log)
         problem(server.operator.get("/readyz"), "unavailable", 503)
         client = server.client(key)
         assert client.get(f"/v1/documents/{long}/file").content == LONG

@@ -12,10 +12,10 @@ from string import Formatter
 import pytest
 
 import fairlead
-from fairlead.i18n import LANGUAGES
 from fairlead.i18n import texts as spoken
 from fairlead.i18n.catalogue import Entry, catalogue, entries
 from fairlead.i18n.formats import FORMATS
+from fairlead.i18n.negotiate import LANGUAGES
 from fairlead.i18n.texts import errors
 from fairlead.policy.explain import Plural
 from fairlead.policy.failures import SENTENCES
@@ -24,9 +24,8 @@ from fairlead.server.dashboard.page import environment
 from fairlead.storage.sql.claims import WORKER_LOST
 from fairlead.worker.sandbox.answer import FINAL, REQUEUED
 
-TRANSLATIONS = LANGUAGES[1:]
-"""All languages but English, which is the source."""
-HOUSE = Path(fairlead.__file__).parent
+SOURCE = Path(fairlead.__file__).parent
+TRANSLATED = LANGUAGES[1:]  # English is the source
 
 
 @cache
@@ -48,7 +47,7 @@ def placeholders(text: str) -> set[str]:
 @cache
 def said() -> list[tuple[str, set[str | None]]]:
     """Every template of `Message` in the program, with the names that fill it."""
-    trees = [ast.parse(each.read_text("utf-8")) for each in HOUSE.rglob("*.py")]
+    trees = [ast.parse(each.read_text("utf-8")) for each in SOURCE.rglob("*.py")]
     calls = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Call)]
     words = [each for each in calls if getattr(each.func, "id", "") == "Message" and each.args]
     return [
@@ -66,7 +65,7 @@ def texts(language: str) -> list[Entry]:
     return [each for each in entries(language) if each.text]
 
 
-@pytest.mark.parametrize("language", TRANSLATIONS)
+@pytest.mark.parametrize("language", TRANSLATED)
 def test_nothing_is_missing_unused_doubled_or_fuzzy(language: str) -> None:
     found = texts(language)
     wanted = sentences() | templates() | {each.one for each in plurals()}
@@ -78,7 +77,7 @@ def test_nothing_is_missing_unused_doubled_or_fuzzy(language: str) -> None:
     }
 
 
-@pytest.mark.parametrize("language", TRANSLATIONS)
+@pytest.mark.parametrize("language", TRANSLATED)
 def test_every_form_is_there_with_the_same_placeholders(language: str) -> None:
     for each in texts(language):
         forms = FORMATS[language].forms if each.plural else 1
@@ -88,7 +87,7 @@ def test_every_form_is_there_with_the_same_placeholders(language: str) -> None:
             assert form[-1:] == "." if each.text[-1:] == "." else form[-1:] != ".", form
 
 
-@pytest.mark.parametrize("language", TRANSLATIONS)
+@pytest.mark.parametrize("language", TRANSLATED)
 def test_the_header_says_what_the_code_does(language: str) -> None:
     (header,) = [each.forms[0] for each in entries(language) if not each.text]
     assert f"Language: {language}\n" in header
@@ -101,13 +100,13 @@ def test_the_header_says_what_the_code_does(language: str) -> None:
 
 
 def test_other_languages_are_no_copies_of_english() -> None:
-    for language in TRANSLATIONS:
+    for language in TRANSLATED:
         same = [text for text, forms in catalogue(language).items() if text in forms]
         assert same == []
 
 
 def test_every_failure_code_has_its_sentence() -> None:
-    assert set(SENTENCES) == FINAL | REQUEUED | {WORKER_LOST}
+    assert set(SENTENCES) == set(words.FAILURES) == FINAL | REQUEUED | {WORKER_LOST}
 
 
 def test_every_error_has_a_code_and_a_title_of_its_own() -> None:

@@ -58,7 +58,7 @@ def test_a_failure_is_told_in_the_customers_language() -> None:
     reason = Reason("failed", {"error": "encrypted", "detail": "The PDF is protected."})
     assert translator("de").reason(reason) == (
         "es ist fehlgeschlagen (encrypted): Das Dokument ist durch ein Passwort geschützt; "
-        "senden Sie es ohne."
+        "senden Sie es noch einmal mit seinem Passwort."
     )
     assert translator("en").reason(reason).endswith("The PDF is protected.")
     assert translator("es").failure("never-heard-of") == "never-heard-of"
@@ -66,7 +66,7 @@ def test_a_failure_is_told_in_the_customers_language() -> None:
 
 def test_titles() -> None:
     assert translator("de").title(PendingCapReached("x")) == "Zu viele ausstehende Dokumente"
-    assert translator("xx").title(FairleadError) == "Something went wrong"
+    assert translator("xx").title(FairleadError) == "Internal error"
     for language in LANGUAGES[1:]:
         assert all(translator(language).title(each) != each.title for each in errors())
 
@@ -110,7 +110,9 @@ def test_forecasts() -> None:
     assert translator("de").forecast(Forecast(400.0, 300.0, 600.0), 0.0) == (
         "Beginn erwartet in etwa 7 min (5 bis 10 min)"
     )
-    assert translator("en").forecast(Forecast(1.0, 0.5, 1.5), 1.0) == "expected to start at once"
+    assert translator("en").forecast(Forecast(1.0, 0.5, 1.5), 1.0) == (
+        "expected to start immediately"
+    )
 
 
 @pytest.mark.parametrize(
@@ -159,7 +161,9 @@ def test_the_language_of_a_process(environment: dict[str, str], language: str) -
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_words_are_said_with_what_fills_them(language: str) -> None:
-    words = Message("such a request may have {bytes} bytes; send a smaller one", bytes=1_234_567)
+    words = Message(
+        "this request may have at most {bytes} bytes; send a smaller one", bytes=1_234_567
+    )
     said = translator(language).say(words)
     assert "{" not in said
     assert ("1,234,567" in said) == (language == "en")
@@ -182,3 +186,19 @@ def test_a_failure_is_told_in_its_own_sentence() -> None:
     )
     assert "The PDF is damaged" in translator("en").say(words)
     assert translator("de").failure("damaged").rstrip(".") in translator("de").say(words)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (1380, "resets in 23 min if no other document arrives"),
+        (42, "resets in 42 s if no other document arrives"),
+        (0.25, "resets in 250 ms if no other document arrives"),
+    ],
+)
+def test_lengths_of_time_in_reasons(seconds: float, words: str) -> None:
+    reason = Reason("resets-unless", {"seconds": seconds})
+    assert translator("en").reason(reason) == words
+    assert translator("de").reason(Reason("resets", {"seconds": 1380})) == (
+        "die Zählung wird in 23 min zurückgesetzt"
+    )

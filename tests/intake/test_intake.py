@@ -237,7 +237,7 @@ def test_a_bad_name_is_refused(desk: Desk, name: str) -> None:
 
 
 def test_an_empty_name_is_not_to_be_shorter(desk: Desk) -> None:
-    with pytest.raises(InvalidName, match="at least one character; give one, or leave it out"):
+    with pytest.raises(InvalidName, match="must not be empty; give one, or leave it out"):
         desk.take(name="")
 
 

@@ -29,7 +29,7 @@ def test_dramatiq_receives_by_priority_and_retries_are_not_counted(
     rabbitmq_server: servers.Server, redis_server: servers.Server, unique: str
 ) -> None:
     broker = RabbitmqBroker(url=rabbitmq_server.url, max_priority=10)
-    fair = fairlead.dramatiq.FairPriorities(redis_server.url, name=unique, timeout=60)
+    fair = fairlead.integrations.dramatiq.FairPriorities(redis_server.url, name=unique, timeout=60)
     broker.add_middleware(fair)
     told: list[tuple[str, Any]] = []
     is_over = threading.Event()
@@ -69,7 +69,9 @@ def test_dramatiq_says_when_the_broker_has_no_priorities(
     caplog: pytest.LogCaptureFixture, tmp_path: Any
 ) -> None:
     broker = StubBroker()
-    fair = fairlead.dramatiq.FairPriorities(f"sqlite:///{tmp_path}/ledger.db", timeout=60)
+    fair = fairlead.integrations.dramatiq.FairPriorities(
+        f"sqlite:///{tmp_path}/ledger.db", timeout=60
+    )
     broker.add_middleware(fair)
     actor = dramatiq.actor(actor_name="x", broker=broker)(lambda: None)
     for _ in range(2):
@@ -83,7 +85,7 @@ def test_dramatiq_says_when_the_broker_has_no_priorities(
 def test_taskiq_receives_by_priority(
     rabbitmq_server: servers.Server, redis_server: servers.Server, unique: str
 ) -> None:
-    fair = fairlead.taskiq.FairPriorities(redis_server.url, name=unique, timeout=60)
+    fair = fairlead.integrations.taskiq.FairPriorities(redis_server.url, name=unique, timeout=60)
     told = asyncio.run(taskiq_round(rabbitmq_server.url, unique, fair))
     assert [label for label, _ in told if label != "again"] == [*ORDER, "mine"]
     again = {"customer": "big", "priority": 4, "count": -7}
@@ -93,7 +95,7 @@ def test_taskiq_receives_by_priority(
 
 
 async def taskiq_round(
-    url: str, unique: str, fair: fairlead.taskiq.FairPriorities
+    url: str, unique: str, fair: fairlead.integrations.taskiq.FairPriorities
 ) -> list[tuple[str, Any]]:
     """Send everything, then receive one after the other."""
     broker = (
@@ -145,5 +147,7 @@ class Telling(TaskiqMiddleware):
 
 
 def test_taskiq_says_when_the_broker_has_no_priorities(caplog: pytest.LogCaptureFixture) -> None:
-    InMemoryBroker().with_middlewares(fairlead.taskiq.FairPriorities("sqlite:///unused.db"))
+    InMemoryBroker().with_middlewares(
+        fairlead.integrations.taskiq.FairPriorities("sqlite:///unused.db")
+    )
     assert "is a InMemoryBroker" in caplog.text

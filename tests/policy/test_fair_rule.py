@@ -165,5 +165,5 @@ def test_what_must_not_be_negative_is_checked(value: float) -> None:
 
 
 def test_thresholds_are_checked() -> None:
-    with pytest.raises(InvalidSetting, match="thresholds must fall"):
+    with pytest.raises(InvalidSetting, match="thresholds must decrease"):
         FairRule(thresholds=[-4, -2])

@@ -98,7 +98,7 @@ def test_old_office_documents_are_told_apart_by_their_streams(refuse: Refuse) ->
 def test_an_archive_with_a_giant_directory_is_refused_before_it_is_loaded(
     refuse: Refuse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fairlead.read.package.MAX_DIRECTORY_BYTES", 100_000)
+    monkeypatch.setattr("fairlead.read.zip.MAX_DIRECTORY_BYTES", 100_000)
     data = archive(**{f"member-{number:06}": b"" for number in range(2_000)})
     assert refuse(data).code == "too-large"
 

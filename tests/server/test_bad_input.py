@@ -203,7 +203,7 @@ def test_json_that_does_not_say_so(strict: Served, media_type: str | None) -> No
         answer = strict.operator.request(method, path, content=b'{"name": "x"}', headers=headers)
         found = problem(answer, "unsupported-media-type", 415)
         given = (media_type or "").partition(";")[0]
-        assert found["detail"] == f"this address takes application/json; got {given!r}"
+        assert found["detail"] == f"this URL expects application/json; got {given!r}"
 
 
 @pytest.mark.parametrize("media_type", ["application/json; charset=utf-8", "application/x+JSON"])

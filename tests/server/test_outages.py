@@ -113,7 +113,7 @@ def test_no_lock_keeps_a_server_from_ending_that_has_just_begun(data: Path) -> N
 def test_a_server_without_room_is_not_ready(data: Path) -> None:
     with served_by(("-c", _WANTS_MUCH), data, "--workers", "0") as server:
         answer = server.operator.get("/readyz", headers={"Accept-Language": "de"})
-        assert "kein Platz" in problem(answer, "unavailable", 503)["detail"]
+        assert "fast voll" in problem(answer, "unavailable", 503)["detail"]
     with served(data, "--workers", "0") as server:
         assert server.operator.get("/readyz").status_code == 200
 

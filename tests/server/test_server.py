@@ -106,7 +106,9 @@ def test_a_second_signal_cuts_requests_off_without_a_word_of_the_framework(data:
             server.process.send_signal(signal.SIGINT)
             assert server.process.wait(PATIENT) == 1
         server.close()
-        assert server.log[3:] == ["fairlead: finishing what runs; once more to stop at once\n"]
+        assert server.log[3:] == [
+            "fairlead: finishing running documents; press Ctrl-C again to stop immediately\n"
+        ]
 
 
 def _metrics(server: Served) -> bytes:
@@ -201,5 +203,5 @@ def test_half_an_upload_of_a_killed_server_is_swept_and_never_a_document(data: P
 
 def test_a_second_server_on_the_folder_is_refused(data: Path) -> None:
     first, second = served(data, "--workers", "0"), served(data)
-    with first, pytest.raises(AssertionError, match="already serves"), second:
+    with first, pytest.raises(AssertionError, match="already uses"), second:
         pass

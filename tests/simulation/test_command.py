@@ -131,7 +131,7 @@ def test_a_broken_trace_leaves_no_file_behind(tmp_path: Path) -> None:
     ("flags", "told"),
     [
         (["--thresholds", "-2,x"], "thresholds must be whole numbers"),
-        (["--thresholds", "-4,-2"], "thresholds must fall"),
+        (["--thresholds", "-4,-2"], "thresholds must decrease"),
         (["--reset-interval", "nan"], "reset_interval must be"),
         (["--reset-interval", "-1"], "reset_interval must be"),
         (["--overdue-after", "-1"], "overdue_after must be"),

@@ -77,7 +77,7 @@ def test_what_is_no_utf8_is_refused_with_its_line(tmp_path: Path) -> None:
 
 
 def test_missing_files_and_folders_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InvalidTrace, match=r"none\.csv: expected a trace; there is no such file"):
+    with pytest.raises(InvalidTrace, match=r"none\.csv: expected a trace; the file does not exist"):
         read_trace(tmp_path / "none.csv")
     with pytest.raises(InvalidTrace, match="expected a trace; this is a folder"):
         read_trace(tmp_path)

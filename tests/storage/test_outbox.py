@@ -327,7 +327,7 @@ def test_ids_that_are_none(store: Store, id_: str) -> None:
 def test_a_customer_has_so_many_webhooks_and_must_be_known(store: Store) -> None:
     for number in range(MOST_OF_A_CUSTOMER):
         added(store, "acme", number)
-    with pytest.raises(InvalidWebhook, match="remove one"):
+    with pytest.raises(InvalidWebhook, match="delete one"):
         added(store, "acme", 99)
     with pytest.raises(UnknownCustomer):
         store.outbox.add(NewWebhook("w", "nobody", "http://a.test/", ("document.done",), SECRET))

@@ -110,7 +110,7 @@ def test_the_doctor_looks_at_the_broker(tmp_path: Path) -> None:
                 command, env=environment, capture_output=True, text=True, check=False
             )
 
-        assert "the broker answers; 0 messages" in doctor().stdout
+        assert "the broker is reachable; 0 messages" in doctor().stdout
         broker.kill()
         told = doctor()
         assert told.returncode == 1

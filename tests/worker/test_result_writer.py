@@ -106,7 +106,7 @@ def test_a_short_text_that_was_altered_is_not_given_out(fairlead: Fairlead) -> N
     writer.close()
     with closing(apsw.Connection(str(fairlead.folder.database))) as connection:
         connection.execute("UPDATE short_texts SET text = CAST('false' AS BLOB)")
-    with pytest.raises(DamagedData, match="not what was stored"):
+    with pytest.raises(DamagedData, match="differs from what was stored"):
         fairlead.text(claim.id)
 
 

@@ -64,14 +64,14 @@ class Contents:
 
 def _checked(content: bytes | None, sha256: str, what: str) -> bytes:
     if content is None or hashlib.sha256(content).hexdigest() != sha256:
-        raise DamagedData(f"{what} is not what was stored; restore it from a backup")
+        raise DamagedData(f"{what} differs from what was stored; restore it from a backup")
     return content
 
 
 def _why_no_text(document: Document) -> str:
     if document.state.is_pending:
         return Message(
-            "document {id} is {state}; its text comes when it is done",
+            "document {id} is {state}; its text is available when it is done",
             id=document.id,
             state=document.state.value,
         )

@@ -36,7 +36,9 @@ class Customers:
         _check_account(settings)
         if not self._store.add_customer(check_customer(name), by=by or self._actor, **settings):
             if must_be_new:
-                raise CustomerExists(f"customer {name!r} is known; change it with customers.set")
+                raise CustomerExists(
+                    f"customer {name!r} already exists; change it with customers.set"
+                )
             if settings:
                 return self.set(name, by=by, **settings)
         return self.show(name)

@@ -58,7 +58,7 @@ class Webhooks:
         webhook = self._outbox.webhook(id_)
         if customer not in (None, webhook.customer):
             raise UnknownWebhook(
-                Message("no webhook has the id {id}; list those there are", id=repr(id_))
+                Message("no webhook has the id {id}; list the webhooks", id=repr(id_))
             )
         return webhook
 
@@ -94,7 +94,7 @@ class Webhooks:
         delivery = self._outbox.delivery(id_)
         if customer not in (None, self.show(delivery.webhook).customer):
             raise UnknownDelivery(
-                Message("no delivery has the id {id}; list those of its webhook", id=repr(id_))
+                Message("no delivery has the id {id}; list the webhook's deliveries", id=repr(id_))
             )
         return delivery
 

@@ -121,11 +121,11 @@ class LocalFiles:
             content = self.path(key).read_bytes()
         except FileNotFoundError:
             raise DamagedData(
-                f"the file {self.path(key)} is gone; restore it from a backup"
+                f"the file {self.path(key)} is missing; restore it from a backup"
             ) from None
         if hashlib.sha256(content).hexdigest() != sha256:
             raise DamagedData(
-                f"the file {self.path(key)} is not what was stored (its SHA-256 differs); "
+                f"the file {self.path(key)} is damaged (its SHA-256 differs); "
                 "restore it from a backup"
             )
         return content

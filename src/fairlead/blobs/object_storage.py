@@ -164,11 +164,10 @@ class ObjectFiles:
             with _our_words():
                 content = bytes(obstore.get(self._objects, _place(key)).bytes())
         except FileNotFoundError:
-            raise DamagedData(f"the object {key} is gone; restore it from a backup") from None
+            raise DamagedData(f"the object {key} is missing; restore it from a backup") from None
         if hashlib.sha256(content).hexdigest() != sha256:
             raise DamagedData(
-                f"the object {key} is not what was stored (its SHA-256 differs); "
-                "restore it from a backup"
+                f"the object {key} is damaged (its SHA-256 differs); restore it from a backup"
             )
         return content
 
@@ -224,12 +223,12 @@ def _our_words() -> Iterator[None]:
     except BaseError as error:
         said = re.sub(r"\s+", " ", str(error))[:300]
         raise FilesUnreachable(
-            f"the object storage does not serve ({said}); mend that, or correct the setting files"
+            f"the object storage is unreachable ({said}); repair it, or correct the setting files"
         ) from error
     except OSError as error:
         if is_full(error):
             raise DiskFull(
                 "the disk is full, so nothing can be fetched from the object storage; "
-                "free some space, then try again"
+                "free some space, then retry"
             ) from error
         raise DataError(f"the object storage cannot be used: {error}") from error

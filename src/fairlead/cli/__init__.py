@@ -5,26 +5,83 @@ Results go to stdout, progress and errors to stderr. Exit codes: 0 ok, 1 failed,
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 
 import fairlead
 from fairlead.cli.common import FriendlyGroup, GivenPath
-from fairlead.cli.config import config_group
-from fairlead.cli.customers import customers_group
-from fairlead.cli.demo import demo_command
-from fairlead.cli.docs import docs_group
-from fairlead.cli.doctor import doctor_command
-from fairlead.cli.keys import keys_group
-from fairlead.cli.migrate import migrate_store_command
-from fairlead.cli.serve import serve_command
-from fairlead.cli.simulate import simulate_command
-from fairlead.cli.worker import worker_command
+
+
+class LazyCommand(NamedTuple):
+    """Where a command is defined, as `module.attribute`, and its line in `fairlead --help`."""
+
+    target: str
+    help: str
+
+
+COMMANDS = {
+    "config": LazyCommand("config.config_group", "Show the settings in force and their sources."),
+    "customers": LazyCommand(
+        "customers.customers_group",
+        "List, change, pause, resume and reset customers.",
+    ),
+    "demo": LazyCommand(
+        "demo.demo_command",
+        "Process sample documents of one large and several small customers.",
+    ),
+    "docs": LazyCommand(
+        "docs.docs_group", "Submit, list, cancel and retry documents, and print their texts."
+    ),
+    "doctor": LazyCommand(
+        "doctor.doctor_command",
+        "Check the installation and report problems; exit code 1 if there are any.",
+    ),
+    "keys": LazyCommand("keys.keys_group", "Create, list and revoke API keys."),
+    "migrate-store": LazyCommand(
+        "migrate.migrate_store_command",
+        "Copy the store of a data folder to a PostgreSQL database.",
+    ),
+    "serve": LazyCommand(
+        "serve.serve_command", "Start the server: HTTP API, dashboard and workers."
+    ),
+    "simulate": LazyCommand(
+        "simulate.simulate_command", "Simulate a policy on a trace of your own."
+    ),
+    "worker": LazyCommand(
+        "worker.worker_command",
+        "Process documents of the queue.",
+    ),
+}
+"""Every command. `fairlead --help` reads this table and imports none of the modules."""
+
+
+class LazyGroup(FriendlyGroup):
+    """Imports the module of a command when that command is run or asked for its help."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 (Click passes it)
+        """The names of all commands, sorted."""
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of this name; None where there is none."""
+        if cmd_name in COMMANDS and cmd_name not in self.commands:
+            module, _, attribute = COMMANDS[cmd_name].target.partition(".")
+            self.add_command(getattr(import_module(f"{__name__}.{module}"), attribute), cmd_name)
+        return super().get_command(ctx, cmd_name)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the name and the help line of each command."""
+        limit = formatter.width - 6 - max(map(len, COMMANDS))  # as Click's own group has it
+        stubs = [click.Command(name, help=COMMANDS[name].help) for name in self.list_commands(ctx)]
+        with formatter.section("Commands"):
+            formatter.write_dl([(str(stub.name), stub.get_short_help_str(limit)) for stub in stubs])
 
 
 @click.group(
-    cls=FriendlyGroup,
+    cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(fairlead.__version__, prog_name="fairlead")
@@ -32,22 +89,7 @@ from fairlead.cli.worker import worker_command
 @click.option("--url", hidden=True)
 @click.option("--key", hidden=True)
 def main(data: Path | None, url: str | None, key: str | None) -> None:
-    """Processes documents for many customers, with fair priorities.
+    """Process documents of many customers with fair priorities.
 
-    Try it first: fairlead demo
+    To try it: fairlead demo
     """
-
-
-for _command in (
-    demo_command,
-    docs_group,
-    customers_group,
-    keys_group,
-    serve_command,
-    worker_command,
-    simulate_command,
-    migrate_store_command,
-    doctor_command,
-    config_group,
-):
-    main.add_command(_command)

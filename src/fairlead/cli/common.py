@@ -1,4 +1,4 @@
-"""What all commands share: the data folder, errors in one sentence, JSON, tables."""
+"""Shared by all commands: the data folder, settings as options, errors, JSON, tables."""
 
 from __future__ import annotations
 
@@ -10,18 +10,20 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.core import ParameterSource
 from msgspec import Struct
 
-from fairlead.app import Fairlead
-from fairlead.config.settings import DEFAULT_DATA
+from fairlead.config import DEFAULT_DATA
 from fairlead.errors import DataError, FairleadError, UsageError
-from fairlead.model.customers import Fairness
 from fairlead.model.json import to_dict
 from fairlead.model.key_secrets import without_secrets
+
+if TYPE_CHECKING:
+    from fairlead.app import Fairlead
+    from fairlead.model.customers import Fairness
 
 T = TypeVar("T")
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -57,7 +59,7 @@ class FriendlyGroup(click.Group):
         except FairleadError as error:
             raise Sentence(error) from error
         except UnicodeEncodeError as error:
-            sentence = "a word of the command is not UTF-8; give it in that encoding"
+            sentence = "an argument of the command is not valid UTF-8; pass it in UTF-8"
             raise Sentence(UsageError(sentence)) from error  # not shown: it may be a password
         except OSError as error:
             if error.errno == errno.EPIPE:  # its reader is gone: Click knows
@@ -71,7 +73,7 @@ def _what_failed(error: OSError) -> str:
     if error.errno in _NO_ROOM:
         _write_no_more()
         return f"the output cannot be written: {error.strerror}"
-    return f"something could not be read or written: {error.strerror or error}"
+    return f"reading or writing failed: {error.strerror or error}"
 
 
 def _write_no_more() -> None:
@@ -127,25 +129,55 @@ data_option = click.option(
     default=DEFAULT_DATA,
     show_default=True,
     metavar="DIR",
-    help="The data folder; also FAIRLEAD_DATA.",
+    help="Data folder; also FAIRLEAD_DATA.",
 )
 
 
 def _only_here(ctx: click.Context, _param: click.Parameter, value: str | None) -> None:
     if value is not None or ctx.find_root().params.get("url") is not None:
         raise UsageError(
-            f"{ctx.command_path} works on this machine, not through a server; leave out --url, and "
-            "name a data folder with --data"
+            f"{ctx.command_path} works on a data folder, not through a server; leave out --url, "
+            "and name a data folder with --data"
         )
 
 
 no_url_option = click.option("--url", callback=_only_here, expose_value=False, hidden=True)
-"""For commands that only work on a data folder: they say so, instead of not knowing the option."""
+"""For commands that only work on a data folder: a clear error instead of an unknown option."""
+
+
+def setting_help(name: str) -> str:
+    """A setting's help as the help of an option."""
+    text = str(_metadata(name)["help"])
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def setting_option(name: str, **changes: Any) -> Callable[[Any], Any]:
+    """An option `--name` for a setting, with its help, bounds and choices."""
+    choices, bounds = _metadata(name)["choices"], _metadata(name)["bounds"]
+    kind: Any = None
+    if choices or bounds:
+        kind = click.Choice(choices) if choices else click.IntRange(*bounds)
+    attributes = {
+        "type": kind,
+        "help": f"{setting_help(name)}  [default: the setting {name}]",
+        **changes,
+    }
+    return click.option(f"--{name.replace('_', '-')}", **attributes)
+
+
+def _metadata(name: str) -> Mapping[str, Any]:
+    from fairlead.config.settings import METADATA  # noqa: PLC0415 (`--help` does without)
+
+    return METADATA[name]
+
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 def existing(data: Path) -> Fairlead:
     """The installation in a folder that must have one."""
+    from fairlead.app import Fairlead  # noqa: PLC0415 (slow to import, and needed here alone)
+
     return Fairlead(data, must_exist=True)
 
 
@@ -221,12 +253,12 @@ def fairness_words(found: Fairness) -> str:
     """The fairness figures in one line."""
     said = [f"policy {found.policy}"]
     if found.jain_index is not None:
-        said.append(f"Jain's index {found.jain_index:.2f} among those who wait")
+        said.append(f"Jain's index {found.jain_index:.2f} of waiting customers")
     if found.worst is not None and found.worst.lag > 0:
         said.append(f"furthest behind its share: {found.worst.name}, {duration(found.worst.lag)}")
     if found.most_overdue is not None:
         customer, seconds = found.most_overdue.customer, found.most_overdue.seconds
         said.append(f"longest without a start: {customer}, {duration(seconds)}")
     if found.lane_share is not None:
-        said.append(f"overdue lane: {found.lane_share:.0%} of the work")
+        said.append(f"overdue lane: {found.lane_share:.0%} of processing time")
     return "; ".join(said)

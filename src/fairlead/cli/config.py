@@ -1,4 +1,4 @@
-"""`fairlead config`: which settings hold, and why."""
+"""`fairlead config`: the settings in force and their sources."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from fairlead.errors import DataError
 
 @click.group("config")
 def config_group() -> None:
-    """See which settings hold, and where they come from."""
+    """Show the settings in force and their sources."""
 
 
 @config_group.command("show")
@@ -30,25 +30,25 @@ def config_group() -> None:
 @json_option
 @click.pass_context
 def show_command(ctx: click.Context, *, data: Path, as_json: bool) -> None:
-    """Show every setting with its value and where that comes from.
+    """Show every setting with its value and the source of the value.
 
-    Flags go before FAIRLEAD_… in the environment, before fairlead.toml in the data folder.
+    Flags override FAIRLEAD_… in the environment, which overrides fairlead.toml in the data folder.
     """
     source = ctx.get_parameter_source("data")
     origin = {"COMMANDLINE": "flag", "ENVIRONMENT": "environment"}
     folder = Explained(
-        "data", str(data), origin.get(source.name if source else "", "default"), "the data folder"
+        "data", str(data), origin.get(source.name if source else "", "default"), "data folder"
     )
     settings = [folder, *(_in_force(each, data) for each in Sources(data).explain())]
     if as_json:
         print_json({"settings": [each._asdict() for each in settings]})
         return
     rows = [(each.name, shown(each.value), each.source, each.help) for each in settings]
-    print_table(["setting", "value", "from", "what it is"], rows, empty="")
+    print_table(["setting", "value", "source", "meaning"], rows, empty="")
 
 
 def _in_force(setting: Explained, data: Path) -> Explained:
-    """The setting; a policy that none of the sources names is what the data folder has."""
+    """The setting; if no source sets the policy, the policy of the data folder."""
     if setting.name != "policy" or setting.value is not None:
         return setting
     try:

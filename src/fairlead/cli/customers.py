@@ -1,4 +1,4 @@
-"""`fairlead customers`: who sends, how much waits, and what each may do."""
+"""`fairlead customers`: list, change, pause, resume and reset customers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from fairlead.model.json import to_dict
 
 @click.group("customers")
 def customers_group() -> None:
-    """See who sends and waits; set weights and caps, pause, resume, reset."""
+    """List, change, pause, resume and reset customers."""
 
 
 @customers_group.command("add")
@@ -33,7 +33,7 @@ def customers_group() -> None:
 @target_options
 @json_option
 def add_command(*, name: str, target: Target, as_json: bool) -> None:
-    """Make a customer known before it submits anything."""
+    """Add a customer."""
     with opened(target, makes=True) as installation:
         _print_customer(installation.add_customer(name), as_json=as_json)
 
@@ -62,7 +62,7 @@ def list_command(*, target: Target, as_json: bool) -> None:
 @target_options
 @json_option
 def show_command(*, name: str, target: Target, as_json: bool) -> None:
-    """Show all about one customer."""
+    """Show a customer."""
     with opened(target) as installation:
         _print_customer(installation.customer(name), as_json=as_json)
 
@@ -75,7 +75,7 @@ _KINDS: dict[Any, tuple[Callable[[str], Any], str, str]] = {
     str: (str, "NAME", "a name"),
     int: (int, "N", "a whole number"),
     float: (float, "N", "a number"),
-    tuple[int, ...]: (_whole_numbers, "N,N,…", "falling whole numbers such as -2,-4,-6,"),
+    tuple[int, ...]: (_whole_numbers, "N,N,…", "decreasing whole numbers such as -2,-4,-6,"),
 }
 """How a setting of this type is read from the command line, and what it is called there."""
 
@@ -95,13 +95,13 @@ def _setting_options(command: Callable[..., None]) -> Callable[..., None]:
 @_setting_options
 @json_option
 def set_command(*, name: str, target: Target, as_json: bool, **given: str | None) -> None:
-    """Change a customer's settings; `none` goes back to what holds for everybody."""
+    """Change a customer's settings; `none` restores the default."""
     settings = {each.name: each for each in customer_settings()}
     changes = {
         name: _parsed(settings[name], text) for name, text in given.items() if text is not None
     }
     if not changes:
-        raise UsageError("nothing to set; give --weight, --processing-cap or another option")
+        raise UsageError("no setting to change; give --weight, --processing-cap or another option")
     with opened(target) as installation:
         _print_customer(installation.set_customer(name, changes), as_json=as_json)
 
@@ -109,7 +109,7 @@ def set_command(*, name: str, target: Target, as_json: bool, **given: str | None
 def _add_decision(
     name: str, decide: Callable[[Installation, str], Customer], help_text: str
 ) -> None:
-    """A command that takes a customer's name and nothing else."""
+    """Add a command whose only argument is a customer's name."""
 
     @customers_group.command(name, help=help_text)
     @click.argument("name")
@@ -123,17 +123,17 @@ def _add_decision(
 _add_decision(
     "pause",
     lambda installation, name: installation.pause(name),
-    "Let a customer's documents wait; new ones are accepted all the same.",
+    "Pause a customer: its documents wait, and new ones are still accepted.",
 )
 _add_decision(
     "resume",
     lambda installation, name: installation.resume(name),
-    "Let a paused customer's documents run again.",
+    "Resume a paused customer.",
 )
 _add_decision(
     "reset",
     lambda installation, name: installation.reset(name),
-    "Forget a customer's count: its next document is checked as its first.",
+    "Reset a customer's count to 0.",
 )
 
 

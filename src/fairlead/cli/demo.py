@@ -1,4 +1,4 @@
-"""`fairlead demo`: see on sample documents what fair priorities do."""
+"""`fairlead demo`: process sample documents and show the effect of fair priorities."""
 
 from __future__ import annotations
 
@@ -24,26 +24,32 @@ if TYPE_CHECKING:
 @click.option(
     "--data",
     type=click.Path(path_type=Path, file_okay=False),
-    help="An empty folder to work in.  [default: a new one under demo-data]",
+    help="An empty data folder.  [default: a new one under demo-data]",
 )
-@click.option("--workers", type=click.IntRange(1, 64), default=2, show_default=True)
+@click.option(
+    "--workers",
+    type=click.IntRange(1, 64),
+    default=2,
+    show_default=True,
+    help="Number of worker processes.",
+)
 @click.option(
     "--documents",
     type=click.IntRange(10, 5000),
     default=400,
     show_default=True,
-    help="How many the large customer sends.",
+    help="Number of documents that the large customer submits.",
 )
 @click.option("--picture", type=click.Path(path_type=Path), hidden=True)
 def demo_command(*, data: Path | None, workers: int, documents: int, picture: Path | None) -> None:
     """Process sample documents of one large and several small customers.
 
-    It takes less than a minute, and shows what each customer waited beside what first come,
-    first served would have cost it.
+    Takes less than a minute and shows how long each customer waited, compared with first come,
+    first served on the same run.
     """
     folder = data or Path("demo-data", f"{datetime.now():%Y-%m-%d-%H%M%S}")  # noqa: DTZ005 (a name)
     if folder.exists() and any(folder.iterdir()):
-        raise click.UsageError(f"{folder} is not empty; the demo needs a folder of its own")
+        raise click.UsageError(f"{folder} is not empty; the demo needs an empty folder")
     scenes = _make_scenes(documents)
     with Fairlead(folder, settings={"workers": workers}) as fairlead:
         _perform(fairlead, scenes, picture)
@@ -54,7 +60,7 @@ def _make_scenes(documents: int) -> list[Scene]:
 
     with progress_bar() as bar:
         task = bar.add_task(
-            "making sample documents (PDF, DOCX, HTML, e-mail, text)",
+            "creating sample documents (PDF, DOCX, HTML, e-mail, text)",
             total=documents + sum(SMALL_DOCUMENTS),
         )
         return make_scenes(documents, lambda: bar.advance(task))
@@ -87,11 +93,9 @@ def _report(fairlead: Fairlead, play: Scenario, picture: Path | None) -> None:
     failed = play.failed()
     click.echo(f"\n{play.documents_in_all - len(failed)} documents read, {len(failed)} failed.")
     data = ["--data", str(fairlead.folder.path)]
-    click.echo(f"Look around with  {shlex.join([_command(), 'docs', 'list', *data])}")
+    click.echo(f"List documents:  {shlex.join([_command(), 'docs', 'list', *data])}")
     for newest in fairlead.documents(limit=1).items:
-        click.echo(
-            f"Read a text with  {shlex.join([_command(), 'docs', 'text', newest.id, *data])}"
-        )
+        click.echo(f"Print a text:    {shlex.join([_command(), 'docs', 'text', newest.id, *data])}")
     if picture is not None:
         draw_picture(table, picture)
 

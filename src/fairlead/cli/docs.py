@@ -1,4 +1,4 @@
-"""`fairlead docs`: submit documents, look at them, read their texts."""
+"""`fairlead docs`: submit, list, cancel and retry documents, and print their texts."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from fairlead.model.states import State
 from fairlead.policy.explain import spoken, words
 
 MOST = 1_000_000_000
-"""Of what is counted; a larger number would not fit."""
+"""The largest number that an option takes."""
 
 
 @click.group("docs")
 def docs_group() -> None:
-    """Submit documents, look at them, read their texts."""
+    """Submit, list, cancel and retry documents, and print their texts."""
 
 
 docs_group.add_command(submit_command)
@@ -40,14 +40,24 @@ docs_group.add_command(submit_command)
 
 @docs_group.command("list")
 @target_options
-@click.option("--customer", help="Only of this customer.")
+@click.option("--customer", help="Only documents of this customer.")
 @click.option(
-    "--state", type=click.Choice([each.value for each in State]), help="Only in this one."
+    "--state",
+    type=click.Choice([each.value for each in State]),
+    help="Only documents in this state.",
 )
-@click.option("--priority", type=click.IntRange(1, MOST), help="Only with this priority.")
-@click.option("--parent", metavar="ID", help="Only parts of this one: attachments, members.")
-@click.option("--limit", type=click.IntRange(1, MOST), default=50, show_default=True)
-@click.option("--cursor", metavar="ID", help="Go on after the document that ended the last page.")
+@click.option("--priority", type=click.IntRange(1, MOST), help="Only documents of this priority.")
+@click.option("--parent", metavar="ID", help="Only attachments and members of this document.")
+@click.option(
+    "--limit",
+    type=click.IntRange(1, MOST),
+    default=50,
+    show_default=True,
+    help="Largest number of documents.",
+)
+@click.option(
+    "--cursor", metavar="ID", help="Continue after the last document of the previous page."
+)
 @json_option
 def list_command(
     *,
@@ -73,7 +83,7 @@ def list_command(
     columns = ["id", "customer", "name", "state", "priority", "count", "waited", "error"]
     print_table(columns, [_row(each, now) for each in shown], empty="no documents")
     if following:
-        click.echo(f"more: the same command with --cursor {following}", err=True)
+        click.echo(f"next page: --cursor {following}", err=True)
 
 
 @docs_group.command("show")
@@ -81,7 +91,7 @@ def list_command(
 @target_options
 @json_option
 def show_command(*, id_: str, target: Target, as_json: bool) -> None:
-    """Show all about one document."""
+    """Show a document."""
     with opened(target) as installation:
         document = installation.document(id_)
     if as_json:
@@ -95,7 +105,7 @@ def show_command(*, id_: str, target: Target, as_json: bool) -> None:
 @target_options
 @json_option
 def why_command(*, id_: str, target: Target, as_json: bool) -> None:
-    """Say why a document has its priority, and what it waits for."""
+    """Explain a document's priority and place in the queue."""
     with opened(target) as installation:
         found, now = installation.why(id_), installation.now()
         said = translator(installation.language() or language_of(os.environ))
@@ -113,7 +123,7 @@ def why_command(*, id_: str, target: Target, as_json: bool) -> None:
 @docs_group.command("text")
 @click.argument("id_", metavar="ID")
 @target_options
-@click.option("--markdown", is_flag=True, help="With headings, lists and tables as Markdown.")
+@click.option("--markdown", is_flag=True, help="Print Markdown with headings, lists and tables.")
 def text_command(*, id_: str, target: Target, markdown: bool) -> None:
     """Print the text of a document that is done."""
     with opened(target) as installation:
@@ -136,7 +146,7 @@ def cancel_command(*, ids: tuple[str, ...], target: Target, as_json: bool) -> No
 @target_options
 @json_option
 def retry_command(*, ids: tuple[str, ...], target: Target, as_json: bool) -> None:
-    """Queue failed or cancelled documents once more."""
+    """Retry failed or cancelled documents."""
     with opened(target) as installation:
         one_by_one(ids, installation.retry, partial(_print_states, as_json=as_json))
 

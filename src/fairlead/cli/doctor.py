@@ -1,4 +1,4 @@
-"""`fairlead doctor`: is everything in order?"""
+"""`fairlead doctor`: check the installation."""
 
 from __future__ import annotations
 
@@ -29,11 +29,20 @@ from fairlead.worker.liveness import is_known_dead
 from fairlead.worker.sandbox import locks
 
 LITTLE_ROOM = 500_000_000
-LIBRARIES = ("pypdfium2", "docx", "lxml", "charset_normalizer")
+LIBRARIES = (
+    "charset_normalizer",
+    "lxml",
+    "msoffcrypto",
+    "olefile",
+    "PIL",
+    "pypdfium2",
+    "xlrd",
+)
+"""What the extra `documents` installs, by the names under which it is imported."""
 
 
 class Finding(NamedTuple):
-    """One thing that was looked at: ok, warning or problem."""
+    """The result of one check: ok, warning or problem."""
 
     level: str
     what: str
@@ -44,7 +53,7 @@ class Finding(NamedTuple):
 @no_url_option
 @json_option
 def doctor_command(*, data: Path, as_json: bool) -> None:
-    """Look whether everything is in order; exit code 1 when it is not."""
+    """Check the installation and report problems; exit code 1 if there are any."""
     findings = [*_installation(), *_data(data)]
     if as_json:
         print_json({"findings": [each._asdict() for each in findings]})
@@ -60,13 +69,14 @@ def _installation() -> Iterator[Finding]:
     missing = [name for name in LIBRARIES if find_spec(name) is None]
     if missing:
         hint = "install them: pip install 'fairlead[documents]'"
-        yield Finding("problem", f"libraries to read documents are missing: {missing}; {hint}")
+        names = ", ".join(missing)
+        yield Finding("problem", f"libraries to read documents are missing: {names}; {hint}")
     else:
         yield Finding("ok", "libraries to read documents are installed")
     lacks = locks.missing()
     yield from (Finding("warning", f"this machine lacks {each}") for each in lacks)
     if not lacks:
-        yield Finding("ok", "reading processes are locked in: Landlock and seccomp are there")
+        yield Finding("ok", "the sandbox works: Landlock and seccomp are available")
 
 
 def _data(data: Path) -> Iterator[Finding]:
@@ -93,7 +103,7 @@ def _store(fairlead: Fairlead) -> Iterator[Finding]:
         totals = fairlead.queue.totals()
         yield Finding(
             "ok",
-            f"store sound: {counted(totals.customers, 'customer')}, "
+            f"the store is consistent: {counted(totals.customers, 'customer')}, "
             f"{counted(totals.waiting, 'document')} waiting, {totals.processing:,} processing",
         )
 
@@ -101,18 +111,20 @@ def _store(fairlead: Fairlead) -> Iterator[Finding]:
 def _work(fairlead: Fairlead) -> Iterator[Finding]:
     server, totals = fairlead.folder.server_pid(), fairlead.queue.totals()
     if server is not None:
-        yield Finding("ok", f"process {server} works on this folder")
+        yield Finding("ok", f"process {server} uses this folder")
     elif totals.waiting:
-        yield Finding("warning", "documents wait and no worker runs; start one: fairlead worker")
+        yield Finding(
+            "warning", "documents are waiting and no worker is running; start one: fairlead worker"
+        )
     else:
-        yield Finding("ok", "no worker runs, and nothing waits")
+        yield Finding("ok", "no worker is running, and no document is waiting")
 
 
 def _broker(fairlead: Fairlead) -> Iterator[Finding]:
     broker = fairlead.services.broker()
     try:
         number = broker.messages()
-        yield Finding("ok", f"the broker answers; {number:,} messages wait for Celery's workers")
+        yield Finding("ok", f"the broker is reachable; {number:,} messages wait for Celery workers")
     except BrokerUnreachable as error:
         yield Finding("problem", str(error))
     finally:
@@ -123,7 +135,7 @@ def _dead(fairlead: Fairlead) -> Iterator[Finding]:
     dead = [each for each in fairlead.store.lease_holders() if is_known_dead(each)]
     if dead:
         yield Finding(
-            "warning", f"{len(dead)} workers died at work; the next worker takes their documents"
+            "warning", f"{counted(len(dead), 'worker')} died; their documents will be requeued"
         )
 
 
@@ -133,7 +145,9 @@ def _fairness(fairlead: Fairlead) -> Iterator[Finding]:
         customer, seconds = found.most_overdue.customer, found.most_overdue.seconds
         allowed = duration(found.start_bound)
         what = f"customer {customer!r} has waited {duration(seconds)} for a start"
-        yield Finding("warning", f"{what}, and {allowed} should be the most; see: docs why")
+        yield Finding(
+            "warning", f"{what}, longer than the bound of {allowed}; see: fairlead docs why"
+        )
     yield Finding("ok", f"fairness: {fairness_words(found)}")
 
 

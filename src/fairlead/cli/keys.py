@@ -1,4 +1,4 @@
-"""`fairlead keys`: who may come in over the network."""
+"""`fairlead keys`: API keys."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from fairlead.model.names import check_customer
 
 @click.group("keys")
 def keys_group() -> None:
-    """Make, list and revoke keys for the HTTP API."""
+    """Create, list and revoke API keys."""
 
 
 @keys_group.command("add")
 @click.argument("customer", required=False)
 @target_options
-@click.option("--operator", is_flag=True, help="A key that opens everything, for no customer.")
+@click.option("--operator", is_flag=True, help="Create an operator key, which permits everything.")
 @json_option
 def add_command(*, customer: str | None, target: Target, operator: bool, as_json: bool) -> None:
-    """Make a key, shown this once; the customer is made where there is none."""
+    """Create an API key and print it once. A new customer is added."""
     if (customer is None) != operator:
         raise UsageError("give either a customer or --operator")
     with opened(target, makes=True) as installation:
@@ -36,16 +36,16 @@ def add_command(*, customer: str | None, target: Target, operator: bool, as_json
         print_json(NewKey(key, **asdict(made)))
         return
     click.echo(key)
-    click.echo("keep it: it is not shown again", err=True)
+    click.echo("store this key: it is not shown again", err=True)
 
 
 @keys_group.command("list")
 @click.argument("customer", required=False)
 @target_options
-@click.option("--operator", is_flag=True, help="Only keys of operators.")
+@click.option("--operator", is_flag=True, help="Only operator keys.")
 @json_option
 def list_command(*, customer: str | None, target: Target, operator: bool, as_json: bool) -> None:
-    """List keys, without their secrets."""
+    """List API keys without their secrets."""
     if customer is not None:
         check_customer(customer)
     with opened(target) as installation:
@@ -53,7 +53,9 @@ def list_command(*, customer: str | None, target: Target, operator: bool, as_jso
     if as_json:
         print_json(Keys(found))
         return
-    print_table(["id", "whose", "made", "revoked"], [_row(each) for each in found], empty="no keys")
+    print_table(
+        ["id", "customer", "created", "revoked"], [_row(each) for each in found], empty="no keys"
+    )
 
 
 @keys_group.command("revoke")
@@ -61,7 +63,7 @@ def list_command(*, customer: str | None, target: Target, operator: bool, as_jso
 @target_options
 @json_option
 def revoke_command(*, ids: tuple[str, ...], target: Target, as_json: bool) -> None:
-    """Let keys open nothing any more, at once. A whole key does as well as its id."""
+    """Revoke keys immediately. ID may also be the whole key."""
     with opened(target) as installation:
         one_by_one(
             [id_of(each) or each for each in ids],

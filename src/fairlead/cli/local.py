@@ -49,7 +49,7 @@ class Local:
     def batches(self, options: SubmitOptions) -> Batches:
         """As much as the settings allow; a customer must be named."""
         if options.customer is None:
-            raise UsageError("say whose documents these are: --customer NAME")
+            raise UsageError("name the customer of the documents: --customer NAME")
         check_customer(options.customer)
         self._makes = not options.strict
         limit = Sources(self._data).settings().max_document_bytes
@@ -82,7 +82,7 @@ class Local:
             )
         if folder.server_pid() is None:
             found.append(
-                "no worker runs on this data folder; start one in another terminal: "
+                "no worker is running on this data folder; start one in another terminal: "
                 f"fairlead worker --data {shlex.quote(str(folder.path))}"
             )
         return found

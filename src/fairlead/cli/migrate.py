@@ -1,4 +1,4 @@
-"""`fairlead migrate-store`: from a data folder to a database server."""
+"""`fairlead migrate-store`: move a store from SQLite to PostgreSQL."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ from fairlead.errors import InvalidSetting
 
 @click.command("migrate-store")
 @data_option
-@click.option("--to", "to", required=True, metavar="URL", help="An empty PostgreSQL database.")
+@click.option(
+    "--to", "to", required=True, metavar="URL", help="URL of an empty PostgreSQL database."
+)
 @json_option
 def migrate_store_command(*, data: Path, to: str, as_json: bool) -> None:
-    """Carry a data folder's store over to a PostgreSQL database.
+    """Copy the store of a data folder to a PostgreSQL database.
 
-    Customers with their counts, documents, events, keys and webhooks: all of it, or nothing. Long
-    documents' bytes stay in the folder. Stop what serves the folder first.
+    Copies customers, counts, documents, events, keys and webhooks, all of them or nothing. The
+    bytes of long documents stay in the folder. Stop servers and workers of the folder first.
     """
     if not to.startswith(("postgresql://", "postgres://")):
         raise InvalidSetting("--to must be a URL such as postgresql://user:password@host/database")
@@ -27,8 +29,8 @@ def migrate_store_command(*, data: Path, to: str, as_json: bool) -> None:
     if as_json:
         print_json({"rows": numbers})
         return
-    told = ", ".join(f"{numbers[name]:,} {name}" for name in ("customers", "documents", "events"))
-    click.echo(f"carried over: {told}")
-    click.echo(
-        "fairlead: from now on, set FAIRLEAD_STORE to that URL, or store in fairlead.toml", err=True
+    numbers_text = ", ".join(
+        f"{numbers[name]:,} {name}" for name in ("customers", "documents", "events")
     )
+    click.echo(f"copied: {numbers_text}")
+    click.echo("fairlead: now set FAIRLEAD_STORE to this URL, or store in fairlead.toml", err=True)

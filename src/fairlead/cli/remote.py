@@ -44,13 +44,13 @@ class Remote:
         """As much as one request may bring; the key must be that customer's."""
         if self._me.customer is None:
             raise NotAllowed(
-                "documents are submitted with a customer's key, and this one is an operator's; "
-                "make one with: fairlead keys add CUSTOMER, and give it as FAIRLEAD_KEY"
+                "documents are submitted with a customer's API key, and this is an operator's; "
+                "create one: fairlead keys add CUSTOMER, and set FAIRLEAD_KEY to it"
             )
         if options.customer not in (None, self._me.customer):
             raise UsageError(
-                f"the key is of customer {self._me.customer!r}, not of {options.customer!r}; "
-                "leave out --customer, or give another key"
+                f"the API key belongs to customer {self._me.customer!r}, not {options.customer!r}; "
+                "leave out --customer, or use another key"
             )
         limits = self._me.limits
         most = limits.max_upload_bytes - _ROOM

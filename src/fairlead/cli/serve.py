@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from fairlead.app import Fairlead
-from fairlead.cli.common import data_option, no_url_option
+from fairlead.cli.common import data_option, no_url_option, setting_option
 from fairlead.errors import MissingExtra
 from fairlead.service import running
 from fairlead.worker.engine_service import EngineService
@@ -24,22 +24,18 @@ if TYPE_CHECKING:
 @click.command("serve")
 @data_option
 @no_url_option
-@click.option("--host", help="The address to listen on.  [default: the setting host]")
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65_535),
-    help="The port to listen on; 0: any free one.  [default: the setting port]",
-)
-@click.option(
-    "--workers",
+@setting_option("host")
+@setting_option("port")
+@setting_option(
+    "workers",
     type=click.IntRange(min=0),
-    help="Worker processes; 0: none, others work.  [default: the setting workers]",
+    help="Number of worker processes; 0: none.  [default: the setting workers]",
 )
 def serve_command(*, data: Path, host: str | None, port: int | None, workers: int | None) -> None:
-    """Serve HTTP, and process documents.
+    """Start the server: HTTP API, dashboard and workers.
 
-    SIGTERM, SIGHUP or Ctrl-C: finish what runs, then end. A second one: stop at once; what was
-    running goes back to its place in line.
+    SIGTERM, SIGHUP or Ctrl-C: finish the running documents, then stop. A second one: stop
+    immediately; running documents are requeued.
     """
     given = {"host": host, "port": port, "workers": workers or None}
     with Fairlead(data, settings=given, patient=True) as fairlead, fairlead.folder.as_server():
@@ -73,17 +69,19 @@ def _serve(fairlead: Fairlead, *, has_workers: bool) -> bool:
 def _greet(fairlead: Fairlead, listener: socket.socket, context: ServerContext) -> None:
     host, port = listener.getsockname()[:2]
     address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-    click.echo(f"fairlead: serving {address} on {fairlead.folder.path}; Ctrl-C ends", err=True)
+    click.echo(f"fairlead: serving {address} on {fairlead.folder.path}; Ctrl-C stops", err=True)
     click.echo(f"fairlead: operator key in {fairlead.folder.operator_key}", err=True)
     if not fairlead.folder.has_room():
         click.echo(
-            f"fairlead: the disk of {fairlead.folder.path} has next to no room left: what is there "
-            "is served, and new documents are accepted once some space is free",
+            f"fairlead: the disk of {fairlead.folder.path} is almost full; new documents are "
+            "refused until there is free space",
             err=True,
         )
     click.echo(f"fairlead: log in: {address}/login?token={context.token}", err=True)
 
 
 def _say_stopping() -> None:
-    with suppress(OSError):  # whoever read it may be gone; that must not keep us from stopping
-        os.write(2, b"fairlead: finishing what runs; once more to stop at once\n")
+    with suppress(OSError):  # stderr may be closed, which must not prevent the stop
+        os.write(
+            2, b"fairlead: finishing running documents; press Ctrl-C again to stop immediately\n"
+        )

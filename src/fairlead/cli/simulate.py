@@ -1,4 +1,4 @@
-"""`fairlead simulate`: what a policy would do with a trace of your own."""
+"""`fairlead simulate`: run a policy on a trace in virtual time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from fairlead.cli.common import no_url_option
+from fairlead.cli.common import no_url_option, setting_help
 from fairlead.errors import InvalidSetting, UsageError
 from fairlead.policy.classic import (
     DEFAULT_RESET_INTERVAL,
@@ -112,39 +112,47 @@ class Result(NamedTuple):
     fifo: Summary | None
 
 
-@click.command("simulate", short_help="What a policy would do with a trace of your own.")
+@click.command("simulate", short_help="Simulate a policy on a trace of your own.")
 @no_url_option
 @click.argument("trace", type=click.Path(path_type=str))
-@click.option("--policy", type=click.Choice(list(POLICIES)), default="classic", show_default=True)
-@click.option("--workers", type=click.IntRange(min=1), default=1, show_default=True)
+@click.option(
+    "--policy",
+    type=click.Choice(list(POLICIES)),
+    default="classic",
+    show_default=True,
+    help="Policy to simulate.",
+)
+@click.option(
+    "--workers", type=click.IntRange(min=1), default=1, show_default=True, help="Number of workers."
+)
 @click.option(
     "--reset-interval",
     type=float,
     default=DEFAULT_RESET_INTERVAL,
     show_default=True,
     metavar="SECONDS",
-    help="After more than this the count starts over.",
+    help=setting_help("reset_interval"),
 )
 @click.option(
     "--reset",
     type=click.Choice(["idle", "window"]),
     default="idle",
     show_default=True,
-    help="Whether the interval runs from the last check or from the first after a reset.",
+    help=setting_help("reset"),
 )
 @click.option(
     "--thresholds",
     default=",".join(map(str, DEFAULT_THRESHOLDS)),
     show_default=True,
     metavar="N,N,…",
-    help="Below each of these counts the priority is one later.",
+    help=setting_help("thresholds"),
 )
-@click.option("--overdue-lane/--no-overdue-lane", default=True, help="On by default.")
+@click.option("--overdue-lane/--no-overdue-lane", default=True, help=setting_help("overdue_lane"))
 @click.option(
     "--overdue-after",
     type=float,
     metavar="SECONDS",
-    help="A customer that waits longer for a start is overdue.  [default: the reset interval]",
+    help=setting_help("overdue_after"),
 )
 @click.option(
     "--unit",
@@ -152,12 +160,12 @@ class Result(NamedTuple):
     default=DEFAULT_UNIT,
     show_default=True,
     metavar="SECONDS",
-    help="With fair: the work of a standard document, which is one step of the count.",
+    help=setting_help("unit"),
 )
 @click.option(
-    "--output", metavar="OUT.csv", help="Write each document's start and end; - is stdout."
+    "--output", metavar="OUT.csv", help="Write the start and end of each document; -: stdout."
 )
-@click.option("--report", metavar="OUT.html", help="Write a page with the summary and pictures.")
+@click.option("--report", metavar="OUT.html", help="Write an HTML report with summary and charts.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 def simulate_command(
     *,
@@ -170,8 +178,8 @@ def simulate_command(
 ) -> None:
     """Show how long the documents of TRACE.csv would have waited.
 
-    TRACE.csv has the columns at, customer, seconds and optionally weight, estimate; - is stdin.
-    Weights and estimates matter to fair alone.
+    TRACE.csv has the columns at, customer, seconds and optionally weight, estimate; -: stdin.
+    Only fair uses weights and estimates.
     """
     _check_targets(output, report, as_json=as_json)
     options = Options(**settings)
@@ -217,11 +225,11 @@ def _replace(target: Path, text: str) -> None:
 
 def _check_targets(output: str | None, report: str | None, *, as_json: bool) -> None:
     if report == "-":
-        raise UsageError("--report needs the name of a file; got -")
+        raise UsageError("--report requires a file name; got -")
     if output == "-" and as_json:
         raise UsageError("--output - and --json both write to stdout; give one of them")
     if output is not None and output == report:
-        raise UsageError(f"--output and --report need two files; got {output!r} for both")
+        raise UsageError(f"--output and --report must be different files; got {output!r} for both")
 
 
 def _read(trace: str) -> list[Arrival]:
@@ -233,7 +241,7 @@ def _thresholds(text: str) -> tuple[int, ...]:
         return tuple(int(part) for part in text.split(","))
     except ValueError:
         raise InvalidSetting(
-            f"thresholds must be whole numbers with commas between, such as -2,-4,-6; got {text!r}"
+            f"thresholds must be whole numbers separated by commas, such as -2,-4,-6; got {text!r}"
         ) from None
 
 

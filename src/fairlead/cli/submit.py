@@ -1,4 +1,4 @@
-"""`fairlead docs submit`: files and folders in, ids out."""
+"""`fairlead docs submit`: submit files and folders, print ids."""
 
 from __future__ import annotations
 
@@ -30,14 +30,20 @@ LARGE = 10_000_000
 @click.command("submit")
 @click.argument("paths", type=GivenPath(), metavar="PATH...", nargs=-1, required=True)
 @target_options
-@click.option("--customer", help="Whose documents these are; a key says it itself.")
-@click.option("--name", help="The document's name, if not its file's; for one file.")
-@click.option("--urgent", is_flag=True, help="Before the other documents of this customer.")
-@click.option("--strict", is_flag=True, default=None, help="Refuse a customer never added.")
-@click.option("--skip-bad", is_flag=True, help="Submit the rest when a file cannot be submitted.")
-@click.option("--idempotency-key", metavar="KEY", help="Sent again, the same documents come back.")
-@click.option("--password", metavar="WORD|-", help="Opens encrypted files; -: read from stdin.")
-@click.option("--wait", is_flag=True, help="Wait until the texts are there.")
+@click.option("--customer", help="Customer of the documents; a customer's API key implies it.")
+@click.option("--name", help="Name of the document; only for one file.  [default: the file name]")
+@click.option("--urgent", is_flag=True, help="Process before the customer's other documents.")
+@click.option("--strict", is_flag=True, default=None, help="Refuse a customer that was not added.")
+@click.option("--skip-bad", is_flag=True, help="Skip files that cannot be submitted.")
+@click.option(
+    "--idempotency-key",
+    metavar="KEY",
+    help="Resubmitting with the same key returns the same documents.",
+)
+@click.option(
+    "--password", metavar="PASSWORD|-", help="Password of encrypted files; -: read from stdin."
+)
+@click.option("--wait", is_flag=True, help="Wait until processing has ended.")
 @json_option
 def submit_command(
     *,
@@ -53,7 +59,7 @@ def submit_command(
     wait: bool,
     as_json: bool,
 ) -> None:
-    """Submit files, and all files of folders but the hidden ones."""
+    """Submit files, and all files of folders except hidden ones."""
     options = SubmitOptions(customer, urgent, strict, idempotency_key)
     with opened(target) as installation:
         batches = installation.batches(options)
@@ -61,7 +67,7 @@ def submit_command(
         found = list(_files(paths, skip_bad=skip_bad))
         files = _checked(found, batches.document_bytes, name, skip_bad=skip_bad)
         if name is not None and len(files) != 1:
-            raise UsageError(f"--name names one file; {len(files)} were given")
+            raise UsageError(f"--name requires exactly one file; got {len(files)}")
         split = _split([(each, name or each.name) for each in files], batches, options)
         options = options._replace(password=_password(password))
         documents = accepted = list[Document]()
@@ -141,7 +147,7 @@ def _tell_of_links(folders: Iterable[Path]) -> None:
 def _leave_out(error: FairleadError, *, skip_bad: bool) -> None:
     """Name what is left out or, without `skip_bad`, refuse it."""
     if not skip_bad:
-        raise type(error)(f"{error}, or leave such files out with --skip-bad") from None
+        raise type(error)(f"{error}, or skip such files with --skip-bad") from None
     _tell_skipped(str(error))
 
 
@@ -162,7 +168,7 @@ def _checked(files: list[Path], limit: int, name: str | None, *, skip_bad: bool)
         else:
             good.append(file)
     if not good:
-        raise UsageError("no file to submit was found; name files, or folders that have some")
+        raise UsageError("no files to submit; name files, or folders that contain some")
     return good
 
 
@@ -179,7 +185,7 @@ def _split(files: list[Named], batches: Batches, options: SubmitOptions) -> list
         room -= size
     if options.key is not None and len(found) > 1:
         raise Refused(
-            "with an idempotency key all files go to the server in one request, which may bring "
+            "with an idempotency key all files are sent in one request, which may have at most "
             f"{batches.documents:,} files and {batches.bytes:,} bytes; submit fewer at a time, "
             "each time with another key"
         )
@@ -202,7 +208,7 @@ def _submit(
     finally:
         if 0 < len(accepted) < number:
             click.echo(
-                f"{len(accepted)} of {number} documents were accepted before this; they stay",
+                f"{len(accepted)} of {number} documents were accepted before this error",
                 err=True,
             )
 
@@ -251,7 +257,7 @@ def _waited_for(installation: Installation, documents: list[Document]) -> list[D
         try:
             installation.wait(names, show)
         except KeyboardInterrupt:
-            click.echo("only the waiting ends; the documents stay in line", err=True)
+            click.echo("stopped waiting; the documents stay in the queue", err=True)
             raise
     ended = [_as_it_ended(installation, each) for each in documents]
     return [each for each in ended if each is not None]
@@ -261,7 +267,7 @@ def _as_it_ended(installation: Installation, document: Document) -> Document | N
     try:
         return installation.document(document.id)
     except UnknownDocument:
-        words = f"{document.id}  {document.name} was deleted by somebody else"
+        words = f"{document.id}  {document.name} was deleted meanwhile"
         click.echo(safe(words), err=True)
         return None
 

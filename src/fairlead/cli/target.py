@@ -1,4 +1,4 @@
-"""Where commands work: `--data` names a folder, `--url` and `--key` a server."""
+"""The target of a command: `--data` names a folder, `--url` and `--key` a server."""
 
 from __future__ import annotations
 
@@ -72,13 +72,13 @@ _url_option = click.option(
     "--url",
     envvar="FAIRLEAD_URL",
     metavar="URL",
-    help="A server, in place of a data folder; also FAIRLEAD_URL.",
+    help="URL of a server, instead of a data folder; also FAIRLEAD_URL.",
 )
 _key_option = click.option(
     "--key",
     envvar="FAIRLEAD_KEY",
     metavar="KEY",
-    help="A key for the server; better FAIRLEAD_KEY, which others do not see.",
+    help="API key for the server; FAIRLEAD_KEY is safer, as other users cannot see it.",
 )
 
 
@@ -90,8 +90,8 @@ def opened(target: Target, *, makes: bool = False) -> Iterator[Installation]:
         yield found
     except Unauthorized:
         raise Unauthorized(
-            f"{target.url} does not know this key; check --key or FAIRLEAD_KEY, or let an "
-            "operator make one: fairlead keys add CUSTOMER"
+            f"{target.url} does not accept this API key; check --key or FAIRLEAD_KEY, or ask an "
+            "operator for a new one: fairlead keys add CUSTOMER"
         ) from None
     except tuple(_HINTS) as error:
         if target.url is None:
@@ -105,9 +105,9 @@ _HINTS: dict[type[FairleadError], str] = {
     UnknownDocument: "see: fairlead docs list",
     UnknownCustomer: "see: fairlead customers list",
     UnknownKey: "see: fairlead keys list",
-    InvalidTransition: "see where it is with: fairlead docs show",
+    InvalidTransition: "see its state: fairlead docs show",
 }
-"""What a server leaves out of its errors, as those who ask it seldom have a command line."""
+"""Hints for the command line, which a server leaves out of its errors."""
 
 
 def _remote(target: Target) -> Installation:
@@ -120,7 +120,7 @@ def _remote(target: Target) -> Installation:
     if key is None and is_loopback(url):  # a server elsewhere is never sent the key of this folder
         key = DataFolder(target.data).read_operator_key()
     if key is None:
-        raise UsageError(f"{url} needs a key; give --key, or set FAIRLEAD_KEY in the environment")
+        raise UsageError(f"{url} requires an API key; give --key, or set FAIRLEAD_KEY")
     check_key(key)  # an empty one too, in whose place the client would take the environment's
     return Remote(Client(url, key, patience=PATIENCE, on_trouble=_say))
 

@@ -1,4 +1,4 @@
-"""`fairlead worker`: process documents until told to stop."""
+"""`fairlead worker`: process documents until stopped."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from fairlead.app import Fairlead
-from fairlead.cli.common import counted, data_option, duration, no_url_option, safe
+from fairlead.cli.common import counted, data_option, duration, no_url_option, safe, setting_option
 from fairlead.cli.progress import PagesLine, pages_told
 from fairlead.config.settings import Sources
 from fairlead.model.documents import Document, EventKind
@@ -27,27 +27,19 @@ STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 @click.command("worker")
 @data_option
 @no_url_option
-@click.option(
-    "--workers",
-    type=click.IntRange(min=1),
-    help="Worker processes.  [default: the setting workers]",
-)
-@click.option(
-    "--engine",
-    type=click.Choice(["local", "celery"]),
-    help="Who runs the work.  [default: the setting engine]",
-)
-@click.option("--until-idle", is_flag=True, help="End when nothing is left to do.")
-@click.option("--quiet", is_flag=True, help="No line for each document.")
+@setting_option("workers")
+@setting_option("engine")
+@click.option("--until-idle", is_flag=True, help="Stop when no document is left to process.")
+@click.option("--quiet", is_flag=True, help="Do not print a line for each document.")
 def worker_command(
     *, data: Path, workers: int | None, engine: str | None, until_idle: bool, quiet: bool
 ) -> None:
-    """Process documents, each worker the next one in line when it is free.
+    """Process documents of the queue.
 
-    SIGTERM, SIGHUP or Ctrl-C: finish what runs, then end. A second one: stop at once; what was
-    running goes back to its place in line.
+    SIGTERM, SIGHUP or Ctrl-C: finish the running documents, then stop. A second one: stop
+    immediately; running documents are requeued.
 
-    With --engine celery it becomes a worker of Celery; Celery's own settings and tools hold for it.
+    With --engine celery it runs a Celery worker; Celery's own settings and tools apply.
     """
     given = {"workers": workers, "engine": engine}
     settings = Sources(data, flags=given).settings()
@@ -55,7 +47,7 @@ def worker_command(
         _work(data, given, until_idle=until_idle, quiet=quiet)
         return
     if until_idle:
-        raise click.UsageError("--until-idle is for the local engine")
+        raise click.UsageError("--until-idle works only with the local engine")
     _become_celery(data, settings.workers, quiet=quiet)
 
 
@@ -77,7 +69,7 @@ def _work(data: Path, given: Mapping[str, Any], *, until_idle: bool, quiet: bool
             running(fairlead.services.sweeper(), fairlead.services.deliverer()),
         ):
             workers = counted(fairlead.settings.workers, "worker")
-            click.echo(f"fairlead: {workers} on {data}; Ctrl-C ends", err=True)
+            click.echo(f"fairlead: {workers} on {data}; Ctrl-C stops", err=True)
             engine.run(until_idle=until_idle)
             if not quiet:
                 journal.write()
@@ -94,7 +86,10 @@ def _stopping_on_signals(engine: LocalEngine, fairlead: Fairlead) -> Iterator[No
         engine.stop()
         if engine.stopping is Stop.DRAIN:
             # Not through a buffer: the code that was interrupted may be in the middle of it.
-            os.write(2, b"fairlead: finishing what runs; once more to stop at once\n")
+            os.write(
+                2,
+                b"fairlead: finishing running documents; press Ctrl-C again to stop immediately\n",
+            )
 
     before = {number: signal.signal(number, stop) for number in STOP_SIGNALS}
     try:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from fairlead import errors
-from fairlead.model.problems import TYPE_PREFIX
+from fairlead.errors import TYPE_PREFIX
 
 _BY_KIND: dict[str, type[errors.FairleadError]] = {
     "invalid-request": errors.UsageError,

@@ -110,7 +110,7 @@ class DataFolder:
             return
         if self._aside.exists():
             raise NoDataFolder(
-                f"the data of {self.path} were carried over to a database server; "
+                f"the data of {self.path} were moved to a database server; "
                 "name it with the setting store"
             )
         has_documents = any(self.files.glob("[!i]*/*"))  # not those in incoming/
@@ -163,7 +163,7 @@ class DataFolder:
             server = self.server_pid()
             if server is not None:  # else somebody only looked whether there is a server
                 raise DataInUse(
-                    f"process {server} already serves {self.path}; stop it first, give it more "
+                    f"process {server} already uses {self.path}; stop it first, give it more "
                     "--workers, or choose another folder with --data"
                 )
         with our_words(self.path):  # over what stands there, for which there is room on any disk

@@ -53,7 +53,7 @@ class Standing(NamedTuple):
 
 
 class WaitReport(NamedTuple):
-    """What a customer waited, and what first come, first served would have cost it."""
+    """How long a customer waited, compared with first come, first served."""
 
     customer: str
     documents: int
@@ -104,7 +104,7 @@ class Scenario:
         return [tally.standing(name, now) for name, tally in self._tallies.items()]
 
     def verdicts(self) -> list[WaitReport]:
-        """What each customer waited, beside first come, first served with the same times."""
+        """How long each customer waited, compared with first come, first served."""
         documents = self._documents()
         next_claim = _next_claims(self._fairlead.store.events(limit=10 * self.documents_in_all))
         arrivals = [_arrival(each, next_claim.get(each.id)) for each in documents]

@@ -1,4 +1,4 @@
-"""What the demo shows: a live table while it runs, and the verdict at the end."""
+"""The demo's screen: a live table while it runs, and the result at the end."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PICTURE_COLUMNS = 84
 
 
 class LiveScreen:
-    """Standings on stderr, redrawn five times a second; plain lines where no terminal is."""
+    """A live table on stderr, redrawn five times a second; plain lines without a terminal."""
 
     def __init__(self, play: Scenario) -> None:
         self._play = play
@@ -62,8 +62,10 @@ class LiveScreen:
 
 
 def live_table(standings: Sequence[Standing]) -> Table:
-    """Each customer's pending documents, priority and waits, as they are now."""
-    table = Table(title="Fairlead at work", title_justify="left", box=SIMPLE_HEAVY, padding=(0, 0))
+    """Each customer's pending documents, priority and waiting times now."""
+    table = Table(
+        title="Documents by customer", title_justify="left", box=SIMPLE_HEAVY, padding=(0, 0)
+    )
     table.add_column("customer\n", no_wrap=True)
     for column in ("pend-\ning", "pro-\ncessing", "\ndone", "next\nprio.", "mean\nwait", "longest"):
         table.add_column(column, justify="right", no_wrap=True)
@@ -81,9 +83,9 @@ def live_table(standings: Sequence[Standing]) -> Table:
 
 
 def verdict_table(verdicts: Sequence[WaitReport]) -> Table:
-    """What each customer waited, beside first come, first served on the same run."""
+    """How long each customer waited, compared with first come, first served on the same run."""
     table = Table(
-        title="Seconds from submission to start, beside first come, first served (FIFO)",
+        title="Waiting time in seconds, compared with first come, first served (FIFO)",
         title_justify="left",
         header_style="bold",
         box=SIMPLE_HEAVY,

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fairlead.errors import FairleadError
-from fairlead.model.problems import KINDS
 from fairlead.model.states import REFUSALS, Action
 from fairlead.policy.explain import PHRASES, WORDS, Plural
 from fairlead.policy.failures import SENTENCES
 
 FORECAST = "expected to start in about {expected} ({low} to {high})"
-FORECAST_NOW = "expected to start at once"
-MOST_AHEAD = "whose documents go before it: {most}"
+FORECAST_NOW = "expected to start immediately"
+MOST_AHEAD = "customers with documents before it: {most}"
 LENGTHS = {
     86_400: Plural("number", "{number} day", "{number} days"),
     3600: Plural("number", "{number} hour", "{number} hours"),
@@ -31,12 +30,11 @@ def errors(base: type[FairleadError] = FairleadError) -> Iterator[type[FairleadE
 
 def sentences() -> set[str]:
     """Texts of one form."""
-    titles = {each.title for each in errors()} | {each.title for each in KINDS.values()}
     refusals = {REFUSALS[Action.CANCEL], REFUSALS[Action.RETRIED]}  # what customers may ask for
     return refusals | {
         *WORDS.values(),
         *SENTENCES.values(),
-        *titles,
+        *(each.title for each in errors()),
         FORECAST,
         FORECAST_NOW,
         MOST_AHEAD,

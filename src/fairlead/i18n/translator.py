@@ -12,10 +12,8 @@ from fairlead.i18n.formats import FORMATS
 from fairlead.i18n.negotiate import DEFAULT, LANGUAGES
 from fairlead.i18n.texts import FORECAST, FORECAST_NOW, LENGTHS, MOST_AHEAD
 from fairlead.model.explanations import CustomerAhead, Forecast, Reason
-from fairlead.policy.explain import PHRASES, WORDS, Plural
+from fairlead.policy.explain import DURATIONS, PHRASES, WORDS, Plural, duration
 from fairlead.policy.failures import SENTENCES
-
-_SYMBOLS = ((86_400, "d"), (3600, "h"), (60, "min"))
 
 
 @cache
@@ -30,6 +28,7 @@ class Translator:
     def __init__(self, language: str) -> None:
         self.language = language
         self._format = FORMATS[language]
+        self._texts = {} if language == DEFAULT else catalogue(language)  # English is the source
 
     def reason(self, reason: Reason) -> str:
         """A reason of an explanation as a sentence."""
@@ -37,6 +36,11 @@ class Translator:
         if reason.code == "failed" and self.language != DEFAULT:
             params["detail"] = self.failure(params["error"])
         shown = self._all_shown(params)
+        shown |= {
+            name: duration(params[param], self.number)
+            for name, param in DURATIONS.items()
+            if param in params
+        }
         for name, plural in PHRASES.items():
             if plural.by in params:
                 shown[name] = self._counted(plural, params[plural.by]).format(**shown)
@@ -107,10 +111,7 @@ class Translator:
 
     def short_duration(self, seconds: float) -> str:
         """A length of time with the symbols that all our languages share, such as 3 min."""
-        for size, symbol in _SYMBOLS:
-            if seconds >= 2 * size:
-                return f"{self.number(round(seconds / size))} {symbol}"
-        return f"{self.number(round(seconds))} s"
+        return duration(seconds if seconds >= 1 else round(seconds), self.number)
 
     def span(self, seconds: float) -> str:
         """As `short_duration`, more exact where it is shorter than ten seconds."""
@@ -135,10 +136,10 @@ class Translator:
         return self._format.decimal, self._format.group, self._format.least_grouped
 
     def _said(self, text: str) -> str:
-        return catalogue(self.language).get(text, (text,))[0]
+        return self._texts.get(text, (text,))[0]
 
     def _counted(self, plural: Plural, number: int) -> str:
-        forms = catalogue(self.language).get(plural.one)
+        forms = self._texts.get(plural.one)
         if forms is None or len(forms) != self._format.forms:
             return plural.one if number == 1 else plural.other
         return forms[self._format.form(abs(number))]

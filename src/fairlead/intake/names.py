@@ -27,8 +27,7 @@ def check_name(name: str) -> str:
     if len(check_not_nameless(name)) > LONGEST_NAME:
         raise InvalidName(
             Message(
-                "a document's name must have 1 to {most} characters, this one has {number}; give a "
-                "shorter one",
+                "a document's name must have 1 to {most} characters; got {number}",
                 most=LONGEST_NAME,
                 number=len(name),
             )
@@ -36,15 +35,15 @@ def check_name(name: str) -> str:
     if "/" in name or "\\" in name or name in (".", ".."):
         raise InvalidName(
             Message(
-                "a document's name must not be a path, got {name}; leave out the folders",
+                "a document's name must not be a path; got {name}; leave out the folders",
                 name=shown(name),
             )
         )
     if not is_printable(name):
         raise InvalidName(
             Message(
-                "a document's name must have no control or undecodable characters, got {name}; "
-                "rename it",
+                "a document's name must not contain control or undecodable characters; "
+                "got {name}; rename it",
                 name=shown(name),
             )
         )

@@ -36,33 +36,34 @@ class _Settings(Record, frozen=True, kw_only=True):
     """
 
     account: Annotated[
-        AccountName | None, Meta(description="One account for several customers.")
+        AccountName | None, Meta(description="Account that the customer shares with others.")
     ] = None
     weight: Annotated[
         Weight,
-        Meta(description="Its account's share of the work under fair.", extra=_WEIGHT_FORM),
+        Meta(description="Share of processing time under fair.", extra=_WEIGHT_FORM),
     ] = 1.0
     processing_cap: Annotated[
-        Cap | None, Meta(description="Most documents processing at once.", extra=_PROCESSING_FORM)
+        Cap | None,
+        Meta(description="Limit of documents processing at once.", extra=_PROCESSING_FORM),
     ] = None
     pending_cap: Annotated[
         Cap | None,
-        Meta(description="Most documents pending; more are refused.", extra=_PENDING_FORM),
+        Meta(description="Limit of pending documents; more are refused.", extra=_PENDING_FORM),
     ] = None
     requests_a_second: Annotated[
-        Rate | None, Meta(description="Most requests over HTTP a second.")
+        Rate | None, Meta(description="Rate limit: HTTP requests a second.")
     ] = None
-    requests_burst: Annotated[
-        Cap | None, Meta(description="Most requests at once after a rest.")
-    ] = None
+    requests_burst: Annotated[Cap | None, Meta(description="Rate limit: requests at once.")] = None
     bytes_a_day: Annotated[
-        Cap | None, Meta(description="Most bytes a day, UTC; more are refused.")
+        Cap | None, Meta(description="Quota: bytes a day, UTC; more are refused.")
     ] = None
     reset_interval: Annotated[
         Interval | None,
-        Meta(description="A reset interval of its own.", extra={"unit": "seconds"}),
+        Meta(description="The customer's own reset interval.", extra={"unit": "seconds"}),
     ] = None
-    thresholds: Annotated[tuple[int, ...] | None, Meta(description="Thresholds of its own.")] = None
+    thresholds: Annotated[
+        tuple[int, ...] | None, Meta(description="The customer's own thresholds.")
+    ] = None
 
 
 class Setting(NamedTuple):
@@ -183,9 +184,7 @@ def check_thresholds(thresholds: Sequence[int]) -> tuple[int, ...]:
             f"thresholds must be whole numbers of 0 or less, such as -2, -4, -6; got {bounds!r}"
         )
     if any(later >= earlier for earlier, later in pairwise(bounds)):
-        raise InvalidSetting(
-            f"thresholds must fall from each to the next, such as -2, -4, -6; got {bounds!r}"
-        )
+        raise InvalidSetting(f"thresholds must decrease, such as -2, -4, -6; got {bounds!r}")
     return bounds
 
 

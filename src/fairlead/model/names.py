@@ -15,7 +15,7 @@ def check_customer(name: str) -> str:
     if not 0 < len(name) <= LONGEST_CUSTOMER:
         raise InvalidCustomer(
             Message(
-                "a customer's name must have 1 to {most} characters, this one has {number}",
+                "a customer's name must have 1 to {most} characters; got {number}",
                 most=LONGEST_CUSTOMER,
                 number=len(name),
             )
@@ -23,8 +23,8 @@ def check_customer(name: str) -> str:
     if name != name.strip() or not is_printable(name):
         raise InvalidCustomer(
             Message(
-                "a customer's name must have no control characters and no space at its ends, got "
-                "{name}",
+                "a customer's name must not contain control characters, or begin or end "
+                "with a space; got {name}",
                 name=shown(name),
             )
         )
@@ -34,9 +34,7 @@ def check_customer(name: str) -> str:
 def check_not_nameless(name: str) -> str:
     """The name that a document was given; refuses an empty one, which is not the same as none."""
     if not name:
-        raise InvalidName(
-            Message("a document's name must have at least one character; give one, or leave it out")
-        )
+        raise InvalidName(Message("a document's name must not be empty; give one, or leave it out"))
     return name
 
 
@@ -46,8 +44,8 @@ def check_idempotency_key(key: str) -> str:
     if not is_visible or not 0 < len(key) <= LONGEST_KEY:
         raise UsageError(
             Message(
-                "an Idempotency-Key has 1 to {most} printable ASCII characters, and no space at "
-                "its ends",
+                "an Idempotency-Key must have 1 to {most} printable ASCII characters, "
+                "and must not begin or end with a space",
                 most=LONGEST_KEY,
             )
         )

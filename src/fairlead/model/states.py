@@ -69,7 +69,7 @@ REFUSALS = {
     Action.RETRY: "a document that is {state} cannot be tried again",
     Action.RELEASE: "a document that is {state} cannot be released",
     Action.CANCEL: "a document that is {state} cannot be cancelled",
-    Action.RETRIED: "a document that is {state} cannot be queued again",
+    Action.RETRIED: "a document that is {state} cannot be retried",
 }
 """What is said of an action that the state does not allow."""
 
@@ -84,6 +84,6 @@ def after(state: State, action: Action) -> State:
     try:
         return _NEXT[state, action]
     except KeyError:
-        hint = "see where it is with: fairlead docs show"
+        hint = "see its state: fairlead docs show"
         words = Message(REFUSALS[action], state=state.value, hint=hint)
         raise InvalidTransition(words) from None

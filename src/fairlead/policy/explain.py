@@ -54,44 +54,52 @@ PHRASES = {
 WORDS = {
     "count-below": "count {count} is below {bound}: priority {priority}",
     "count-not-below": "count {count} is not below {bound}: priority {priority}",
-    "placed-earlier": "count {count} gave priority {priority} by the rules of that time",
-    "resets-unless": "resets in {seconds} s unless another document comes",
-    "resets": "resets in {seconds} s",
-    "reset-due": "the next document starts again at count 0",
-    "no-work-before": (
-        "none of its customer's earlier work was ahead of the clock: count 0, priority {priority}"
-    ),
+    "placed-earlier": "count {count} gave priority {priority} by the rules at submission",
+    "resets-unless": "resets in {duration} if no other document arrives",
+    "resets": "resets in {duration}",
+    "reset-due": "the next document gets count 0",
+    "no-work-before": "its customer had no more than its share: count 0, priority {priority}",
     "work-before": (
-        "its customer's earlier work lay {standard_documents} ahead of the clock: "
-        "count {count}, priority {priority}"
+        "its customer was {standard_documents} ahead of its share: count "
+        "{count}, priority {priority}"
     ),
-    "costs": "estimated at {seconds} s of work, with a weight of {weight}",
-    "clock-before": "the clock reaches it after {seconds} s of everybody's shared work",
-    "clock-reached": "the clock has reached it: nothing sent from now on goes before it",
+    "costs": "estimated processing time {duration}, weight {weight}",
+    "clock-before": "its turn comes after {duration} of shared processing time",
+    "clock-reached": "its turn has come: no document submitted from now on goes before it",
     "starts-ahead": (
-        "what its customer sends next comes {seconds} s of work after the clock; less when work "
-        "takes less than estimated or is cancelled, none after {interval} s with nothing pending"
+        "its customer is {duration} of processing time ahead of its share; this "
+        "falls when documents take less time than estimated or are cancelled, "
+        "and resets after {interval} with nothing pending"
     ),
-    "starts-at-clock": "what its customer sends next starts at the clock: count 0",
+    "starts-at-clock": "its customer's next document gets count 0",
     "urgent": "urgent: it goes before the other documents of its customer",
     "paused": "customer {customer} is paused: it starts when the customer is resumed",
     "processing-cap": (
-        "customer {customer} is at its cap, processing: {processing}; it goes on when one is done"
+        "customer {customer} is at its cap of documents processing at once "
+        "({processing}); it starts when one of them ends"
     ),
-    "overdue": "its customer has waited {seconds} s for a start and is overdue: it may go first",
-    "retry": "attempt {attempts} broke ({error}): the next one comes in {seconds} s",
+    "overdue": "its customer has waited {duration} for a start and is overdue: it may go first",
+    "retry": "attempt {attempts} failed ({error}): the next one starts in {duration}",
     "ahead": "before it: {own}, {others} ({customers})",
-    "next": "nothing goes before it: it starts when a worker is free",
+    "next": "it is next: it starts when a worker is free",
     "processing": "it is being processed, attempt {attempts}",
     "done": "it is done",
     "failed": "it has failed ({error}): {detail}",
     "cancelled": "it was cancelled",
 }
 
+DURATIONS = {"duration": "seconds", "interval": "interval"}
+"""Names in these sentences that are lengths of time, with their parameters in seconds."""
+
 
 def words(reason: Reason) -> str:
     """The reason as a sentence in English."""
     shown = {name: _number(value) for name, value in reason.params.items()}
+    shown |= {
+        name: duration(reason.params[param], _number)
+        for name, param in DURATIONS.items()
+        if param in reason.params
+    }
     for name, plural in PHRASES.items():
         if plural.by in reason.params:
             is_one = reason.params[plural.by] == 1
@@ -284,6 +292,16 @@ def _what_became(document: Document) -> Reason:
     return Reason(document.state.value, params)
 
 
+def duration(seconds: float, number: Callable[[float], str]) -> str:
+    """A length of time in its largest fitting unit, such as 23 min."""
+    for size, symbol in ((86_400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{number(round(seconds / size))} {symbol}"
+    if 0 < seconds < 1:
+        return f"{number(max(1, round(1000 * seconds)))} ms"
+    return f"{number(round(seconds))} s"
+
+
 def _number(value: Any) -> str:
-    """Numbers with thousands apart and a real minus sign; anything else as it is."""
+    """Numbers with thousands separators and a real minus sign; anything else as it is."""
     return f"{value:,}".replace("-", "−") if isinstance(value, int | float) else str(value)

@@ -8,20 +8,20 @@ from fairlead.errors import (
     DailyBytesReached,
     DeletedDocument,
     IdempotencyConflict,
+    LimitReached,
     Message,
     PendingCapReached,
-    Refused,
 )
 
-R = TypeVar("R", bound=Refused)
+R = TypeVar("R", bound=LimitReached)
 
 
 def over_pending_cap(name: str, cap: int, pending: int, sent: int) -> PendingCapReached:
     """More than so many may not wait or run."""
     if sent > cap:
         words = Message(
-            "customer {name} may have {cap} documents pending, and {sent} came together; "
-            "send fewer at once",
+            "customer {name} may have {cap} pending documents; {sent} were "
+            "submitted together; submit fewer at once",
             name=repr(name),
             cap=cap,
             sent=sent,
@@ -29,8 +29,8 @@ def over_pending_cap(name: str, cap: int, pending: int, sent: int) -> PendingCap
         return _for_good(PendingCapReached(words))
     return PendingCapReached(
         Message(
-            "customer {name} has a cap of {cap} pending documents (pending: {pending}, sent: "
-            "{sent}); submit when some are done",
+            "customer {name} is at its cap of {cap} pending documents (pending: "
+            "{pending}, submitted: {sent}); submit again when some are done",
             name=repr(name),
             cap=cap,
             pending=pending,
@@ -43,8 +43,8 @@ def daily_bytes(name: str, limit: int, sent: int) -> DailyBytesReached:
     """More than so much may not come on one day."""
     if sent > limit:
         words = Message(
-            "customer {name} may send {bytes} bytes a day, and {sent} came together; "
-            "send less at once",
+            "customer {name} may submit {bytes} bytes a day; {sent} were submitted "
+            "together; submit less at once",
             name=repr(name),
             bytes=limit,
             sent=sent,
@@ -52,7 +52,7 @@ def daily_bytes(name: str, limit: int, sent: int) -> DailyBytesReached:
         return _for_good(DailyBytesReached(words))
     return DailyBytesReached(
         Message(
-            "customer {name} may send {bytes} bytes a day and would exceed that; submit the "
+            "customer {name} is at its daily quota of {bytes} bytes; submit the "
             "rest after midnight UTC",
             name=repr(name),
             bytes=limit,
@@ -64,8 +64,8 @@ def other_documents(key: str | None) -> IdempotencyConflict:
     """The key stands for something else."""
     return IdempotencyConflict(
         Message(
-            "idempotency key {key} was used before for other documents; send a new key with a "
-            "new submission",
+            "idempotency key {key} was used for other documents; use a new key for "
+            "a new submission",
             key=repr(key),
         )
     )
@@ -75,8 +75,8 @@ def deleted_documents(key: str | None) -> DeletedDocument:
     """The key stands for something that is gone."""
     return DeletedDocument(
         Message(
-            "idempotency key {key} was used for documents that were deleted since; send a new "
-            "key to submit them again",
+            "idempotency key {key} belongs to documents that were deleted; use a "
+            "new key to submit them again",
             key=repr(key),
         )
     )

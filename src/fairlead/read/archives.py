@@ -15,10 +15,11 @@ from typing import IO, BinaryIO, cast
 
 from fairlead.read.base import CannotRead, Extracted, Rank, Reader, Task, locked
 from fairlead.read.draft import Draft
-from fairlead.read.package import BAD_ZIP, ZIP, Meter, Package, names, opened
+from fairlead.read.package import Meter, Package, opened
 from fairlead.read.parts import Parts, safe_name
 from fairlead.read.source import Source
 from fairlead.read.text_writer import TextWriter, item
+from fairlead.read.zip import BAD_ZIP, ZIP, names
 
 _EXTRACTOR = "Fairlead archives"
 _CHUNK = 65_536

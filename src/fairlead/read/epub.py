@@ -10,10 +10,11 @@ from fairlead.read.decode import decode
 from fairlead.read.draft import Draft
 from fairlead.read.html import declared_in, write_markup
 from fairlead.read.ooxml import Properties
-from fairlead.read.package import Package, member, names, opened
+from fairlead.read.package import Package, member, opened
 from fairlead.read.source import Source
 from fairlead.read.text_writer import TextWriter
 from fairlead.read.xml import Attributes, Walk, attribute, walk
+from fairlead.read.zip import names
 
 _CONTAINER = "META-INF/container.xml"
 _PAGES = ("xhtml", "html", "xml")

@@ -8,10 +8,11 @@ from fairlead.read.base import CannotRead, Extracted, Rank, Reader, Task, librar
 from fairlead.read.draft import Draft
 from fairlead.read.odftext import OdfText
 from fairlead.read.ooxml import Properties
-from fairlead.read.package import Package, member, names, opened
+from fairlead.read.package import Package, member, opened
 from fairlead.read.source import Source
 from fairlead.read.text_writer import TextWriter
 from fairlead.read.xml import walk
+from fairlead.read.zip import names
 
 # What the first member says, for the present format and the one before it.
 _MIMES = {
@@ -75,7 +76,7 @@ def _add_frame(package: Package, pen: TextWriter, task: Task) -> None:
 
 def _check_lock(package: Package) -> None:
     if b"encryption-data" in package.read(_MANIFEST):
-        detail = "The document is protected by a password; send it without one."
+        detail = "The document is protected by a password; send it again with its password."
         raise CannotRead("encrypted", detail)
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fairlead.read.draft import Draft
-from fairlead.read.package import Package, member, names
+from fairlead.read.package import Package, member
 from fairlead.read.source import Source
 from fairlead.read.xml import Attributes, Walk, walk
+from fairlead.read.zip import names
 
 _TYPES = "[Content_Types].xml"
 

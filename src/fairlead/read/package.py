@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import posixpath
 import zipfile
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import BinaryIO, NamedTuple, cast
@@ -14,13 +12,11 @@ from urllib.parse import unquote
 from fairlead.read.base import CannotRead, ReadLimits, Task, locked
 from fairlead.read.source import Source
 from fairlead.read.xml import Attributes, Walk, attribute, walk
+from fairlead.read.zip import BAD_ZIP, names, open_zip
 
-ZIP = (b"PK\x03\x04", b"PK\x05\x06", b"PK\x07\x08")
-MAX_DIRECTORY_BYTES = 4_000_000
 RATIO_FROM = 1_000_000  # a small member of blanks packs well and harms nobody
 _CHUNK = 65_536
 _SMALL = 8_000_000  # of a member that is read as a whole: lists, properties
-BAD_ZIP = (zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError, ValueError, OSError)
 
 
 class Relation(NamedTuple):
@@ -29,15 +25,6 @@ class Relation(NamedTuple):
     id: str
     role: str
     target: str
-
-
-class _DirectoryGuard(io.BufferedReader):
-    """A file that refuses giant single reads: only a giant zip directory asks for one."""
-
-    def read(self, size: int | None = -1, /) -> bytes:
-        if size is not None and size > MAX_DIRECTORY_BYTES:
-            raise CannotRead("too-large", "The document is an archive with too many members.")
-        return super().read(size)
 
 
 class Meter:
@@ -163,27 +150,8 @@ def opened(source: Source, task: Task | None = None) -> Iterator[Package]:
         zipfile.BadZipFile: it is none.
         CannotRead: its directory is too large to be loaded.
     """
-    with source.open() as raw:
-        guard = _DirectoryGuard(cast("io.RawIOBase", raw))
-        with zipfile.ZipFile(guard) as archive:
-            yield Package(archive, task or Task())
-
-
-def names(source: Source) -> frozenset[str]:
-    """The names in a zip archive; empty where the file is no readable one."""
-    if "members" not in source.known:
-        source.known["members"] = _names(source)
-    return source.known["members"]
-
-
-def _names(source: Source) -> frozenset[str]:
-    if not source.head.startswith(ZIP):
-        return frozenset()
-    try:
-        with opened(source) as package:
-            return package.names
-    except BAD_ZIP:
-        return frozenset()
+    with open_zip(source) as archive:
+        yield Package(archive, task or Task())
 
 
 def member(source: Source, name: str, limit: int = _SMALL) -> bytes:

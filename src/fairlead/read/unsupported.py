@@ -6,8 +6,8 @@ import struct
 from collections.abc import Callable, Iterator
 
 from fairlead.read.base import CannotRead
-from fairlead.read.package import ZIP, names
 from fairlead.read.source import OLE, Source
+from fairlead.read.zip import ZIP, names
 
 _SIGNATURES: tuple[tuple[bytes, str], ...] = (
     (b"\x7fELF", "a program"),

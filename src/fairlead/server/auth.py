@@ -96,7 +96,8 @@ class Authenticator:
         caller = await self.caller(request)
         if not caller.is_operator:
             raise Problem(
-                "forbidden", Message("this needs an operator's key, and the key is a customer's")
+                "forbidden",
+                Message("this requires an operator's API key; this one is a customer's"),
             )
         return caller
 
@@ -107,8 +108,8 @@ class Authenticator:
             raise Problem(
                 "forbidden",
                 Message(
-                    "documents are submitted with a customer's key, and the key is an operator's; "
-                    "make one with: fairlead keys add CUSTOMER"
+                    "documents are submitted with a customer's API key, and this is an "
+                    "operator's; create one: fairlead keys add CUSTOMER"
                 ),
             )
         return caller, caller.customer
@@ -181,8 +182,8 @@ class Authenticator:
             raise Problem(
                 "unauthorised",
                 Message(
-                    "this login link is not valid any more; take the one that the server printed "
-                    "at its start"
+                    "this login link has expired; use the one that the server printed when "
+                    "it started"
                 ),
             )
         key = await self._office.ask(self._office.fairlead.folder.read_operator_key)
@@ -216,7 +217,8 @@ class Authenticator:
             return None
         if request.method not in _SAFE and not is_own_page(request):
             raise Problem(
-                "forbidden", Message("another site may not decide in the name of a session")
+                "forbidden",
+                Message("requests from another site are not allowed with a session cookie"),
             )
         return caller
 
@@ -234,7 +236,7 @@ def no_valid_key() -> Problem:
     """The problem of a request without a valid key."""
     return Problem(
         "unauthorised",
-        Message("no valid key came with the request; send the header Authorization: Bearer KEY"),
+        Message("the request has no valid API key; send the header Authorization: Bearer KEY"),
     )
 
 

@@ -175,14 +175,16 @@ class _RequestBody:
     def _too_large(self) -> Problem:
         return Problem(
             "too-large",
-            Message("such a request may have {bytes} bytes; send a smaller one", bytes=self._limit),
+            Message(
+                "this request may have at most {bytes} bytes; send a smaller one", bytes=self._limit
+            ),
         )
 
 
 def _stopping() -> Problem:
     return Problem(
         "unavailable",
-        Message("the server is stopping, or its workers have ended"),
+        Message("the server is stopping, or its workers have stopped"),
         retry_after=SECONDS_UNTIL_BACK,
     )
 
@@ -192,8 +194,8 @@ def _check_query(query: bytes) -> None:
         raise Problem(
             "key-in-query",
             Message(
-                "addresses end up in logs, so keys are refused there; revoke this key if it is "
-                "real, and send the header Authorization: Bearer KEY"
+                "URLs end up in logs; revoke this API key if it is real, and send the "
+                "header Authorization: Bearer KEY"
             ),
         )
 
@@ -216,20 +218,18 @@ def as_problem(error: Exception, scope: Scope, request_id: bytes = b"") -> Probl
         return problem
     _log.error("fairlead: %s %s (request %s)", *where, exc_info=error)
     return Problem(
-        "internal", Message("something went wrong here; the operator finds it in the log")
+        "internal", Message("the server failed; its operator finds the reason in the log")
     )
 
 
 def _of_http(error: HTTPException, scope: Scope) -> Problem:
     kind = _KINDS_BY_STATUS.get(error.status_code, "invalid-request")
     if kind == "not-found":
-        return Problem(kind, Message("nothing is at this address; see /docs"))
+        return Problem(kind, Message("no such URL; see /docs"))
     if kind == "method-not-allowed":
         problem = Problem(
             kind,
-            Message(
-                "{method} is not among the methods of this address", method=scope["method"][:20]
-            ),
+            Message("this URL does not allow the method {method}", method=scope["method"][:20]),
         )
         problem.headers = {"Allow": ", ".join(sorted(_allowed_methods(scope)))}
         return problem
@@ -254,7 +254,7 @@ def _of_validation(error: RequestValidationError, scope: Scope) -> Problem:
     if isinstance(error.body, bytes):  # FastAPI leaves as bytes what does not say that it is JSON
         sent = dict(scope["headers"]).get(b"content-type", b"").decode("latin-1")
         media_type = sent.partition(";")[0].strip()[:100]
-        detail = f"this address takes application/json; got {media_type!r}"
+        detail = f"this URL expects application/json; got {media_type!r}"
         return Problem("unsupported-media-type", detail)
     mistakes = [
         {"where": ".".join(map(str, mistake["loc"])), "what": str(mistake["msg"])}

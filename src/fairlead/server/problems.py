@@ -1,29 +1,53 @@
-"""Errors as the network sees them: RFC 9457, with a type that stays."""
+"""Errors over HTTP: RFC 9457 problems, each with a stable type."""
 
 from __future__ import annotations
 
 import json
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from fairlead import errors
-from fairlead.errors import Message
+from fairlead.errors import TYPE_PREFIX, Message
 from fairlead.i18n import translator
+from fairlead.i18n.texts import errors as tree
 from fairlead.model.key_secrets import without_secrets
-from fairlead.model.problems import KINDS, TYPE_PREFIX
 
 MEDIA_TYPE = "application/problem+json"
 SECONDS_UNTIL_ROOM = 5
-"""After how long to try again where something pending has to end first."""
+"""Retry-After while a pending document has to end first, or a service is away."""
 _DAY = 86_400
 
 
+class Kind(NamedTuple):
+    """A kind of problem."""
+
+    status: int
+    title: str
+
+
+KINDS = {
+    "invalid-cursor": Kind(400, Message("Invalid cursor")),
+    "key-in-query": Kind(400, Message("Do not put API keys in URLs")),
+    "not-found": Kind(404, Message("Not found")),
+    "method-not-allowed": Kind(405, Message("Method not allowed")),
+    "not-acceptable": Kind(406, Message("Media type not available")),
+    "too-slow": Kind(408, Message("Request timed out")),
+    "precondition-failed": Kind(412, Message("Precondition failed")),
+    "unsupported-media-type": Kind(415, Message("Unsupported media type")),
+    "range-not-satisfiable": Kind(416, Message("Range not satisfiable")),
+    "header-too-large": Kind(431, Message("Headers too large")),
+}
+"""Every kind of problem by the end of its type: here those of HTTP alone, below our errors."""
+for _error in tree():
+    KINDS.setdefault(_error.problem, Kind(_error.status, _error.title))
+
+
 class Problem(HTTPException):
-    """An answer that is an error."""
+    """An error response."""
 
     def __init__(
         self, kind: str, detail: str, *, retry_after: int | None = None, **extra: Any
@@ -36,7 +60,7 @@ class Problem(HTTPException):
         self.extra = extra if retry_after is None else extra | {"retry_after": retry_after}
 
     def response(self, language: str = "en") -> Response:
-        """The answer itself, in one of our languages."""
+        """The response, in one of our languages."""
         return Response(
             json.dumps(body(self.kind, self.detail, self.extra, language), ensure_ascii=False),
             self.status_code,
@@ -45,84 +69,65 @@ class Problem(HTTPException):
         )
 
     def _varies_with(self) -> str:
-        """The headers with which another answer might have come."""
+        """The request headers that the response depends on."""
         return "Accept, Accept-Language" if self.kind == "not-acceptable" else "Accept-Language"
 
 
 def body(
     kind: str, detail: str, extra: Mapping[str, Any] | None = None, language: str = "en"
 ) -> dict[str, Any]:
-    """The members of a problem. A detail that no translator has seen stays English."""
+    """The members of a problem. A detail that is not a `Message` stays English."""
     status, title = KINDS[kind]
-    speaker = translator(language)
-    known = {
+    translate = translator(language).say
+    members = {
         "type": TYPE_PREFIX + kind,
-        "title": speaker.say(Message(title)),
+        "title": translate(Message(title)),
         "status": status,
-        "detail": without_secrets(speaker.say(detail)),
+        "detail": without_secrets(translate(detail)),
     }
-    return known | dict(extra or {})
+    return members | dict(extra or {})
 
 
 def unknown_document(id_: str) -> Problem:
-    """Of a document that never was, and just so of another customer's."""
+    """The same problem for a missing document and for another customer's."""
     return Problem(
         "unknown-document", Message("no document has the id {id}; check the id", id=repr(id_[:100]))
     )
 
 
 def invalid_cursor() -> Problem:
-    """Of a cursor that no page has given, or of a page of something else."""
+    """The problem of a cursor that no page of this listing has returned."""
     return Problem(
-        "invalid-cursor", Message("this cursor came from no page of yours; begin again without one")
+        "invalid-cursor",
+        Message("this cursor is not from a page of this listing; start without one"),
     )
 
 
-_OURS: tuple[tuple[type[errors.FairleadError], str], ...] = (
-    (errors.TooLarge, "too-large"),
-    (errors.IdempotencyConflict, "idempotency-conflict"),
-    (errors.DeletedDocument, "deleted"),
-    (errors.UnknownCustomer, "unknown-customer"),
-    (errors.UnknownKey, "unknown-key"),
-    (errors.UnknownWebhook, "unknown-webhook"),
-    (errors.UnknownDelivery, "unknown-webhook"),
-    (errors.InvalidTransition, "wrong-state"),
-    (errors.NotReady, "not-ready"),
-    (errors.Refused, "invalid-upload"),
-    (errors.UsageError, "invalid-request"),
-    (errors.DiskFull, "disk-full"),
-    (errors.TemporarilyUnavailable, "unavailable"),
-    (errors.StoreRefused, "unavailable"),
-)
-
-
 def of_ours(error: errors.FairleadError, id_: str = "") -> Problem:
-    """One of our errors as a problem; what concerns our own folders stays between us."""
+    """A problem for one of our errors; the cause of a server error is only in the log."""
     if isinstance(error, errors.UnknownDocument):
         return unknown_document(id_)
-    if isinstance(error, errors.PendingCapReached):
-        again = None if error.never_fits else SECONDS_UNTIL_ROOM
-        return Problem("limit-reached", said(error), retry_after=again, limit="pending")
+    if isinstance(error, errors.LimitReached):
+        retry_after = None if error.never_fits else _seconds_until_room(error)
+        return Problem(error.problem, said(error), retry_after=retry_after, limit=error.limit)
+    if error.problem == "unavailable":
+        detail = Message("the server is temporarily unavailable; retry later")
+        return Problem(error.problem, detail, retry_after=SECONDS_UNTIL_ROOM)
+    if error.status >= 500:
+        detail = Message("the server failed; its operator finds the reason in the log")
+        return Problem(error.problem, detail)
+    return Problem(error.problem, said(error), code=error.code)
+
+
+def _seconds_until_room(error: errors.LimitReached) -> int:
     if isinstance(error, errors.DailyBytesReached):
-        left = int(_DAY - time.time() % _DAY) + 1
-        again = None if error.never_fits else left
-        return Problem("limit-reached", said(error), retry_after=again, limit="bytes_a_day")
-    kind = next((name for each, name in _OURS if isinstance(error, each)), "internal")
-    if kind == "unavailable":
-        words = Message(
-            "the server cannot do this now, and will try to be there again; send it again"
-        )
-        return Problem(kind, words, retry_after=SECONDS_UNTIL_ROOM)
-    if KINDS[kind].status >= 500:
-        return Problem(
-            kind, Message("the server cannot do this now; its operator finds why in its log")
-        )
-    return Problem(kind, said(error), code=error.code)
+        return int(_DAY - time.time() % _DAY) + 1
+    return SECONDS_UNTIL_ROOM
 
 
 def said(error: errors.FairleadError) -> str:
-    """Without what to type on a command line, which a customer has not."""
-    words = error.args[0] if error.args else ""
-    if isinstance(words, Message):
-        return words.without_hint()
-    return str(error).partition("; see: fairlead")[0].partition("; see where")[0]
+    """The error's sentence without its hint for the command line."""
+    message = error.args[0] if error.args else ""
+    if isinstance(message, Message):
+        return message.without_hint()
+    return str(error).partition("; see: fairlead")[0].partition("; see its state")[0]

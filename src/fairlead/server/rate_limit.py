@@ -29,8 +29,7 @@ class RateLimiter:
             raise Problem(
                 "limit-reached",
                 Message(
-                    "{rate} requests a second are allowed, and {burst} at once after a rest; "
-                    "slow down",
+                    "the rate limit is {rate} requests a second, {burst} at once; slow down",
                     rate=rate,
                     burst=burst,
                 ),

@@ -14,9 +14,8 @@ from fairlead.model.customers import Customer, Customers, CustomerSettings
 from fairlead.model.documents import Audit, Document, Documents, Page, Text
 from fairlead.model.explanations import Explanation
 from fairlead.model.json import Record, from_json, schemas
-from fairlead.model.problems import KINDS
 from fairlead.model.webhooks import Deliveries, Delivery, Webhook, Webhooks, WebhookWithSecret
-from fairlead.server.problems import MEDIA_TYPE, body
+from fairlead.server.problems import KINDS, MEDIA_TYPE, body
 from fairlead.server.problems import Problem as Refusal
 
 T = TypeVar("T")

@@ -97,7 +97,7 @@ def _parser(request: Request, settings: Settings) -> PushMultipartParser:
         raise Problem(
             "unsupported-media-type",
             Message(
-                "documents are sent as multipart/form-data, in fields named file; got {type}",
+                "send documents as multipart/form-data, in fields named file; got {type}",
                 type=repr(media_type[:100]),
             ),
         )
@@ -151,7 +151,7 @@ def _begin(part: MultipartSegment, context: ServerContext, upload: Upload) -> No
             raise Problem(
                 "invalid-upload",
                 Message(
-                    "one request may bring {most} files; send several",
+                    "a request may have at most {most} files; send several requests",
                     most=upload.settings.max_upload_files,
                 ),
             )
@@ -200,7 +200,7 @@ def _add(chunk: bytes, upload: Upload) -> bool:
     if upload.current.size > limit:
         raise Problem(
             "too-large",
-            Message("a document may have {bytes} bytes; send a smaller one", bytes=limit),
+            Message("a document may have at most {bytes} bytes; send a smaller one", bytes=limit),
         )
     return is_full
 
@@ -208,7 +208,8 @@ def _add(chunk: bytes, upload: Upload) -> bool:
 def _check(upload: Upload) -> None:
     if not upload.files:
         raise Problem(
-            "invalid-upload", Message("no document came; send at least one field named file")
+            "invalid-upload",
+            Message("the request has no document; send at least one field named file"),
         )
     for file, name in upload.files:
         check_not_empty(file.size, name)

@@ -74,7 +74,7 @@ def _load(source: str | os.PathLike[str] | IO[bytes] | IO[str]) -> tuple[str, by
     try:
         return str(path), path.read_bytes()
     except FileNotFoundError:
-        raise InvalidTrace(f"{path}: expected a trace; there is no such file") from None
+        raise InvalidTrace(f"{path}: expected a trace; the file does not exist") from None
     except IsADirectoryError:
         raise InvalidTrace(f"{path}: expected a trace; this is a folder") from None
     except (OSError, ValueError) as error:

@@ -108,7 +108,9 @@ class Sender:
         except TimeoutError:
             raise
         except (OSError, UnicodeError) as error:
-            _log.warning("fairlead: the webhook's host %s is not found: %s", target.host, error)
+            _log.warning(
+                "fairlead: the webhook's host %s cannot be resolved: %s", target.host, error
+            )
             return []
 
     def _check(self, target: Target, addresses: list[str]) -> None:
@@ -120,13 +122,13 @@ class Sender:
         bad = [address for address in addresses if not networks.allows(address)]
         if bad:
             _log.warning(
-                "fairlead: the webhook's host %s leads to %s, which is not public; "
+                "fairlead: the webhook's host %s has the address %s, which is not public; "
                 "nothing was sent; to allow it, set webhook_networks",
                 target.host,
                 ", ".join(bad),
             )
         if bad or not addresses:  # one bad address of several: it may be an attack
-            raise _Refused(f"{target.host} is not known, or does not lead to a public address")
+            raise _Refused(f"{target.host} is unknown, or has no public address")
 
     def _request(self, target: Target, sending: Sending) -> bytes:
         body = sending.body.encode()

@@ -43,8 +43,9 @@ def check_url(url: str, networks: Networks) -> str:
         if not networks.allows(address):
             raise InvalidWebhook(
                 Message(
-                    "a webhook must lead to a public address; {host} is {address}, which is not; "
-                    "use another one, or let the operator allow its network (webhook_networks)",
+                    "a webhook's host must have a public address; {host} has {address}; use "
+                    "another host, or ask the operator to allow its network "
+                    "(webhook_networks)",
                     host=target.host,
                     address=address,
                 )
@@ -67,7 +68,7 @@ def parse(url: str) -> Target:
         port = parts.port
     except ValueError as error:
         raise InvalidWebhook(
-            Message("a webhook's URL cannot be read: {why}; mend it", why=error)
+            Message("a webhook's URL is not valid: {why}; correct it", why=error)
         ) from None
     if parts.scheme not in _PORTS:
         raise InvalidWebhook(
@@ -79,7 +80,8 @@ def parse(url: str) -> Target:
     if parts.username is not None or parts.password is not None or "\\" in url:
         raise InvalidWebhook(
             Message(
-                "a webhook's URL must not hold a name or password; deliveries are signed instead"
+                "a webhook's URL must not contain a user name or password; deliveries "
+                "are signed instead"
             )
         )
     host = parts.hostname or ""

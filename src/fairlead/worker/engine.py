@@ -335,7 +335,9 @@ class LocalEngine:
             if not self._slots:
                 raise
             if not self._is_short_of_workers:
-                _log.warning("fairlead: no more than %s workers: %s", len(self._slots), error)
+                _log.warning(
+                    "fairlead: only %s workers could be started: %s", len(self._slots), error
+                )
             self._is_short_of_workers = True
 
     def _match_worker_count(self) -> None:
@@ -412,7 +414,7 @@ class LocalEngine:
         self._deaths_at_start += 1
         if self._deaths_at_start >= MOST_DEATHS_AT_START:
             raise FairleadError(
-                f"worker processes end as soon as they start ({death.how}); "
+                f"worker processes exit as soon as they start ({death.how}); "
                 "check the installation with: fairlead doctor"
             )
 

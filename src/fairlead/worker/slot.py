@@ -219,6 +219,6 @@ class WorkerSlot:
         except OSError as error:
             raise FairleadError(
                 f"a worker process could not be started ({error.strerror or error}); "
-                "ask for fewer --workers, or let this user have more processes and open files"
+                "use fewer --workers, or raise this user's limits of processes and open files"
             ) from error
         return sandbox

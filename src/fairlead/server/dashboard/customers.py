@@ -50,7 +50,7 @@ async def every(
     """All customers; filter, order and page stand in the address."""
     page = await operator_page(request)
     if sort not in SORTS or show_ not in SHOWS:
-        raise Problem("invalid-request", f"sort is one of {', '.join(SORTS)}")
+        raise Problem("invalid-request", f"sort must be one of {', '.join(SORTS)}")
     found = await page.context.ask(_rows, page)
     matching = sorted_rows(filtered_rows(found, text, show_), sort, reverse=down)
     first = (number - 1) * limit
@@ -161,7 +161,7 @@ async def ask(request: Request, decision: str, name: Name) -> Response:
     """Ask once more before it is done."""
     page = await operator_page(request)
     if decision not in texts.DECISIONS:
-        raise Problem("not-found", Message("nothing is at this address; see /docs"))
+        raise Problem("not-found", Message("no such URL; see /docs"))
     await page.context.ask(page.context.fairlead.store.customer, name)
     question, follows, button = texts.DECISIONS[decision]
     return show(
@@ -183,7 +183,7 @@ async def decide(request: Request, decision: str) -> Response:
     """Pause, resume or reset a customer."""
     page = await operator_page(request)
     if decision not in texts.DECISIONS:
-        raise Problem("not-found", Message("nothing is at this address; see /docs"))
+        raise Problem("not-found", Message("no such URL; see /docs"))
     name = (await form_of(request)).get("name", [""])[0]
     act = getattr(page.context.fairlead.customers, decision)
     await page.context.ask(act, name, by=page.caller.key_id)

@@ -58,9 +58,9 @@ class Filter:
 def _filter(page: Page, customer: str, state: str, priority: str, text: str) -> Filter:
     """The filter as given; a customer's is always on its own documents."""
     if state and state not in set(State):
-        raise Problem("invalid-request", f"state is one of {', '.join(State)}")
+        raise Problem("invalid-request", f"state must be one of {', '.join(State)}")
     if priority and not (priority.isascii() and priority.isdigit() and 0 < int(priority) <= LAST):
-        raise Problem("invalid-request", "priority is a whole number from 1")
+        raise Problem("invalid-request", "priority must be a whole number from 1")
     own = page.caller.customer
     return Filter(own or customer, state, int(priority) if priority else None, text)
 
@@ -222,7 +222,7 @@ async def ask(
 
 def _action(decision: str) -> Action:
     if decision not in _ACTIONS:
-        raise Problem("not-found", Message("nothing is at this address; see /docs"))
+        raise Problem("not-found", Message("no such URL; see /docs"))
     return _ACTIONS[decision]
 
 
@@ -274,7 +274,7 @@ def _until(text: str) -> float:
     try:
         return float(text or "inf")
     except ValueError:
-        raise Problem("invalid-request", "until is a time in seconds since 1970") from None
+        raise Problem("invalid-request", "until must be a time in seconds since 1970") from None
 
 
 def _decide(

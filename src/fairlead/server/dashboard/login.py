@@ -102,7 +102,7 @@ async def static(version: str, name: str) -> Response:
     """Styles and scripts."""
     content = assets().get(name)
     if content is None:
-        raise Problem("not-found", Message("nothing is at this address; see /docs"))
+        raise Problem("not-found", Message("no such URL; see /docs"))
     is_newest = version == digest()
     keep = f"public, max-age={YEAR}, immutable" if is_newest else "no-cache"
     return Response(content, 200, {"Cache-Control": keep}, media_type(name))

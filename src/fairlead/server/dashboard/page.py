@@ -20,7 +20,6 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from fairlead.errors import Message
 from fairlead.i18n import LANGUAGES, Translator, translator
-from fairlead.model.problems import KINDS
 from fairlead.policy.explain import Plural
 from fairlead.server.auth import COOKIE, Caller
 from fairlead.server.context import ServerContext, context_of
@@ -28,7 +27,7 @@ from fairlead.server.dashboard import texts
 from fairlead.server.dashboard.assets import address
 from fairlead.server.headers import language_of
 from fairlead.server.middleware import as_problem
-from fairlead.server.problems import Problem
+from fairlead.server.problems import KINDS, Problem
 
 LEAST_PACKED = 2000
 """Bytes from which a page is compressed."""
@@ -163,6 +162,7 @@ def show(
         "here": here(request),
         "path": request.url.path,
         "states": {code: said.text(text) for code, text in texts.STATES.items()},
+        "failures": {code: said.text(text) for code, text in texts.FAILURES.items()},
         "now": context_of(request).fairlead.store.now(),
         "blank": BLANK,
     }

@@ -18,20 +18,34 @@ STATES = {
     "failed": "failed",
     "cancelled": "cancelled",
 }
-LIFE = {
+FAILURES = {
+    "unsupported": "unsupported kind",
+    "damaged": "damaged",
+    "encrypted": "password required",
+    "too-large": "too large",
+    "empty": "no content",
+    "corrupt": "damaged after acceptance",
+    "memory-limit": "too much memory needed",
+    "time-limit": "took too long",
+    "crashed": "could not be read",
+    "bad-answer": "could not be read safely",
+    "worker-lost": "worker lost",
+}
+"""Why a document failed, in a few words, by the failure code."""
+HISTORY = {
     "submitted": "submitted",
-    "claimed": "attempt {fence} began, on {worker}",
-    "claimed-lane": "attempt {fence} began through the overdue lane, on {worker}",
-    "began": "attempt began",
+    "claimed": "attempt {fence} started, on {worker}",
+    "claimed-lane": "attempt {fence} started through the overdue lane, on {worker}",
+    "began": "attempt started",
     "progress": "read {pages_done} of {pages} pages",
-    "done": "done, after {seconds} of work",
+    "done": "done, processing time {seconds}",
     "failed": "failed: {error}",
-    "retried": "the attempt broke ({error}); another one follows in {delay}",
-    "released": "given back to the line; the attempt does not count",
-    "rescued": "its worker was gone; back at its place in line",
-    "cancelled": "was cancelled",
-    "again": "queued once more",
-    "deleted": "was deleted",
+    "retried": "the attempt failed ({error}); the next one starts in {delay}",
+    "released": "requeued; the attempt does not count",
+    "rescued": "requeued, because its worker was lost",
+    "cancelled": "cancelled",
+    "again": "retried",
+    "deleted": "deleted",
 }
 """What happened to a document, by the kind of the event."""
 CLASSES = {
@@ -39,12 +53,12 @@ CLASSES = {
     "medium": "medium: up to {heavy} an hour",
     "heavy": "heavy: more than {heavy} an hour",
 }
-SHOWS = {"all": "all customers", "waiting": "those that wait", "paused": "those that are paused"}
+SHOWS = {"all": "all customers", "waiting": "waiting customers", "paused": "paused customers"}
 DECISIONS = {
     "pause": (
         "Pause {customer}?",
-        "Its documents will wait until it is resumed. What is being processed goes on, and new "
-        "documents are accepted.",
+        "Its documents will wait until it is resumed. Documents that are "
+        "processing continue, and new documents are accepted.",
         "Pause",
     ),
     "resume": (
@@ -54,16 +68,16 @@ DECISIONS = {
     ),
     "reset": (
         "Reset the count of {customer}?",
-        "Its next document will be checked as its first: count 0. What waits keeps its place.",
+        "Its next document gets count 0. Waiting documents keep their places.",
         "Reset the count",
     ),
 }
 """A question, what follows, and the word on the button."""
 DONE_WITH_CUSTOMER = {
     "pause": "The customer is paused.",
-    "resume": "The customer is resumed.",
-    "reset": "The count is reset.",
-    "set": "The settings are saved.",
+    "resume": "The customer was resumed.",
+    "reset": "The count was reset.",
+    "set": "The settings were saved.",
 }
 WITH_DOCUMENTS = {
     "cancel": Plural("number", "Cancel {number} document?", "Cancel {number} documents?"),
@@ -82,16 +96,21 @@ LEFT_OUT = Plural(
     "{number} was left as it is, because its state had changed.",
     "{number} were left as they are, because their states had changed.",
 )
-WRONG_KEY = "This key opens nothing. Check that it was copied whole, and that it was not revoked."
-OLD_LINK = (
-    "This login link is not valid any more. Take the one that the server printed at its start."
-)
-ANOTHER_SITE = "This was not sent by a page of the dashboard, so nothing was changed."
+WRONG_KEY = "Invalid API key. Check that you copied all of it and that it was not revoked."
+OLD_LINK = "This login link has expired. Use the one that the server printed when it started."
+ANOTHER_SITE = "The request did not come from the dashboard, so nothing was changed."
 
 
 def sentences(environment: Environment) -> set[str]:
     """Texts of one form, as the pages use them."""
-    chosen: tuple[dict[str, str], ...] = (STATES, LIFE, CLASSES, SHOWS, DONE_WITH_CUSTOMER)
+    chosen: tuple[dict[str, str], ...] = (
+        STATES,
+        FAILURES,
+        HISTORY,
+        CLASSES,
+        SHOWS,
+        DONE_WITH_CUSTOMER,
+    )
     return {
         *(text for texts in chosen for text in texts.values()),
         *(text for texts in DECISIONS.values() for text in texts),

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from fairlead.i18n import Translator
 from fairlead.model.documents import Event, EventKind
 from fairlead.server.dashboard.rows import short_worker
-from fairlead.server.dashboard.texts import LIFE
+from fairlead.server.dashboard.texts import FAILURES, HISTORY
 
 _OUTCOMES = {
     EventKind.DONE: "done",
@@ -34,7 +34,7 @@ def life(events: Sequence[Event], said: Translator, *, is_operator: bool) -> lis
     """What happened, in words; who did it is for operators. Of progress only the newest."""
     lines: list[TimelineEvent] = []
     for event in events:
-        if event.kind.value not in LIFE:
+        if event.kind.value not in HISTORY:
             continue
         if lines and event.kind is EventKind.PROGRESS and lines[-1].kind == "progress":
             lines.pop()
@@ -54,7 +54,9 @@ def _words(event: Event, said: Translator, *, is_operator: bool) -> str:
     for name in ("seconds", "delay"):
         if name in data:
             data[name] = said.span(data[name] or 0.0)
-    text = LIFE[code]
+    if "error" in data:
+        data["error"] = said.text(FAILURES.get(data["error"], data["error"]))
+    text = HISTORY[code]
     return said.text(text, **{name: value for name, value in data.items() if f"{{{name}}}" in text})
 
 

@@ -57,7 +57,7 @@ def _add(context: ServerContext, name: str, settings: dict[str, Any], by: str) -
     except CustomerExists:
         raise Problem(
             "customer-exists",
-            Message("customer {name} is known; change it with PATCH", name=repr(name)),
+            Message("customer {name} already exists; change it with PATCH", name=repr(name)),
         ) from None
 
 
@@ -137,7 +137,9 @@ def _revoke(context: ServerContext, name: str, key_id: str, by: str) -> None:
     if key_id not in {each.id for each in context.fairlead.keys.list(name)}:
         raise UnknownKey(
             Message(
-                "customer {name} has no key of the id {id}", name=repr(name), id=repr(key_id[:100])
+                "customer {name} has no API key with the id {id}",
+                name=repr(name),
+                id=repr(key_id[:100]),
             )
         )
     context.fairlead.keys.revoke(key_id, by=by)

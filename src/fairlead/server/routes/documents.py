@@ -95,7 +95,7 @@ class _Download(FileResponse):
         async def send_or_refuse(message: ASGIMessage) -> None:
             if message.get("status") == 416:
                 problem = Problem(
-                    "range-not-satisfiable", Message("the range lies outside of the document")
+                    "range-not-satisfiable", Message("the range is outside of the document")
                 )
                 size = dict(message["headers"])[b"content-range"].decode()
                 problem.headers = {"Content-Range": size}
@@ -290,7 +290,7 @@ async def text(request: Request, id_: str) -> Response:
     wanted = best_type(header_list(request.scope["headers"], b"accept"), _TEXTS)
     if wanted is None:
         raise Problem(
-            "not-acceptable", Message("the text is there as {types}", types=", ".join(_TEXTS))
+            "not-acceptable", Message("the text is available as {types}", types=", ".join(_TEXTS))
         )
     stored = await context.ask(context.fairlead.store.stored_document, id_)
     etag = _text_etag(wanted, document, stored)
@@ -369,7 +369,7 @@ async def content(request: Request, id_: str) -> Response:
         return Response(short, headers=headers, media_type="application/octet-stream")
     path: Path = await context.fetch(context.fairlead.contents.path, document)
     if not await context.ask(path.exists):
-        raise Problem("internal", Message("the file is not there; the operator has to restore it"))
+        raise Problem("internal", Message("the file is missing; ask the operator to restore it"))
     return _Download(path, headers=headers, media_type="application/octet-stream")
 
 

@@ -45,7 +45,9 @@ async def events(
     context = context_of(request)
     caller = await context.auth.caller(request)
     if caller.customer is not None and customer not in (None, caller.customer):
-        raise Problem("invalid-request", Message("a customer's key shows events of its own only"))
+        raise Problem(
+            "invalid-request", Message("a customer's key shows only the customer's own events")
+        )
     if caller.is_operator and customer is not None:
         await context.ask(context.fairlead.store.customer, customer)  # an unknown one is an error
     last = _last_event(request.headers.get("last-event-id"))
@@ -61,7 +63,7 @@ def _last_event(given: str | None) -> int | None:
     if not given:
         return None
     if not (given.isascii() and given.isdigit() and len(given) < len(str(_NEWEST))):
-        raise Problem("invalid-request", Message("Last-Event-ID is the number of an event"))
+        raise Problem("invalid-request", Message("Last-Event-ID must be the number of an event"))
     return int(given)
 
 

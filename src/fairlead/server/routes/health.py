@@ -35,10 +35,10 @@ async def readyz(request: Request) -> Response:
     if context.event_feed.is_closing or not context.is_ready():
         raise Problem(
             "unavailable",
-            Message("the server is stopping, or its workers have ended or are held up"),
+            Message("the server is stopping, or its workers have stopped or hang"),
         )
     if not await context.ask(context.fairlead.folder.has_room):
-        raise Problem("unavailable", Message("the disk of the server has next to no room left"))
+        raise Problem("unavailable", Message("the disk of the server is almost full"))
     await context.ask(context.fairlead.queue.totals)
     return JSONResponse({"status": "ok"})
 

@@ -64,7 +64,8 @@ async def add(request: Request) -> Response:
         raise Problem(
             "invalid-request",
             Message(
-                "`customer` is for operators, who must name one; a customer's key names its own"
+                "`customer` is required with an operator's key, and not allowed with a "
+                "customer's key"
             ),
         )
     kinds = DEFAULT_KINDS if new.kinds is None else new.kinds

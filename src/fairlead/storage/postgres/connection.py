@@ -76,7 +76,7 @@ def parameters(url: str) -> dict[str, Any]:
     except psycopg.ProgrammingError as error:
         raise InvalidSetting(
             "store must be a URL such as postgresql://user:password@host/database; "
-            f"got one that cannot be read: {str(error).strip()}"
+            f"got an invalid one: {str(error).strip()}"
         ) from None
     return {"connect_timeout": CONNECT_SECONDS, "keepalives_idle": 15, **found}
 

@@ -26,7 +26,7 @@ def take_over(session: Session, tables: TableCopy, where: str) -> dict[str, int]
     """Copy everything into an empty store; how many rows of each table."""
     if session.execute(_IS_USED).get:
         raise TargetNotEmpty(
-            f"{where} has data of its own, which would be mixed up; choose an empty database, "
+            f"{where} already has data; choose an empty database, "
             "or an empty schema in the URL: ?options=-csearch_path%3Dfairlead"
         )
     guarded = [row[0] for row in session.execute(_GUARDED)]

@@ -40,7 +40,7 @@ class ReaderPool:
     def tx(self) -> Iterator[Session]:
         """A connection that nobody else uses meanwhile, and that sees one moment throughout."""
         if not self._room.acquire(timeout=BUSY_SECONDS):
-            raise StoreBusy(f"{shown(self._url)} has answered nobody for {BUSY_SECONDS} s")
+            raise StoreBusy(f"{shown(self._url)} has not answered for {BUSY_SECONDS} s")
         try:
             session = self._begun()
             try:
@@ -56,7 +56,9 @@ class ReaderPool:
 
     def _begun(self) -> Session:
         if self._is_closed:
-            raise StoreUnreachable(f"the connection to {shown(self._url)} was closed; open it anew")
+            raise StoreUnreachable(
+                f"the connection to {shown(self._url)} is closed; open a new one"
+            )
         while True:
             try:
                 session = self._idle.pop()

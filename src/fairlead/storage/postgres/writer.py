@@ -45,7 +45,9 @@ class PostgresWriter(Writer):
 
     def _begin(self, *, durable: bool) -> Session:
         if self._is_closed:
-            raise StoreUnreachable(f"the connection to {shown(self._url)} was closed; open it anew")
+            raise StoreUnreachable(
+                f"the connection to {shown(self._url)} is closed; open a new one"
+            )
         if self._session is not None:
             with suppress(psycopg.OperationalError):  # the server went away meanwhile, and may be
                 return self._begun(self._session, durable=durable)  # back: nothing was begun

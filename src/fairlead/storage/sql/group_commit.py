@@ -134,7 +134,7 @@ class Writer(ABC):
                 if not self._queue:
                     raise StoreBusy(
                         "the write was interrupted together with another one; "
-                        "look whether it was done, then try again"
+                        "check whether it was done, then retry"
                     )
                 self._settle_next_batch()
                 self._after()

@@ -157,8 +157,8 @@ def _add(tx: Transaction, new: NewWebhook) -> None:
     if number >= MOST_OF_A_CUSTOMER:
         raise InvalidWebhook(
             Message(
-                "customer {name} has {number} webhooks, and more than {most} are not kept; "
-                "remove one first",
+                "customer {name} has {number} webhooks; at most {most} are allowed; "
+                "delete one first",
                 name=repr(new.customer),
                 number=number,
                 most=MOST_OF_A_CUSTOMER,
@@ -258,9 +258,7 @@ def _disable(tx: Transaction, sending: Sending, because: str) -> None:
 def _webhook(connection: Connection, id_: str) -> Webhook:
     row = connection.execute(WEBHOOK.select + " WHERE w.id = ?", (id_,)).fetchone()
     if row is None:
-        raise UnknownWebhook(
-            Message("no webhook has the id {id}; list those there are", id=repr(id_))
-        )
+        raise UnknownWebhook(Message("no webhook has the id {id}; list the webhooks", id=repr(id_)))
     return WEBHOOK.read(row)
 
 
@@ -269,7 +267,7 @@ def _delivery(connection: Connection, id_: str) -> Delivery:
     row = connection.execute(query, (_number_in(id_),)).fetchone()
     if row is None or row[0] != id_:
         raise UnknownDelivery(
-            Message("no delivery has the id {id}; list those of its webhook", id=repr(id_))
+            Message("no delivery has the id {id}; list the webhook's deliveries", id=repr(id_))
         )
     return DELIVERY.read(row)
 

@@ -87,7 +87,7 @@ def customer(connection: Connection, name: str) -> CustomerRecord:
 
 def unknown_customer(name: str, *, hint: str = "see: fairlead customers list") -> UnknownCustomer:
     """The error for a name that no customer has."""
-    return UnknownCustomer(Message("customer {name} is not known", name=repr(name), hint=hint))
+    return UnknownCustomer(Message("unknown customer {name}", name=repr(name), hint=hint))
 
 
 def customers(connection: Connection) -> list[CustomerRecord]:
@@ -137,7 +137,7 @@ def stored_key(connection: Connection, id_: str) -> StoredKey:
 def unknown_key(id_: str) -> UnknownKey:
     """The error for an id that no key has."""
     return UnknownKey(
-        Message("no key has the id {id}", id=repr(id_), hint="see: fairlead keys list")
+        Message("no API key has the id {id}", id=repr(id_), hint="see: fairlead keys list")
     )
 
 

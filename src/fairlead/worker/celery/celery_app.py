@@ -18,7 +18,8 @@ from celery import Celery, signals
 from celery.concurrency import prefork, solo
 
 from fairlead.app import Fairlead
-from fairlead.config.settings import DEFAULT_DATA, Sources
+from fairlead.config import DEFAULT_DATA
+from fairlead.config.settings import Sources
 from fairlead.service import Service
 from fairlead.worker.celery.broker import TASK, make_app
 from fairlead.worker.engine import LocalEngine

@@ -3,6 +3,7 @@
 import { number, span, tenths } from "./format.js";
 
 const states = JSON.parse(document.body.dataset.states);
+const failures = JSON.parse(document.body.dataset.failures);
 const behind = Number(document.body.dataset.now) - Date.now() / 1000;
 
 /** The server's time. */
@@ -35,6 +36,7 @@ const FIELDS = {
     cell.className = `state ${code}`;
     return text(cell, states[code] ?? code);
   },
+  error: (cell, code) => text(cell, failures[code] ?? code ?? ""),
 };
 
 /** Shows a value; marks the cell when its text has changed. */
