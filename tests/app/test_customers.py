@@ -47,7 +47,7 @@ def test_one_that_must_be_new_is_left_to_who_came_first(
 ) -> None:
     one, other = pair
     let_go_first(one.store, monkeypatch, lambda: other.customers.add("acme", pending_cap=1))
-    with pytest.raises(CustomerExists, match="'acme' is known"):
+    with pytest.raises(CustomerExists, match="'acme' already exists"):
         one.customers.add("acme", must_be_new=True, pending_cap=2)
     assert one.store.customer("acme").settings.pending_cap == 1
 

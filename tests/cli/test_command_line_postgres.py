@@ -39,11 +39,11 @@ def test_a_folder_is_carried_over_and_used_from_the_server(
         document = fairlead.submit("acme", b"hello", name="1.txt")
     done = run("migrate-store", "--to", url)
     assert (done.exit_code, done.stdout) == (
-        *(0, "carried over: 1 customers, 1 documents, 2 events\n"),
+        *(0, "copied: 1 customers, 1 documents, 2 events\n"),
     )
     refused = run("docs", "list")
     assert refused.exit_code == 1
-    assert "carried over" in refused.stderr
+    assert "were moved to a database server" in refused.stderr
     monkeypatch.setenv("FAIRLEAD_STORE", url)
     assert run("worker", "--until-idle", "--quiet").exit_code == 0
     assert run("docs", "text", document.id).stdout == "hello\n"

@@ -6,7 +6,7 @@ import errno
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from io import TextIOWrapper
 from pathlib import Path
@@ -199,8 +199,9 @@ def print_json(value: Struct | dict[str, Any]) -> None:
     click.echo(json.dumps(to_dict(value), indent=2, ensure_ascii=not _is_utf8()))
 
 
-def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, empty: str) -> None:
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, empty: str) -> None:
     """Rows with aligned columns to stdout; on a terminal as wide as it is, else uncut."""
+    rows = list(rows)
     if not rows:
         click.echo(empty, err=True)
         return

@@ -15,7 +15,7 @@ import click
 
 from fairlead.app import Fairlead
 from fairlead.cli.common import counted, data_option, duration, no_url_option, safe, setting_option
-from fairlead.cli.progress import PagesLine, pages_told
+from fairlead.cli.progress import PagesLine, page_progress
 from fairlead.config.settings import Sources
 from fairlead.model.documents import Document, EventKind
 from fairlead.service import running
@@ -118,7 +118,7 @@ class Journal:
                 self._seen = event.seq
                 if event.document and event.kind in (EventKind.DONE, EventKind.FAILED):
                     self._foot.line(_line(self._fairlead.document(event.document)))
-            self._pages |= pages_told(events)
+            self._pages |= page_progress(events)
             self._pages = {each: words for each, words in self._pages.items() if words}
             self._foot.show("  ".join(map(self._at_work, self._pages.items())))
 
