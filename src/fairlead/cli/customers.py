@@ -51,8 +51,8 @@ def list_command(*, target: Target, as_json: bool) -> None:
         *("customer", "pending", "waiting", "processing", "count", "next priority"),
         *("resets in", "oldest wait", "weight", "account", "behind", "paused"),
     ]
-    behind = {each.name: each.lag for each in fairness.accounts}
-    print_table(columns, [_row(each, behind) for each in customers], empty="no customers")
+    behind = {account.name: account.lag for account in fairness.accounts}
+    print_table(columns, [_row(customer, behind) for customer in customers], empty="no customers")
     click.echo(safe(f"fairness: {fairness_words(fairness)}"), err=True)
 
 
@@ -93,11 +93,11 @@ def _setting_options(command: Callable[..., None]) -> Callable[..., None]:
 @target_options
 @_setting_options
 @json_option
-def set_command(*, name: str, target: Target, as_json: bool, **given: str | None) -> None:
+def set_command(*, name: str, target: Target, as_json: bool, **options: str | None) -> None:
     """Change a customer's settings; `none` restores the default."""
-    settings = {each.name: each for each in customer_settings()}
+    settings = {setting.name: setting for setting in customer_settings()}
     changes = {
-        name: _parsed(settings[name], text) for name, text in given.items() if text is not None
+        name: _parsed(settings[name], text) for name, text in options.items() if text is not None
     }
     if not changes:
         raise UsageError("no setting to change; give --weight, --processing-cap or another option")

@@ -46,7 +46,7 @@ docs_group.add_command(submit_command)
 @click.option("--customer", help="Only documents of this customer.")
 @click.option(
     "--state",
-    type=click.Choice([each.value for each in State]),
+    type=click.Choice([state.value for state in State]),
     help="Only documents in this state.",
 )
 @click.option("--priority", type=click.IntRange(1, MOST), help="Only documents of this priority.")
@@ -157,8 +157,8 @@ def _print_states(documents: list[Document], *, as_json: bool) -> None:
     if as_json:
         print_json({"documents": documents})
         return
-    for each in documents:
-        click.echo(f"{each.id}  {each.state}")
+    for document in documents:
+        click.echo(f"{document.id}  {document.state}")
 
 
 def _row(document: Document) -> list[str]:

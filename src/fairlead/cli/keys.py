@@ -64,7 +64,7 @@ def revoke_command(*, ids: tuple[str, ...], target: Target, as_json: bool) -> No
     """Revoke keys immediately. ID may also be the whole key."""
     with opened(target) as installation:
         one_by_one(
-            [id_of(each) or each for each in ids],
+            [id_of(key) or key for key in ids],
             installation.keys.revoke,
             partial(_print_revoked, as_json=as_json),
         )
@@ -74,8 +74,8 @@ def _print_revoked(keys: list[Key], *, as_json: bool) -> None:
     if as_json:
         print_json(Keys(keys))
         return
-    for each in keys:
-        click.echo(f"{each.id}  revoked")
+    for key in keys:
+        click.echo(f"{key.id}  revoked")
 
 
 def _row(key: Key) -> list[str]:

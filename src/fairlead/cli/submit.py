@@ -8,6 +8,8 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
+from functools import partial
+from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -151,21 +153,12 @@ def _server_limits(me: Me, customer: str | None) -> Limits:
 def _print_hints(fairlead: Fairlead, customer: str) -> None:
     """What keeps new documents waiting: a paused customer, a folder without a worker."""
     if fairlead.customers.show(customer).paused:
-        click.echo(
-            safe(
-                f"customer {customer} is paused; resume it: "
-                f"fairlead customers resume {shlex.quote(customer)}"
-            ),
-            err=True,
-        )
+        command = f"fairlead customers resume {shlex.quote(customer)}"
+        click.echo(safe(f"customer {customer} is paused; resume it: {command}"), err=True)
     if fairlead.folder.server_pid() is None:
-        click.echo(
-            safe(
-                "no worker is running on this data folder; start one in another terminal: "
-                f"fairlead worker --data {shlex.quote(str(fairlead.folder.path))}"
-            ),
-            err=True,
-        )
+        command = f"fairlead worker --data {shlex.quote(str(fairlead.folder.path))}"
+        text = "no worker is running on this data folder; start one in another terminal"
+        click.echo(safe(f"{text}: {command}"), err=True)
 
 
 @contextmanager
@@ -270,13 +263,14 @@ def _submit(
 ) -> None:
     """Submit one batch after the other; `accepted` has what was, however this ends."""
     number = sum(map(len, batches))
+    is_long = number > 1 or _size(batches[0]) > LARGE
     try:
-        with _Bar() if number > 1 or _size(batches[0]) > LARGE else nullcontext() as bar:
+        with _bar(number) if is_long else nullcontext(lambda *_progress: None) as show:
             for batch in batches:
-                on_sent = bar.begin(number, len(accepted), _size(batch)) if bar else None
-                if on_sent is not None and target.url is not None:
-                    options["on_sent"] = on_sent
-                accepted += installation.submit_many(sources=batch, **options)
+                on_sent = partial(show, len(accepted), _size(batch))
+                on_sent(0)
+                extra: dict[str, Any] = {} if target.url is None else {"on_sent": on_sent}
+                accepted += installation.submit_many(sources=batch, **options, **extra)
     finally:
         if 0 < len(accepted) < number:
             click.echo(
@@ -289,27 +283,17 @@ def _size(batch: list[Named]) -> int:
     return sum(path.stat().st_size for path, _ in batch)
 
 
-class _Bar:
-    """How many documents were submitted, and how much of those under way has gone out."""
+@contextmanager
+def _bar(number: int) -> Iterator[Callable[[int, int, int], None]]:
+    """Shows how many documents are accepted, and how many bytes of the next batch are sent."""
+    with progress_bar() as progress:
+        task = progress.add_task("submitted", total=number)
 
-    def __enter__(self) -> _Bar:
-        self._progress = progress_bar()
-        self._task = self._progress.add_task("submitted")
-        self._progress.start()
-        return self
+        def show(accepted: int, size: int, sent: int) -> None:
+            text = f"submitted  {min(sent / size, 1):.0%} sent" if sent else "submitted"
+            progress.update(task, completed=accepted, description=text)
 
-    def __exit__(self, *_raised: object) -> None:
-        self._progress.stop()
-
-    def begin(self, number: int, accepted: int, size: int) -> Callable[[int], None]:
-        """Show how many are accepted, of how many; what comes back shows bytes of the next."""
-
-        def show(sent: int) -> None:
-            words = f"submitted  {min(sent / size, 1):.0%} sent" if sent else "submitted"
-            self._progress.update(self._task, total=number, completed=accepted, description=words)
-
-        show(0)
-        return show
+        yield show
 
 
 def wait_for(
@@ -317,13 +301,14 @@ def wait_for(
 ) -> list[Document]:
     """The documents when they have ended, without those that were deleted meanwhile."""
     names = {document.id: document.name for document in accepted}
-    pages = PageProgress(cast("Fairlead", installation), names) if target.url is None else None
+    is_local = target.url is None
+    pages = _page_progress(cast("Fairlead", installation), names) if is_local else repeat("")
     documents: list[Document] = []
     with progress_bar() as bar:
         task = bar.add_task("read", total=len(names))
 
         def show(_left: int) -> None:
-            description = safe(f"read  {pages.text() if pages else ''}").strip()
+            description = safe(f"read  {next(pages)}").strip()
             bar.update(task, completed=len(documents), description=description)
 
         try:
@@ -338,22 +323,16 @@ def wait_for(
     return documents
 
 
-class PageProgress:
-    """How far the long one of the documents is that reported last."""
-
-    def __init__(self, fairlead: Fairlead, names: Mapping[str, str]) -> None:
-        self._store = fairlead.store
-        self._names = names
-        self._seen = fairlead.store.last_event()
-        self._text = ""
-
-    def text(self) -> str:
-        while events := self._store.events(self._seen):
-            self._seen = events[-1].seq
-            own = (event for event in events if event.document in self._names)
+def _page_progress(fairlead: Fairlead, names: Mapping[str, str]) -> Iterator[str]:
+    """How far the last of these documents is that reported pages; at each step, as of then."""
+    seen, text = fairlead.store.last_event(), ""
+    while True:
+        while events := fairlead.store.events(seen):
+            seen = events[-1].seq
+            own = (event for event in events if event.document in names)
             for id_, pages in page_progress(own).items():
-                self._text = f"{self._names[id_]}: {pages}" if pages else ""
-        return self._text
+                text = f"{names[id_]}: {pages}" if pages else ""
+        yield text
 
 
 def _print(documents: list[Document], *, as_json: bool) -> None:
