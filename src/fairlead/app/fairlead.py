@@ -316,24 +316,16 @@ class Fairlead:
     def _wait(
         self, ids: list[str], deadline: float | None, on_progress: Callable[[int], None]
     ) -> dict[str, Document]:
-        pending, ended, woken = list(dict.fromkeys(ids)), dict[str, Document](), Flag()
+        documents = dict[str, Document | None].fromkeys(ids)
+        pending, woken = list(documents), Flag()
         with self.store.changes.subscribe(woken.set) as changes:
             while True:
                 if changes.changed():
-                    documents = [self._unless_deleted(id_) for id_ in pending]
-                    ended |= {
-                        document.id: document
-                        for document in documents
-                        if document is not None and not document.state.is_pending
-                    }
-                    pending = [
-                        document.id
-                        for document in documents
-                        if document is not None and document.state.is_pending
-                    ]
+                    documents |= {id_: self._unless_deleted(id_) for id_ in pending}
+                    pending = [id_ for id_ in pending if _is_pending(documents[id_])]
                 on_progress(len(pending))
                 if not pending:
-                    return ended
+                    return {id_: document for id_, document in documents.items() if document}
                 seconds = min(changes.poll_seconds, PROGRESS_SECONDS)
                 if deadline is not None:
                     seconds = min(seconds, deadline - time.monotonic())
@@ -386,3 +378,7 @@ class Fairlead:
 
 def _id_of(document: str | Document) -> str:
     return document if isinstance(document, str) else document.id
+
+
+def _is_pending(document: Document | None) -> bool:
+    return document is not None and document.state.is_pending
