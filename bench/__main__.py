@@ -94,10 +94,10 @@ def compare_groups(stores: dict[str, SqliteStore]) -> None:
             claims = store.claim_for(["bench"] * CLAIMS_A_ROUND)
             store.finish_all([(claim, Done("pdf", {}, "key", "0" * 64)) for claim in claims])
             costs[name].append((time.perf_counter() - began) / CLAIMS_A_ROUND)
-    for name, found in costs.items():
+    for name, values in costs.items():
         print(
             f"claimed and finished by {CLAIMS_A_ROUND}, {name}: "
-            f"{1 / statistics.median(found):,.0f} documents/s"
+            f"{1 / statistics.median(values):,.0f} documents/s"
         )
 
 
@@ -115,7 +115,7 @@ def cost(store: SqliteStore) -> float:
 
 
 def print_ratios(what: str, costs: dict[str, list[float]]) -> None:
-    medians = {name: statistics.median(found) for name, found in costs.items()}
+    medians = {name: statistics.median(values) for name, values in costs.items()}
     base = next(iter(medians.values()))
     for name, median in medians.items():
         print(f"{what}, {name}: {median * 1e6:.0f} µs ({median / base:.2f} times the first)")
@@ -135,12 +135,12 @@ def measure_engine(folder: Path) -> None:
     with Fairlead(folder) as fairlead:
         fairlead.submit_many("acme", [(b"letter", f"{number}.txt") for number in range(1_000)])
         fairlead.run_until_idle(workers=2)
-        found = fairlead.documents(limit=1_000).items
-        began = min(each.started_at or 0.0 for each in found)
-        ended = max(each.finished_at or 0.0 for each in found)
+        documents = fairlead.documents(limit=1_000).items
+        began = min(document.started_at or 0.0 for document in documents)
+        ended = max(document.finished_at or 0.0 for document in documents)
         print(
             f"short letters read by 2 workers, results durable: "
-            f"{len(found) / (ended - began):,.0f} documents/s"
+            f"{len(documents) / (ended - began):,.0f} documents/s"
         )
 
 

@@ -41,11 +41,11 @@ def chromium() -> str | None:
 @contextmanager
 def browser() -> Iterator[Browser]:
     """A real browser without a window, with a new profile."""
-    found = chromium()
-    if found is None:
+    executable = chromium()
+    if executable is None:
         sys.exit("this needs a browser; install it: sudo apt-get install chromium")
     with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=found, args=list(OPTIONS))
+        opened = playwright.chromium.launch(executable_path=executable, args=list(OPTIONS))
         try:
             yield opened
         finally:

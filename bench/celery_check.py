@@ -22,7 +22,7 @@ AIM = 0.8
 @click.command()
 @click.option("--rounds", default=400, show_default=True)
 @click.option("--checks", default=50, show_default=True, help="In each round.")
-@click.option("--ledger", help="A Redis that runs already; without, one is started.")
+@click.option("--counters", help="A Redis that runs already; without, one is started.")
 def main(rounds: int, checks: int, counters: str | None) -> None:
     """Print the rates of both and their ratio; exit 1 if it is below the aim."""
     if counters is not None:
@@ -48,7 +48,7 @@ def compare(url: str, rounds: int, checks: int) -> int:
             rate = measure(ask, checks)
             if number:  # the first round warms up
                 rates[name].append(rate)
-    medians = {name: statistics.median(found) for name, found in rates.items()}
+    medians = {name: statistics.median(values) for name, values in rates.items()}
     for name, rate in medians.items():
         print(f"{name}: {rate:,.0f} a second (middle of {rounds} rounds of {checks})")
     ratio = medians["check"] / medians["INCR script"]

@@ -57,7 +57,7 @@ def cpu_seconds(pid: int) -> float:
 
 
 class Changes(Thread):
-    """Submits and cancels documents of random customers at a steady pace, until told to stop."""
+    """Submits and cancels documents of random customers at a steady pace, until it is stopped."""
 
     def __init__(self, fairlead: Fairlead, customers: int, pace: float) -> None:
         super().__init__(daemon=True)
@@ -161,18 +161,18 @@ def main() -> None:
     parser.add_argument("--changes", type=float, default=40.0)
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--rows", type=int, default=1000, help="customers on the page: 100 or 1000")
-    given = parser.parse_args()
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        found = measure(
-            given.customers, given.changes, given.seconds, Path(folder), rows=given.rows
+        result = measure(
+            options.customers, options.changes, options.seconds, Path(folder), rows=options.rows
         )
-    print(f"customers, rows on the page      {found.customers:,}, {given.rows:,}")
-    print(f"changes a second                 {found.changes:.1f}")
-    print(f"server, nobody watches           {100 * found.alone:.1f} % of a core")
-    print(f"server, one page open            {100 * found.watched:.1f} % of a core")
-    print(f"longest frame of {found.frames:,}         {found.frame:.0f} ms")
-    print(f"most work in one task            {found.work:.0f} ms")
-    print(f"from a change to the page        {found.delay:.0f} ms (median of 5)")
+    print(f"customers, rows on the page      {result.customers:,}, {options.rows:,}")
+    print(f"changes a second                 {result.changes:.1f}")
+    print(f"server, nobody watches           {100 * result.alone:.1f} % of a core")
+    print(f"server, one page open            {100 * result.watched:.1f} % of a core")
+    print(f"longest frame of {result.frames:,}         {result.frame:.0f} ms")
+    print(f"most work in one task            {result.work:.0f} ms")
+    print(f"from a change to the page        {result.delay:.0f} ms (median of 5)")
 
 
 if __name__ == "__main__":

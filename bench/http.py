@@ -70,11 +70,11 @@ async def alone(request: Request) -> Response:
     upload = await read_upload(request, context)
     loop = asyncio.get_running_loop()
     offers = [Offer(customer, upload.files)]
-    (found,) = await loop.run_in_executor(
+    (accepted,) = await loop.run_in_executor(
         _one_at_a_time, context.fairlead.intake.accept_each, offers
     )
-    assert isinstance(found, list)
-    return JSONResponse(found[0], 202)
+    assert isinstance(accepted, list)
+    return JSONResponse(accepted[0], 202)
 
 
 async def plain(request: Request) -> dict[str, int]:
@@ -157,8 +157,8 @@ class Client(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._got += data
-        head, found, body = self._got.partition(b"\r\n\r\n")
-        if not found:
+        head, separator, body = self._got.partition(b"\r\n\r\n")
+        if not separator:
             return
         length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
         if len(body) < length:
@@ -229,9 +229,9 @@ def measure_neighbours(data: Path, seconds: float) -> None:
 
     async def both(others: int) -> tuple[float, float]:
         until = asyncio.create_task(load(port, theirs, others, seconds, refusals=True))
-        found = await load(port, ours, 2, seconds)
+        result = await load(port, ours, 2, seconds)
         await until
-        return found
+        return result
 
     try:
         for others, what in ((0, "alone"), (8, "beside 8 clients of a customer at its limit")):
@@ -269,7 +269,7 @@ def main(
         SlowDisk.seconds = flush_ms / 1000
         store.SqliteWriter = SlowDisk  # type: ignore[attr-defined]
     with tempfile.TemporaryDirectory(dir=folder) as made:
-        found: dict[str, list[Round]] = {way: [] for way in WAYS}
+        rounds_by_way: dict[str, list[Round]] = {way: [] for way in WAYS}
         servers: dict[str, tuple[Any, int]] = {}
         requests: dict[str, list[bytes]] = {}
         try:
@@ -281,13 +281,15 @@ def main(
                 servers[way] = start_server(data, way)
             for _ in range(rounds):  # in turns: what else the machine does hits all of them
                 for way in WAYS:
-                    found[way].append(measured(*servers[way], requests[way], clients, seconds))
+                    rounds_by_way[way].append(
+                        measured(*servers[way], requests[way], clients, seconds)
+                    )
         finally:
             for server, _ in servers.values():
                 server.terminate()
                 server.join()
         measure_neighbours(Path(made) / "neighbours", seconds)
-    for way, each in found.items():
+    for way, each in rounds_by_way.items():
         rates = sorted(one.rate for one in each)
         print(
             f"{way}: {median(rates):,.0f} uploads/s ({rates[0]:,.0f} to {rates[-1]:,.0f}), 95 % "
@@ -295,7 +297,7 @@ def main(
             f"{1000 * median(one.cpu for one in each):.2f} ms of CPU each"
         )
     of_plain, of_ours, times = (
-        share(found[DURABLE], found[way]) for way in (PLAIN, NOWHERE, ALONE)
+        share(rounds_by_way[DURABLE], rounds_by_way[way]) for way in (PLAIN, NOWHERE, ALONE)
     )
     print(
         f"durable, in the middle of {rounds} rounds: {of_plain:.0%} of plain FastAPI that stores "

@@ -58,8 +58,8 @@ class Clock:
 def fill(data: Path, *, workers: int = 2, seed: int = 7) -> None:
     """Let an hour pass in which customers send and workers work; some of it still waits."""
     now = time.time()
-    clock, lots = Clock(now - 3600), random.Random(seed)
-    arrivals = sorted(_arrivals(now, lots))
+    clock, chance = Clock(now - 3600), random.Random(seed)
+    arrivals = sorted(_arrivals(now, chance))
     with Fairlead(data, settings={"lease": 3600.0}, clock=clock) as fairlead:
         texts = LocalFiles(fairlead.folder.texts)
         busy: list[tuple[float, Claim, Outcome]] = []
@@ -70,7 +70,7 @@ def fill(data: Path, *, workers: int = 2, seed: int = 7) -> None:
             del arrivals[: len(due)]
             for customer in dict.fromkeys(each[1] for each in due):
                 names = [each[2] for each in due if each[1] == customer]
-                _submit(fairlead, clock, customer, names, lots)
+                _submit(fairlead, clock, customer, names, chance)
             done = [each for each in busy if each[0] <= clock.now]
             busy = [each for each in busy if each[0] > clock.now]
             if done:
@@ -78,20 +78,20 @@ def fill(data: Path, *, workers: int = 2, seed: int = 7) -> None:
             free = [f"host-0000:{100 + n}.1#{n}" for n in range(workers)]
             free = [each for each in free if each not in {held.worker for _, held, _ in busy}]
             for claim in fairlead.store.claim_for(free):
-                seconds = lots.uniform(6, 40)
-                busy.append((clock.now + seconds, claim, _outcome(claim, texts, seconds, lots)))
+                seconds = chance.uniform(6, 40)
+                busy.append((clock.now + seconds, claim, _outcome(claim, texts, seconds, chance)))
         _decide(fairlead, clock)
         fairlead.store.attend("made-up", workers)
 
 
-def _arrivals(now: float, lots: random.Random) -> Iterator[tuple[float, str, str]]:
+def _arrivals(now: float, chance: random.Random) -> Iterator[tuple[float, str, str]]:
     number = 2000
     for customer, gap in STEADY.items():
-        at = now - 3600 + lots.uniform(0, gap)
+        at = now - 3600 + chance.uniform(0, gap)
         while at < now - 5:
             number += 1
             yield at, customer, f"invoice-{number}.pdf"
-            at += lots.expovariate(1 / gap)
+            at += chance.expovariate(1 / gap)
     for customer, (before, documents) in BURSTS.items():
         for each in range(documents):
             yield now + before, customer.strip(), f"scan-{each + 1:04}.tif"
@@ -103,24 +103,24 @@ def _submit(
     clock: Clock,
     customer: str,
     names: list[str],
-    lots: random.Random,
+    chance: random.Random,
 ) -> None:
     content = TEXT.encode()
     sha256 = hashlib.sha256(content).hexdigest()
     documents = tuple(
         NewDocument(
-            *(new_id(clock.now, lots.randbytes(16)), name, len(content), sha256), content=content
+            *(new_id(clock.now, chance.randbytes(16)), name, len(content), sha256), content=content
         )
         for name in names
     )
     fairlead.store.submit(Submission(customer, documents))
 
 
-def _outcome(claim: Claim, texts: LocalFiles, seconds: float, lots: random.Random) -> Outcome:
-    lot = lots.random()
-    if lot < 0.04 and claim.attempts < 3:
+def _outcome(claim: Claim, texts: LocalFiles, seconds: float, chance: random.Random) -> Outcome:
+    number = chance.random()
+    if number < 0.04 and claim.attempts < 3:
         return Broken("timeout", "reading took longer than 120 s", seconds)
-    if lot < 0.09:
+    if number < 0.09:
         return Failed("damaged", "the file ends in the middle", "image/tiff", seconds)
     key = f"{claim.id}.{claim.fence}"
     text = TEXT.encode()
@@ -141,7 +141,7 @@ def _decide(fairlead: Fairlead, clock: Clock) -> None:
 @contextmanager
 def crowd(data: Path, customers: int) -> Iterator[Fairlead]:
     """So many customers with a document or a few each, which stay open for changes."""
-    lots = random.Random(7)
+    chance = random.Random(7)
     with Fairlead(data) as fairlead:
         names = [f"customer {each:04}" for each in range(customers)]
         submissions = []
@@ -151,7 +151,7 @@ def crowd(data: Path, customers: int) -> Iterator[Fairlead]:
                     *(new_id(time.time()), f"{each}.txt", 1, hashlib.sha256(b"x").hexdigest()),
                     content=b"x",
                 )
-                for each in range(lots.choice([1, 1, 2, 5, 12]))
+                for each in range(chance.choice([1, 1, 2, 5, 12]))
             )
             submissions.append(Submission(name, documents))
         fairlead.store.submit_all(submissions)

@@ -1,7 +1,7 @@
 """Compares classic, fifo and fair where classic hurts: `python -m bench.policies`.
 
-Prints one table in Markdown, and how much its first part depends on the lot. The traces are made
-by lot from fixed seeds, so each run prints the same. Waits run from submission to start. The share
+Prints one table in Markdown, and how much its first part depends on chance. The traces are
+random with fixed seeds, so each run prints the same. Waits run from submission to start. The share
 is that of the worker seconds which the other side got, from its first submission to its last start.
 """
 
@@ -14,7 +14,9 @@ from typing import NamedTuple
 from fairlead.policy.classic import ClassicPolicy, FifoPolicy, Policy
 from fairlead.policy.fair import FairRule
 from fairlead.policy.overdue_lane import OverdueLane
-from fairlead.simulation import Arrival, Run, percentile, simulate
+from fairlead.simulation.simulate import Run, simulate
+from fairlead.simulation.summary import percentile
+from fairlead.simulation.trace import Arrival
 
 HOUR = 3600
 TRACES = 30
@@ -57,13 +59,13 @@ def main() -> None:
 
 
 def print_spread() -> None:
-    """One trace by lot proves little: the first two scenarios once more, on thirty of each."""
+    """One random trace proves little: the first two scenarios once more, on thirty of each."""
     for times in (1, 4):
-        found: dict[str, list[float]] = {name: [] for name in POLICIES}
+        percentiles: dict[str, list[float]] = {name: [] for name in POLICIES}
         for seed in range(TRACES):
             for name, outcome in outcomes(one_large_twenty_small(seed, times)):
-                found[name].append(percentile(outcome.victims, 99))
-        for name, several in found.items():
+                percentiles[name].append(percentile(outcome.victims, 99))
+        for name, several in percentiles.items():
             above = sum(value > 3 * 6.0 for value in several)
             print(
                 f"p99 of 20 customers with {times} × 3 in {TRACES} traces, {name}: "
@@ -115,24 +117,24 @@ def line(values: Sequence[str]) -> str:
 
 def one_large_twenty_small(seed: int = 1, times: int = 1) -> Scenario:
     """2,000 documents at once; and 20 customers who send three in the meantime, so many times."""
-    lot = random.Random(seed)
+    chance = random.Random(seed)
     rows = [Arrival(0.0, "large", 6.0)] * 2_000
     for customer in range(20):
-        for at in sorted(lot.uniform(0, 2_500) for _ in range(times)):
+        for at in sorted(chance.uniform(0, 2_500) for _ in range(times)):
             rows += [Arrival(at, f"small {customer}", 6.0)] * 3
     title = f"2,000 documents beside 20 customers with {times} × 3"
     return Scenario(title, 4, rows, "small", "large")
 
 
-def crowd(lot: random.Random, hours: int, load: float) -> list[Arrival]:
+def crowd(chance: random.Random, hours: int, load: float) -> list[Arrival]:
     """Customers who send three documents and then pause for longer than the reset interval."""
     rows, customers, pause = [], 120, 2_400.0
     seconds = load * pause / (3 * customers)
     for customer in range(customers):
-        at = lot.uniform(0, pause)
+        at = chance.uniform(0, pause)
         while at < hours * HOUR:
             rows += [Arrival(at, f"crowd {customer}", seconds)] * 3
-            at += lot.uniform(1_600, 2 * pause - 1_600)
+            at += chance.uniform(1_600, 2 * pause - 1_600)
     return rows
 
 

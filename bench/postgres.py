@@ -85,8 +85,8 @@ def compare_claims(stores: dict[str, PostgresStore]) -> None:
             for name, store in stores.items():
                 costs[name].append(cost(store, number))
         base = statistics.median(next(iter(costs.values())))
-        for name, found in costs.items():
-            median = statistics.median(found)
+        for name, values in costs.items():
+            median = statistics.median(values)
             print(
                 f"claimed by {number}, {name}: {median * 1e6:,.0f} µs a document, "
                 f"ratio {median / base:.2f}"

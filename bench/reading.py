@@ -53,8 +53,8 @@ def main(documents: int, workers: int, rounds: int, made: bool, folder: str, cor
     """Print documents per second of both, and the ratio."""
     with tempfile.TemporaryDirectory(dir=folder) as made_here:
         place = Path(made_here)
-        found = [] if made else born_digital(corpus)
-        sources = found or made_documents(place)
+        corpus_paths = [] if made else born_digital(corpus)
+        sources = corpus_paths or made_documents(place)
         paths = [sources[number % len(sources)] for number in range(documents)]
         print(f"{documents:,} documents out of {len(sources)}, {workers} workers")
         ratios = []
@@ -73,10 +73,10 @@ def born_digital(corpus: Path) -> list[Path]:
     if not manifest.exists():
         return []
     with manifest.open(encoding="utf-8", newline="") as file:
-        found = [
+        paths = [
             corpus / row["file"] for row in csv.DictReader(file) if row["expected_outcome"] == "ok"
         ]
-    return [path for path in found if read_one(path)]
+    return [path for path in paths if read_one(path)]
 
 
 def made_documents(folder: Path) -> list[Path]:
@@ -101,10 +101,10 @@ def read_one(path: Path) -> int:
 
 def read_text(path: Path) -> str:
     try:
-        found = extract(path, limits=ReadLimits(), on_progress=lambda _done, _pages: None)
+        result = extract(path, limits=ReadLimits(), on_progress=lambda _done, _pages: None)
     except CannotRead:
         return ""
-    return found.text
+    return result.text
 
 
 def read_timed(path: Path) -> tuple[int, float]:
@@ -114,10 +114,10 @@ def read_timed(path: Path) -> tuple[int, float]:
 
 def read_bare(pool: Pool, paths: Sequence[Path]) -> Speed:
     began = time.perf_counter()
-    found = list(pool.imap_unordered(read_timed, paths, chunksize=8))
+    timed = list(pool.imap_unordered(read_timed, paths, chunksize=8))
     took = time.perf_counter() - began
-    assert all(length for length, _ in found)
-    return Speed(len(paths) / took, sum(cpu for _, cpu in found) / len(paths))
+    assert all(length for length, _ in timed)
+    return Speed(len(paths) / took, sum(cpu for _, cpu in timed) / len(paths))
 
 
 def read_through_fairlead(folder: Path, paths: Sequence[Path], workers: int) -> Speed:
@@ -128,11 +128,11 @@ def read_through_fairlead(folder: Path, paths: Sequence[Path], workers: int) -> 
         before = cpu_of_all()
         fairlead.run_until_idle(workers=workers)
         cpu = cpu_of_all() - before
-        found = fairlead.documents(limit=len(paths)).items
-        assert {each.state for each in found} == {State.DONE}
-        began = min(each.started_at or 0.0 for each in found)
-        ended = max(each.finished_at or 0.0 for each in found)
-        return Speed(len(found) / (ended - began), cpu / len(found))
+        documents = fairlead.documents(limit=len(paths)).items
+        assert {document.state for document in documents} == {State.DONE}
+        began = min(document.started_at or 0.0 for document in documents)
+        ended = max(document.finished_at or 0.0 for document in documents)
+        return Speed(len(documents) / (ended - began), cpu / len(documents))
 
 
 def cpu_of_all() -> float:

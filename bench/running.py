@@ -22,7 +22,7 @@ from reportlab.pdfgen import canvas
 
 from fairlead import Fairlead
 from fairlead.model.documents import Document
-from fairlead.simulation import percentile
+from fairlead.simulation.summary import percentile
 from fairlead.worker.engine import LocalEngine
 
 STANDARD_PAGES = 10
@@ -189,21 +189,21 @@ def pdf(pages: int) -> bytes:
 
 
 def one_large_twenty_small() -> Scenario:
-    lot = random.Random(1)
+    chance = random.Random(1)
     sends = [Send(0.0, "large", STANDARD_PAGES, 2_000)]
-    sends += [Send(lot.uniform(0, 5_000), f"small {n}", STANDARD_PAGES, 3) for n in range(20)]
+    sends += [Send(chance.uniform(0, 5_000), f"small {n}", STANDARD_PAGES, 3) for n in range(20)]
     title = "2,000 documents beside 20 customers with three each"
     return Scenario(title, sends, ("small", "large"), workers=4)
 
 
 def steady_and_gaming() -> Scenario:
     """A crowd that keeps two workers busy, and three who send little."""
-    lot, sends, hours = random.Random(2), [], 3
+    chance, sends, hours = random.Random(2), [], 3
     for customer in range(60):
-        at = lot.uniform(0, 2_400)
+        at = chance.uniform(0, 2_400)
         while at < hours * 3600:
             sends.append(Send(at, f"crowd {customer}", 42, 3))
-            at += lot.uniform(1_600, 3_200)
+            at += chance.uniform(1_600, 3_200)
     sends += every(1_200, hours, "steady") + every(1_501, hours, "gamer", 3)
     sends += every(1_501 / 3, hours, "even")
     title = "steady, gaming and even senders beside a crowd"

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from searches import register_profiles
+from hypothesis_profiles import register_profiles
 
 LONGEST_TEST = 600.0
 """Seconds after which a test that waits for something that never comes ends the whole run."""
@@ -18,7 +18,7 @@ LONGEST_TEST = 600.0
 SERVICE_FIXTURES = frozenset(
     {
         *("server", "full", "empty", "chromium"),
-        *("redis_server", "postgres_server", "rabbitmq_server", "broker_url", "ledger_url"),
+        *("redis_server", "postgres_server", "rabbitmq_server", "broker_url", "counters_url"),
         "own_mounts",
     }
 )

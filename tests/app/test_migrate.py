@@ -9,8 +9,8 @@ from typing import Any
 
 import postgreskit
 import pytest
-from hookkit import SECRET
 from storekit import Clock, RulesInForce, new_document, postgres_store, submission, submit
+from webhookkit import SECRET
 
 from fairlead import Fairlead
 from fairlead.app.migrate import migrate_store

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from apikit import Served, served
 from click.testing import CliRunner, Result
-from cutkit import cut
+from cutting_proxy import cut
 
 from fairlead import Client, Fairlead
 from fairlead.cli import main

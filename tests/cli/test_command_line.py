@@ -360,9 +360,8 @@ def test_what_makes_a_data_folder_is_documented(
     assert run(*words.split()).exit_code == 0
     assert (data / "fairlead.db").exists()
     reference = Path(__file__).parents[2] / "docs" / "reference" / "command-line.md"
-    said, found, _ = " ".join(reference.read_text().split()).partition(
-        " create a missing data folder"
-    )
+    text = " ".join(reference.read_text().split())
+    said, found, _ = text.partition(" create a missing data folder")
     command = "worker" if "worker" in words else " ".join(words.split()[:2])
     assert found
     assert f"`{command}`" in said.rpartition(". ")[2]

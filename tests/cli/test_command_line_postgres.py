@@ -38,9 +38,7 @@ def test_a_folder_is_carried_over_and_used_from_the_server(
     with Fairlead(data) as fairlead:
         document = fairlead.submit("acme", b"hello", name="1.txt")
     done = run("migrate-store", "--to", url)
-    assert (done.exit_code, done.stdout) == (
-        *(0, "copied: 1 customers, 1 documents, 2 events\n"),
-    )
+    assert (done.exit_code, done.stdout) == (*(0, "copied: 1 customers, 1 documents, 2 events\n"),)
     refused = run("docs", "list")
     assert refused.exit_code == 1
     assert "were moved to a database server" in refused.stderr

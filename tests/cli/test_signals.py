@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from click.testing import CliRunner
-from lockkit import BUSY_LONG, locked
+from locked_database import BUSY_LONG, locked
 
 from fairlead import Fairlead
 from fairlead.cli import main

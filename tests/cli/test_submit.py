@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from apikit import served
 from click.testing import CliRunner, Result
-from cutkit import cut
+from cutting_proxy import cut
 
 from fairlead import Fairlead
 from fairlead.cli import main

@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 from apikit import Served
-from saykit import saying
+from canned_server import saying
 
 from fairlead import Client, errors
 

@@ -16,9 +16,9 @@ from typing import Any
 import httpx
 import pytest
 from apikit import Served, served
+from canned_server import saying
 from clientkit import Connect
-from cutkit import cut
-from saykit import saying
+from cutting_proxy import cut
 
 from fairlead import Client, errors
 from fairlead.client.transport import Retry

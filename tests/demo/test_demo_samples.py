@@ -11,12 +11,12 @@ import pypdfium2
 import pytest
 from lxml import html
 
-from fairlead.demo.samples import Sample, samples
+from fairlead.demo.samples import SampleDocument, samples
 from fairlead.errors import MissingExtra
 
 
 @pytest.fixture(scope="module")
-def made() -> list[Sample]:
+def made() -> list[SampleDocument]:
     return list(samples(25, seed=7))
 
 
@@ -60,12 +60,12 @@ READERS: dict[str, Callable[[bytes], str]] = {
 }
 
 
-def test_kinds_take_turns(made: list[Sample]) -> None:
+def test_kinds_take_turns(made: list[SampleDocument]) -> None:
     kinds = [sample.name.rpartition(".")[2] for sample in made]
     assert kinds == list(READERS) * 5
 
 
-def test_each_text_holds_its_own_reference_and_no_other(made: list[Sample]) -> None:
+def test_each_text_holds_its_own_reference_and_no_other(made: list[SampleDocument]) -> None:
     references = {sample.reference for sample in made}
     assert len(references) == len(made)
     for sample in made:
@@ -73,7 +73,7 @@ def test_each_text_holds_its_own_reference_and_no_other(made: list[Sample]) -> N
         assert {reference for reference in references if reference in text} == {sample.reference}
 
 
-def test_the_same_seed_gives_the_same_bytes(made: list[Sample]) -> None:
+def test_the_same_seed_gives_the_same_bytes(made: list[SampleDocument]) -> None:
     assert list(samples(10, seed=7)) == made[:10]
     assert list(samples(5, seed=8)) != made[:5]
 

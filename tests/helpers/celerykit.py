@@ -1,6 +1,6 @@
 """A Celery application with fair priorities, as tests send from it and as workers run it.
 
-What tasks do is told in a list in Redis, so that a test waits for what it wants to see.
+Tasks record what they do in a list in Redis, on which tests wait.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ class Received(NamedTuple):
     task: str
     args: list[Any]
     number: int | None
-    told: dict[str, Any] | None
+    header: dict[str, Any] | None
     headers: dict[str, Any]
     embedded: dict[str, Any]
 
 
 class Kit:
-    """The application, its fair priorities, and what its tasks told."""
+    """The application, its fair priorities, and the records of its tasks."""
 
     def __init__(
         self,
@@ -66,18 +66,18 @@ class Kit:
 
     def _add_tasks(self) -> None:
         def work(task: Task, label: str, *_: Any, **__: Any) -> str:
-            self.tell(task, label)
+            self.record(task, label)
             return label
 
         def flaky(task: Task, label: str) -> str:
-            self.tell(task, label)
+            self.record(task, label)
             if task.request.retries < 2:
                 raise task.retry(countdown=0)
             return label
 
         def hold(task: Task, label: str) -> str:
             """Run until the test opens the gate."""
-            self.tell(task, label)
+            self.record(task, label)
             self.records.blpop([f"{self.queue} gate"], timeout=LONGEST_WAIT)
             return label
 
@@ -87,17 +87,17 @@ class Kit:
 
         self.work, self.flaky, self.hold = task(work), task(flaky, max_retries=2), task(hold)
 
-    def tell(self, task: Task, label: str) -> None:
-        told = (task.request.headers or {}).get("fairlead")
+    def record(self, task: Task, label: str) -> None:
+        header = (task.request.headers or {}).get("fairlead")
         number = task.request.delivery_info.get("priority")
-        self.records.rpush(f"{self.queue} told", json.dumps([label, number, told]))
+        self.records.rpush(f"{self.queue} records", json.dumps([label, number, header]))
 
-    def next_told(self) -> list[Any]:
-        """What the next task told: its label, the broker's number, and the header."""
-        found = self.records.blpop([f"{self.queue} told"], timeout=LONGEST_WAIT)
-        assert found, "no task ran"
-        told: list[Any] = json.loads(found[1])
-        return told
+    def next_record(self) -> list[Any]:
+        """The next task that ran: its label, the broker's number, and the header."""
+        popped = self.records.blpop([f"{self.queue} records"], timeout=LONGEST_WAIT)
+        assert popped, "no task ran"
+        record: list[Any] = json.loads(popped[1])
+        return record
 
     def open_gate(self) -> None:
         self.records.rpush(f"{self.queue} gate", "open")
@@ -107,14 +107,16 @@ class Kit:
         with self.app.connection_for_read() as connection:
             queue = self.app.amqp.queues[self.queue](connection.default_channel)
             queue.declare()
-            found = []
+            received = []
             while (message := queue.get(no_ack=True)) is not None:
                 headers = message.headers
                 number = message.properties.get("priority")
-                told = headers.get("fairlead")
+                header = headers.get("fairlead")
                 args, _, embedded = message.payload
-                found.append(Received(headers["task"], list(args), number, told, headers, embedded))
-            return found
+                received.append(
+                    Received(headers["task"], list(args), number, header, headers, embedded)
+                )
+            return received
 
     def close(self) -> None:
         self.fair.close()

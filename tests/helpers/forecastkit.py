@@ -9,14 +9,23 @@ from typing import NamedTuple
 
 from fairlead.policy.classic import ClassicPolicy
 from fairlead.policy.fair import FairRule
-from fairlead.policy.forecast import Ahead, Arrived, Flow, Pair, Range, Running, forecast
+from fairlead.policy.forecast import (
+    Ahead,
+    FinishedDocument,
+    Flow,
+    Range,
+    RecentArrival,
+    RunningDocument,
+    forecast,
+)
 from fairlead.policy.overdue_lane import OverdueLane
-from fairlead.simulation import Arrival, Placement, Turn, policy_for
-from fairlead.simulation.policies import SimulatedFair
-from fairlead.simulation.simulate import run_at
+from fairlead.simulation.policies import Placement, SimulatedFair, policy_for
+from fairlead.simulation.queue import SimulatedClaim
+from fairlead.simulation.simulate import run_trace
+from fairlead.simulation.trace import Arrival
 
 
-class Said(NamedTuple):
+class MadeForecast(NamedTuple):
     """A forecast for the document of this number, made at `now`."""
 
     document: int
@@ -24,74 +33,74 @@ class Said(NamedTuple):
     forecast: Range
 
 
-class Prophet:
-    """A desk that forecasts the start of some of the documents that pass over it."""
+class ForecastingPolicy:
+    """A simulated policy that forecasts the start of some of its documents."""
 
     def __init__(
         self,
         policy: ClassicPolicy | FairRule,
         workers: int,
         lane: OverdueLane | None,
-        lot: random.Random,
+        chance: random.Random,
     ) -> None:
-        self.said: list[Said] = []
-        self._desk = policy_for(policy, workers, lane)
+        self.forecasts: list[MadeForecast] = []
+        self._policy = policy_for(policy, workers, lane)
         self._unit = policy.unit if isinstance(policy, FairRule) else 0.0
         self._workers = workers
         self._lane = lane
-        self._lot = lot
+        self._random = chance
         self._rows: list[Arrival] = []
         self._keys: dict[int, tuple[float, int]] = {}
         self._running: dict[int, float] = {}
         self._arrived: deque[tuple[float, float, float]] = deque(maxlen=1000)
-        self._pairs: deque[Pair] = deque(maxlen=200)
+        self._pairs: deque[FinishedDocument] = deque(maxlen=200)
 
     def accept(self, arrival: Arrival, now: float) -> Placement:
-        placed = self._desk.accept(arrival, now)
+        placed = self._policy.accept(arrival, now)
         number = len(self._rows)
         self._rows.append(arrival)
-        is_fair = isinstance(self._desk, SimulatedFair)
-        rank = self._desk._tickets[number].tag if is_fair else float(placed.priority)  # type: ignore[attr-defined]
+        is_fair = isinstance(self._policy, SimulatedFair)
+        rank = self._policy.documents[number].tag if is_fair else float(placed.priority)  # type: ignore[attr-defined]
         behind = -placed.count * self._unit if is_fair else float(placed.priority)
         self._keys[number] = (rank, number)
         self._arrived.appendleft((now, behind, cost(arrival)))
-        if self._lot.random() < 0.3:
-            self._say(number, now)
-            self._say(self._lot.choice(list(self._keys)), now)
+        if self._random.random() < 0.3:
+            self._forecast(number, now)
+            self._forecast(self._random.choice(list(self._keys)), now)
         return placed
 
-    def take(self, now: float) -> Turn | None:
-        turn = self._desk.take(now)
-        if turn is not None:
-            del self._keys[turn.arrival]
-            self._running[turn.arrival] = now
-        return turn
+    def claim(self, now: float) -> SimulatedClaim | None:
+        claim = self._policy.claim(now)
+        if claim is not None:
+            del self._keys[claim.document]
+            self._running[claim.document] = now
+        return claim
 
-    def done(self, document: int, actual: float, now: float) -> None:
-        self._desk.done(document, actual, now)
+    def finish(self, document: int, actual: float, now: float) -> None:
+        self._policy.finish(document, actual, now)
         del self._running[document]
-        self._pairs.append(Pair(cost(self._rows[document]), actual))
+        self._pairs.append(FinishedDocument(cost(self._rows[document]), actual))
 
-    def _say(self, number: int, now: float) -> None:
+    def _forecast(self, number: int, now: float) -> None:
         if len(self._running) < self._workers:
             return  # it starts at once: no forecast is needed
         key = self._keys[number]
         before = [other for other, place in self._keys.items() if place < key]
-        is_fair = isinstance(self._desk, SimulatedFair)
-        behind = key[0] - self._desk.clock.value if is_fair else key[0]  # type: ignore[attr-defined]
+        is_fair = isinstance(self._policy, SimulatedFair)
+        behind = key[0] - self._policy.clock.value if is_fair else key[0]  # type: ignore[attr-defined]
         ahead = Ahead(len(before), sum(cost(self._rows[each]) for each in before), behind, is_fair)
         flow = Flow(
             self._workers,
             tuple(
-                Running(now - since, cost(self._rows[each]))
+                RunningDocument(now - since, cost(self._rows[each]))
                 for each, since in self._running.items()
             ),
-            tuple(Arrived(now - at, far, work) for at, far, work in self._arrived),
+            tuple(RecentArrival(now - at, far, work) for at, far, work in self._arrived),
             tuple(self._pairs),
         )
-        found = forecast(ahead, flow)
-        assert found is not None
-        self.said.append(Said(number, now, found))
+        result = forecast(ahead, flow)
+        assert result is not None
+        self.forecasts.append(MadeForecast(number, now, result))
 
 
 def cost(arrival: Arrival) -> float:
@@ -102,18 +111,18 @@ def traffic(
     seed: int, *, load: float, workers: int, noise: float, hours: float = 1.5
 ) -> list[Arrival]:
     """Customers of all sizes that send bursts, and estimates that are off by `noise`."""
-    lot = random.Random(seed)
+    chance = random.Random(seed)
     rows: list[Arrival] = []
     mean_cost, end = 6.0, hours * 3600
     sizes = [1, 1, 2, 3, 5, 20]
     mean_burst = sum(sizes) / len(sizes)
     at = 0.0
     while at < end:
-        at += lot.expovariate(load * workers / (mean_cost * mean_burst))
-        customer = f"c{int(lot.paretovariate(0.7)) % 15}"
-        for _ in range(lot.choice(sizes)):
-            seconds = mean_cost * lot.lognormvariate(-0.32, 0.8)
-            off = lot.lognormvariate(-noise * noise / 2, noise)
+        at += chance.expovariate(load * workers / (mean_cost * mean_burst))
+        customer = f"c{int(chance.paretovariate(0.7)) % 15}"
+        for _ in range(chance.choice(sizes)):
+            seconds = mean_cost * chance.lognormvariate(-0.32, 0.8)
+            off = chance.lognormvariate(-noise * noise / 2, noise)
             rows.append(Arrival(at, customer, seconds, 1.0, seconds * off))
     return rows
 
@@ -132,18 +141,18 @@ def judged(
     policy: ClassicPolicy | FairRule, rows: list[Arrival], workers: int, seed: int
 ) -> Result:
     unit = policy.unit if isinstance(policy, FairRule) else 1.0
-    prophet = Prophet(policy, workers, OverdueLane(unit=unit), random.Random(seed))
-    runs = run_at(prophet, rows, workers)
+    forecaster = ForecastingPolicy(policy, workers, OverdueLane(unit=unit), random.Random(seed))
+    runs = run_trace(forecaster, rows, workers)
     order = sorted(range(len(rows)), key=lambda row: (rows[row].at, row))
     started = [runs[row].started for row in order]
     below = above = 0
     widths = []
-    for document, now, (_, low, high) in prophet.said:
+    for document, now, (_, low, high) in forecaster.forecasts:
         wait = started[document] - now
         below += wait < low
         above += wait > high
         widths.append((high - low) / wait if wait > 0 else math.inf)
-    number = len(prophet.said)
+    number = len(forecaster.forecasts)
     return Result(
         number,
         1 - (below + above) / number,

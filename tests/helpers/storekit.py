@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import postgreskit
 import pytest
-from searches import examples
+from hypothesis_profiles import examples
 
 from fairlead.model.documents import Broken, Claim, Document, Done, Failed, NewDocument, Submission
 from fairlead.policy.rules import Rules

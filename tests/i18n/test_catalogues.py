@@ -14,8 +14,7 @@ import pytest
 import fairlead
 from fairlead.i18n import texts as spoken
 from fairlead.i18n.catalogue import Entry, catalogue, entries
-from fairlead.i18n.formats import FORMATS
-from fairlead.i18n.negotiate import LANGUAGES
+from fairlead.i18n.languages import FORMATS, LANGUAGES
 from fairlead.i18n.texts import errors
 from fairlead.policy.explain import Plural
 from fairlead.policy.failures import SENTENCES

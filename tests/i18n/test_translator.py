@@ -98,8 +98,8 @@ def test_lengths_of_time() -> None:
 
 def test_times() -> None:
     at = 1_769_860_800.0
-    assert translator("en").moment(at) == "31/01/2026, 12:00 UTC"
-    assert translator("de").moment(at) == "31.01.2026, 12:00 UTC"
+    assert translator("en").instant(at) == "31/01/2026, 12:00:00 UTC"
+    assert translator("de").instant(at) == "31.01.2026, 12:00:00 UTC"
 
 
 def test_forecasts() -> None:

@@ -14,8 +14,9 @@ import servers
 from celerykit import Kit
 
 from fairlead.celery import FairPriorities
+from fairlead.integrations.priority_assigner import PriorityOptions
 
-FAIR = set(signature(FairPriorities).parameters)
+FAIR = {*signature(FairPriorities).parameters, *PriorityOptions.__annotations__}
 _numbers = count(1)
 
 
@@ -37,8 +38,8 @@ def rabbitmq_server() -> Iterator[servers.Server]:
 
 
 @pytest.fixture(params=["redis", "postgres", "sqlite"])
-def ledger_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Where a ledger may be, of each kind."""
+def counters_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URL of a counter store, of each kind."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'counters.db'}"
     server: servers.Server = request.getfixturevalue(f"{request.param}_server")

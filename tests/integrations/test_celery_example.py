@@ -42,7 +42,7 @@ def test_the_example_is_received_in_the_order_that_the_page_shows(
     place = f"{empty_redis.url}/0"
     if broker == "rabbitmq":
         place = request.getfixturevalue("rabbitmq_server").url
-    environment = {**os.environ, "BROKER": place, "LEDGER": f"{empty_redis.url}/1"}
+    environment = {**os.environ, "BROKER": place, "COUNTERS": f"{empty_redis.url}/1"}
     binaries = Path(sys.executable).parent
     subprocess.run([sys.executable, "send.py"], cwd=example, env=environment, check=True)
     command = [str(binaries / "celery"), "-A", "tasks", "worker", "--concurrency", "1"]

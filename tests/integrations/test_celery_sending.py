@@ -20,12 +20,12 @@ def itself(label: str) -> str:
     return label
 
 
-def labels(found: list[Received]) -> list[Any]:
-    return [each.args[0] for each in found]
+def labels(received: list[Received]) -> list[Any]:
+    return [message.args[0] for message in received]
 
 
-def counts(found: list[Received]) -> dict[Any, int | None]:
-    return {each.args[0]: (each.told or {}).get("count") for each in found}
+def counts(received: list[Received]) -> dict[Any, int | None]:
+    return {message.args[0]: (message.header or {}).get("count") for message in received}
 
 
 def number(kit: Kit, priority: int) -> int:
@@ -41,12 +41,12 @@ def test_a_burst_is_received_by_priority_then_by_arrival(kit: Kit) -> None:
     for place, name in enumerate(["anna", "bert", "carl"]):
         kit.work.apply_async(args=[f"{name} {place}"], customer=name)
         sent.append((1, f"{name} {place}"))
-    found = kit.received()
-    in_order = sorted(sent, key=lambda each: each[0])
-    assert labels(found) == [label for _, label in in_order]
-    assert [each.number for each in found] == [number(kit, first) for first, _ in in_order]
-    assert found[0].told == {"customer": "big", "priority": 1, "count": 0}
-    assert found[-1].told == {"customer": "big", "priority": 9, "count": -23}
+    received = kit.received()
+    in_order = sorted(sent, key=lambda pair: pair[0])
+    assert labels(received) == [label for _, label in in_order]
+    assert [message.number for message in received] == [number(kit, first) for first, _ in in_order]
+    assert received[0].header == {"customer": "big", "priority": 1, "count": 0}
+    assert received[-1].header == {"customer": "big", "priority": 9, "count": -23}
 
 
 def test_every_way_of_sending_one_task(make_kit: KitFactory) -> None:
@@ -106,12 +106,15 @@ def test_each_task_of_a_chord_is_counted_and_its_body_when_it_is_sent(kit: Kit) 
     assert counts(kit.received()) == {"a": 0, "b": -1, "c": -2}
 
 
-def signatures(found: Any) -> list[tuple[str, Any, Any]]:
-    """Label, priority and customer of each signature that goes along with a message."""
+def signatures(canvas: Any) -> list[tuple[str, Any, Any]]:
+    """Label, priority and customer of signature signature that goes along with a message."""
     listed = []
-    for each in found or []:
-        own, members = each["options"], each["kwargs"].get("tasks") if each["subtask_type"] else []
-        label = each["args"][0] if each["args"] else each["subtask_type"]
+    for signature in canvas or []:
+        own, members = (
+            signature["options"],
+            signature["kwargs"].get("tasks") if signature["subtask_type"] else [],
+        )
+        label = signature["args"][0] if signature["args"] else signature["subtask_type"]
         listed.append((label, own.get("priority"), own.get("customer")))
         listed += signatures(members) + signatures(own.get("link"))
     return listed
@@ -145,10 +148,10 @@ def test_a_priority_of_the_call_wins_and_is_not_counted(kit: Kit) -> None:
     kit.work.apply_async(["mine"], customer="acme", priority=4)
     kit.work.apply_async(["zero"], customer="acme", priority=0)
     kit.work.apply_async(["counted"], customer="acme")
-    found = {each.args[0]: (each.number, each.told) for each in kit.received()}
-    assert found["mine"] == (4, None)
-    assert found["zero"] == (0, None)
-    assert found["counted"] == (
+    received = {message.args[0]: (message.number, message.header) for message in kit.received()}
+    assert received["mine"] == (4, None)
+    assert received["zero"] == (0, None)
+    assert received["counted"] == (
         number(kit, 1),
         {"customer": "acme", "priority": 1, "count": 0},
     )
@@ -163,8 +166,8 @@ def test_a_priority_that_is_only_a_default_gives_way(make_kit: KitFactory) -> No
     kit.app.send_task("work", ["by name"], customer="acme")
     kit.app.send_task("routed", ["by route"], customer="acme")
     kit.work.delay("nobody's")
-    found = {each.args[0]: each.number for each in kit.received()}
-    assert found == {
+    received = {message.args[0]: message.number for message in kit.received()}
+    assert received == {
         "default": number(kit, 1),
         "by name": number(kit, 1),
         "by route": number(kit, 1),
@@ -177,21 +180,21 @@ def test_tasks_without_customer_are_left_alone_or_get_what_was_set(make_kit: Kit
     kit.work.apply_async(["x"], customer=None, headers={"mine": 1})
     (left,) = kit.received()
     assert not left.number
-    assert left.told is None
+    assert left.header is None
     assert left.headers["mine"] == 1
     other = make_kit(others=5, queue=kit.queue + "b")
     other.work.delay("x")
     other.work.apply_async(["mine"], priority=3)
     other.work.apply_async(["again"], retries=1, priority=8)
-    found = {each.args[0]: (each.number, each.told) for each in other.received()}
-    assert found == {"x": (number(kit, 5), None), "mine": (3, None), "again": (8, None)}
+    received = {message.args[0]: (message.number, message.header) for message in other.received()}
+    assert received == {"x": (number(kit, 5), None), "mine": (3, None), "again": (8, None)}
 
 
 def test_headers_of_the_caller_stay(kit: Kit) -> None:
     headers = {"trace": "abc"}
     kit.work.apply_async(["x"], customer="acme", headers=headers)
-    (found,) = kit.received()
-    assert found.headers["trace"] == "abc"
+    (received,) = kit.received()
+    assert received.headers["trace"] == "abc"
     assert headers == {"trace": "abc"}
 
 
@@ -209,9 +212,9 @@ def test_task_classes_of_the_user_work(kit: Kit) -> None:
     kit.app.task(name="own", shared=False, base=Traced)(itself).apply_async(
         ["base"], customer="acme"
     )
-    found = kit.received()
-    assert counts(found) == {"replaced": 0, "base": -1}
-    assert [each.headers["traced"] for each in found] == ["yes", "yes"]
+    received = kit.received()
+    assert counts(received) == {"replaced": 0, "base": -1}
+    assert [message.headers["traced"] for message in received] == ["yes", "yes"]
 
 
 def test_a_customer_may_be_a_number_and_nothing_strange(kit: Kit) -> None:
@@ -233,9 +236,11 @@ def test_customers_have_rules_of_their_own(make_kit: KitFactory) -> None:
     for place in range(4):
         kit.work.apply_async([f"acme {place}"], customer="acme")
         kit.work.apply_async([f"other {place}"], customer="other")
-    found = {each.args[0]: each.told and each.told["priority"] for each in kit.received()}
-    assert [found[f"acme {place}"] for place in range(4)] == [1, 1, 2, 3]
-    assert [found[f"other {place}"] for place in range(4)] == [1, 2, 2, 2]
+    received = {
+        message.args[0]: message.header and message.header["priority"] for message in kit.received()
+    }
+    assert [received[f"acme {place}"] for place in range(4)] == [1, 1, 2, 3]
+    assert [received[f"other {place}"] for place in range(4)] == [1, 2, 2, 2]
 
 
 def test_nothing_is_sent_or_counted_when_tasks_run_eagerly(make_kit: KitFactory) -> None:

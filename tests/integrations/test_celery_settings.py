@@ -21,7 +21,7 @@ from fairlead.errors import InvalidSetting
 
 KitFactory = Callable[..., Kit]
 
-LEDGER = "sqlite:///unused.db"
+COUNTERS = "sqlite:///unused.db"
 STEPS = list(range(10))
 
 
@@ -39,7 +39,7 @@ def rabbit(app: Celery, **settings: Any) -> Celery:
 
 def test_redis_gets_ten_steps_and_prefetch_one(app: Celery) -> None:
     app.conf.broker_transport_options = {"visibility_timeout": 60}
-    assert FairPriorities(app, LEDGER).obstacles() == []
+    assert FairPriorities(app, COUNTERS).obstacles() == []
     assert app.conf.broker_transport_options == {
         "priority_steps": STEPS,
         "queue_order_strategy": "priority",
@@ -51,7 +51,7 @@ def test_redis_gets_ten_steps_and_prefetch_one(app: Celery) -> None:
 def test_rabbitmq_gets_a_highest_priority_on_every_queue(app: Celery) -> None:
     own = Queue("own", Exchange("own"), routing_key="own")
     rabbit(app, task_queues=[own, Queue("ten", max_priority=10)])
-    assert FairPriorities(app, LEDGER).obstacles() == []
+    assert FairPriorities(app, COUNTERS).obstacles() == []
     assert app.conf.task_queue_max_priority == 10
     assert app.amqp.queues["own"].queue_arguments == {"x-max-priority": 10}
     assert app.amqp.queues["made when needed"].queue_arguments == {"x-max-priority": 10}
@@ -65,7 +65,7 @@ class LaterSettings:
 
 def test_settings_may_come_later() -> None:
     app = Celery("app", set_as_current=False)
-    fair = FairPriorities(app, LEDGER)
+    fair = FairPriorities(app, COUNTERS)
     app.config_from_object(LaterSettings)
     assert app.conf.worker_prefetch_multiplier == 1
     assert app.conf.task_queue_max_priority == 10
@@ -101,7 +101,7 @@ def test_what_stands_in_the_way_is_said_and_not_changed(
     app: Celery, settings: dict[str, Any], words: list[str]
 ) -> None:
     app.conf.update(**settings)
-    (obstacle,) = FairPriorities(app, LEDGER).obstacles()
+    (obstacle,) = FairPriorities(app, COUNTERS).obstacles()
     assert all(word in obstacle for word in words), obstacle
     steps = settings.pop("broker_transport_options", {})
     assert app.conf.broker_transport_options.items() >= steps.items()
@@ -112,11 +112,13 @@ def test_it_is_said_once_and_tasks_are_sent(
     app: Celery, caplog: pytest.LogCaptureFixture, tmp_path: Any
 ) -> None:
     app.conf.update(broker_url="memory://")
-    fair = FairPriorities(app, f"sqlite:///{tmp_path}/ledger.db", timeout=60)
+    fair = FairPriorities(app, f"sqlite:///{tmp_path}/counters.db", timeout=60)
     for _ in range(3):
         app.send_task("anything", customer="acme")
-    (said,) = [each.getMessage() for each in caplog.records if each.name == "fairlead.priorities"]
-    assert "Redis and RabbitMQ only" in said
+    (warning,) = [
+        record.getMessage() for record in caplog.records if record.name == "fairlead.priorities"
+    ]
+    assert "Redis and RabbitMQ only" in warning
     assert fair.place("acme").count == -3
     fair.close()
 
@@ -141,13 +143,13 @@ def test_it_is_said_once_and_tasks_are_sent(
 )
 def test_values_that_cannot_be_are_refused_at_once(app: Celery, settings: dict[str, Any]) -> None:
     with pytest.raises(InvalidSetting):
-        FairPriorities(app, LEDGER, **settings)
+        FairPriorities(app, COUNTERS, **settings)
     assert "send_task" not in vars(app), "the application is left as it was"
 
 
 def test_only_an_application_will_do() -> None:
     with pytest.raises(InvalidSetting, match="got a str"):
-        FairPriorities("app", LEDGER)
+        FairPriorities("app", COUNTERS)
 
 
 @pytest.fixture
@@ -182,12 +184,12 @@ def test_fairlead_itself_does_not_import_celery() -> None:
         assert not loaded, loaded
         import fairlead.integrations.celery
         strange = [name for name in sys.modules if name.startswith("fairlead.")]
-        allowed = ("errors", "integrations", "model", "policy")
+        allowed = ("backoff", "errors", "integrations", "model", "policy")
         print(sorted(name for name in strange if name.split(".")[1] not in allowed))
     """
     whole = script.replace("import fairlead, fairlead.app", "import fairlead")
-    for each in (script.partition("import fairlead.integrations.celery")[0], whole):
-        done = python(each)
+    for code in (script.partition("import fairlead.integrations.celery")[0], whole):
+        done = python(code)
         assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "[]"
 
@@ -195,7 +197,7 @@ def test_fairlead_itself_does_not_import_celery() -> None:
 @pytest.mark.parametrize(
     ("library", "counters", "extra"),
     [
-        ("celery", LEDGER, "celery"),
+        ("celery", COUNTERS, "celery"),
         ("redis", "redis://h", "celery"),
         ("psycopg", "postgresql://h", "postgres"),
     ],

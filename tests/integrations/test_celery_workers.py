@@ -31,12 +31,12 @@ def test_who_comes_later_with_a_better_priority_is_next(make_kit: KitFactory) ->
     kit = make_kit(task_acks_late=True)
     with kit.worker():
         kit.hold.apply_async(["first"], customer="big")
-        assert kit.next_told()[0] == "first"
+        assert kit.next_record()[0] == "first"
         for place in range(1, 5):
             kit.work.apply_async([f"big {place}"], customer="big")
         kit.work.apply_async(["small"], customer="small")
         kit.open_gate()
-        order = [kit.next_told()[0] for _ in range(5)]
+        order = [kit.next_record()[0] for _ in range(5)]
     assert order == ["big 1", "big 2", "small", "big 3", "big 4"]
 
 
@@ -46,7 +46,7 @@ def test_a_retry_keeps_its_priority_and_is_not_counted(kit: Kit) -> None:
     with kit.fair.customer("retried"):
         kit.flaky.delay("again")
     header = {"customer": "retried", "priority": 2, "count": -4}
-    assert [kit.next_told() for _ in range(3)] == [["again", number(kit, 2), header]] * 3
+    assert [kit.next_record() for _ in range(3)] == [["again", number(kit, 2), header]] * 3
     assert kit.fair.place("retried").count == -5
 
 
@@ -54,7 +54,7 @@ def test_a_chain_is_counted_once(kit: Kit) -> None:
     for _ in range(3):
         kit.fair.place("chained")
     chain(kit.work.si("1"), kit.work.si("2"), kit.work.si("3")).apply_async(customer="chained")
-    assert [kit.next_told()[:2] for _ in range(3)] == [
+    assert [kit.next_record()[:2] for _ in range(3)] == [
         [label, number(kit, 2)] for label in ("1", "2", "3")
     ]
     assert kit.fair.place("chained").count == -4
@@ -62,15 +62,15 @@ def test_a_chain_is_counted_once(kit: Kit) -> None:
 
 def test_a_chord_is_counted_with_its_body(kit: Kit) -> None:
     chord([kit.work.si("a"), kit.work.si("b")], kit.work.si("c")).apply_async(customer="chord")
-    told = {label: told["count"] for label, _, told in (kit.next_told() for _ in range(3))}
-    assert told == {"a": 0, "b": -1, "c": -2}
+    counts = {label: header["count"] for label, _, header in (kit.next_record() for _ in range(3))}
+    assert counts == {"a": 0, "b": -1, "c": -2}
 
 
 def test_callbacks_keep_the_priority(kit: Kit) -> None:
     for _ in range(3):
         kit.fair.place("linked")
     kit.work.apply_async(["task"], customer="linked", link=kit.work.si("callback"))
-    assert [kit.next_told()[:2] for _ in range(2)] == [
+    assert [kit.next_record()[:2] for _ in range(2)] == [
         ["task", number(kit, 2)],
         ["callback", number(kit, 2)],
     ]
@@ -82,10 +82,10 @@ def test_a_task_that_is_delivered_again_is_not_counted_again(make_kit: KitFactor
     kit = make_kit(task_acks_late=True)
     with kit.worker("--pool", "solo") as (process, _):
         kit.hold.apply_async(["held"], customer="acme")
-        first = kit.next_told()
+        first = kit.next_record()
         process.kill()
         process.wait()
     with kit.worker("--pool", "solo"):
-        assert kit.next_told() == first
+        assert kit.next_record() == first
         kit.open_gate()
     assert kit.fair.place("acme").count == -1

@@ -1,4 +1,4 @@
-"""One contract for the ledgers in Redis, PostgreSQL and SQLite, on real servers."""
+"""One contract for the counter stores in Redis, PostgreSQL and SQLite, on real servers."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ import postgreskit
 import pytest
 import redis
 import servers
+from counterkit import PATIENT, cases, counts
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from ledgerkit import PATIENT, cases, counts
-from searches import examples
+from hypothesis_profiles import examples
 
 from fairlead.errors import CounterUnavailable, InvalidSetting
 from fairlead.integrations.counters import CounterStore, open_counters
-from fairlead.integrations.counters.base import MICRO
+from fairlead.integrations.counters.counter_store import MICRO
 from fairlead.model.customers import Counter
 from fairlead.policy.classic import ClassicPolicy
 
@@ -35,8 +35,8 @@ _customers = (f"customer {number}" for number in count(1))
 
 
 @pytest.fixture
-def counters(ledger_url: str, unique: str) -> Iterator[CounterStore]:
-    counters = open_counters(ledger_url, name=unique, timeout=PATIENT)
+def counters(counters_url: str, unique: str) -> Iterator[CounterStore]:
+    counters = open_counters(counters_url, name=unique, timeout=PATIENT)
     yield counters
     counters.close()
 
@@ -45,8 +45,8 @@ def counters(ledger_url: str, unique: str) -> Iterator[CounterStore]:
 def test_golden_vectors(counters: CounterStore, case: str) -> None:
     policy = ClassicPolicy()
     for row in cases()[case]:
-        found = counters.check(row["customer"], policy.reset_interval, now=float(row["at"]))
-        assert (str(found), str(policy.priority_of(found))) == (row["count"], row["priority"])
+        counted = counters.check(row["customer"], policy.reset_interval, now=float(row["at"]))
+        assert (str(counted), str(policy.priority_of(counted))) == (row["count"], row["priority"])
 
 
 @settings(max_examples=examples(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -55,16 +55,16 @@ def test_golden_vectors(counters: CounterStore, case: str) -> None:
     st.sampled_from([0, 1, 999_999, MICRO, 3 * MICRO]),
 )
 def test_random_histories_end_as_the_rule_says(
-    counters: CounterStore, moments: list[int], interval: int
+    counters: CounterStore, times: list[int], interval: int
 ) -> None:
     """The rule is asked in microseconds, which are whole, so that no rounding differs."""
     customer, policy = next(_customers), ClassicPolicy(interval)
     counter: Counter | None = None
-    for moment in moments:
-        check = policy.check(counter, now=float(moment))
+    for now in times:
+        check = policy.check(counter, now=float(now))
         counter = check.counter
-        found = counters.check(customer, interval / MICRO, now=moment / MICRO)
-        assert found == check.count
+        counted = counters.check(customer, interval / MICRO, now=now / MICRO)
+        assert counted == check.count
 
 
 def test_a_microsecond_decides(counters: CounterStore) -> None:
@@ -82,40 +82,40 @@ def test_the_clock_is_its_own(counters: CounterStore) -> None:
     assert counters.check("acme", 1500) == -3
 
 
-def test_processes_get_each_count_once(ledger_url: str, unique: str) -> None:
+def test_processes_get_each_count_once(counters_url: str, unique: str) -> None:
     with multiprocessing.get_context("spawn").Pool(4) as pool:
-        found = pool.starmap(counts, [(ledger_url, unique, 50)] * 4)
-    assert sorted(chain(*found), reverse=True) == [-place for place in range(200)]
-    assert all(each == sorted(each, reverse=True) for each in found)
+        counted = pool.starmap(counts, [(counters_url, unique, 50)] * 4)
+    assert sorted(chain(*counted), reverse=True) == [-place for place in range(200)]
+    assert all(own == sorted(own, reverse=True) for own in counted)
 
 
 def test_threads_get_each_count_once(counters: CounterStore) -> None:
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda _: counters.check("acme", 1500), range(200)))
-    assert sorted(found, reverse=True) == [-place for place in range(200)]
+        counted = list(pool.map(lambda _: counters.check("acme", 1500), range(200)))
+    assert sorted(counted, reverse=True) == [-place for place in range(200)]
 
 
-def test_a_forked_child_and_its_parent_go_on(ledger_url: str, unique: str) -> None:
+def test_a_forked_child_and_its_parent_go_on(counters_url: str, unique: str) -> None:
     script = f"""
         import os
         from fairlead.integrations.counters import open_counters
-        ledger = open_counters({ledger_url!r}, name={unique!r}, timeout={PATIENT})
-        print(ledger.check("acme", 1500), flush=True)
+        counters = open_counters({counters_url!r}, name={unique!r}, timeout={PATIENT})
+        print(counters.check("acme", 1500), flush=True)
         child = os.fork()
         if child == 0:
-            print(ledger.check("acme", 1500), flush=True)
+            print(counters.check("acme", 1500), flush=True)
             os._exit(0)
         os.waitpid(child, 0)
-        print(ledger.check("acme", 1500), flush=True)
+        print(counters.check("acme", 1500), flush=True)
     """
     command = [sys.executable, "-W", "error", "-c", textwrap.dedent(script)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.stdout.split(), done.stderr) == (["0", "-1", "-2"], "")
 
 
-def test_customers_and_names_are_kept_apart(ledger_url: str, unique: str) -> None:
-    first = open_counters(ledger_url, name=f"{unique} a", timeout=PATIENT)
-    second = open_counters(ledger_url, name=f"{unique} b", timeout=PATIENT)
+def test_customers_and_names_are_kept_apart(counters_url: str, unique: str) -> None:
+    first = open_counters(counters_url, name=f"{unique} a", timeout=PATIENT)
+    second = open_counters(counters_url, name=f"{unique} b", timeout=PATIENT)
     names = ["acme", "ACME", "Łódź", "客戶", "a:b", "x" * 200, "%s", "' OR 1=1 --", "?1"]
     assert [first.check(name, 1500) for name in names * 2] == [0] * 9 + [-1] * 9
     assert [second.check(name, 1500) for name in names] == [0] * 9
@@ -123,7 +123,7 @@ def test_customers_and_names_are_kept_apart(ledger_url: str, unique: str) -> Non
     second.close()
 
 
-def test_a_closed_ledger_opens_again(counters: CounterStore) -> None:
+def test_closed_counters_open_again(counters: CounterStore) -> None:
     assert counters.check("acme", 1500) == 0
     counters.close()
     assert counters.check("acme", 1500) == -1
@@ -162,7 +162,7 @@ def test_a_server_that_freezes_is_not_waited_for(kind: str) -> None:
 
 
 def test_a_locked_sqlite_file_is_not_waited_for(tmp_path: Path) -> None:
-    path = tmp_path / "ledger.db"
+    path = tmp_path / "counters.db"
     counters = open_counters(f"sqlite:///{path}", timeout=0.05)
     assert counters.check("acme", 1500) == 0
     other = apsw.Connection(str(path))
@@ -208,14 +208,14 @@ def test_redis_forgets_a_customer_when_its_count_would_start_over(
         "http://[",
         None,
         5,
-        "sqlite://ledger.db",
+        "sqlite://counters.db",
         "sqlite:///",
         "redis://host:port/0",
         "postgresql://h/db?colour=red",
     ],
 )
-def test_an_address_of_no_ledger_is_refused_at_once(url: str) -> None:
-    with pytest.raises(InvalidSetting, match="ledger must be"):
+def test_an_invalid_url_is_refused_at_once(url: str) -> None:
+    with pytest.raises(InvalidSetting, match="counters must be"):
         open_counters(url)
 
 
@@ -228,4 +228,4 @@ def test_an_address_where_nobody_listens_is_said_at_the_check(url: str) -> None:
 
 def test_a_folder_that_is_not_there_is_said_at_the_check(tmp_path: Path) -> None:
     with pytest.raises(CounterUnavailable, match="unable to open"):
-        open_counters(f"sqlite:///{tmp_path}/no/ledger.db").check("acme", 1500)
+        open_counters(f"sqlite:///{tmp_path}/no/counters.db").check("acme", 1500)

@@ -31,13 +31,13 @@ def test_dramatiq_receives_by_priority_and_retries_are_not_counted(
     broker = RabbitmqBroker(url=rabbitmq_server.url, max_priority=10)
     fair = fairlead.integrations.dramatiq.FairPriorities(redis_server.url, name=unique, timeout=60)
     broker.add_middleware(fair)
-    told: list[tuple[str, Any]] = []
+    received: list[tuple[str, Any]] = []
     is_over = threading.Event()
 
     def process(label: str) -> None:
         message = dramatiq.middleware.CurrentMessage.get_current_message()
         assert message is not None
-        told.append((label, message.options.get("fairlead")))
+        received.append((label, message.options.get("fairlead")))
         if label == "again" and message.options.get("retries", 0) < 1:
             raise ValueError(label)
         if label == "again":
@@ -56,12 +56,12 @@ def test_dramatiq_receives_by_priority_and_retries_are_not_counted(
     assert is_over.wait(LONGEST_WAIT)
     worker.stop()
     broker.close()
-    order = [label for label, _ in told if label not in ("again", "mine")]
+    order = [label for label, _ in received if label not in ("again", "mine")]
     assert order == ORDER
-    assert dict(told)["mine"] is None
+    assert dict(received)["mine"] is None
     again = {"customer": "big", "priority": 4, "count": -7}
-    assert [header for label, header in told if label == "again"] == [again, again]
-    assert fair._assigner.place("big").count == -8
+    assert [header for label, header in received if label == "again"] == [again, again]
+    assert fair.place("big").count == -8
     fair.close()
 
 
@@ -70,14 +70,16 @@ def test_dramatiq_says_when_the_broker_has_no_priorities(
 ) -> None:
     broker = StubBroker()
     fair = fairlead.integrations.dramatiq.FairPriorities(
-        f"sqlite:///{tmp_path}/ledger.db", timeout=60
+        f"sqlite:///{tmp_path}/counters.db", timeout=60
     )
     broker.add_middleware(fair)
     actor = dramatiq.actor(actor_name="x", broker=broker)(lambda: None)
     for _ in range(2):
         actor.send_with_options(customer="acme")
-    (said,) = [each.getMessage() for each in caplog.records if "fair prior" in each.getMessage()]
-    assert "is a StubBroker" in said
+    (warning,) = [
+        record.getMessage() for record in caplog.records if "fair prior" in record.getMessage()
+    ]
+    assert "is a StubBroker" in warning
     broker.close()
     fair.close()
 
@@ -86,11 +88,11 @@ def test_taskiq_receives_by_priority(
     rabbitmq_server: servers.Server, redis_server: servers.Server, unique: str
 ) -> None:
     fair = fairlead.integrations.taskiq.FairPriorities(redis_server.url, name=unique, timeout=60)
-    told = asyncio.run(taskiq_round(rabbitmq_server.url, unique, fair))
-    assert [label for label, _ in told if label != "again"] == [*ORDER, "mine"]
+    received = asyncio.run(taskiq_round(rabbitmq_server.url, unique, fair))
+    assert [label for label, _ in received if label != "again"] == [*ORDER, "mine"]
     again = {"customer": "big", "priority": 4, "count": -7}
-    assert [json.loads(header) for label, header in told if label == "again"] == [again, again]
-    assert fair._assigner.place("big").count == -8
+    assert [json.loads(header) for label, header in received if label == "again"] == [again, again]
+    assert fair.place("big").count == -8
     fair.shutdown()
 
 
@@ -103,17 +105,17 @@ async def taskiq_round(
         .with_queue(Queue(name=unique, type=QueueType.CLASSIC, max_priority=10))
         .with_middlewares(fair, SimpleRetryMiddleware(default_retry_count=3))
     )
-    told: list[tuple[str, Any]] = []
+    received: list[tuple[str, Any]] = []
     is_over = asyncio.Event()
     wanted = len(SENT) + 3
 
     async def process(label: str) -> None:
-        if label == "again" and [label for label, _ in told].count("again") == 1:
+        if label == "again" and [label for label, _ in received].count("again") == 1:
             raise ValueError(label)
 
     task = broker.register_task(process, task_name="process", retry_on_error=True)
-    told_by = Telling(told, wanted, is_over)
-    broker.add_middlewares(told_by)
+    recorder = ReceivedRecorder(received, wanted, is_over)
+    broker.add_middlewares(recorder)
     broker.is_worker_process = True
     await broker.startup()
     for customer, place in SENT:
@@ -127,22 +129,24 @@ async def taskiq_round(
     stop.set()
     await listening
     await broker.shutdown()
-    return told
+    return received
 
 
-class Telling(TaskiqMiddleware):
+class ReceivedRecorder(TaskiqMiddleware):
     """Notes what is received, in order."""
 
-    def __init__(self, told: list[tuple[str, Any]], wanted: int, is_over: asyncio.Event) -> None:
+    def __init__(
+        self, received: list[tuple[str, Any]], wanted: int, is_over: asyncio.Event
+    ) -> None:
         super().__init__()
-        self._told, self._wanted, self._is_over = told, wanted, is_over
+        self._received, self._wanted, self._is_over = received, wanted, is_over
 
     def pre_execute(self, message: TaskiqMessage) -> TaskiqMessage:
-        self._told.append((message.args[0], message.labels.get("fairlead")))
+        self._received.append((message.args[0], message.labels.get("fairlead")))
         return message
 
     def post_execute(self, message: TaskiqMessage, result: Any) -> None:
-        if len(self._told) == self._wanted:
+        if len(self._received) == self._wanted:
             self._is_over.set()
 
 

@@ -1,4 +1,4 @@
-"""A ledger that is down: tasks go on with the fallback, and it is said once."""
+"""While the counter store is down, tasks are sent with the fallback, and one warning is logged."""
 
 from __future__ import annotations
 
@@ -8,9 +8,15 @@ from collections.abc import Callable
 import pytest
 import servers
 from celerykit import Kit
-from ledgerkit import PATIENT
+from counterkit import PATIENT
 
-from fairlead.integrations.counters import CustomerRules, Placement, PriorityAssigner, open_counters
+from fairlead.backoff import Backoff
+from fairlead.integrations.priority_assigner import (
+    FIRST_PAUSE,
+    LONGEST_PAUSE,
+    AssignedPriority,
+    PriorityAssigner,
+)
 
 KitFactory = Callable[..., Kit]
 
@@ -23,7 +29,7 @@ class Clock:
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [each.getMessage() for each in caplog.records if each.levelno >= logging.WARNING]
+    return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
 
 
 def test_one_warning_then_a_pause_that_grows_then_it_counts_again(
@@ -31,39 +37,42 @@ def test_one_warning_then_a_pause_that_grows_then_it_counts_again(
 ) -> None:
     clock = Clock()
     with servers.redis() as server:
-        counters = open_counters(server.url, timeout=PATIENT)
-        assigner = PriorityAssigner(counters, CustomerRules(), 4, clock=clock)
-        assigner._outage._backoff._random = lambda: 0.0
-        assert assigner.place("acme") == Placement(1, 0)
+        backoff = Backoff(FIRST_PAUSE, LONGEST_PAUSE, random=lambda: 0.0, clock=clock)
+        assigner = PriorityAssigner(server.url, fallback=4, timeout=PATIENT, backoff=backoff)
+        assert assigner.place("acme") == AssignedPriority("acme", 1, 0)
         server.stop()
         for _ in range(5):
-            assert assigner.place("acme") == Placement(4, None)
-        (said,) = warnings(caplog)
-        assert "cannot be reached: Redis: " in said
-        assert "Connection refused. Until it answers, tasks are sent with priority 4" in said
+            assert assigner.place("acme") == AssignedPriority("acme", 4, None)
+        (warning,) = warnings(caplog)
+        assert "cannot be reached: Redis: " in warning
+        assert "Connection refused. Until it answers, tasks are sent with priority 4" in warning
         server.start()
         clock.now = 0.9
-        assert assigner.place("acme") == Placement(4, None), "it is not asked at every task"
+        assert assigner.place("acme") == AssignedPriority("acme", 4, None), (
+            "it is not asked at every task"
+        )
         clock.now = 1.0
-        assert assigner.place("acme") == Placement(1, 0), "a Redis without disk has forgotten"
-        assert assigner.place("acme") == Placement(1, -1)
+        assert assigner.place("acme") == AssignedPriority("acme", 1, 0), (
+            "a Redis without disk has forgotten"
+        )
+        assert assigner.place("acme") == AssignedPriority("acme", 1, -1)
         assert len(warnings(caplog)) == 2
         assert "answers again" in warnings(caplog)[1]
         server.stop()
-        for moment, asked_again in [(2.0, 3.0), (2.9, 3.0), (3.0, 5.0), (5.0, 9.0)]:
-            clock.now = moment
-            assert assigner.place("acme") == Placement(4, None)
-            assert assigner._outage._backoff._until == asked_again
+        for now, pause in [(2.0, 1.0), (2.9, 1.0), (3.0, 2.0), (5.0, 4.0)]:
+            clock.now = now
+            assert assigner.place("acme") == AssignedPriority("acme", 4, None)
+            assert backoff.pause == pause
         clock.now = 1e6
         for _ in range(9):
             assigner.place("acme")
             clock.now += 30
-        assert assigner._outage._backoff._until == clock.now, "never longer than thirty"
+        assert backoff.pause == 30
         assert len(warnings(caplog)) == 3
         assigner.close()
 
 
-def test_tasks_are_sent_while_the_ledger_is_down(
+def test_tasks_are_sent_while_the_counter_store_is_down(
     make_kit: KitFactory, caplog: pytest.LogCaptureFixture
 ) -> None:
     with servers.redis() as server:
@@ -72,8 +81,8 @@ def test_tasks_are_sent_while_the_ledger_is_down(
         server.stop()
         for place in range(3):
             kit.work.apply_async([f"down {place}"], customer="acme")
-        found = {each.args[0]: each.told for each in kit.received()}
+        headers = {message.args[0]: message.header for message in kit.received()}
         down = {"customer": "acme", "priority": 7, "count": None}
-        assert found.pop("before") == {"customer": "acme", "priority": 1, "count": 0}
-        assert list(found.values()) == [down] * 3
-        assert len([each for each in warnings(caplog) if "cannot be reached" in each]) == 1
+        assert headers.pop("before") == {"customer": "acme", "priority": 1, "count": 0}
+        assert list(headers.values()) == [down] * 3
+        assert len([text for text in warnings(caplog) if "cannot be reached" in text]) == 1

@@ -31,16 +31,16 @@ def test_one_who_gets_all_gives_one_in_n(number: int) -> None:
 
 @given(works, works)
 def test_the_index_lies_between(done: list[float], due: list[float]) -> None:
-    shares = [share("", *each) for each in zip(done, due, strict=False)]
-    found = jain_index(shares, least_due=0.0)
-    assert found is None or 1 / len(shares) - 1e-9 <= found <= 1 + 1e-9
+    shares = [share("", *pair) for pair in zip(done, due, strict=False)]
+    index = jain_index(shares, least_due=0.0)
+    assert index is None or 1 / len(shares) - 1e-9 <= index <= 1 + 1e-9
 
 
 def test_who_has_only_begun_to_wait_does_not_count() -> None:
     shares = [share("a", 10.0, 10.0), share("b", 9.0, 10.0), share("new", 0.0, 0.5)]
-    found = jain_index(shares, least_due=1.0)
-    assert found is not None
-    assert found > 0.99
+    index = jain_index(shares, least_due=1.0)
+    assert index is not None
+    assert index > 0.99
     assert jain_index(shares[1:], least_due=1.0) is None
 
 

@@ -9,9 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.policy.forecast import Ahead, Arrived, Flow, Pair, Range, Running, forecast
+from fairlead.policy.forecast import (
+    Ahead,
+    FinishedDocument,
+    Flow,
+    Range,
+    RecentArrival,
+    RunningDocument,
+    forecast,
+)
 
-TRUE = tuple(Pair(6.0, 6.0) for _ in range(200))
+TRUE = tuple(FinishedDocument(6.0, 6.0) for _ in range(200))
 seconds = st.floats(0, 1e6)
 
 
@@ -20,25 +28,25 @@ def test_without_workers_nobody_can_tell() -> None:
 
 
 def test_a_free_worker_takes_it_at_once() -> None:
-    flow = Flow(workers=3, running=(Running(1.0, 6.0),))
+    flow = Flow(workers=3, running=(RunningDocument(1.0, 6.0),))
     assert forecast(Ahead(1, 6.0, 1.0, False), flow) == Range(0.0, 0.0, 0.0)
 
 
 def test_the_work_ahead_is_shared_by_the_workers() -> None:
-    flow = Flow(workers=2, running=(Running(0.0, 6.0), Running(0.0, 6.0)), pairs=TRUE)
-    found = forecast(Ahead(100, 600.0, 1.0, False), flow)
-    assert found is not None
-    assert 290 < found.expected < 320
-    assert found.low < found.expected < found.high
+    flow = Flow(workers=2, running=(RunningDocument(0.0, 6.0),) * 2, finished=TRUE)
+    result = forecast(Ahead(100, 600.0, 1.0, False), flow)
+    assert result is not None
+    assert 290 < result.expected < 320
+    assert result.low < result.expected < result.high
 
 
 def test_what_arrives_before_it_makes_it_longer_and_less_sure() -> None:
     ahead = Ahead(100, 600.0, 5.0, False)
-    quiet = forecast(ahead, Flow(workers=2, pairs=TRUE))
-    early = tuple(Arrived(float(age), 1.0, 6.0) for age in range(0, 3600, 6))
-    busy = forecast(ahead, Flow(workers=2, arrived=early, pairs=TRUE))
-    late = tuple(each._replace(behind=5.0) for each in early)
-    behind = forecast(ahead, Flow(workers=2, arrived=late, pairs=TRUE))
+    quiet = forecast(ahead, Flow(workers=2, finished=TRUE))
+    early = tuple(RecentArrival(float(age), 1.0, 6.0) for age in range(0, 3600, 6))
+    busy = forecast(ahead, Flow(workers=2, arrived=early, finished=TRUE))
+    late = tuple(arrival._replace(behind=5.0) for arrival in early)
+    behind = forecast(ahead, Flow(workers=2, arrived=late, finished=TRUE))
     assert quiet is not None
     assert busy is not None
     assert behind is not None
@@ -47,14 +55,14 @@ def test_what_arrives_before_it_makes_it_longer_and_less_sure() -> None:
 
 
 def test_estimates_that_were_half_of_it_are_doubled() -> None:
-    flow = Flow(workers=1, pairs=tuple(Pair(3.0, 6.0) for _ in range(200)))
-    found = forecast(Ahead(10, 30.0, 1.0, False), flow)
-    assert found is not None
-    assert 55 < found.expected < 62
+    flow = Flow(workers=1, finished=tuple(FinishedDocument(3.0, 6.0) for _ in range(200)))
+    result = forecast(Ahead(10, 30.0, 1.0, False), flow)
+    assert result is not None
+    assert 55 < result.expected < 62
 
 
 def test_the_cap_and_the_lane_bound_it() -> None:
-    flow = Flow(workers=8, running=(Running(0.0, 6.0),) * 8, pairs=TRUE)
+    flow = Flow(workers=8, running=(RunningDocument(0.0, 6.0),) * 8, finished=TRUE)
     capped = forecast(Ahead(10, 60.0, 1.0, False, own_documents=10, own_seconds=60.0, cap=1), flow)
     assert capped is not None
     assert capped.low < 59 < capped.expected < capped.high
@@ -67,41 +75,43 @@ def test_a_cap_that_was_lowered_waits_for_those_that_run() -> None:
     elapsed = (9.0, 1.0, 1.0, 1.0, 1.0)
     flow = Flow(
         workers=8,
-        running=tuple(Running(each, 10.0, "acme") for each in elapsed),
-        pairs=tuple(Pair(10.0, 10.0) for _ in range(200)),
+        running=tuple(RunningDocument(seconds, 10.0, "acme") for seconds in elapsed),
+        finished=tuple(FinishedDocument(10.0, 10.0) for _ in range(200)),
     )
-    found = forecast(Ahead(0, 0.0, 1.0, False, cap=1, customer="acme"), flow)
-    assert found is not None
-    assert 8 < found.expected < 10
+    result = forecast(Ahead(0, 0.0, 1.0, False, cap=1, customer="acme"), flow)
+    assert result is not None
+    assert 8 < result.expected < 10
 
 
 @pytest.mark.parametrize("cap", [1, 2, 3])
 @pytest.mark.parametrize("noise", [0.3, 0.8])
 def test_three_of_four_starts_of_a_capped_customer_lie_in_the_range(cap: int, noise: float) -> None:
-    """On workers that have nothing else to do: its line moves as its cap lets it."""
-    lot = random.Random(31)
-    took = [6.0 * lot.lognormvariate(-0.32, 0.8) for _ in range(400)]
-    said = [each * lot.lognormvariate(-noise * noise / 2, noise) for each in took]
-    known = tuple(Pair(*each) for each in zip(said[200:], took[200:], strict=True))
+    """On workers that have nothing else to do: its queue moves as its cap allows."""
+    chance = random.Random(31)
+    took = [6.0 * chance.lognormvariate(-0.32, 0.8) for _ in range(400)]
+    estimates = [seconds * chance.lognormvariate(-noise * noise / 2, noise) for seconds in took]
+    known = tuple(FinishedDocument(*pair) for pair in zip(estimates[200:], took[200:], strict=True))
     free_at, starts = [0.0] * cap, list[float]()
-    for each in took[:200]:
-        starts.append(heapreplace(free_at, free_at[0] + each))
+    for seconds in took[:200]:
+        starts.append(heapreplace(free_at, free_at[0] + seconds))
     hits = number = 0
     for now in (50.0, 150.0, 300.0):
-        begun = [each for each in range(200) if starts[each] <= now]
-        running = [each for each in begun if starts[each] + took[each] > now]
+        begun = [index for index in range(200) if starts[index] <= now]
+        running = [index for index in begun if starts[index] + took[index] > now]
         flow = Flow(
             workers=8,
-            running=tuple(Running(now - starts[each], said[each], "acme") for each in running),
-            pairs=known,
+            running=tuple(
+                RunningDocument(now - starts[index], estimates[index], "acme") for index in running
+            ),
+            finished=known,
         )
         for document in range(len(begun), 200):
-            before = said[len(begun) : document]
+            before = estimates[len(begun) : document]
             own = (len(before), sum(before))
             ahead = Ahead(*own, 1.0, False, *own, cap=cap, customer="acme")
-            found = forecast(ahead, flow)
-            assert found is not None
-            hits += found.low <= starts[document] - now <= found.high
+            result = forecast(ahead, flow)
+            assert result is not None
+            hits += result.low <= starts[document] - now <= result.high
             number += 1
     assert number > 100
     assert hits / number >= 0.75
@@ -113,9 +123,9 @@ def test_three_of_four_starts_of_a_capped_customer_lie_in_the_range(cap: int, no
     st.floats(0, 1e4),
     st.booleans(),
     st.integers(1, 64),
-    st.lists(st.builds(Running, seconds, seconds), max_size=70),
-    st.lists(st.builds(Arrived, seconds, st.floats(0, 1e4), seconds), max_size=50),
-    st.lists(st.builds(Pair, seconds, seconds), max_size=50),
+    st.lists(st.builds(RunningDocument, seconds, seconds), max_size=70),
+    st.lists(st.builds(RecentArrival, seconds, st.floats(0, 1e4), seconds), max_size=50),
+    st.lists(st.builds(FinishedDocument, seconds, seconds), max_size=50),
 )
 def test_whatever_is_known_the_range_is_in_order(
     documents: int,
@@ -123,11 +133,11 @@ def test_whatever_is_known_the_range_is_in_order(
     behind: float,
     is_closing: bool,
     workers: int,
-    running: list[Running],
-    arrived: list[Arrived],
-    pairs: list[Pair],
+    running: list[RunningDocument],
+    arrived: list[RecentArrival],
+    finished: list[FinishedDocument],
 ) -> None:
     ahead = Ahead(documents, work if documents else 0.0, behind, is_closing)
-    found = forecast(ahead, Flow(workers, tuple(running), tuple(arrived), tuple(pairs)))
-    assert found is not None
-    assert 0 <= found.low <= found.expected <= found.high < float("inf")
+    result = forecast(ahead, Flow(workers, tuple(running), tuple(arrived), tuple(finished)))
+    assert result is not None
+    assert 0 <= result.low <= result.expected <= result.high < float("inf")

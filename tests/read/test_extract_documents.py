@@ -13,9 +13,9 @@ import pypdfium2
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from hypothesis_profiles import examples
 from reportlab.lib.pdfencrypt import StandardEncryption
 from reportlab.pdfgen.canvas import Canvas
-from searches import examples
 
 from fairlead.read import CannotRead, Extracted
 from fairlead.read.base import clean, clean_line

@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 from apikit import PATIENT, Served, problem, served, served_by, upload
-from lockkit import BUSY_LONG, locked
+from locked_database import BUSY_LONG, locked
 
 from fairlead import Fairlead
 from fairlead.config import data_folder
@@ -19,17 +19,17 @@ from fairlead.model.states import State
 
 _SOON = """
 from fairlead.cli import main
-from fairlead.storage.sqlite import waiting
-waiting.BUSY_SECONDS = 0.2
-waiting.STILL_BUSY_SECONDS = 0.05
+from fairlead.storage.sqlite import lock_wait
+lock_wait.BUSY_SECONDS = 0.2
+lock_wait.STILL_BUSY_SECONDS = 0.05
 main()
 """
 BUSY_SOON = ("-c", _SOON)
 """A server that gives up waiting for a lock after a moment, not after half a minute."""
 _WANTS_MUCH = """
-from fairlead import datafolder
+from fairlead.config import data_folder
 from fairlead.cli import main
-datafolder.NO_ROOM = 1 << 60
+data_folder.NO_ROOM = 1 << 60
 main()
 """
 

@@ -9,14 +9,15 @@ from itertools import groupby, pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis_profiles import examples
 from msgspec.structs import replace
-from searches import examples
 
 from fairlead.errors import InvalidSetting
 from fairlead.model.customers import Check, Counter
 from fairlead.policy.classic import ClassicPolicy, FifoPolicy, Policy, Reset
 from fairlead.policy.overdue_lane import OverdueLane
-from fairlead.simulation import Arrival, Run, simulate
+from fairlead.simulation.simulate import Run, simulate
+from fairlead.simulation.trace import Arrival
 
 STAIRCASE = [1] * 3 + [2] * 2 + [3] * 2 + [4] * 2 + [5] * 2 + [6] * 2 + [7] * 2 + [8] * 6 + [9] * 9
 BOUNDS = (-2, -4, -6, -8, -10, -12, -14, -20)

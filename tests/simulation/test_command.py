@@ -14,7 +14,10 @@ from fairlead.cli.simulate import simulate_command, write_whole
 from fairlead.errors import InvalidSetting, InvalidTrace, UsageError
 from fairlead.policy.classic import ClassicPolicy, FifoPolicy
 from fairlead.policy.overdue_lane import OverdueLane
-from fairlead.simulation import Report, read_trace, render, simulate, summarise
+from fairlead.simulation.report import Report, render
+from fairlead.simulation.simulate import simulate
+from fairlead.simulation.summary import summarise
+from fairlead.simulation.trace import read_trace
 
 HOSTILE = "</td><script>alert(1)</script>&\"'[red]\x1b[31m\u202e"
 

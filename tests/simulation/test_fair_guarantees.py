@@ -1,4 +1,4 @@
-"""What the fair policy promises, on the product's own desk, with exact numbers.
+"""What the fair policy promises, in the simulator, with exact numbers.
 
 Where a promise needs a condition, a test without it shows the smallest case known that breaks it.
 """
@@ -11,11 +11,22 @@ from fractions import Fraction
 from typing import NamedTuple
 
 import pytest
-from fairkit import Accepted, History, Taken, lengths, rest, times, traces, watched, weights, worlds
+from fair_recorder import (
+    Accepted,
+    History,
+    Taken,
+    lengths,
+    rest,
+    times,
+    traces,
+    watched,
+    weights,
+    worlds,
+)
 from fairmodel import Row, World
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from searches import examples
+from hypothesis_profiles import examples
 
 from fairlead.policy.classic import ClassicPolicy
 

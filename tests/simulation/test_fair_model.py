@@ -8,16 +8,19 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from fairkit import arrivals_of, lane_of, rule_of, traces, worlds
+from fair_recorder import arrivals_of, lane_of, rule_of, traces, worlds
 from fairmodel import Model, Row, World
 from hypothesis import given, settings
+from hypothesis_profiles import examples
 from msgspec.structs import replace
-from searches import examples
 
 from fairlead.model.customers import Tags
 from fairlead.policy.fair import Clock, FairRule, Placed
 from fairlead.policy.overdue_lane import OverdueLane
-from fairlead.simulation import Arrival, Run, SimulatedFair, Turn, run_at, simulate
+from fairlead.simulation.policies import SimulatedFair
+from fairlead.simulation.queue import SimulatedClaim
+from fairlead.simulation.simulate import Run, run_trace, simulate
+from fairlead.simulation.trace import Arrival
 
 
 def product(
@@ -222,30 +225,31 @@ class EarlyLane(OverdueLane):
 
 
 class LaneMovesTheClock(SimulatedFair):
-    def take(self, now: float) -> Turn | None:
-        turn = super().take(now)
-        if turn is not None and turn.lane:
-            self.clock = self._rule.claimed(self.clock, self._tickets[turn.arrival].tag)
-        return turn
+    def claim(self, now: float) -> SimulatedClaim | None:
+        claim = super().claim(now)
+        if claim is not None and claim.lane:
+            self.clock = self._rule.claimed(self.clock, self.documents[claim.document].tag)
+        return claim
 
 
 class OnlyWaitingIsPending(SimulatedFair):
-    def take(self, now: float) -> Turn | None:
-        turn = super().take(now)
-        if turn is not None:
-            self._tickets[turn.arrival].account.processing -= 1
-        return turn
+    def claim(self, now: float) -> SimulatedClaim | None:
+        claim = super().claim(now)
+        if claim is not None:
+            self.documents[claim.document].account.processing -= 1
+        return claim
 
-    def done(self, document: int, actual: float, now: float) -> None:
-        self._tickets[document].account.processing += 1
-        super().done(document, actual, now)
+    def finish(self, document: int, actual: float, now: float) -> None:
+        self.documents[document].account.processing += 1
+        super().finish(document, actual, now)
 
 
 class WorkingCountsAsBacklog(SimulatedFair):
-    def _leave(self, account: Any) -> None:
+    def claim(self, now: float) -> SimulatedClaim | None:
         before = self.backlog
-        super()._leave(account)
+        claim = super().claim(now)
         self.backlog = before
+        return claim
 
 
 BROKEN: list[type[FairRule] | type[OverdueLane] | type[SimulatedFair]] = [
@@ -282,29 +286,29 @@ BROKEN: list[type[FairRule] | type[OverdueLane] | type[SimulatedFair]] = [
 
 
 def telling_rows(seed: int) -> list[Row]:
-    """Bursts, long documents, wrong estimates, pauses and weights, by lot."""
-    lot = random.Random(seed)
+    """Bursts, long documents, wrong estimates, pauses and weights, by chance."""
+    chance = random.Random(seed)
     rows = []
-    for _ in range(lot.randint(3, 9)):
+    for _ in range(chance.randint(3, 9)):
         one = Row(
-            Fraction(lot.randint(0, 60)),
-            lot.choice("abcd"),
-            Fraction(lot.randint(0, 8)),
-            lot.choice([Fraction(1), Fraction(1), Fraction(2), Fraction(1, 3)]),
-            lot.choice([None, None, Fraction(0), Fraction(2), Fraction(12)]),
+            Fraction(chance.randint(0, 60)),
+            chance.choice("abcd"),
+            Fraction(chance.randint(0, 8)),
+            chance.choice([Fraction(1), Fraction(1), Fraction(2), Fraction(1, 3)]),
+            chance.choice([None, None, Fraction(0), Fraction(2), Fraction(12)]),
         )
-        rows += [one] * lot.choice([1, 1, 2, 6])
+        rows += [one] * chance.choice([1, 1, 2, 6])
     return rows
 
 
 def telling_world(seed: int) -> World:
-    lot = random.Random(-1 - seed)
+    chance = random.Random(-1 - seed)
     return World(
-        workers=lot.randint(1, 3),
-        unit=Fraction(lot.choice([2, 3, 6])),
-        interval=Fraction(lot.choice([4, 10, 20])),
-        after=Fraction(lot.choice([3, 8, 25])),
-        share=lot.choice([2, 4]),
+        workers=chance.randint(1, 3),
+        unit=Fraction(chance.choice([2, 3, 6])),
+        interval=Fraction(chance.choice([4, 10, 20])),
+        after=Fraction(chance.choice([3, 8, 25])),
+        share=chance.choice([2, 4]),
     )
 
 
@@ -319,7 +323,7 @@ def outcome(rows: list[Row], world: World, kind: type[Any]) -> list[Run]:
         return product(rows, world, rule=kind)
     if issubclass(kind, OverdueLane):
         return product(rows, world, lane=kind)
-    return run_at(
+    return run_trace(
         kind(rule_of(world), world.workers, lane_of(world)), arrivals_of(rows), world.workers
     )
 

@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.simulation import Arrival, Run, percentile, summarise
+from fairlead.simulation.simulate import Run
+from fairlead.simulation.summary import percentile, summarise
+from fairlead.simulation.trace import Arrival
 
 values = st.lists(st.integers(-50, 50).map(float), min_size=1, max_size=60).map(sorted)
 

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.errors import InvalidTrace, UsageError
-from fairlead.simulation import Arrival, Run, read_trace, write_outcome
+from fairlead.simulation.simulate import Run
+from fairlead.simulation.trace import Arrival, read_trace, write_outcome
 
 HEADER = "at,customer,seconds\n"
 

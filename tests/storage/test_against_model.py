@@ -155,7 +155,7 @@ WRONG = {
         [submit("acme"), ahead("anna"), COME_LATE],
     ),
     "once a suspect, always a suspect": Wrong(
-        changed_sql("again_document", "suspect = FALSE, ", ""),
+        changed_sql("retry_document", "suspect = FALSE, ", ""),
         [
             submit("acme"),
             claim(),

@@ -16,7 +16,7 @@ import apsw
 import postgreskit
 import psycopg
 import pytest
-from lockkit import locked
+from locked_database import locked
 from storekit import (
     LEASE,
     STORES,

@@ -26,7 +26,7 @@ def test_each_transition_of_a_document_is_told_once(store: Store, clock: Clock) 
     store.finish(must_claim(store), DONE)
     assert kinds(store) == [
         *("customer-added", "submitted", "claimed", "released", "claimed", "retried"),
-        *("claimed", "rescued", "claimed", "failed", "retry", "cancelled", "retry"),
+        *("claimed", "rescued", "claimed", "failed", "again", "cancelled", "again"),
         *("claimed", "done"),
     ]
     assert {event.document for event in store.events()} == {None, document.id}

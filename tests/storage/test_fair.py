@@ -28,7 +28,8 @@ from fairlead.model.documents import Document, EventKind, Failed, Sniff, Submiss
 from fairlead.policy.overdue_lane import OverdueLane
 from fairlead.policy.retry import RetryRule
 from fairlead.policy.rules import Rules
-from fairlead.simulation import Arrival, SimulatedFair
+from fairlead.simulation.policies import SimulatedFair
+from fairlead.simulation.trace import Arrival
 from fairlead.storage import Store
 
 WORKERS = 2
@@ -68,39 +69,39 @@ def teach(store: Store, shape: str, seconds: float) -> None:
 
 
 class Beside:
-    """A store and the simulator's desk, side by side."""
+    """A store and the simulated policy, side by side."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self.store, self.clock = store, clock
-        self.desk = SimulatedFair(FAIR.fair(), WORKERS, FAIR.lane_of("fair"))
+        self.simulated = SimulatedFair(FAIR.fair(), WORKERS, FAIR.lane_of("fair"))
         self.documents: list[str] = []
         self.held: list[Any] = []
         store.attend("engine", WORKERS)
 
     def submit(self, customer: str, number: int, shape: str) -> None:
-        if self.store.add_customer(customer):  # the desk knows nobody before the first document
+        if self.store.add_customer(customer):  # the simulation has no customers yet
             self.store.set_customer(customer, weight=WEIGHTS[customer])
         for document in send(self.store, customer, number, shape):
             arrival = Arrival(
                 self.clock.now, customer, 1.0, WEIGHTS[customer], estimate=document.estimate
             )
-            placed = self.desk.accept(arrival, self.clock.now)
+            placed = self.simulated.accept(arrival, self.clock.now)
             assert (document.count, document.priority) == (placed.count, placed.priority)
             self.documents.append(document.id)
 
     def claim(self) -> None:
-        claim, turn = self.store.claim("worker"), self.desk.take(self.clock.now)
-        assert (claim and claim.id) == (turn and self.documents[turn.arrival])
-        if claim is not None and turn is not None:
+        claim, simulated = self.store.claim("worker"), self.simulated.claim(self.clock.now)
+        assert (claim and claim.id) == (simulated and self.documents[simulated.document])
+        if claim is not None and simulated is not None:
             told = self.store.events(after=self.store.last_event() - 1)[0]
-            assert told.data.get("lane", False) == turn.lane
-            self.held.append((claim, turn.arrival))
+            assert told.data.get("lane", False) == simulated.lane
+            self.held.append((claim, simulated.document))
 
     def finish(self, which: int, seconds: float) -> None:
         if self.held:
             claim, arrival = self.held.pop(which % len(self.held))
             self.store.finish(claim, DONE._replace(seconds=seconds))
-            self.desk.done(arrival, seconds, self.clock.now)
+            self.simulated.finish(arrival, seconds, self.clock.now)
 
     def advance(self, seconds: float) -> None:
         self.clock.advance(seconds)
@@ -119,7 +120,7 @@ def test_a_store_decides_as_the_simulator_does(name: str) -> None:
             for _ in range(len(both.documents)):
                 both.claim()
                 both.finish(0, 1.0)
-            assert both.desk.take(both.clock.now) is None
+            assert both.simulated.claim(both.clock.now) is None
             assert where.store.problems() == []
 
     agree()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from storekit import DONE, Clock, RulesInForce, must_claim, submit
 
-from fairlead.policy.forecast import Pair
+from fairlead.policy.forecast import FinishedDocument
 from fairlead.storage import Store
 
 
@@ -22,7 +22,7 @@ def test_it_tells_of_workers_arrivals_and_costs(store: Store, clock: Clock) -> N
         *((5.0, 2.0), (5.0, 1.0), (5.0, 1.0), (5.0, 1.0))
     ]
     estimate = store.documents()[-1].estimate
-    assert found.pairs == (Pair(estimate, 7.0),)
+    assert found.finished == (FinishedDocument(estimate, 7.0),)
 
 
 def test_under_fair_arrivals_lie_ahead_of_the_clock(store: Store, rules: RulesInForce) -> None:

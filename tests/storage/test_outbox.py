@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hookkit import SECRET, added
 from storekit import (
     DAMAGED,
     DONE,
@@ -19,6 +18,7 @@ from storekit import (
     sqlite_store,
     submit_one,
 )
+from webhookkit import SECRET, added
 
 from fairlead.errors import InvalidWebhook, UnknownCustomer, UnknownDelivery, UnknownWebhook
 from fairlead.model.documents import Saved, Submission

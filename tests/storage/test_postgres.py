@@ -12,7 +12,6 @@ from typing import Any
 import postgreskit
 import psycopg
 import pytest
-from hookkit import added
 from postgreskit import Server
 from storekit import (
     DONE,
@@ -26,6 +25,7 @@ from storekit import (
     submit,
     submit_one,
 )
+from webhookkit import added
 
 from fairlead.errors import (
     DamagedData,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hookkit import sending
+from webhookkit import sending
 
 from fairlead.errors import InvalidWebhook
 from fairlead.webhooks import Networks, Sender, check_url

@@ -8,9 +8,9 @@ from threading import Condition, Event, Semaphore, Thread
 from typing import Any
 
 import pytest
-from hookkit import GOOD, added, receiving, says
 from standardwebhooks import Webhook
 from storekit import DONE, Clock, RulesInForce, must_claim, sqlite_store, submit_one
+from webhookkit import GOOD, added, receiving, says
 
 from fairlead import Fairlead
 from fairlead.errors import InvalidWebhook, StoreBusy, UnknownDelivery, UnknownWebhook

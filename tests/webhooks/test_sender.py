@@ -13,8 +13,8 @@ from queue import Queue
 from threading import Event, Thread
 
 import pytest
-from hookkit import GOOD, SECRET, Receiver, receiving, says, sending
 from standardwebhooks import Webhook
+from webhookkit import GOOD, SECRET, Receiver, receiving, says, sending
 
 from fairlead.model.webhooks import WebhookResponse
 from fairlead.webhooks import Networks, Sender

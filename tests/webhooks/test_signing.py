@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 
 import pytest
-from hookkit import SECRET
 from standardwebhooks import Webhook
+from webhookkit import SECRET
 
 from fairlead.webhooks.signing import headers, new_secret, signature
 

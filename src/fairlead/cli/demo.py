@@ -16,7 +16,7 @@ from fairlead.cli.common import no_url_option
 from fairlead.cli.progress import progress_bar
 
 if TYPE_CHECKING:
-    from fairlead.demo.scenario import Scenario, Scene
+    from fairlead.demo.scenario import PlannedSubmission, Scenario
 
 
 @click.command("demo")
@@ -50,48 +50,48 @@ def demo_command(*, data: Path | None, workers: int, documents: int, picture: Pa
     folder = data or Path("demo-data", f"{datetime.now():%Y-%m-%d-%H%M%S}")  # noqa: DTZ005 (a name)
     if folder.exists() and any(folder.iterdir()):
         raise click.UsageError(f"{folder} is not empty; the demo needs an empty folder")
-    scenes = _make_scenes(documents)
+    planned = _plan_submissions(documents)
     with Fairlead(folder, settings={"workers": workers}) as fairlead:
-        _perform(fairlead, scenes, picture)
+        _perform(fairlead, planned, picture)
 
 
-def _make_scenes(documents: int) -> list[Scene]:
-    from fairlead.demo.scenario import SMALL_DOCUMENTS, make_scenes  # noqa: PLC0415 (an extra)
+def _plan_submissions(documents: int) -> list[PlannedSubmission]:
+    from fairlead.demo.scenario import SMALL_DOCUMENTS, plan_submissions  # noqa: PLC0415 (an extra)
 
     with progress_bar() as bar:
         task = bar.add_task(
             "creating sample documents (PDF, DOCX, HTML, e-mail, text)",
             total=documents + sum(SMALL_DOCUMENTS),
         )
-        return make_scenes(documents, lambda: bar.advance(task))
+        return plan_submissions(documents, lambda: bar.advance(task))
 
 
-def _perform(fairlead: Fairlead, scenes: list[Scene], picture: Path | None) -> None:
+def _perform(fairlead: Fairlead, planned: list[PlannedSubmission], picture: Path | None) -> None:
     from fairlead.demo.scenario import Scenario  # noqa: PLC0415 (an extra)
     from fairlead.demo.screen import LiveScreen  # noqa: PLC0415 (rich is slow to import)
 
-    play = Scenario(fairlead, scenes)
+    scenario = Scenario(fairlead, planned)
 
     def tick() -> None:
-        play.advance()
+        scenario.advance()
         screen.tick()
 
-    with LiveScreen(play) as screen:
+    with LiveScreen(scenario) as screen:
         fairlead.run_until_idle(on_tick=tick)
-    _report(fairlead, play, picture)
+    _report(fairlead, scenario, picture)
 
 
-def _report(fairlead: Fairlead, play: Scenario, picture: Path | None) -> None:
+def _report(fairlead: Fairlead, scenario: Scenario, picture: Path | None) -> None:
     from rich.console import Console  # noqa: PLC0415 (slow to import)
 
-    from fairlead.demo.screen import PICTURE_COLUMNS, draw_picture, verdict_table  # noqa: PLC0415
+    from fairlead.demo.screen import PICTURE_COLUMNS, draw_picture, wait_table  # noqa: PLC0415
 
-    table = verdict_table(play.verdicts())
+    table = wait_table(scenario.wait_reports())
     console = Console(highlight=False)
     console.width = max(console.width, PICTURE_COLUMNS)  # a narrower terminal breaks the lines
     console.print(table)
-    failed = play.failed()
-    click.echo(f"\n{play.documents_in_all - len(failed)} documents read, {len(failed)} failed.")
+    failed = scenario.failed()
+    click.echo(f"\n{scenario.total_documents - len(failed)} documents read, {len(failed)} failed.")
     data = ["--data", str(fairlead.folder.path)]
     click.echo(f"List documents:  {shlex.join([_command(), 'docs', 'list', *data])}")
     for newest in fairlead.documents(limit=1).items:

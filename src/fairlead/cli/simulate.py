@@ -27,7 +27,7 @@ from fairlead.policy.levels import DEFAULT_THRESHOLDS
 from fairlead.policy.overdue_lane import OverdueLane
 from fairlead.simulation.report import LISTED, Report, printable, render
 from fairlead.simulation.simulate import Run, simulate
-from fairlead.simulation.summary import Summary, Waits, summarise
+from fairlead.simulation.summary import Summary, WaitStatistics, summarise
 from fairlead.simulation.trace import Arrival, read_trace, write_outcome
 
 if TYPE_CHECKING:
@@ -264,12 +264,12 @@ def _as_json(result: Result) -> dict[str, object]:
     }
 
 
-def _waits_json(waits: Waits, fifo: Waits | None) -> dict[str, object]:
+def _waits_json(waits: WaitStatistics, fifo: WaitStatistics | None) -> dict[str, object]:
     shown: dict[str, object] = {"documents": waits.documents, "wait": _seconds(waits)}
     return shown | ({"fifo": _seconds(fifo)} if fifo else {})
 
 
-def _seconds(waits: Waits) -> dict[str, float]:
+def _seconds(waits: WaitStatistics) -> dict[str, float]:
     return {"mean": waits.mean, "p50": waits.p50, "p95": waits.p95, "max": waits.max}
 
 
@@ -300,7 +300,7 @@ def _table(result: Result) -> Table:
     return table
 
 
-def _add_row(table: Table, name: str, waits: Waits, fifo: Waits | None) -> None:
+def _add_row(table: Table, name: str, waits: WaitStatistics, fifo: WaitStatistics | None) -> None:
     from rich.text import Text  # noqa: PLC0415 (see _print_table)
 
     numbers: Sequence[float] = (waits.mean, waits.p50, waits.p95, waits.max)

@@ -1,22 +1,22 @@
-"""The demo's play: who sends what and when, and what each customer waited in the end.
+"""The demo's scenario: which customer submits what and when, and how long each one waited.
 
-One customer drops hundreds of documents at once. Small ones send a few while that pile is being
-worked off; their moments are given by how much of the pile is done, not by the clock, so that
-the play is the same on a fast machine and a slow one.
+One customer submits hundreds of documents at once. Small customers submit a few each while these
+are processed. They start after a part of the large customer's documents, not after a time, so that
+the scenario is the same on fast and slow machines.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import NamedTuple
 
 from fairlead.app import Fairlead
-from fairlead.demo.samples import Sample, samples
+from fairlead.demo.samples import SampleDocument, samples
 from fairlead.model.documents import Document, Event, EventKind
 from fairlead.model.states import State
 from fairlead.policy.classic import FifoPolicy
 from fairlead.simulation.simulate import simulate
-from fairlead.simulation.summary import Summary, Waits, summarise, waits_of
+from fairlead.simulation.summary import WaitStatistics, summarise, waits_of
 from fairlead.simulation.trace import Arrival
 
 LARGE = "Harbour Logistics"
@@ -31,16 +31,16 @@ SMALL = (
 SMALL_DOCUMENTS = (3, 5, 3, 4, 6, 3)
 
 
-class Scene(NamedTuple):
-    """A customer's documents, and how many of the large one's must be done before they come."""
+class PlannedSubmission(NamedTuple):
+    """A customer's documents, submitted when `after` documents of the large customer are done."""
 
     customer: str
-    samples: list[Sample]
+    samples: list[SampleDocument]
     after: int
 
 
-class Standing(NamedTuple):
-    """How one customer is doing."""
+class CustomerProgress(NamedTuple):
+    """The state of one customer's documents."""
 
     customer: str
     documents: int
@@ -58,143 +58,135 @@ class WaitReport(NamedTuple):
     customer: str
     documents: int
     priorities: tuple[int, int]
-    waited: Waits
-    fifo: Waits
+    waited: WaitStatistics
+    fifo: WaitStatistics
 
 
-def make_scenes(documents: int, on_made: Callable[[], None]) -> list[Scene]:
+def plan_submissions(documents: int, on_made: Callable[[], None]) -> list[PlannedSubmission]:
     """Make all documents; `on_made` is called after each."""
-    large = list(_made(samples(documents, seed=1, pages=(60, 160)), on_made))
-    scenes = [Scene(LARGE, large, 0)]
+
+    def make(count: int, seed: int, pages: tuple[int, int]) -> list[SampleDocument]:
+        made = []
+        for sample in samples(count, seed=seed, pages=pages):
+            made.append(sample)
+            on_made()
+        return made
+
+    planned = [PlannedSubmission(LARGE, make(documents, 1, (60, 160)), 0)]
     for number, (customer, count) in enumerate(zip(SMALL, SMALL_DOCUMENTS, strict=True)):
-        few = list(_made(samples(count, seed=2 + number, pages=(1, 6)), on_made))
-        scenes.append(Scene(customer, few, (number + 1) * documents // (len(SMALL) + 2)))
-    return scenes
-
-
-def _made(made: Iterator[Sample], on_made: Callable[[], None]) -> Iterator[Sample]:
-    for sample in made:
-        on_made()
-        yield sample
+        after = (number + 1) * documents // (len(SMALL) + 2)
+        planned.append(PlannedSubmission(customer, make(count, 2 + number, (1, 6)), after))
+    return planned
 
 
 class Scenario:
-    """Submits each scene when its moment has come, and follows the record of events."""
+    """Makes each submission when it is due, and follows the events."""
 
-    def __init__(self, fairlead: Fairlead, scenes: list[Scene]) -> None:
+    def __init__(self, fairlead: Fairlead, planned: list[PlannedSubmission]) -> None:
         self._fairlead = fairlead
-        self._to_come = list(scenes)
-        self._tallies: dict[str, _Tally] = {}
-        self._seen = 0
-        self.documents_in_all = sum(len(scene.samples) for scene in scenes)
+        self._planned = list(planned)
+        self._customers: dict[str, _CustomerDocuments] = {}
+        self._last_event = 0
+        self.total_documents = sum(len(submission.samples) for submission in planned)
         self._submit_next()
 
     def advance(self) -> None:
-        """Take note of what happened, and submit what is due."""
-        for event in self._fairlead.store.events(self._seen):
-            self._seen = event.seq
+        """Read new events, and submit what is due."""
+        for event in self._fairlead.store.events(self._last_event):
+            self._last_event = event.seq
             if event.customer is not None and event.document is not None:
-                self._tallies[event.customer].note(event)
-        while self._to_come and self._tallies[LARGE].done >= self._to_come[0].after:
+                self._customers[event.customer].follow(event)
+        while self._planned and self._customers[LARGE].done >= self._planned[0].after:
             self._submit_next()
 
-    def standings(self) -> list[Standing]:
-        """How each customer is doing that has sent something."""
+    def progress(self) -> list[CustomerProgress]:
         now = self._fairlead.store.now()
-        return [tally.standing(name, now) for name, tally in self._tallies.items()]
+        return [documents.progress(name, now) for name, documents in self._customers.items()]
 
-    def verdicts(self) -> list[WaitReport]:
-        """How long each customer waited, compared with first come, first served."""
+    def wait_reports(self) -> list[WaitReport]:
         documents = self._documents()
-        next_claim = _next_claims(self._fairlead.store.events(limit=10 * self.documents_in_all))
-        arrivals = [_arrival(each, next_claim.get(each.id)) for each in documents]
+        next_claim = _next_claims(self._fairlead.store.events(limit=10 * self.total_documents))
+        arrivals = [_arrival(document, next_claim.get(document.id)) for document in documents]
         runs = simulate(arrivals, FifoPolicy(), self._fairlead.settings.workers, None)
         fifo = summarise(arrivals, runs)
-        return [
-            _verdict(name, [each for each in documents if each.customer == name], fifo)
-            for name in self._tallies
-        ]
+        reports = []
+        for name in self._customers:
+            own = [document for document in documents if document.customer == name]
+            levels = [document.priority for document in own]
+            waited = waits_of(_started(document) - document.submitted_at for document in own)
+            priorities = (min(levels), max(levels))
+            reports.append(WaitReport(name, len(own), priorities, waited, fifo.customers[name]))
+        return reports
 
     def failed(self) -> list[Document]:
-        """Documents that came to another end than done."""
-        return [each for each in self._documents() if each.state is not State.DONE]
+        return [document for document in self._documents() if document.state is not State.DONE]
 
     def _submit_next(self) -> None:
-        scene = self._to_come.pop(0)
-        sources = [(sample.content, sample.name) for sample in scene.samples]
-        accepted = self._fairlead.submit_many(scene.customer, sources)
-        self._tallies[scene.customer] = _Tally(accepted)
+        submission = self._planned.pop(0)
+        sources = [(sample.content, sample.name) for sample in submission.samples]
+        accepted = self._fairlead.submit_many(submission.customer, sources)
+        self._customers[submission.customer] = _CustomerDocuments(accepted)
 
     def _documents(self) -> list[Document]:
-        """All that were submitted, in order of arrival; what was attached to them is not shown."""
-        newest_first = [each for each in self._fairlead.documents() if each.parent is None]
-        return newest_first[::-1]
+        """All submitted documents in order of arrival, without attachments."""
+        newest_first = self._fairlead.documents(limit=1000)
+        return [document for document in newest_first if document.parent is None][::-1]
 
 
-class _Tally:
-    """One customer's documents, followed by events."""
+class _CustomerDocuments:
+    """One customer's documents, followed by events; attachments do not count."""
 
     def __init__(self, accepted: list[Document]) -> None:
         self._accepted = accepted
-        self._waiting = {each.id: each for each in accepted}
+        self._waiting = {document.id: document for document in accepted}
         self._not_done = set(self._waiting)
         self._waits: dict[str, float] = {}
 
     @property
     def done(self) -> int:
-        """How many are at their end; parts of them do not count."""
         return len(self._accepted) - len(self._not_done)
 
-    def note(self, event: Event) -> None:
-        """Follow one event."""
+    def follow(self, event: Event) -> None:
         document = event.document or ""
         if event.kind is EventKind.CLAIMED and document in self._waiting:
             self._waits[document] = event.at - self._waiting.pop(document).submitted_at
         if event.kind in (EventKind.DONE, EventKind.FAILED):
             self._not_done.discard(document)
 
-    def standing(self, customer: str, now: float) -> Standing:
-        """How the customer is doing."""
+    def progress(self, customer: str, now: float) -> CustomerProgress:
         waiting = self._waiting.values()
-        waits = waits_of([*self._waits.values(), *(now - each.submitted_at for each in waiting)])
-        return Standing(
+        unfinished = (now - document.submitted_at for document in waiting)
+        waits = waits_of([*self._waits.values(), *unfinished])
+        return CustomerProgress(
             customer=customer,
             documents=len(self._accepted),
             waiting=len(waiting),
             processing=len(self._waits) - self.done,
             done=self.done,
-            priority=min((each.priority for each in waiting), default=None),
+            priority=min((document.priority for document in waiting), default=None),
             mean_wait=waits.mean,
             longest_wait=waits.max,
         )
 
 
-def _verdict(customer: str, own: list[Document], fifo: Summary) -> WaitReport:
-    levels = [each.priority for each in own]
-    waited = waits_of(_started(each) - each.submitted_at for each in own)
-    return WaitReport(
-        customer, len(own), (min(levels), max(levels)), waited, fifo.customers[customer]
-    )
-
-
 def _next_claims(events: list[Event]) -> dict[str, float]:
-    """For each document, when its worker took the next one."""
-    found: dict[str, float] = {}
-    at_hand: dict[str, str] = {}
+    """For each document, when its worker claimed the next one."""
+    next_claims: dict[str, float] = {}
+    current: dict[str, str] = {}
     for event in events:
         if event.kind is EventKind.CLAIMED and event.document is not None:
             worker = event.data["worker"]
-            if worker in at_hand:
-                found[at_hand[worker]] = event.at
-            at_hand[worker] = event.document
-    return found
+            if worker in current:
+                next_claims[current[worker]] = event.at
+            current[worker] = event.document
+    return next_claims
 
 
 def _arrival(document: Document, next_claim: float | None) -> Arrival:
-    """The document as a row of a trace: when it came, and how long it kept its worker.
+    """The document as a row of a trace: when it came, and how long it occupied its worker.
 
-    That is until the worker took the next one, so that what lies between two documents counts
-    for both rules alike; where the worker then idled, until the document was done.
+    That is until the worker claimed the next one, so that the overhead between two documents counts
+    for both policies alike; or, if the worker became idle, until the document was done.
     """
     started = _started(document)
     done = document.finished_at or started

@@ -14,18 +14,18 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from fairlead.demo.scenario import Scenario, Standing, WaitReport
+from fairlead.demo.scenario import CustomerProgress, Scenario, WaitReport
 
 REFRESH_SECONDS = 0.2
 PICTURE_COLUMNS = 84
-"""Enough for the verdict, with every figure whole."""
+"""Enough for the final table without line breaks."""
 
 
 class LiveScreen:
     """A live table on stderr, redrawn five times a second; plain lines without a terminal."""
 
-    def __init__(self, play: Scenario) -> None:
-        self._play = play
+    def __init__(self, scenario: Scenario) -> None:
+        self._scenario = scenario
         self._console = Console(stderr=True, highlight=False)
         self._live = Live(console=self._console, auto_refresh=False, transient=True)
         self._next = 0.0
@@ -41,49 +41,46 @@ class LiveScreen:
             self._live.stop()
 
     def tick(self) -> None:
-        """Show how things are, if it is time."""
         now = time.monotonic()
         if now < self._next:
             return
         self._next = now + REFRESH_SECONDS
-        standings = self._play.standings()
+        progress = self._scenario.progress()
         if self._console.is_terminal:
-            self._live.update(live_table(standings), refresh=True)
+            self._live.update(live_table(progress), refresh=True)
         else:
-            self._write_line(standings)
+            self._write_line(progress)
 
-    def _write_line(self, standings: Sequence[Standing]) -> None:
+    def _write_line(self, progress: Sequence[CustomerProgress]) -> None:
         """One line for each tenth of the work."""
-        done = sum(each.done for each in standings)
-        tenth = 10 * done // self._play.documents_in_all
+        done = sum(customer.done for customer in progress)
+        tenth = 10 * done // self._scenario.total_documents
         if tenth != self._shown:
             self._shown = tenth
-            self._console.print(f"{done} of {self._play.documents_in_all} documents done")
+            self._console.print(f"{done} of {self._scenario.total_documents} documents done")
 
 
-def live_table(standings: Sequence[Standing]) -> Table:
-    """Each customer's pending documents, priority and waiting times now."""
+def live_table(progress: Sequence[CustomerProgress]) -> Table:
     table = Table(
         title="Documents by customer", title_justify="left", box=SIMPLE_HEAVY, padding=(0, 0)
     )
     table.add_column("customer\n", no_wrap=True)
     for column in ("pend-\ning", "pro-\ncessing", "\ndone", "next\nprio.", "mean\nwait", "longest"):
         table.add_column(column, justify="right", no_wrap=True)
-    for each in standings:
+    for row in progress:
         table.add_row(
-            Text(each.customer),
-            str(each.waiting + each.processing),
-            str(each.processing),
-            _bar(each.done, each.documents),
-            "–" if each.priority is None else str(each.priority),
-            f"{each.mean_wait:.1f} s",
-            f"{each.longest_wait:.1f} s",
+            Text(row.customer),
+            str(row.waiting + row.processing),
+            str(row.processing),
+            _bar(row.done, row.documents),
+            "–" if row.priority is None else str(row.priority),
+            f"{row.mean_wait:.1f} s",
+            f"{row.longest_wait:.1f} s",
         )
     return table
 
 
-def verdict_table(verdicts: Sequence[WaitReport]) -> Table:
-    """How long each customer waited, compared with first come, first served on the same run."""
+def wait_table(reports: Sequence[WaitReport]) -> Table:
     table = Table(
         title="Waiting time in seconds, compared with first come, first served (FIFO)",
         title_justify="left",
@@ -93,18 +90,16 @@ def verdict_table(verdicts: Sequence[WaitReport]) -> Table:
     table.add_column("customer\n", no_wrap=True)
     table.add_column("docu-\nments", justify="right")
     table.add_column("prio-\nrities", justify="right")
-    table.add_column("Fairlead\nmean", justify="right", style="green", no_wrap=True)
-    table.add_column("Fairlead\nlongest", justify="right", style="green", no_wrap=True)
-    table.add_column("FIFO\nmean", justify="right", style="red", no_wrap=True)
-    table.add_column("FIFO\nlongest", justify="right", style="red", no_wrap=True)
-    for each in verdicts:
-        table.add_row(
-            Text(each.customer),
-            str(each.documents),
-            _levels(each.priorities),
-            *(f"{wait:.2f}" for wait in (each.waited.mean, each.waited.max)),
-            *(f"{wait:.2f}" for wait in (each.fifo.mean, each.fifo.max)),
-        )
+    for policy, colour in (("Fairlead", "green"), ("FIFO", "red")):
+        for figure in ("mean", "longest"):
+            heading = f"{policy}\n{figure}"
+            table.add_column(heading, justify="right", style=colour, no_wrap=True)
+    for row in reports:
+        waits = (row.waited.mean, row.waited.max, row.fifo.mean, row.fifo.max)
+        first, last = row.priorities
+        priorities = str(first) if first == last else f"{first}–{last}"
+        figures = (f"{wait:.2f}" for wait in waits)
+        table.add_row(Text(row.customer), str(row.documents), priorities, *figures)
     return table
 
 
@@ -114,11 +109,6 @@ def draw_picture(table: Table, target: Path) -> None:
     console.print(table)
     template = files(__package__).joinpath("picture.svg").read_text("utf-8")
     target.write_text(console.export_svg(title="make demo", code_format=template), "utf-8")
-
-
-def _levels(priorities: tuple[int, int]) -> str:
-    first, last = priorities
-    return str(first) if first == last else f"{first}–{last}"
 
 
 def _bar(done: int, documents: int, width: int = 10) -> str:

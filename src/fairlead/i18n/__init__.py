@@ -1,9 +1,9 @@
-"""What customers read, in their own language: sentences, numbers, lengths of time, times.
+"""Translations of what customers read: sentences, numbers, durations and times.
 
-The catalogues are the `.po` files beside this page, read when their language is first asked for.
+The catalogues are the `.po` files of this package, each read when its language is first used.
 """
 
-from fairlead.i18n.negotiate import LANGUAGES, language_of, negotiate
+from fairlead.i18n.languages import LANGUAGES, language_of, negotiate
 from fairlead.i18n.translator import Translator, translator
 
 __all__ = ["LANGUAGES", "Translator", "language_of", "negotiate", "translator"]

@@ -1,4 +1,4 @@
-"""Reads catalogues in gettext's `.po` format, as translators' tools write them."""
+"""Reads catalogues in gettext's `.po` format."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 
-from fairlead.i18n.negotiate import DEFAULT
+from fairlead.i18n.languages import DEFAULT
 
 _LINE = re.compile(r'(msgid_plural|msgid|msgstr)(?:\[(\d)\])? (".*")')
 
@@ -25,16 +25,13 @@ class Entry:
 
 @cache
 def catalogue(language: str) -> dict[str, tuple[str, ...]]:
-    """The translations of a language by their English text; fuzzy and missing ones are left out.
-
-    English, the source, has none.
-    """
+    """The translations by their English text, without fuzzy and missing ones; none for English."""
     if language == DEFAULT:
         return {}
     return {
-        each.text: tuple(each.forms[number] for number in sorted(each.forms))
-        for each in entries(language)
-        if each.text and "fuzzy" not in each.flags and all(each.forms.values())
+        entry.text: tuple(entry.forms[number] for number in sorted(entry.forms))
+        for entry in entries(language)
+        if entry.text and "fuzzy" not in entry.flags and all(entry.forms.values())
     }
 
 
@@ -46,24 +43,21 @@ def entries(language: str) -> list[Entry]:
 
 def _entry(block: str) -> Entry:
     entry = Entry()
-    where: tuple[str, int] = ("msgid", 0)
+    keyword, number = "msgid", 0
     for line in block.splitlines():
         if line.startswith("#,"):
-            entry.flags |= {each.strip() for each in line[2:].split(",")}
-        elif (found := _LINE.fullmatch(line)) is not None:
-            where = (found[1], int(found[2] or 0))
-            _add(entry, where, found[3])
-        elif line.startswith('"'):
-            _add(entry, where, line)
+            entry.flags |= {flag.strip() for flag in line[2:].split(",")}
+            continue
+        quoted = line
+        if (match := _LINE.fullmatch(line)) is not None:
+            keyword, number, quoted = match[1], int(match[2] or 0), match[3]
+        if not quoted.startswith('"'):
+            continue
+        text = str(ast.literal_eval(quoted))
+        if keyword == "msgid":
+            entry.text += text
+        elif keyword == "msgid_plural":
+            entry.plural = (entry.plural or "") + text
+        else:
+            entry.forms[number] = entry.forms.get(number, "") + text
     return entry
-
-
-def _add(entry: Entry, where: tuple[str, int], quoted: str) -> None:
-    name, number = where
-    text = str(ast.literal_eval(quoted))
-    if name == "msgid":
-        entry.text += text
-    elif name == "msgid_plural":
-        entry.plural = (entry.plural or "") + text
-    else:
-        entry.forms[number] = entry.forms.get(number, "") + text

@@ -24,8 +24,8 @@ LENGTHS = {
 def errors(base: type[FairleadError] = FairleadError) -> Iterator[type[FairleadError]]:
     """Every class of the tree of errors."""
     yield base
-    for each in base.__subclasses__():
-        yield from errors(each)
+    for subclass in base.__subclasses__():
+        yield from errors(subclass)
 
 
 def sentences() -> set[str]:

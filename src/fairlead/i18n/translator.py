@@ -1,4 +1,4 @@
-"""A translator: everything that customers read, in one language."""
+"""Translates everything that customers read into one language."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from functools import cache
 
 from fairlead.errors import FairleadError, Message
 from fairlead.i18n.catalogue import catalogue
-from fairlead.i18n.formats import FORMATS
-from fairlead.i18n.negotiate import DEFAULT, LANGUAGES
+from fairlead.i18n.languages import DEFAULT, FORMATS, LANGUAGES
 from fairlead.i18n.texts import FORECAST, FORECAST_NOW, LENGTHS, MOST_AHEAD
 from fairlead.model.explanations import CustomerAhead, Forecast, Reason
 from fairlead.policy.explain import DURATIONS, PHRASES, WORDS, Plural, duration
@@ -18,12 +17,12 @@ from fairlead.policy.failures import SENTENCES
 
 @cache
 def translator(language: str) -> Translator:
-    """The translator of one of our languages; of any other, the English one."""
+    """The translator of one of our languages; English for any other."""
     return Translator(language if language in LANGUAGES else DEFAULT)
 
 
 class Translator:
-    """Speaks one language. A text that it lacks is said in English."""
+    """Translates into one language. A text without translation stays English."""
 
     def __init__(self, language: str) -> None:
         self.language = language
@@ -47,15 +46,14 @@ class Translator:
         return self._said(WORDS[reason.code]).format(**shown)
 
     def failure(self, code: str) -> str:
-        """What a failure code means, as a sentence to the customer."""
+        """The sentence for the customer about a failure code."""
         return self._said(SENTENCES.get(code, code))
 
     def title(self, error: FairleadError | type[FairleadError]) -> str:
-        """What an error is called, whatever the case at hand."""
         return self._said(error.title)
 
     def say(self, text: str) -> str:
-        """A sentence with what fills it; one that has no template stays as it is."""
+        """A message in this language; plain text stays as it is."""
         if not isinstance(text, Message):
             return text
         params = dict(text.params)
@@ -65,46 +63,45 @@ class Translator:
 
     def forecast(self, forecast: Forecast, now: float) -> str:
         """When a document is expected to start, as a sentence."""
-        expected, low, high = (
-            max(0.0, each - now) for each in (forecast.expected, forecast.low, forecast.high)
-        )
-        if high < 1:
+        if forecast.high - now < 1:
             return self._said(FORECAST_NOW)
-        shown = {"expected": self.short_duration(expected), "low": self.short_duration(low)}
-        shown["high"] = self.short_duration(high)
-        low_number, _, low_unit = shown["low"].partition(" ")
-        if shown["high"].endswith(f" {low_unit}"):
-            shown["low"] = low_number  # "1 to 6 min"
-        return self._said(FORECAST).format(**shown)
+        expected, low, high = (
+            self.short_duration(max(0.0, at - now))
+            for at in (forecast.expected, forecast.low, forecast.high)
+        )
+        number, _, unit = low.partition(" ")
+        if high.endswith(f" {unit}"):
+            low = number  # "1 to 6 min"
+        return self._said(FORECAST).format(expected=expected, low=low, high=high)
 
     def most_ahead(self, most: Sequence[CustomerAhead]) -> str:
-        """Whose documents go before, as a sentence."""
-        named = ", ".join(f"{each.customer} ({self.number(each.documents)})" for each in most)
-        return self._said(MOST_AHEAD).format(most=named)
+        """The customers whose documents go before, as a sentence."""
+        names = ", ".join(f"{other.customer} ({self.number(other.documents)})" for other in most)
+        return self._said(MOST_AHEAD).format(most=names)
 
     def text(self, text: str, **params: object) -> str:
-        """A text of a screen, with what belongs into it."""
-        said = self._said(text)
-        return said.format(**self._all_shown(params)) if params else said
+        """A text of a screen, with its parameters."""
+        translated = self._said(text)
+        return translated.format(**self._all_shown(params)) if params else translated
 
     def count(self, one: str, other: str, number: int, **params: object) -> str:
-        """A text of a screen that depends on a number, which stands in it as `{number}`."""
+        """A text of a screen with plural forms for the parameter `{number}`."""
         form = self._counted(Plural("number", one, other), number)
         return form.format(**self._all_shown(params | {"number": number}))
 
     def number(self, value: float) -> str:
-        """A number with its thousands apart, and a real minus sign."""
+        """A number with thousands separators and a real minus sign."""
         form = self._format
         plain = f"{abs(value):,}" if abs(value) >= form.least_grouped else f"{abs(value)}"
         marks = str.maketrans({",": form.group, ".": form.decimal})
         return ("−" if value < 0 else "") + plain.translate(marks)
 
     def amount(self, value: float) -> str:
-        """As `number`, without a decimal mark where nothing follows it."""
+        """As `number`, without decimals if it is whole."""
         return self.number(int(value) if float(value).is_integer() else value)
 
     def duration(self, seconds: float) -> str:
-        """A length of time in whole words, such as 3 minutes."""
+        """A duration in words, such as 3 minutes."""
         size = next((size for size in LENGTHS if round(seconds) >= 2 * size), 1)
         number = round(seconds / size)
         return self._counted(LENGTHS[size], number).format(number=self.number(number))
@@ -120,15 +117,9 @@ class Translator:
         tenths = round(max(0.0, seconds), 1)
         return f"{self.number(tenths)} s" if 0 < tenths < 10 else self.short_duration(tenths)
 
-    def moment(self, seconds: float, zone: tzinfo = UTC) -> str:
-        """A time, with the name of its zone."""
-        found = datetime.fromtimestamp(seconds, zone)
-        return f"{found.strftime(self._format.moment)} {found.tzname()}"
-
     def instant(self, seconds: float, zone: tzinfo = UTC) -> str:
         """A time to the second, with the name of its zone."""
-        found = datetime.fromtimestamp(seconds, zone)
-        return f"{found.strftime(self._format.moment)}:{found:%S} {found.tzname()}"
+        return f"{datetime.fromtimestamp(seconds, zone):{self._format.time}:%S %Z}"
 
     @property
     def marks(self) -> tuple[str, str, int]:

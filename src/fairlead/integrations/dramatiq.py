@@ -1,16 +1,19 @@
-"""Fair priorities for anybody's own Dramatiq actors, on RabbitMQ."""
+"""Fair priorities for any Dramatiq actors, on RabbitMQ."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import asdict
+from typing import Any, Unpack
 
 from fairlead.errors import InvalidCustomer, MissingExtra
-from fairlead.integrations.counters import LOGGER, CustomerRules, PriorityAssigner, open_counters
-from fairlead.integrations.directions import for_rabbitmq
-from fairlead.integrations.rules import LAST, check_priority, customer_name
-from fairlead.policy.classic import DEFAULT_RESET_INTERVAL
-from fairlead.policy.levels import DEFAULT_THRESHOLDS
+from fairlead.integrations.priority_assigner import (
+    HEADER,
+    LAST_PRIORITY,
+    LOGGER,
+    PriorityAssigner,
+    PriorityOptions,
+    rabbitmq_priority,
+)
 
 try:
     import dramatiq
@@ -20,34 +23,23 @@ except ModuleNotFoundError as error:
         f"the library {error.name} is missing; install it: pip install 'fairlead[dramatiq]'"
     ) from None
 
-_TOLD = "fairlead"
-
 
 class FairPriorities(dramatiq.Middleware):
     """Gives messages that name a customer a priority by how much it sent lately.
 
     `process.send_with_options(args=(path,), customer="acme")`, on a `RabbitmqBroker` with
-    `max_priority=10`. The arguments are those of `fairlead.celery.FairPriorities`.
+    `max_priority=10`. The options are those of `fairlead.celery.FairPriorities`.
     """
 
-    def __init__(
-        self,
-        counters: str,
-        *,
-        reset_interval: float = DEFAULT_RESET_INTERVAL,
-        thresholds: Sequence[int] = DEFAULT_THRESHOLDS,
-        customers: Mapping[str, Mapping[str, Any]] | None = None,
-        fallback: int = 5,
-        name: str = "default",
-        timeout: float = 0.5,
-    ) -> None:
-        rules = CustomerRules(reset_interval, thresholds, customers)
-        where = open_counters(counters, name=name, timeout=timeout)
-        self._assigner = PriorityAssigner(where, rules, check_priority("fallback", fallback))
+    _has_warned = False
+
+    def __init__(self, counters: str, **options: Unpack[PriorityOptions]) -> None:
+        self._assigner = PriorityAssigner(counters, **options)
+        self.place = self._assigner.place
+        self.close = self._assigner.close
 
     def after_process_boot(self, broker: dramatiq.Broker) -> None:
-        """A worker begins: say what stands in the way."""
-        self._say_obstacle(broker)
+        self._warn_without_priorities(broker)
 
     def before_enqueue(
         self,
@@ -55,30 +47,23 @@ class FairPriorities(dramatiq.Middleware):
         message: dramatiq.Message[Any],
         delay: int | None,  # noqa: ARG002 (Dramatiq's signature)
     ) -> None:
-        """Place a message that names a customer; a retry or a delayed one has its place already."""
+        """Set the priority of a message that names a customer, unless it is a retry or delayed."""
         options = message.options
         customer = options.pop("customer", None)
-        if customer is None or _TOLD in options or options.get("broker_priority") is not None:
+        if customer is None or HEADER in options or options.get("broker_priority") is not None:
             return
         try:
-            name = customer_name(customer)
-        except InvalidCustomer as error:  # of others, Dramatiq only writes a line into the log
+            assigned = self._assigner.place(customer)
+        except InvalidCustomer as error:  # Dramatiq only logs any other exception
             raise MiddlewareError(str(error)) from error
-        self._say_obstacle(broker)
-        placement = self._assigner.place(name)
-        told = {"customer": name, "priority": placement.priority, "count": placement.count}
-        options.update({_TOLD: told, "broker_priority": for_rabbitmq(placement.priority)})
+        self._warn_without_priorities(broker)
+        options[HEADER] = asdict(assigned)
+        options["broker_priority"] = rabbitmq_priority(assigned.priority)
 
-    def close(self) -> None:
-        """Let go of the ledger's connections."""
-        self._assigner.close()
-
-    _has_said = False
-
-    def _say_obstacle(self, broker: dramatiq.Broker) -> None:
+    def _warn_without_priorities(self, broker: dramatiq.Broker) -> None:
         highest = getattr(broker, "max_priority", None) or 0
-        if highest < LAST and not self._has_said:
-            self._has_said = True
+        if highest < LAST_PRIORITY and not self._has_warned:
+            self._has_warned = True
             LOGGER.warning(
                 "fair priorities: the broker must be a RabbitmqBroker with max_priority=10, and is "
                 "a %s with %s; messages are received in the order of their arrival.",

@@ -1,4 +1,4 @@
-"""Parts: attachments and members of archives, which become documents of their own."""
+"""Attachments and members of archives become documents of their own, within limits."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from itertools import accumulate
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """All documents that came out of one that was submitted: how many, and how many bytes."""
+    """All documents that came out of one submitted document: how many, and how many bytes."""
 
     documents: int
     bytes: int
@@ -17,7 +17,7 @@ class Family:
 
 @dataclass(frozen=True, slots=True)
 class PartsRule:
-    """How far documents may multiply. The limits hold for a whole family, however it is nested.
+    """Limits of a whole family, however it is nested.
 
     A part of a submitted document has depth 1, a part of that depth 2.
     """
@@ -27,13 +27,7 @@ class PartsRule:
     max_bytes: int = 500_000_000
 
     def taken(self, depth: int, family: Family, sizes: Sequence[int]) -> int:
-        """How many of the parts, the first ones, become documents.
-
-        Args:
-            depth: Of the document that has the parts.
-            family: As it is before.
-            sizes: Bytes of each part.
-        """
+        """How many parts, the first ones, of a document of this depth become documents."""
         if depth >= self.max_depth:
             return 0
         room = max(0, self.max_documents - family.documents)

@@ -1,7 +1,7 @@
-"""What a document will cost, guessed before anybody opens it, and learnt from those that were read.
+"""What a document will cost, estimated before it is read, and learned from documents that were.
 
-Documents of one shape and about one length cost about the same. So the table of what was learnt has
-one row for each shape and each doubling of length: pages where the first bytes tell, else bytes.
+Documents of one shape and about one length cost about the same. So learned costs have one bucket
+per shape and doubling of length: pages where the first bytes contain their number, else bytes.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from fairlead.model.documents import Sniff
 
 LEAST_SECONDS = 0.001
 MEMORY = 50
-"""Documents over which a row's mean looks back."""
+"""A bucket's mean is one over about so many documents."""
 _FURTHEST = 6
-"""Doublings over which a neighbouring row still tells something."""
+"""Buckets further away than so many doublings say nothing."""
 
-# Before anything was learnt: seconds for a document, and for each page or kilobyte of it.
-_AT_FIRST = {
+# Before anything was learned: seconds per document, and per page or kilobyte.
+_INITIAL = {
     ("pdf", "pages"): (0.01, 0.01),
     ("pdf", "bytes"): (0.02, 0.0002),
     ("image", "bytes"): (1.0, 0.001),
 }
-_OTHERS_AT_FIRST = (0.01, 0.0001)
+_OTHERS_INITIAL = (0.01, 0.0001)
 
 
-class Row(NamedTuple):
-    """Which row of the table a document belongs to: shape, unit of length, doublings of it."""
+class CostBucket(NamedTuple):
+    """Documents of one shape and about one length, in doublings of the unit `by`."""
 
     shape: str
     by: str
@@ -35,34 +35,34 @@ class Row(NamedTuple):
 
 
 class LearnedCosts(NamedTuple):
-    """One row: the mean seconds of work, and over how many documents (at most the memory)."""
+    """The mean seconds of work in a bucket, over how many documents (at most `MEMORY`)."""
 
     documents: int
     seconds: float
 
 
-def row_of(look: Sniff, size: int) -> Row:
-    """The row of a document of so many bytes."""
+def cost_bucket(look: Sniff, size: int) -> CostBucket:
     if look.pages is not None:
-        return Row(look.shape, "pages", look.pages.bit_length())
-    return Row(look.shape, "bytes", (size // 1024).bit_length())
+        return CostBucket(look.shape, "pages", look.pages.bit_length())
+    return CostBucket(look.shape, "bytes", (size // 1024).bit_length())
 
 
 def learn(before: LearnedCosts | None, seconds: float) -> LearnedCosts:
-    """The row after one more document: a mean that follows what is new."""
+    """The costs after one more document: a moving mean."""
     known = before or LearnedCosts(0, 0.0)
     documents = min(known.documents + 1, MEMORY)
     return LearnedCosts(documents, known.seconds + (seconds - known.seconds) / documents)
 
 
-def estimate(row: Row, known: Mapping[int, LearnedCosts]) -> float:
-    """Seconds of work for a document of this row.
+def estimate(bucket: CostBucket, known: Mapping[int, LearnedCosts]) -> float:
+    """Seconds of work for a document of this bucket.
 
-    `known` are the learnt rows of the same shape and unit, by doublings. The nearest one counts,
-    scaled by length; where none is near, a first guess stands.
+    `known` are the learned costs of the same shape and unit, by doublings. The nearest one counts,
+    scaled by length; if none is near, the initial estimate does.
     """
-    near = min(known, key=lambda each: (abs(each - row.doublings), each), default=None)
-    if near is None or abs(near - row.doublings) > _FURTHEST:
-        base, each = _AT_FIRST.get((row.shape, row.by), _OTHERS_AT_FIRST)
-        return base + each * 2.0**row.doublings
-    return max(LEAST_SECONDS, known[near].seconds * 2.0 ** (row.doublings - near))
+    own = bucket.doublings
+    near = min(known, key=lambda doublings: (abs(doublings - own), doublings), default=None)
+    if near is None or abs(near - own) > _FURTHEST:
+        base, per_unit = _INITIAL.get((bucket.shape, bucket.by), _OTHERS_INITIAL)
+        return base + per_unit * 2.0**own
+    return max(LEAST_SECONDS, known[near].seconds * 2.0 ** (own - near))

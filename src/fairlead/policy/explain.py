@@ -108,14 +108,12 @@ def words(reason: Reason) -> str:
 
 
 def why_priority(document: Document, thresholds: Sequence[int]) -> Reason:
-    """Why the document got its priority."""
     count, level = document.count, document.priority
     if priority(count, thresholds) != level:
         return Reason("placed-earlier", {"count": count, "priority": level})
-    bound = lowest_bound_passed(count, thresholds)
-    code = "count-not-below" if bound is None else "count-below"
-    shown = thresholds[0] if bound is None else bound
-    return Reason(code, {"count": count, "bound": shown, "priority": level})
+    passed = lowest_bound_passed(count, thresholds)
+    code, bound = ("count-not-below", thresholds[0]) if passed is None else ("count-below", passed)
+    return Reason(code, {"count": count, "bound": bound, "priority": level})
 
 
 def why_reset(policy: ClassicPolicy, customer: CustomerRecord, now: float) -> Reason:
@@ -129,7 +127,7 @@ def why_reset(policy: ClassicPolicy, customer: CustomerRecord, now: float) -> Re
 
 
 def why_restart(rule: FairRule, customer: CustomerRecord, clock: Clock, now: float) -> Reason:
-    """What the customer's next document would start from."""
+    """Where the customer's next document would start."""
     tags = customer.tags
     ahead = 0.0 if tags is None else tags.finish - clock.value
     if tags is None or ahead <= 0 or rule.is_reset(tags, now=now, has_pending=customer.pending > 0):
@@ -163,53 +161,55 @@ def explain(
         reasons.append(why_restart(policy, customer, clock, now))
     else:
         reasons.append(why_reset(policy, customer, now))
-    expected = None
+    wait = None
     if place is not None and flow is not None and not customer.paused:
-        found = forecast(_ahead(document, customer, place, policy, clock, lane, now), flow)
-        expected = None if found is None else found.at(now)
-    position, ahead = (place.position, place.shown()) if place else (None, None)
-    return Explanation(document.id, tuple(reasons), position, ahead, expected)
+        behind = place.tag - clock.value if isinstance(policy, FairRule) else document.priority
+        ahead = Ahead(
+            documents=place.own_documents + place.other_documents,
+            seconds=place.seconds,
+            behind=float(behind),
+            is_closing=isinstance(policy, FairRule),
+            own_documents=place.own_documents,
+            own_seconds=place.own_seconds,
+            cap=customer.cap,
+            latest=_latest_start(document, customer, place, lane, now),
+            customer=customer.name,
+        )
+        wait = forecast(ahead, flow)
+    return Explanation(
+        document.id,
+        tuple(reasons),
+        position=place.position if place else None,
+        ahead=place.shown() if place else None,
+        forecast=wait.at(now) if wait else None,
+    )
 
 
 def spoken(
     explanation: Explanation, say: Callable[[Reason], str], *, with_others: bool
 ) -> Explanation:
-    """The explanation with words; who the others are is for operators only."""
-    reasons = tuple(replace(each, words=say(each)) for each in explanation.reasons)
+    """The explanation with words; only operators see who the others are."""
+    reasons = tuple(replace(reason, words=say(reason)) for reason in explanation.reasons)
     ahead = explanation.ahead
     if ahead is not None and not with_others:
         ahead = replace(ahead, most=UNSET)
     return replace(explanation, reasons=reasons, ahead=ahead)
 
 
-def _ahead(
+def _latest_start(
     document: Document,
     customer: CustomerRecord,
     place: QueuePlace,
-    policy: ClassicPolicy | FairRule,
-    clock: Clock,
     lane: OverdueLane | None,
     now: float,
-) -> Ahead:
-    """What the forecast needs to know of the document's place."""
-    is_fair = isinstance(policy, FairRule)
-    waited = _wait(customer, now)
+) -> float | None:
+    """In how many seconds the overdue lane starts the document, if it does."""
+    waited = _waited(customer, now)
     is_oldest = document.submitted_at == customer.oldest_waiting_at and not place.own_documents
-    latest = None
-    if lane is not None and waited is not None and is_oldest:
-        # The lane takes it when its customer is overdue, and needs a part of the work for it.
-        latest = max(0.0, lane.after - waited) + lane.share * document.estimate
-    return Ahead(
-        documents=place.own_documents + place.other_documents,
-        seconds=place.seconds,
-        behind=place.tag - clock.value if is_fair else float(document.priority),
-        is_closing=is_fair,
-        own_documents=place.own_documents,
-        own_seconds=place.own_seconds,
-        cap=customer.cap,
-        latest=latest,
-        customer=customer.name,
-    )
+    if lane is None or waited is None or not is_oldest:
+        return None
+    # Once its customer is overdue, the lane must first earn credit for it.
+    return max(0.0, lane.after - waited) + lane.share * document.estimate
 
 
 def _why_placed(document: Document, policy: ClassicPolicy | FairRule) -> Reason:
@@ -227,10 +227,9 @@ def _why_fair(
     rule: FairRule,
     clock: Clock,
 ) -> list[Reason]:
-    """What the fair rule reckons with: cost and weight, and how far the clock has to go."""
+    """The document's cost and weight, and how far the clock is from its tag."""
     weight = customer.settings.weight
-    cost: dict[str, Any] = {"seconds": round(document.estimate, 3), "weight": weight}
-    reasons = [Reason("costs", cost)]
+    reasons = [Reason("costs", {"seconds": round(document.estimate, 3), "weight": weight})]
     if place is not None:
         ahead = place.tag - clock.value
         params = {"seconds": round(ahead, 3), "units": round(ahead / rule.unit, 1)}
@@ -246,6 +245,7 @@ def _why_waiting(
     now: float,
     retry_at: float | None,
 ) -> list[Reason]:
+    params: dict[str, Any]
     if customer.paused:
         return [Reason("paused", {"customer": customer.name})]
     if retry_at is not None:
@@ -256,28 +256,23 @@ def _why_waiting(
         params = {"customer": customer.name, "processing": customer.processing}
         return [Reason("processing-cap", params)]
     reasons = []
-    waited = _wait(customer, now)
+    waited = _waited(customer, now)
     if lane is not None and waited is not None and waited > lane.after:
         reasons.append(Reason("overdue", {"seconds": round(waited)}))
-    if place is not None:
-        reasons += _what_is_ahead(place)
+    if place is not None and place.position == 1:
+        reasons.append(Reason("next"))
+    elif place is not None:
+        params = {
+            "own_documents": place.own_documents,
+            "other_documents": place.other_documents,
+            "other_customers": place.other_customers,
+            "seconds": round(place.seconds, 3),
+        }
+        reasons.append(Reason("ahead", params))
     return reasons
 
 
-def _what_is_ahead(place: QueuePlace) -> list[Reason]:
-    if not place.own_documents and not place.other_documents:
-        return [Reason("next")]
-    params: dict[str, Any] = {
-        "own_documents": place.own_documents,
-        "other_documents": place.other_documents,
-        "other_customers": place.other_customers,
-        "seconds": round(place.seconds, 3),
-    }
-    return [Reason("ahead", params)]
-
-
-def _wait(customer: CustomerRecord, now: float) -> float | None:
-    """How long the customer has been waiting for a start."""
+def _waited(customer: CustomerRecord, now: float) -> float | None:
     if customer.oldest_waiting_at is None:
         return None
     return now - waits_since(customer.last_started_at, customer.oldest_waiting_at)

@@ -1,8 +1,8 @@
-"""The fair rule: one virtual clock, and for each account a finish tag that its work pushes on.
+"""The fair rule: one virtual clock, and per account a finish tag that its work increases.
 
 A document's tag is where the virtual clock will be when its account's earlier work has had its
-share. Documents go in order of (tag, arrival), lowest first; the count and the priority only show
-how far ahead of the clock a tag lies. Nothing here rounds: with `fractions.Fraction` for all
+share. Documents start in order of (tag, arrival), lowest first; the count and the priority only
+show how far ahead of the clock a tag is. Nothing is rounded: with `fractions.Fraction` for all
 numbers, the results are exact.
 """
 
@@ -24,20 +24,20 @@ from fairlead.policy.levels import DEFAULT_THRESHOLDS, priority
 DEFAULT_UNIT = 6.0
 DEFAULT_THETA = 0.5
 
-# Sums of floats end a hair below the whole number of units that they stand for; a count must not
-# show that. As a fraction it leaves exact numbers exact.
-_HAIR = Fraction(1, 1_000_000)
+# Sums of floats may end just below a whole number of units, which must not change a count. It is a
+# fraction, so that exact numbers stay exact.
+_EPSILON = Fraction(1, 1_000_000)
 
 
 class Clock(Struct, frozen=True):
-    """The virtual clock, and the time up to which it was brought."""
+    """The virtual clock, and the time at which it had this value."""
 
     value: float
     at: float
 
 
 class Placed(Struct, frozen=True):
-    """What one submission gets. Documents go in order of (tag, arrival), lowest first."""
+    """The result of one submission; `tags` is the new record of its account."""
 
     tag: float
     count: int
@@ -65,17 +65,14 @@ class FairRule:
 
     @property
     def label(self) -> str:
-        """Name and version, kept on each document that the rule placed."""
+        """Name and version, stored with each document that the rule placed."""
         return "fair/1"
 
     def advanced(self, clock: Clock, *, now: float, workers: int, backlog: float) -> Clock:
-        """The clock at `now`, if since its last update nobody came or went.
+        """The clock at `now`, if no account became waiting or idle since its last update.
 
-        Args:
-            clock: As it was last.
-            now: Where this is earlier than the clock's time, nothing changes.
-            workers: How many are alive.
-            backlog: The sum of the weights of all accounts with something waiting.
+        `backlog` is the sum of the weights of all accounts with something waiting. A `now` before
+        the clock's time changes nothing.
         """
         if now <= clock.at:
             return clock
@@ -84,10 +81,10 @@ class FairRule:
         return Clock(clock.value + self.theta * workers * (now - clock.at) / backlog, now)
 
     def when_idle(self, clock: Clock, highest_finish: float) -> Clock:
-        """The clock while nobody waits: no account is behind another any more.
+        """The clock while nothing waits: no account is behind another any more.
 
-        `highest_finish` is that of the accounts of which no document waits. One that is paused
-        with documents waiting is left out: its tags lie ahead for work that was never done.
+        `highest_finish` leaves out accounts that are paused with documents waiting: their tags are
+        ahead for work that was never done.
         """
         return Clock(max(clock.value, highest_finish), clock.at)
 
@@ -107,8 +104,8 @@ class FairRule:
     ) -> Placed:
         """One submission of an account whose record is `tags` (None: never seen).
 
-        The clock must have been brought to `now`. Tags of one account never fall while any of its
-        documents is pending, so these go in order of arrival.
+        The clock must be at `now`. Tags of one account never decrease while any of its documents
+        is pending, so these start in order of arrival.
         """
         check_above_zero("weight", weight)
         _check_from_zero("cost", cost)
@@ -124,7 +121,7 @@ class FairRule:
         return not has_pending and now - tags.submitted_at > self.reset_interval
 
     def corrected(self, tags: Tags, *, estimate: float, actual: float, weight: float) -> Tags:
-        """The record when the work is done: what it really cost takes the estimate's place."""
+        """The record when the work is done: the actual cost replaces the estimate."""
         check_above_zero("weight", weight)
         finish = tags.finish + (actual - estimate) / weight
         return replace(tags, finish=max(tags.last, finish))
@@ -134,8 +131,8 @@ class FairRule:
     ) -> Tags:
         """The record when a document was cancelled or refused before it ran.
 
-        `last_waiting` is the highest tag of the account's documents that still wait (None: none
-        does). The finish tag stays at or above it, so that a later document cannot overtake them.
+        `last_waiting` is the highest tag of the account's waiting documents, if there are any. The
+        finish tag stays at or above it, so that a later document cannot overtake them.
         """
         check_above_zero("weight", weight)
         finish = tags.finish - estimate / weight
@@ -149,14 +146,14 @@ class FairRule:
         return replace(tags, finish=min(tags.finish, start), last=min(tags.last, start))
 
     def lifted(self, tags: Tags | None, by: float) -> Tags | None:
-        """The record when all waiting documents of an account were moved on by so much."""
+        """The record when the tags of all waiting documents of an account rose by so much."""
         if tags is None:
             return None
         return replace(tags, finish=tags.finish + by, last=tags.last + by)
 
     def shown_count(self, tag: float, clock: Clock) -> int:
-        """How many standard documents the tag lies ahead of the clock, as 0 or a negative."""
-        return -math.floor(max(0, tag - clock.value) / self.unit + _HAIR)
+        """How many standard documents the tag is ahead of the clock, as 0 or a negative number."""
+        return -math.floor(max(0, tag - clock.value) / self.unit + _EPSILON)
 
     def _finish_before(
         self, tags: Tags | None, clock: Clock, now: float, *, has_pending: bool
@@ -169,7 +166,7 @@ class FairRule:
 
 
 def check_above_zero(name: str, value: float) -> None:
-    """Refuse what is not a finite number above 0."""
+    """Raise `InvalidSetting` unless the value is a finite number above 0."""
     if not 0 < value < math.inf:
         raise InvalidSetting(f"{name} must be a number above 0; got {value!r}")
 

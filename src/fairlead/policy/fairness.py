@@ -1,7 +1,7 @@
-"""How fair the queue is at this moment, as numbers.
+"""How fair the queue is now, compared with an ideal server.
 
-The measure is an ideal server that serves all who wait at once, each by its weight. Nobody can
-build it, for documents come in whole; how far the real queue is from it can be counted.
+The ideal server serves all waiting customers at once, each by its weight. A real one cannot, as it
+processes whole documents.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from fairlead.policy.overdue_lane import OverdueLane
 def jain_index(shares: Sequence[Share], *, least_due: float) -> float | None:
     """Jain's index of done over due: 1 when all got the same part of their due, 1/n at worst.
 
-    Only accounts to which at least `least_due` seconds were due count: a document comes in whole,
-    so before that the figure would tell of chance.
+    Only accounts to which more than `least_due` seconds were due count: with less, whole documents
+    make the figure random.
     """
-    parts = [max(0.0, each.done) / each.due for each in shares if each.due > least_due]
+    parts = [max(0.0, share.done) / share.due for share in shares if share.due > least_due]
     squares = sum(part * part for part in parts)
     if len(parts) < 2 or not squares:
         return None
@@ -28,7 +28,7 @@ def jain_index(shares: Sequence[Share], *, least_due: float) -> float | None:
 def start_bound(
     lane: OverdueLane | None, *, customers: int, longest: float, workers: int
 ) -> float | None:
-    """Within how many seconds each customer with something waiting gets a start; None: no bound.
+    """Within how many seconds each waiting customer gets a start; None: no bound.
 
     `customers` is how many wait, `longest` the seconds of the longest document.
     """

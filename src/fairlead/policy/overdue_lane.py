@@ -1,9 +1,8 @@
-"""The overdue lane: nobody waits for ever, and the lane takes at most its share of the work.
+"""The overdue lane: no customer starves, and the lane takes at most its share of the work.
 
-Credit is counted in the work of the others: their claims earn their cost, a lane claim spends
-`share - 1` times its own. So no rounding creeps in, and of all work the lane gets at most 1/share.
-Only a document that costs more than one unit goes beyond that, by what it costs above the unit;
-until the others have earned this back, the lane is shut.
+Claims outside the lane earn their cost as credit, and a lane claim spends `share - 1` times its
+own. So nothing is rounded, and the lane gets at most 1/share of all work. Only a document that
+costs more than one unit may exceed that, and then the lane stays closed until it is earned back.
 """
 
 from __future__ import annotations
@@ -15,10 +14,10 @@ from fairlead.errors import InvalidSetting
 
 @dataclass(frozen=True, slots=True)
 class OverdueLane:
-    """The lane's rule. `after` is how long a customer waits for a start before it is overdue.
+    """A customer is overdue if it has waited for a start for more than `after` seconds.
 
-    `unit` is the cost of a standard document and the most credit that can be saved: 1 where all
-    documents cost the same, and the fair rule's own unit, in seconds of work, beside that rule.
+    `unit` is the cost of a standard document: 1 under classic, where all documents cost the same,
+    and the rule's own unit, in seconds of work, under fair.
     """
 
     after: float = 1500.0
@@ -34,11 +33,11 @@ class OverdueLane:
             raise InvalidSetting(f"unit must be a number above 0; got {self.unit!r}")
 
     def overdue_before(self, now: float) -> float:
-        """A customer whose wait began before this moment is overdue."""
+        """A customer whose wait began before this time is overdue."""
         return now - self.after
 
     def is_open(self, credit: float, cost: float = 1.0) -> bool:
-        """Whether the credit pays for a document of this cost; one unit pays for any."""
+        """Whether the credit suffices for a document of this cost; one unit suffices for any."""
         return credit >= (self.share - 1) * min(cost, self.unit)
 
     def earn(self, credit: float, cost: float = 1.0) -> float:

@@ -1,8 +1,8 @@
-"""The line of waiting documents, in memory: who goes next, as the real queue decides it.
+"""The queue in memory: which document starts next, as the real queue decides it.
 
-Customers form a heap by the key of their best waiting document, and documents queue within their
-customer. Entries of both heaps are left in place when they are overtaken and dropped when they
-come to the top, so every operation costs O(log n), spread over all of them.
+Customers form a heap by the key of their best waiting document, and documents are queued within
+their customer. Outdated entries stay in the heaps until they come to the top, so every operation
+costs O(log n), amortised.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from typing import NamedTuple
 from fairlead.policy.overdue_lane import OverdueLane, waits_since
 
 
-class Turn(NamedTuple):
-    """A document whose turn it is: its number in order of arrival, and whether the lane took it."""
+class SimulatedClaim(NamedTuple):
+    """A document that starts: its number in order of arrival, and whether the lane started it."""
 
-    arrival: int
+    document: int
     lane: bool
 
 
-class _Customer:
-    """One customer's waiting documents, in both orders in which they may leave."""
+class _CustomerQueue:
+    """One customer's waiting documents, in both orders in which they may start."""
 
     __slots__ = ("by_arrival", "by_rank", "last_started_at", "number")
 
@@ -33,23 +33,19 @@ class _Customer:
         self.last_started_at: float | None = None
 
     def waits_since(self) -> float | None:
-        """When its present wait began; None while nothing waits."""
         if not self.by_arrival:
             return None
         return waits_since(self.last_started_at, self.by_arrival[0][1])
 
 
 class SimulatedQueue:
-    """Who goes next: the lowest (rank, arrival), and now and then whoever is most overdue.
-
-    Without a lane, only the former.
-    """
+    """Starts the lowest (rank, arrival), or the most overdue customer where the lane allows it."""
 
     def __init__(self, lane: OverdueLane | None = None) -> None:
         self.lane = lane
-        self.credit: float = 0  # whole, so that exact costs keep it exact
-        self._customers: dict[str, _Customer] = {}
-        self._numbered: list[_Customer] = []
+        self.credit: float = 0  # an int, so that exact costs keep it exact
+        self._customers: dict[str, _CustomerQueue] = {}
+        self._numbered: list[_CustomerQueue] = []
         self._best: list[tuple[float, int, int]] = []
         self._longest: list[tuple[float, int]] = []
         self._costs: list[float] = []
@@ -60,89 +56,77 @@ class SimulatedQueue:
         return self._waiting
 
     def add(self, customer: str, rank: float, now: float, cost: float = 1.0) -> int:
-        """Accept a document; its number in order of arrival, from 0.
+        """Add a document; return its number in order of arrival, from 0.
 
-        The cost is what the lane reckons with. `now` never goes back from one call to the next,
-        neither here nor in `take`.
+        The lane counts by `cost`. `now` never goes back from one call to the next, neither here nor
+        in `claim`.
         """
-        arrival = len(self._started)
-        owner = self._owner(customer)
+        document = len(self._started)
+        if customer not in self._customers:
+            self._customers[customer] = _CustomerQueue(len(self._numbered))
+            self._numbered.append(self._customers[customer])
+        own = self._customers[customer]
         self._started.append(False)
         self._costs.append(cost)
         self._waiting += 1
-        heappush(owner.by_rank, (rank, arrival))
-        owner.by_arrival.append((arrival, now))
-        if owner.by_rank[0][1] == arrival:
-            self._enter(owner)
-        if len(owner.by_arrival) == 1:
-            self._enter_lane(owner)
-        return arrival
+        heappush(own.by_rank, (rank, document))
+        own.by_arrival.append((document, now))
+        if own.by_rank[0][1] == document:
+            self._push_best(own)
+        if len(own.by_arrival) == 1:
+            self._push_longest(own)
+        return document
 
-    def take(self, now: float) -> Turn | None:
-        """The document that starts at `now`, which leaves the line; None when nothing waits."""
+    def claim(self, now: float) -> SimulatedClaim | None:
+        """Remove the document that starts at `now`; None when nothing waits."""
         if not self._waiting:
             return None
         overdue = self._most_overdue(now)
-        owner = self._first() if overdue is None else overdue
-        arrival = owner.by_rank[0][1] if overdue is None else owner.by_arrival[0][0]
-        self._settle(self._costs[arrival], lane=overdue is not None)
-        self._start(owner, arrival, now)
-        return Turn(arrival, overdue is not None)
-
-    def _owner(self, customer: str) -> _Customer:
-        owner = self._customers.get(customer)
-        if owner is None:
-            owner = self._customers[customer] = _Customer(len(self._numbered))
-            self._numbered.append(owner)
-        return owner
-
-    def _settle(self, cost: float, *, lane: bool) -> None:
+        own = overdue or self._first()
+        document = own.by_arrival[0][0] if overdue else own.by_rank[0][1]
         if self.lane is not None:
-            self.credit = (self.lane.spend if lane else self.lane.earn)(self.credit, cost)
+            change = self.lane.spend if overdue else self.lane.earn
+            self.credit = change(self.credit, self._costs[document])
+        self._start(own, document, now)
+        return SimulatedClaim(document, overdue is not None)
 
-    def _start(self, owner: _Customer, arrival: int, now: float) -> None:
-        self._started[arrival] = True
+    def _start(self, own: _CustomerQueue, document: int, now: float) -> None:
+        self._started[document] = True
         self._waiting -= 1
-        owner.last_started_at = now
-        while owner.by_rank and self._started[owner.by_rank[0][1]]:
-            heappop(owner.by_rank)
-        while owner.by_arrival and self._started[owner.by_arrival[0][0]]:
-            owner.by_arrival.popleft()
-        if owner.by_rank:
-            self._enter(owner)
-            self._enter_lane(owner)
+        own.last_started_at = now
+        while own.by_rank and self._started[own.by_rank[0][1]]:
+            heappop(own.by_rank)
+        while own.by_arrival and self._started[own.by_arrival[0][0]]:
+            own.by_arrival.popleft()
+        if own.by_rank:
+            self._push_best(own)
+            self._push_longest(own)
 
-    def _enter(self, owner: _Customer) -> None:
-        heappush(self._best, (*owner.by_rank[0], owner.number))
+    def _push_best(self, own: _CustomerQueue) -> None:
+        heappush(self._best, (*own.by_rank[0], own.number))
 
-    def _enter_lane(self, owner: _Customer) -> None:
-        since = owner.waits_since()
+    def _push_longest(self, own: _CustomerQueue) -> None:
+        since = own.waits_since()
         if self.lane is not None and since is not None:
-            heappush(self._longest, (since, owner.number))
+            heappush(self._longest, (since, own.number))
 
-    def _first(self) -> _Customer:
+    def _first(self) -> _CustomerQueue:
         """The customer of the best waiting document; something must be waiting."""
         while True:
-            rank, arrival, number = self._best[0]
-            owner = self._numbered[number]
-            if owner.by_rank and owner.by_rank[0] == (rank, arrival):
-                return owner
+            rank, document, number = self._best[0]
+            own = self._numbered[number]
+            if own.by_rank and own.by_rank[0] == (rank, document):
+                return own
             heappop(self._best)
 
-    def _most_overdue(self, now: float) -> _Customer | None:
-        """The customer that the lane serves next, if one is overdue and the credit pays for it."""
-        owner = self._longest_waiting()
-        if self.lane is None or owner is None:
-            return None
-        since, arrival = owner.waits_since(), owner.by_arrival[0][0]
-        overdue = since is not None and since < self.lane.overdue_before(now)
-        return owner if overdue and self.lane.is_open(self.credit, self._costs[arrival]) else None
-
-    def _longest_waiting(self) -> _Customer | None:
-        while self._longest:
+    def _most_overdue(self, now: float) -> _CustomerQueue | None:
+        """The customer that the lane serves next, if one is overdue and the credit suffices."""
+        while self.lane is not None and self._longest:
             since, number = self._longest[0]
-            owner = self._numbered[number]
-            if owner.waits_since() == since:
-                return owner
+            own = self._numbered[number]
+            if own.waits_since() == since:
+                cost = self._costs[own.by_arrival[0][0]]
+                is_overdue = since < self.lane.overdue_before(now)
+                return own if is_overdue and self.lane.is_open(self.credit, cost) else None
             heappop(self._longest)
         return None

@@ -1,6 +1,6 @@
-"""The report of a simulation: one HTML file that needs nothing else, neither script nor network.
+"""The report of a simulation: one HTML file without scripts or external resources.
 
-Customers' names come from the trace and are hostile text: spelt out by `printable`, then escaped.
+Customers' names come from the trace and are hostile text: made printable, then escaped.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from itertools import accumulate, pairwise
 from string import Template
 from typing import NamedTuple
 
-from fairlead.simulation.simulate import Run, arrival_order
-from fairlead.simulation.summary import Summary, Waits
+from fairlead.simulation.simulate import Run, acceptances
+from fairlead.simulation.summary import Summary, WaitStatistics
 from fairlead.simulation.trace import Arrival
 
 LISTED = 50
@@ -25,7 +25,7 @@ _LEFT, _BAR = 200, 22
 
 
 class Report(NamedTuple):
-    """What the report tells. `fifo` is the same trace first come, first served, to compare."""
+    """The content of a report. `fifo` is the same trace first come, first served, to compare."""
 
     settings: Mapping[str, str]
     arrivals: Sequence[Arrival]
@@ -35,25 +35,27 @@ class Report(NamedTuple):
 
 
 def render(report: Report) -> str:
-    """The report as HTML."""
-    customers = report.summary.customers
-    series = _pending(report.arrivals, report.runs)
+    others = len(report.summary.customers) - LISTED
+    times, levels = _pending(report.arrivals, report.runs)
     template = resources.files(__package__ or "").joinpath("report.html")
     return Template(template.read_text(encoding="utf-8")).substitute(
         title=_safe(f"Simulation: {report.settings.get('policy', '')}"),
-        settings="\n".join(_setting(*item) for item in report.settings.items()),
-        head=_head(compared=report.fifo is not None),
+        settings="\n".join(
+            f"<dt>{_safe(name)}</dt><dd>{_safe(value)}</dd>"
+            for name, value in report.settings.items()
+        ),
+        head=_head(report),
         rows="\n".join(_rows(report)),
-        others=_others(len(customers) - LISTED),
-        pending=_pending_svg(series),
-        pending_key="".join(_key(f"background:{_colour(level)}", level) for level in series.levels),
+        others=f"<p>and {others} others</p>" if others > 0 else "",
+        pending=_pending_svg(times, levels),
+        pending_key="".join(_key(_colour(level), level) for level in levels),
         waits=_waits_svg(report),
-        waits_key=_waits_key(compared=report.fifo is not None),
+        waits_key=_waits_key(report),
     )
 
 
 def printable(text: str) -> str:
-    """The text with everything that does not print, such as control characters, spelt out."""
+    """The text with escapes for everything that does not print, such as control characters."""
     return "".join(
         char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
     )
@@ -63,13 +65,9 @@ def _safe(text: str) -> str:
     return escape(printable(text))
 
 
-def _setting(name: str, value: str) -> str:
-    return f"<dt>{_safe(name)}</dt><dd>{_safe(value)}</dd>"
-
-
-def _head(*, compared: bool) -> str:
+def _head(report: Report) -> str:
     names = ["customer", "documents", "mean", "p50", "p95", "max"]
-    names += ["fifo mean", "fifo p95", "fifo max"] if compared else []
+    names += ["fifo mean", "fifo p95", "fifo max"] if report.fifo else []
     cells = "".join(f'<th scope="col">{name}</th>' for name in names)
     return f"<tr>{cells}</tr>"
 
@@ -81,24 +79,20 @@ def _rows(report: Report) -> Iterable[str]:
     yield _row('<tr class="whole">', "all", report.summary.whole, fifo and fifo.whole)
 
 
-def _row(opening: str, name: str, waits: Waits, fifo: Waits | None) -> str:
+def _row(opening: str, name: str, waits: WaitStatistics, fifo: WaitStatistics | None) -> str:
     numbers = [waits.mean, waits.p50, waits.p95, waits.max]
     numbers += [fifo.mean, fifo.p95, fifo.max] if fifo else []
     cells = [_safe(name), str(waits.documents), *(f"{number:,.1f}" for number in numbers)]
     return opening + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"
 
 
-def _others(number: int) -> str:
-    return f"<p>and {number} others</p>" if number > 0 else ""
+def _key(colour: str, text: object) -> str:
+    return f'<span class="key" style="background:{colour}"></span>{text}'
 
 
-def _key(style: str, text: object) -> str:
-    return f'<span class="key" style="{style}"></span>{text}'
-
-
-def _waits_key(*, compared: bool) -> str:
-    own = _key("background:var(--own)", "95 of 100 documents waited at most this long, in seconds")
-    return own + (_key("background:var(--other)", "the same under fifo") if compared else "")
+def _waits_key(report: Report) -> str:
+    own = _key("var(--own)", "95 of 100 documents waited at most this long, in seconds")
+    return own + (_key("var(--other)", "the same under fifo") if report.fifo else "")
 
 
 def _colour(level: int) -> str:
@@ -106,52 +100,47 @@ def _colour(level: int) -> str:
     return f"hsl({150 - 150 * min(level - 1, 8) / 8:.0f} 55% 50%)"
 
 
-class _Series(NamedTuple):
-    """Pending documents: for each level, the number at each of the times."""
-
-    times: list[float]
-    levels: dict[int, list[int]]
-
-
-def _pending(arrivals: Sequence[Arrival], runs: Sequence[Run]) -> _Series:
-    """The pending documents of each priority that occurs, at `_POINTS` evenly spread times."""
-    order = arrival_order(arrivals)
-    first, last = order[0].moment, max(run.finished for run in runs)
+def _pending(
+    arrivals: Sequence[Arrival], runs: Sequence[Run]
+) -> tuple[list[float], dict[int, list[int]]]:
+    """`_POINTS` evenly spread times, and the pending documents of each priority at these times."""
+    accepted = acceptances(arrivals)
+    first, last = accepted[0].at, max(run.finished for run in runs)
     times = [first + (last - first) * step / (_POINTS - 1) for step in range(_POINTS)]
     levels = {}
     for level in sorted({run.priority for run in runs}):
-        came = [place.moment for place in order if runs[place.row].priority == level]
-        went = sorted(run.finished for run in runs if run.priority == level)
-        levels[level] = [bisect_right(came, time) - bisect_right(went, time) for time in times]
-    return _Series(times, levels)
+        arrived = [at for at, row in accepted if runs[row].priority == level]
+        finished = sorted(run.finished for run in runs if run.priority == level)
+        levels[level] = [bisect_right(arrived, at) - bisect_right(finished, at) for at in times]
+    return times, levels
 
 
-def _pending_svg(series: _Series) -> str:
-    stacked = list(accumulate(series.levels.values(), _plus, initial=[0] * len(series.times)))
+def _pending_svg(times: list[float], levels: dict[int, list[int]]) -> str:
+    stacked = list(accumulate(levels.values(), _sum, initial=[0] * len(times)))
     top = max(1, *stacked[-1])
     areas = "\n".join(
         _area(below, above, top, _colour(level))
-        for level, (below, above) in zip(series.levels, pairwise(stacked), strict=True)
+        for level, (below, above) in zip(levels, pairwise(stacked), strict=True)
     )
     foot = _HEIGHT + 16
     return (
         f'<svg viewBox="0 -18 {_WIDTH} {foot + 24}" role="img" aria-label="Pending documents">\n'
         f'{areas}\n<line class="axis" x1="0" y1="{_HEIGHT}" x2="{_WIDTH}" y2="{_HEIGHT}"/>\n'
         f'<text x="2" y="-5">{top:,} at most</text>\n'
-        f'<text x="2" y="{foot}">{series.times[0]:.12g} s</text>\n'
-        f'<text x="{_WIDTH - 2}" y="{foot}" text-anchor="end">{series.times[-1]:.12g} s</text>\n'
+        f'<text x="2" y="{foot}">{times[0]:.12g} s</text>\n'
+        f'<text x="{_WIDTH - 2}" y="{foot}" text-anchor="end">{times[-1]:.12g} s</text>\n'
         "</svg>"
     )
 
 
-def _plus(one: list[int], other: list[int]) -> list[int]:
-    return [first + second for first, second in zip(one, other, strict=True)]
+def _sum(first: list[int], second: list[int]) -> list[int]:
+    return [sum(pair) for pair in zip(first, second, strict=True)]
 
 
 def _area(below: list[int], above: list[int], top: int, colour: str) -> str:
-    there = [_point(step, number, top) for step, number in enumerate(above)]
-    back = [_point(step, number, top) for step, number in enumerate(below)]
-    return f'<polygon fill="{colour}" points="{" ".join(there + back[::-1])}"/>'
+    upper = [_point(step, number, top) for step, number in enumerate(above)]
+    lower = [_point(step, number, top) for step, number in enumerate(below)]
+    return f'<polygon fill="{colour}" points="{" ".join(upper + lower[::-1])}"/>'
 
 
 def _point(step: int, number: int, top: int) -> str:
@@ -171,10 +160,13 @@ def _waits_svg(report: Report) -> str:
     return f'<svg viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="Waits">\n{bars}\n</svg>'
 
 
-def _bars(number: int, name: str, waits: Waits, fifo: Waits | None, scale: float) -> str:
+def _bars(
+    number: int, name: str, waits: WaitStatistics, fifo: WaitStatistics | None, scale: float
+) -> str:
     top = number * _BAR
-    # Shortened after it is spelt out, which may make it longer, and before it is escaped.
-    label = _shortened(printable(name))
+    # Shortened after escapes made it longer, and before HTML escapes, which must stay whole.
+    label = printable(name)
+    label = label if len(label) <= 26 else label[:25] + "…"
     other = _bar("other", top + 12, fifo.p95 * scale) if fifo else ""
     end = _LEFT + max(waits.p95, fifo.p95 if fifo else 0.0) * scale + 6
     return (
@@ -182,10 +174,6 @@ def _bars(number: int, name: str, waits: Waits, fifo: Waits | None, scale: float
         f"{_bar('own', top + 3, waits.p95 * scale)}{other}"
         f'<text x="{end:.1f}" y="{top + 15}">{waits.p95:,.1f}</text>'
     )
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= 26 else text[:25] + "…"
 
 
 def _bar(kind: str, top: int, width: float) -> str:

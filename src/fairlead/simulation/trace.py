@@ -1,9 +1,10 @@
-"""Traces in, outcomes out: the two CSV files of the simulator."""
+"""Reads traces and writes outcomes: the two CSV files of the simulator."""
 
 from __future__ import annotations
 
 import csv
 import io
+import math
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -40,7 +41,7 @@ def read_trace(source: str | os.PathLike[str] | IO[bytes] | IO[str]) -> list[Arr
     """All rows of a trace, in its order.
 
     The header names `at`, `customer` and `seconds`, and optionally `weight` and `estimate`, in
-    any order. Empty lines are passed over; an empty weight or estimate is one not given.
+    any order. Empty lines and empty weights and estimates are ignored.
 
     Raises:
         InvalidTrace: The trace cannot be read; the message names the file and the line.
@@ -48,7 +49,7 @@ def read_trace(source: str | os.PathLike[str] | IO[bytes] | IO[str]) -> list[Arr
     name, data = _load(source)
     rows = _numbered(name, _text(name, data))
     columns = _columns(name, next(rows, None))
-    arrivals = [_arrival(_Row(name, line, columns, cells)) for line, cells in rows]
+    arrivals = [_Row(f"{name}, line {line}", columns, cells).arrival() for line, cells in rows]
     if not arrivals:
         raise InvalidTrace(f"{name}: expected at least one row after the header; got none")
     return arrivals
@@ -99,7 +100,7 @@ def _text(name: str, data: bytes | str) -> str:
 
 
 def _numbered(name: str, text: str) -> Iterator[tuple[int, list[str]]]:
-    """The rows that are not empty, each with the line it ends on."""
+    """The rows that are not empty, each with the number of its last line."""
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
         for cells in reader:
@@ -111,92 +112,66 @@ def _numbered(name: str, text: str) -> Iterator[tuple[int, list[str]]]:
         ) from None
 
 
-def _columns(name: str, header: tuple[int, list[str]] | None) -> dict[str, int]:
-    """Where each column stands."""
+def _columns(name: str, header: tuple[int, list[str]] | None) -> list[str]:
     expected = f"the columns {', '.join(REQUIRED)} and optionally {', '.join(OPTIONAL)}"
     if header is None:
         raise InvalidTrace(f"{name}: expected {expected}; the file is empty")
     line, cells = header
-    names = [cell.strip() for cell in cells]
-    problem = _header_problem(names)
-    if problem:
-        raise InvalidTrace(f"{name}, line {line}: expected {expected}; {problem}")
-    return {column: place for place, column in enumerate(names)}
-
-
-def _header_problem(names: list[str]) -> str | None:
-    for column in REQUIRED:
-        if column not in names:
-            return f"{column!r} is missing in {','.join(names)!r}"
-    for column in names:
-        if column not in REQUIRED + OPTIONAL:
-            return f"got the unknown column {column!r}"
-        if names.count(column) > 1:
-            return f"got {column!r} more than once"
-    return None
+    columns = [cell.strip() for cell in cells]
+    joined = ",".join(columns)
+    problems = [
+        *(f"{column!r} is missing in {joined!r}" for column in REQUIRED if column not in columns),
+        *(f"got the unknown column {c!r}" for c in columns if c not in REQUIRED + OPTIONAL),
+        *(f"got {column!r} more than once" for column in columns if columns.count(column) > 1),
+    ]
+    if problems:
+        raise InvalidTrace(f"{name}, line {line}: expected {expected}; {problems[0]}")
+    return columns
 
 
 class _Row:
-    """The cells of one line, by column; complains with file and line."""
+    """The cells of one line, by column; errors name the file and the line."""
 
-    def __init__(self, name: str, line: int, columns: dict[str, int], cells: list[str]) -> None:
-        self.place = f"{name}, line {line}"
-        self.columns = columns
-        self.cells = cells
+    def __init__(self, where: str, columns: list[str], cells: list[str]) -> None:
+        self._where = where
         if len(cells) != len(columns):
-            raise self.wrong(f"{len(columns)} values", f"{len(cells)}")
+            raise self._error(f"{len(columns)} values", f"{len(cells)}")
+        self._cells = dict(zip(columns, cells, strict=True))
 
-    def wrong(self, expected: str, came: str) -> InvalidTrace:
-        return InvalidTrace(f"{self.place}: expected {expected}; got {came}")
+    def arrival(self) -> Arrival:
+        if not self._has("customer"):
+            raise self._error("the name of a customer", repr(self._cells["customer"]))
+        weight = self._number("weight") if self._has("weight") else 1.0
+        if weight <= 0:
+            raise self._error("a weight above 0", repr(self._cells["weight"]))
+        return Arrival(
+            at=self._number("at"),
+            customer=self._cells["customer"],
+            seconds=self._number_from_zero("seconds"),
+            weight=weight,
+            estimate=self._number_from_zero("estimate") if self._has("estimate") else None,
+            at_text=self._cells["at"],
+        )
 
-    def text(self, column: str) -> str:
-        place = self.columns.get(column)
-        return "" if place is None else self.cells[place]
+    def _error(self, expected: str, got: str) -> InvalidTrace:
+        return InvalidTrace(f"{self._where}: expected {expected}; got {got}")
 
-    def number(self, column: str) -> float:
-        text = self.text(column)
-        value = _number(text)
-        if value is None:
-            raise self.wrong(f"a finite number as {column}", repr(text))
+    def _has(self, column: str) -> bool:
+        return bool(self._cells.get(column, "").strip())
+
+    def _number(self, column: str) -> float:
+        text = self._cells[column]
+        try:
+            # float() accepts 1_000, which other tools do not.
+            value = math.nan if "_" in text else float(text)
+        except ValueError:
+            value = math.nan
+        if not abs(value) < _LARGEST:
+            raise self._error(f"a finite number as {column}", repr(text))
         return value
 
-    def number_from_zero(self, column: str) -> float:
-        value = self.number(column)
+    def _number_from_zero(self, column: str) -> float:
+        value = self._number(column)
         if value < 0:
-            raise self.wrong(f"{column} of 0 or more", repr(self.text(column)))
+            raise self._error(f"{column} of 0 or more", repr(self._cells[column]))
         return value
-
-
-def _number(text: str) -> float | None:
-    """The finite number that the text is, if it is one."""
-    # Python reads 1_000 as a number; the makers of other tools would be surprised.
-    if "_" in text:
-        return None
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if abs(value) < _LARGEST else None
-
-
-def _arrival(row: _Row) -> Arrival:
-    customer = row.text("customer")
-    if not customer.strip():
-        raise row.wrong("the name of a customer", repr(customer))
-    return Arrival(
-        at=row.number("at"),
-        customer=customer,
-        seconds=row.number_from_zero("seconds"),
-        weight=_weight(row),
-        estimate=row.number_from_zero("estimate") if row.text("estimate").strip() else None,
-        at_text=row.text("at"),
-    )
-
-
-def _weight(row: _Row) -> float:
-    if not row.text("weight").strip():
-        return 1.0
-    weight = row.number("weight")
-    if weight <= 0:
-        raise row.wrong("a weight above 0", repr(row.text("weight")))
-    return weight

@@ -1,9 +1,9 @@
-"""Fair priorities for anybody's own Celery tasks, without the rest of Fairlead."""
+"""Fair priorities for any Celery tasks, without the rest of Fairlead."""
 
 from fairlead.errors import MissingExtra
 
 try:
-    from fairlead.integrations.celery.priorities import FairPriorities
+    from fairlead.integrations.celery.fair_priorities import FairPriorities
 except ModuleNotFoundError as error:
     raise MissingExtra(
         f"the library {error.name} is missing; install it: pip install 'fairlead[celery]'"

@@ -1,50 +1,42 @@
-"""What follows from a task keeps its priority: later tasks of its chain, and its callbacks."""
+"""Tasks that follow from a task keep its priority: the rest of its chain, and its callbacks."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-_LINKS = ("link", "link_error")
-_MEMBERS = ("tasks", "header", "body")
 
+def with_callbacks(options: dict[str, Any], priority: int) -> dict[str, Any]:
+    """The options of a call, with the priority in all signatures that follow from it.
 
-def with_followers(options: dict[str, Any], priority: int) -> dict[str, Any]:
-    """The options of a call, in which the signatures that follow have the priority too.
-
-    Signatures that name a customer or a priority of their own stay as they are. Nothing of the
-    caller's is changed: signatures become plain dicts, as they are sent.
+    Signatures that name a customer or a priority of their own stay unchanged, and so do the
+    caller's objects: changed signatures are plain dicts.
     """
-    changed = {
-        name: _each(options[name], priority)
-        for name in ("chain", *_LINKS)
+    return options | {
+        name: _prioritized(options[name], priority)
+        for name in ("chain", "link", "link_error")
         if options.get(name) is not None
     }
-    return {**options, **changed}
 
 
-def _each(found: Any, priority: int) -> Any:
-    if isinstance(found, Mapping):
-        return _following(found, priority)
-    if isinstance(found, list | tuple):
-        return [_each(one, priority) for one in found]
-    return found
-
-
-def _following(signature: Mapping[str, Any], priority: int) -> dict[str, Any]:
-    options = dict(signature.get("options") or {})
+def _prioritized(value: Any, priority: int) -> Any:
+    if isinstance(value, list | tuple):
+        return [_prioritized(item, priority) for item in value]
+    if not isinstance(value, Mapping):
+        return value
+    options = dict(value.get("options") or {})
     if options.get("customer") is not None or options.get("priority") is not None:
-        return dict(signature)
-    options = with_followers({**options, "priority": priority}, priority)
-    return {**signature, "options": options, "kwargs": _members(signature, priority)}
+        return dict(value)
+    options = with_callbacks({**options, "priority": priority}, priority)
+    return {**value, "options": options, "kwargs": _prioritized_members(value, priority)}
 
 
-def _members(signature: Mapping[str, Any], priority: int) -> Any:
-    """Tasks of a group, chain or chord stand among its keyword arguments."""
+def _prioritized_members(signature: Mapping[str, Any], priority: int) -> Any:
+    """The tasks of a group, chain or chord are among its keyword arguments."""
     kwargs = signature.get("kwargs")
     if not isinstance(kwargs, Mapping) or not signature.get("subtask_type"):
         return kwargs
     return {
-        name: _each(value, priority) if name in _MEMBERS else value
+        name: _prioritized(value, priority) if name in ("tasks", "header", "body") else value
         for name, value in kwargs.items()
     }

@@ -18,7 +18,7 @@ if record then
     if updated > now then at = updated end
   end
 end
--- A record goes a second after its interval, when it means what no record means (at most ten years).
-local kept = math.min(math.floor(interval / 1000) + 1000, 315360000000)
-redis.call('SET', KEYS[1], string.format('%.0f %.0f', count, at), 'PX', kept)
+-- A record expires one second after its interval, when the count would be 0 anyway (at most ten years).
+local expiry = math.min(math.floor(interval / 1000) + 1000, 315360000000)
+redis.call('SET', KEYS[1], string.format('%.0f %.0f', count, at), 'PX', expiry)
 return count

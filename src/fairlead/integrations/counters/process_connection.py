@@ -1,4 +1,4 @@
-"""A connection that belongs to one process: made when needed, one user at a time."""
+"""A connection that belongs to one process: opened on first use, one thread at a time."""
 
 from __future__ import annotations
 
@@ -7,55 +7,46 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Lock
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from fairlead.errors import CounterUnavailable
 
+T = TypeVar("T", bound=Any)
 
-class Closes(Protocol):
-    """What can be closed."""
-
-    def close(self) -> None:
-        """Give it back."""
-        ...
-
-
-T = TypeVar("T", bound=Closes)
-
-_LEFT_TO_PARENTS: list[object] = []
-"""Connections of a parent process: neither used nor closed in the child, which shares them."""
+_PARENT_CONNECTIONS: list[object] = []
+"""Connections of a parent process, which a forked child must neither use nor close."""
 
 
 class ProcessConnection(Generic[T]):
-    """Gives the connection of this process to one thread after the other."""
+    """Lends the connection of this process to one thread after the other."""
 
-    def __init__(self, make: Callable[[], T], timeout: float) -> None:
-        self._make = make
+    def __init__(self, connect: Callable[[], T], timeout: float) -> None:
+        self._connect = connect
         self._timeout = timeout
-        self._begin()
+        self._reset()
 
-    def _begin(self) -> None:
+    def _reset(self) -> None:
         self._process = os.getpid()
         self._lock = Lock()
         self._connection: T | None = None
-        self._close: Callable[[], object] = int  # nothing to close yet
+        self._close: Callable[[], object] = int  # does nothing
 
     @contextmanager
     def connection(self) -> Iterator[T]:
-        """The connection. One that fails in the block is dropped: the next use makes another.
+        """The connection. If the block raises, the connection is closed and the next use opens one.
 
         Raises:
-            LedgerDown: other threads kept it for too long.
+            CounterUnavailable: other threads used it for too long.
         """
         if self._process != os.getpid():
-            _LEFT_TO_PARENTS.append(self._connection)
-            self._begin()
+            _PARENT_CONNECTIONS.append(self._connection)
+            self._reset()
         if not self._lock.acquire(timeout=self._timeout):
             raise CounterUnavailable(
                 f"other threads used the connection for {self._timeout} seconds"
             )
         try:
-            yield self._connection or self._made()
+            yield self._connection or self._open()
         except BaseException:
             self._drop()
             raise
@@ -63,13 +54,12 @@ class ProcessConnection(Generic[T]):
             self._lock.release()
 
     def close(self) -> None:
-        """Close what this process has opened."""
         if self._process == os.getpid():
             with self._lock:
                 self._drop()
 
-    def _made(self) -> T:
-        self._connection = connection = self._make()
+    def _open(self) -> T:
+        self._connection = connection = self._connect()
         self._close = weakref.finalize(self, _close_in, os.getpid(), connection)  # also at exit
         return connection
 
@@ -78,6 +68,6 @@ class ProcessConnection(Generic[T]):
         self._close()
 
 
-def _close_in(process: int, connection: Closes) -> None:
+def _close_in(process: int, connection: Any) -> None:
     if process == os.getpid():
         connection.close()

@@ -1,5 +1,5 @@
--- name: make
-CREATE TABLE IF NOT EXISTS fairlead_ledger (
+-- name: create_table
+CREATE TABLE IF NOT EXISTS fairlead_counters (
     name TEXT NOT NULL,
     customer TEXT NOT NULL,
     count INTEGER NOT NULL,
@@ -8,12 +8,12 @@ CREATE TABLE IF NOT EXISTS fairlead_ledger (
 ) STRICT, WITHOUT ROWID;
 
 -- name: check
-INSERT INTO fairlead_ledger AS ledger (name, customer, count, updated_at)
+INSERT INTO fairlead_counters AS counter (name, customer, count, updated_at)
 VALUES (?1, ?2, 0, ?4)
 ON CONFLICT (name, customer) DO UPDATE SET
     count = CASE
-        WHEN excluded.updated_at - ledger.updated_at > ?3 THEN 0
-        ELSE ledger.count - 1
+        WHEN excluded.updated_at - counter.updated_at > ?3 THEN 0
+        ELSE counter.count - 1
     END,
-    updated_at = max(ledger.updated_at, excluded.updated_at)
+    updated_at = max(counter.updated_at, excluded.updated_at)
 RETURNING count;

@@ -16,7 +16,7 @@ from fairlead.model.documents import Document, EventKind, NewDocument, Submissio
 from fairlead.model.states import State
 from fairlead.policy import refusals
 from fairlead.policy.classic import ClassicPolicy
-from fairlead.policy.costs import Row, row_of
+from fairlead.policy.costs import CostBucket, cost_bucket
 from fairlead.storage.sql import customer_queue, fair_accounts, rows
 from fairlead.storage.sql.queries import sql
 from fairlead.storage.sql.reads import unknown_customer
@@ -87,7 +87,7 @@ class Batch:
         self._customers: dict[str, _Customer] = {}
         self._classics: dict[_Own, ClassicPolicy] = {}
         self._accounts: dict[int, fair_accounts.Account] = {}
-        self._estimates: dict[Row, float] = {}
+        self._estimates: dict[CostBucket, float] = {}
         self._rows: list[tuple[Any, ...]] = []
         self._tally: defaultdict[int, int] = defaultdict(int)
         self._originals: list[tuple[int, bytes]] = []
@@ -272,7 +272,7 @@ class Batch:
 
     def _estimate(self, new: NewDocument) -> float:
         """Seconds of work; what looks alike is looked up once."""
-        row = row_of(new.look, new.size)
+        row = cost_bucket(new.look, new.size)
         if row not in self._estimates:
             self._estimates[row] = fair_accounts.estimated(self._moment, row)
         return self._estimates[row]

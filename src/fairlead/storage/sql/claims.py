@@ -19,7 +19,7 @@ from fairlead.model.documents import (
     Sniff,
 )
 from fairlead.policy.attachments import Family
-from fairlead.policy.costs import row_of
+from fairlead.policy.costs import cost_bucket
 from fairlead.storage.sql import customer_queue, fair_accounts, rows
 from fairlead.storage.sql.accept import accept_parts
 from fairlead.storage.sql.accept_batch import Origin
@@ -355,7 +355,7 @@ def _reckon(tx: Transaction, sums: PendingUpdates, held: _Held, seconds: float |
     if seconds is not None:
         sums.work(held.customer, seconds)
         fair_accounts.correct(tx, held.customer, estimated=held.estimate, actual=seconds)
-        sums.learn(row_of(Sniff(held.shape, held.pages), held.size), seconds)
+        sums.learn(cost_bucket(Sniff(held.shape, held.pages), held.size), seconds)
 
 
 def _requeue(tx: Transaction, document: int, customer: int, *, attempts_back: int) -> None:

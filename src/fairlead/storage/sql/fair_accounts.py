@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from fairlead.model.customers import Tags
-from fairlead.policy.costs import LearnedCosts, Row, estimate
+from fairlead.policy.costs import CostBucket, LearnedCosts, estimate
 from fairlead.policy.fair import FairRule, Placed
 from fairlead.storage.sql.queries import sql
 from fairlead.storage.sql.rows import THOUSANDTHS, tags_from
@@ -129,7 +129,7 @@ def rest(tx: Transaction) -> None:
         tx.save_clock(tx.rules.fair().when_idle(tx.clock, highest))
 
 
-def estimated(tx: Transaction, row: Row) -> float:
+def estimated(tx: Transaction, row: CostBucket) -> float:
     """Seconds of work that a document of this row will take, by what was learnt so far."""
     exact = tx.connection.execute(sql("cost_row"), row).fetchone()
     if exact is not None:

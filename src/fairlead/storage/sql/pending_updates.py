@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 
-from fairlead.policy.costs import LearnedCosts, Row, learn
+from fairlead.policy.costs import CostBucket, LearnedCosts, learn
 from fairlead.storage.sql import customer_queue
 from fairlead.storage.sql.queries import sql
 from fairlead.storage.sql.transaction import Transaction
@@ -27,7 +27,7 @@ class PendingUpdates:
     def __init__(self, tx: Transaction) -> None:
         self._moment = tx
         self._changes: defaultdict[int, _Change] = defaultdict(_Change)
-        self._lessons: dict[Row, LearnedCosts] = {}
+        self._lessons: dict[CostBucket, LearnedCosts] = {}
 
     def count(self, customer: int, *, waiting: int = 0, processing: int = 0) -> None:
         """So many more documents of a customer wait and are processed."""
@@ -39,7 +39,7 @@ class PendingUpdates:
         """Work was done for a customer."""
         self._changes[customer].work += seconds
 
-    def learn(self, row: Row, seconds: float) -> None:
+    def learn(self, row: CostBucket, seconds: float) -> None:
         """Remember how long a document took."""
         known = self._lessons.get(row)
         if known is None:

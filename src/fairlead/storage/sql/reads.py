@@ -13,7 +13,7 @@ from fairlead.model.documents import Document, Event, StoredDocument, Totals
 from fairlead.model.explanations import CustomerAhead, QueuePlace
 from fairlead.model.states import State
 from fairlead.policy.fairness import jain_index
-from fairlead.policy.forecast import Arrived, Flow, Pair, Running
+from fairlead.policy.forecast import FinishedDocument, Flow, RecentArrival, RunningDocument
 from fairlead.storage.sql import rows
 from fairlead.storage.sql.connection import Connection
 from fairlead.storage.sql.queries import sql
@@ -227,14 +227,14 @@ def flow(tx: Transaction) -> Flow:
     return Flow(
         workers=tx.workers,
         running=tuple(
-            Running(max(0.0, now - since), cost, customer)
+            RunningDocument(max(0.0, now - since), cost, customer)
             for since, cost, customer in run(sql("running"))
         ),
         arrived=tuple(
-            Arrived(max(0.0, now - at), -count * unit if tx.is_fair else level, cost)
+            RecentArrival(max(0.0, now - at), -count * unit if tx.is_fair else level, cost)
             for at, level, count, cost in run(sql("latest_arrivals"))
         ),
-        pairs=tuple(Pair(*row) for row in run(sql("latest_costs"))),
+        finished=tuple(FinishedDocument(*row) for row in run(sql("latest_costs"))),
     )
 
 

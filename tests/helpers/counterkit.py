@@ -1,4 +1,4 @@
-"""What the tests of ledgers share; importable by the processes that they start."""
+"""What the tests of counter stores share; importable by the processes that they start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The product's simulator with exact numbers, and a record of all that happened at its desk."""
+"""The simulated fair policy with exact numbers, and a record of everything that happened."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from hypothesis import strategies as st
 
 from fairlead.policy.fair import FairRule
 from fairlead.policy.overdue_lane import OverdueLane
-from fairlead.simulation import Arrival, Placement, Run, SimulatedFair, Turn, run_at
+from fairlead.simulation.policies import Placement, SimulatedFair
+from fairlead.simulation.queue import SimulatedClaim
+from fairlead.simulation.simulate import Run, run_trace
+from fairlead.simulation.trace import Arrival
 
 # The product's types say float; fractions behave alike and are exact.
 Exact = Any
@@ -58,7 +61,7 @@ class Point(NamedTuple):
 
 @dataclass
 class Accepted:
-    """A document as the desk accepted it. `clock` is the virtual clock at that moment."""
+    """A document as it was accepted. `clock` is the virtual clock at that moment."""
 
     number: int
     row: int
@@ -108,42 +111,42 @@ def rest(doc: Accepted, at: Fraction) -> Fraction:
     return min(doc.seconds, max(Fraction(0), doc.finished - at))
 
 
-class RecordingDesk(SimulatedFair):
-    """The product's desk; what it does is written down."""
+class RecordingFair(SimulatedFair):
+    """The simulated fair policy; records what it does."""
 
     def __init__(self, world: World, kind: type[FairRule] = FairRule) -> None:
         super().__init__(rule_of(world, kind), world.workers, lane_of(world))
         self.history = History(world)
 
     def accept(self, arrival: Arrival, now: Exact) -> Placement:
-        self._bring_clock_to(now)
+        self.advance_clock(now)
         placement = super().accept(arrival, now)
-        ticket: Exact = self._tickets[-1]
+        tagged: Exact = self.documents[-1]
         seconds: Exact = arrival.seconds
         clock: Exact = self.clock.value
-        number = len(self._tickets) - 1
+        number = len(self.documents) - 1
         self.point(now)
         where = len(self.history.points) - 1
         document = Accepted(
-            number, -1, arrival.customer, now, seconds, ticket.cost, ticket.weight, ticket.tag,
+            number, -1, arrival.customer, now, seconds, tagged.cost, tagged.weight, tagged.tag,
             clock, where,
         )  # fmt: skip
         self.history.accepted.append(document)
         self.history.events.append(document)
         return placement
 
-    def take(self, now: Exact) -> Turn | None:
-        turn = super().take(now)
-        if turn is not None:
-            document = self.history.accepted[turn.arrival]
-            document.started, document.lane = now, turn.lane
+    def claim(self, now: Exact) -> SimulatedClaim | None:
+        claim = super().claim(now)
+        if claim is not None:
+            document = self.history.accepted[claim.document]
+            document.started, document.lane = now, claim.lane
             document.finished = now + document.seconds
-            self.history.events.append(Taken(turn.arrival, now, turn.lane))
+            self.history.events.append(Taken(claim.document, now, claim.lane))
             self.point(now)
-        return turn
+        return claim
 
-    def done(self, document: int, actual: float, now: Exact) -> None:
-        super().done(document, actual, now)
+    def finish(self, document: int, actual: float, now: Exact) -> None:
+        super().finish(document, actual, now)
         self.point(now)
 
     def point(self, now: Exact) -> None:
@@ -154,9 +157,9 @@ class RecordingDesk(SimulatedFair):
 
 def watched(rows: list[Row], world: World, kind: type[FairRule] = FairRule) -> History:
     """The history of a run."""
-    job_dir = RecordingDesk(world, kind)
-    job_dir.history.runs = run_at(job_dir, arrivals_of(rows), world.workers)
-    return job_dir.history
+    policy = RecordingFair(world, kind)
+    policy.history.runs = run_trace(policy, arrivals_of(rows), world.workers)
+    return policy.history
 
 
 def _fractions(*values: str | int) -> st.SearchStrategy[Fraction]:

@@ -1,4 +1,4 @@
-"""A line between a client and a server that breaks when a test says so."""
+"""A proxy between a client and a server that cuts connections when a test says so."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 
 
-class Cut:
-    """Passes everything on; `cuts` says which answers the client does not hear.
+class CuttingProxy:
+    """Passes everything on, except answers for which `cuts` returns True.
 
-    `sees` hears of what has gone to the server, `passed` of what has gone to the client.
+    `sees` is called with what went to the server, `passed` with what went to the client.
     """
 
     def __init__(
@@ -81,14 +81,14 @@ class Cut:
         self._listener.close()
         _shut_down(self._near)
         _shut_down(self._far)  # else a stream of events would go on until the server's next ping
-        for each in self._threads:
-            each.join(10)
+        for thread in self._threads:
+            thread.join(10)
 
 
 def _shut_down(sockets: list[socket.socket]) -> None:
-    for each in sockets:
+    for end in sockets:
         with suppress(OSError):
-            each.shutdown(socket.SHUT_RDWR)
+            end.shutdown(socket.SHUT_RDWR)
     sockets.clear()
 
 
@@ -98,9 +98,9 @@ def cut(
     cuts: Callable[[bytes], bool] = lambda _answer: False,
     sees: Callable[[bytes], None] = lambda _request: None,
     passed: Callable[[bytes], None] = lambda _answer: None,
-) -> Iterator[Cut]:
-    made = Cut(port, cuts, sees, passed)
+) -> Iterator[CuttingProxy]:
+    proxy = CuttingProxy(port, cuts, sees, passed)
     try:
-        yield made
+        yield proxy
     finally:
-        made.close()
+        proxy.close()

@@ -1,4 +1,4 @@
-"""What the tests of webhooks share: receivers on the loopback, and short words."""
+"""What the tests of webhooks share: receivers on loopback, and shorthands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Something that speaks with clients and is no Fairlead."""
+"""A server that is not Fairlead: it sends the same bytes to every client."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from contextlib import contextmanager, suppress
 
 @contextmanager
 def saying(answer: bytes) -> Iterator[str]:
-    """The address of something that says this to everybody."""
+    """The URL of a server that sends this answer to every client."""
 
     def serve(listener: socket.socket) -> None:
         with suppress(OSError):
             while True:
-                with listener.accept()[0] as line, suppress(OSError):  # who hangs up early
-                    line.sendall(answer)
-                    line.shutdown(socket.SHUT_WR)
-                    while line.recv(65_536):  # else what still comes would break the line
+                # The client may close early.
+                with listener.accept()[0] as connection, suppress(OSError):
+                    connection.sendall(answer)
+                    connection.shutdown(socket.SHUT_WR)
+                    while connection.recv(65_536):  # else unread bytes would reset the connection
                         pass
 
     with socket.create_server(("127.0.0.1", 0)) as listener:

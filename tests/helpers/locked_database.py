@@ -1,4 +1,4 @@
-"""Another process that keeps the embedded database locked, and programs that wait for it."""
+"""Another process that locks the embedded database, and programs that wait for it."""
 
 from __future__ import annotations
 
