@@ -156,7 +156,7 @@ def test_the_folder_goes_on_with_the_server_and_not_without(tmp_path: Path, targ
     with Fairlead(data) as fairlead:
         document = fairlead.submit("acme", b"one", name="1.txt")
     migrate_store(data, url)
-    with pytest.raises(NoDataFolder, match="carried over"):
+    with pytest.raises(NoDataFolder, match="were moved"):
         Fairlead(data)
     with Fairlead(data, settings={"store": url}) as fairlead:
         assert fairlead.document(document.id) == document
