@@ -135,7 +135,7 @@ def measure_engine(folder: Path) -> None:
     with Fairlead(folder) as fairlead:
         fairlead.submit_many("acme", [(b"letter", f"{number}.txt") for number in range(1_000)])
         fairlead.run_until_idle(workers=2)
-        documents = fairlead.documents(limit=1_000)
+        documents = fairlead.documents(limit=1_000).items
         began = min(document.started_at or 0.0 for document in documents)
         ended = max(document.finished_at or 0.0 for document in documents)
         print(

@@ -148,7 +148,7 @@ def _delay(fairlead: Fairlead, page: Page, number: int) -> float:
     """Milliseconds from a pause to its mark on the page."""
     name = f"customer {number:04}"
     began = time.time()
-    fairlead.pause(name)
+    fairlead.customers.pause(name)
     mark = page.locator(f'tr[data-key="{name}"] [data-f=paused]')
     mark.wait_for(state="visible")
     return 1000 * (time.time() - began)

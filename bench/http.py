@@ -71,7 +71,9 @@ async def alone(request: Request) -> Response:
     upload = await read_upload(request, context)
     loop = asyncio.get_running_loop()
     offers = [Offer(customer, upload.files)]
-    (accepted,) = await loop.run_in_executor(_one_at_a_time, context.fairlead.accept_each, offers)
+    (accepted,) = await loop.run_in_executor(
+        _one_at_a_time, context.fairlead.intake.accept_each, offers
+    )
     assert isinstance(accepted, list)
     return JSONResponse(accepted[0], 202)
 
@@ -221,8 +223,8 @@ def measured(server: Any, port: int, requests: list[bytes], clients: int, second
 def measure_neighbours(data: Path, seconds: float) -> None:
     """How long a modest customer waits for an answer beside one that is at its limit."""
     with Fairlead(data) as fairlead:
-        modest, greedy = (fairlead.add_key(name)[0] for name in ("modest", "greedy"))
-        fairlead.set_customer("greedy", requests_a_second=500.0, requests_burst=500)
+        modest, greedy = (fairlead.keys.add(name)[0] for name in ("modest", "greedy"))
+        fairlead.customers.set("greedy", requests_a_second=500.0, requests_burst=500)
     server, port = start_server(data, DURABLE)
     ours, theirs = ([request_bytes(key, b"x" * 4000)] for key in (modest, greedy))
 
@@ -275,7 +277,7 @@ def main(
             for way in WAYS:
                 data = Path(made) / way
                 with Fairlead(data) as fairlead:
-                    keys = [fairlead.add_key(f"bench-{number}")[0] for number in range(customers)]
+                    keys = [fairlead.keys.add(f"bench-{number}")[0] for number in range(customers)]
                 requests[way] = [request_bytes(key, b"x" * size) for key in keys]
                 servers[way] = start_server(data, way)
             for _ in range(rounds):  # in turns: what else the machine does hits all of them

@@ -130,10 +130,10 @@ def _outcome(claim: Claim, texts: LocalBlobs, seconds: float, chance: random.Ran
 
 def _decide(fairlead: Fairlead, clock: Clock) -> None:
     clock.now += 1
-    fairlead.set_customer("Northwind Archive", processing_cap=1, by="made-up")
-    fairlead.add_customer("Soylent Records", by="made-up")
-    fairlead.pause("Vandelay Imports", by="made-up")
-    waiting = fairlead.documents(customer="Northwind Archive", state="waiting", limit=3)
+    fairlead.customers.set("Northwind Archive", processing_cap=1, by="made-up")
+    fairlead.customers.add("Soylent Records", by="made-up")
+    fairlead.customers.pause("Vandelay Imports", by="made-up")
+    waiting = fairlead.documents(customer="Northwind Archive", state="waiting", limit=3).items
     for each in waiting:
         fairlead.cancel(each.id, by="made-up")
 

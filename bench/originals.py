@@ -40,9 +40,9 @@ def main(folder: str, size: int, short: int, seconds: float, pending: int) -> No
         contents = [os.urandom(size) for _ in range(BATCH)]
         measure("one by one", lambda: submit(fairlead, contents[:1]), seconds)
         measure(f"{BATCH} together", lambda: submit(fairlead, contents), seconds)
-        while pending > fairlead.totals().waiting:
+        while pending > fairlead.queue.totals().waiting:
             submit(fairlead, contents)
-        waiting = fairlead.totals().waiting
+        waiting = fairlead.queue.totals().waiting
         names = ["worker"] * CLAIMS_A_ROUND
         what = f"claims by {CLAIMS_A_ROUND} with {waiting:,} pending"
         measure(what, lambda: len(fairlead.store.claim_for(names)), seconds)

@@ -128,7 +128,7 @@ def read_through_fairlead(folder: Path, paths: Sequence[Path], workers: int) -> 
         before = cpu_of_all()
         fairlead.run_until_idle(workers=workers)
         cpu = cpu_of_all() - before
-        documents = fairlead.documents(limit=len(paths))
+        documents = fairlead.documents(limit=len(paths)).items
         assert {document.state for document in documents} == {State.DONE}
         began = min(document.started_at or 0.0 for document in documents)
         ended = max(document.finished_at or 0.0 for document in documents)

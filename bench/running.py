@@ -104,7 +104,9 @@ def run(scenario: Scenario, settings: dict[str, Any], second: float, *, account:
         if account:
             join_accounts(fairlead, scenario)
         feeder = Feeder(fairlead, scenario.sends, second)
-        engine = fairlead.engine(scenario.workers, on_tick=lambda: feeder.stop_when_over(engine))
+        engine = fairlead.services.engine(
+            scenario.workers, on_tick=lambda: feeder.stop_when_over(engine)
+        )
         feeder.start()
         engine.run()
         return measured(scenario, everything(fairlead))
@@ -114,8 +116,8 @@ def join_accounts(fairlead: Fairlead, scenario: Scenario) -> None:
     names = {send.customer for send in scenario.sends}
     for name in names:
         if scenario.account_of is not None and name.startswith(scenario.account_of):
-            fairlead.add_customer(name)
-            fairlead.set_customer(name, account=scenario.account_of)
+            fairlead.customers.add(name)
+            fairlead.customers.set(name, account=scenario.account_of)
 
 
 class Feeder(threading.Thread):
@@ -143,15 +145,12 @@ class Feeder(threading.Thread):
         if not self._sent.is_set() or time.monotonic() < self._looked + 0.1:
             return
         self._looked = time.monotonic()
-        if self._fairlead.totals()[:2] == (0, 0):
+        if self._fairlead.queue.totals()[:2] == (0, 0):
             engine.stop()
 
 
 def everything(fairlead: Fairlead) -> list[Document]:
-    documents: list[Document] = []
-    while page := fairlead.documents(limit=1000, before=documents[-1].id if documents else None):
-        documents += page
-    return documents
+    return list(fairlead.documents(limit=1000))
 
 
 def measured(scenario: Scenario, documents: Sequence[Document]) -> Outcome:

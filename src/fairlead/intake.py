@@ -100,6 +100,10 @@ class Intake:
         self._delete_repeated(stored, documents)
         return documents
 
+    def goes_far(self, offer: Offer) -> bool:
+        """Whether accepting it waits for another machine, which keeps what is not short."""
+        return self._blobs.is_far and not offer.is_short
+
     def begin(self) -> IncomingBlob:
         """A new document, of which nothing has arrived yet."""
         return self._blobs.begin(new_id(self._clock()))

@@ -32,39 +32,41 @@ def test_a_change_keeps_what_another_process_set_just_before(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, other = pair
-    one.add_customer("acme")
+    one.customers.add("acme")
     let_go_first(
-        one.store, monkeypatch, lambda: other.set_customer("acme", weight=2.0, account="bill")
+        one.store, monkeypatch, lambda: other.customers.set("acme", weight=2.0, account="bill")
     )
-    found = one.set_customer("acme", pending_cap=3)
-    assert found.settings == CustomerSettings(weight=2.0, account="bill", pending_cap=3)
+    one.customers.set("acme", pending_cap=3)
+    assert one.store.customer("acme").settings == CustomerSettings(
+        weight=2.0, account="bill", pending_cap=3
+    )
 
 
 def test_one_that_must_be_new_is_left_to_who_came_first(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, other = pair
-    let_go_first(one.store, monkeypatch, lambda: other.add_customer("acme", pending_cap=1))
-    with pytest.raises(CustomerExists, match="'acme' is known"):
-        one.add_customer("acme", must_be_new=True, pending_cap=2)
-    assert one.customer("acme").settings.pending_cap == 1
+    let_go_first(one.store, monkeypatch, lambda: other.customers.add("acme", pending_cap=1))
+    with pytest.raises(CustomerExists, match="'acme' already exists"):
+        one.customers.add("acme", must_be_new=True, pending_cap=2)
+    assert one.store.customer("acme").settings.pending_cap == 1
 
 
 def test_one_that_is_there_gets_the_settings_it_is_added_with(pair: Pair) -> None:
     one, other = pair
-    other.add_customer("acme", pending_cap=1)
-    assert one.add_customer("acme").settings == CustomerSettings(pending_cap=1)
-    found = one.add_customer("acme", weight=2.0)
-    assert found.settings == CustomerSettings(weight=2.0, pending_cap=1)
+    other.customers.add("acme", pending_cap=1)
+    assert one.customers.add("acme").pending_cap == 1
+    one.customers.add("acme", weight=2.0)
+    assert one.store.customer("acme").settings == CustomerSettings(weight=2.0, pending_cap=1)
 
 
 def test_a_customer_comes_with_its_settings_in_one_commit(pair: Pair) -> None:
     one, _ = pair
     writer = one.store._writer
     before = writer.commits
-    one.add_customer("acme", pending_cap=3, by="anna")
+    one.customers.add("acme", pending_cap=3, by="anna")
     assert writer.commits == before + 1
-    assert one.customer("acme").settings == CustomerSettings(pending_cap=3)
+    assert one.store.customer("acme").settings == CustomerSettings(pending_cap=3)
 
 
 @pytest.mark.parametrize(
@@ -84,16 +86,16 @@ def test_nothing_is_made_or_changed_by_what_is_wrong(
 ) -> None:
     one, _ = pair
     with pytest.raises(error):
-        one.add_customer("acme", **wrong)
-    assert one.customers() == []
-    one.add_customer("acme", pending_cap=3)
+        one.customers.add("acme", **wrong)
+    assert one.customers.list() == []
+    one.customers.add("acme", pending_cap=3)
     with pytest.raises(error):
-        one.set_customer("acme", **{"processing_cap": 2} | wrong)
-    assert one.customer("acme").settings == CustomerSettings(pending_cap=3)
+        one.customers.set("acme", **{"processing_cap": 2} | wrong)
+    assert one.store.customer("acme").settings == CustomerSettings(pending_cap=3)
 
 
 def test_none_is_as_for_everybody_the_weight_too(pair: Pair) -> None:
     one, _ = pair
-    one.add_customer("acme", weight=2.0, pending_cap=3)
-    settings = one.set_customer("acme", weight=None, pending_cap=None).settings
+    one.customers.add("acme", weight=2.0, pending_cap=3)
+    settings = one.customers.set("acme", weight=None, pending_cap=None)
     assert (settings.weight, settings.pending_cap) == (1.0, None)

@@ -80,4 +80,4 @@ def test_documents_without_their_database_are_not_taken_for_orphans(tmp_path: Pa
     assert stored.read_bytes() == PRECIOUS
     (tmp_path / "elsewhere").rename(tmp_path / "fairlead.db")
     with Fairlead(tmp_path) as fairlead:
-        assert fairlead.content(document.id) == PRECIOUS
+        assert fairlead.original(document.id) == PRECIOUS

@@ -38,10 +38,10 @@ def as_json(result: Result) -> Any:
 def test_the_settings_file_switches_a_live_queue(data: Path) -> None:
     with Fairlead(data) as fairlead:
         documents = fairlead.submit_many("acme", [b"x"] * 8)
-        assert fairlead.policy == "classic"
+        assert fairlead.queue.policy() == "classic"
         (data / "fairlead.toml").write_text('policy = "fair"\nunit = 0.01\n')
         newcomer = fairlead.submit("globex", b"x")
-        assert fairlead.policy == newcomer.policy.partition("/")[0] == "fair"
+        assert fairlead.queue.policy() == newcomer.policy.partition("/")[0] == "fair"
         assert {fairlead.document(each.id).policy for each in documents} == {"fair/1"}
         (data / "fairlead.toml").write_text('policy = "classic"\n')
         fairlead.submit("globex", b"x")
@@ -57,7 +57,7 @@ def test_a_worker_switches_without_any_submission(data: Path) -> None:
         fairlead.submit_many("acme", [b"x"] * 3)
     with Fairlead(data, settings={"policy": "fair"}) as fairlead:
         fairlead.run_until_idle(workers=1)
-        switched = [e for e in fairlead.events() if e.kind is EventKind.POLICY_SWITCHED]
+        switched = [e for e in fairlead.store.events() if e.kind is EventKind.POLICY_SWITCHED]
         assert [each.data["documents"] for each in switched] == [3]
 
 
@@ -71,12 +71,12 @@ def test_the_policy_stays_where_nobody_names_one(data: Path) -> None:
 def test_switching_by_hand_says_what_it_did(data: Path) -> None:
     with Fairlead(data) as fairlead:
         fairlead.submit_many("acme", [b"x"] * 5)
-        done = fairlead.use_policy("fair")
+        done = fairlead.queue.use_policy("fair")
         assert done is not None
         assert (done.documents, done.customers) == (5, 1)
-        assert fairlead.use_policy("fair") is None
+        assert fairlead.queue.use_policy("fair") is None
         with pytest.raises(InvalidSetting, match='must be "classic" or "fair"'):
-            fairlead.use_policy("lottery")
+            fairlead.queue.use_policy("lottery")
 
 
 @pytest.mark.services
@@ -137,7 +137,7 @@ def test_weights_and_accounts_are_set_and_shown(data: Path, run: Run) -> None:
 @pytest.mark.parametrize("weight", ["0", "-1", "1e9", "heavy", "nan"])
 def test_a_weight_that_is_none_is_refused(data: Path, run: Run, weight: str) -> None:
     with Fairlead(data) as fairlead:
-        fairlead.add_customer("acme")
+        fairlead.customers.add("acme")
     result = run("customers", "set", "acme", "--weight", weight)
     assert result.exit_code == 2
     assert "weight must be" in result.stderr
@@ -145,9 +145,9 @@ def test_a_weight_that_is_none_is_refused(data: Path, run: Run, weight: str) -> 
 
 def test_the_name_of_an_account_is_checked(data: Path) -> None:
     with Fairlead(data) as fairlead:
-        fairlead.add_customer("acme")
+        fairlead.customers.add("acme")
         with pytest.raises(InvalidCustomer):
-            fairlead.set_customer("acme", account="\x1b[2J")
+            fairlead.customers.set("acme", account="\x1b[2J")
 
 
 def test_the_doctor_and_the_settings_tell_of_the_policy(data: Path, run: Run) -> None:
@@ -162,7 +162,7 @@ def test_the_doctor_and_the_settings_tell_of_the_policy(data: Path, run: Run) ->
 def test_the_fairness_figures_are_numbers_in_python(data: Path) -> None:
     with Fairlead(data, settings={"policy": "fair"}) as fairlead:
         fairlead.submit("acme", b"x")
-        found = fairlead.fairness()
+        found = fairlead.queue.fairness()
         assert (found.policy, found.workers, found.waiting_customers) == ("fair", 0, 1)
         assert [each.name for each in found.accounts] == ["acme"]
         assert found.most_overdue is not None
@@ -175,6 +175,8 @@ def test_a_worker_counts_while_it_is_there(data: Path) -> None:
     seen = []
     with Fairlead(data) as fairlead:
         fairlead.submit_many("acme", [b"x"] * 3)
-        fairlead.run_until_idle(workers=2, on_tick=lambda: seen.append(fairlead.fairness().workers))
+        fairlead.run_until_idle(
+            workers=2, on_tick=lambda: seen.append(fairlead.queue.fairness().workers)
+        )
         assert 2 in seen
-        assert fairlead.fairness().workers == 0
+        assert fairlead.queue.fairness().workers == 0

@@ -25,6 +25,7 @@ from fairlead.errors import (
     UsageError,
 )
 from fairlead.model.blobs import SHORT_BYTES
+from fairlead.model.installation import Installation
 
 
 @pytest.mark.services
@@ -68,9 +69,9 @@ def test_bytes_that_changed_on_disk_are_not_passed_off_as_the_document(tmp_path:
             path = fairlead.folder.files / document.id[:6] / document.id
             path.write_bytes(b"others") if document is changed else path.unlink()
         with pytest.raises(DamagedData, match="SHA-256 differs"):
-            fairlead.content(changed.id)
+            fairlead.original(changed.id)
         with pytest.raises(DamagedData, match="is missing"):
-            fairlead.content(gone.id)
+            fairlead.original(gone.id)
         fairlead.run_until_idle(workers=1)
         assert {fairlead.document(each.id).error for each in (changed, gone)} == {"corrupt"}
 
@@ -83,9 +84,9 @@ def test_bytes_that_changed_in_the_store_are_not_passed_off_as_the_document(tmp_
         alter(fairlead, "UPDATE short_originals SET content = x'00' WHERE document = 1")
         alter(fairlead, "DELETE FROM short_originals WHERE document = 2")
         with pytest.raises(DamagedData, match="differs from what was stored"):
-            fairlead.content(changed.id)
+            fairlead.original(changed.id)
         with pytest.raises(DamagedData, match="is missing"):
-            fairlead.content(gone.id)
+            fairlead.original(gone.id)
         assert fairlead.store.problems() == ["1 originals have no document, or another length"]
         fairlead.run_until_idle(workers=1)
         assert {fairlead.document(each.id).error for each in (changed, gone)} == {"corrupt"}
@@ -103,23 +104,23 @@ def test_short_documents_that_are_files_are_found_as_before(tmp_path: Path) -> N
         document = fairlead.submit("acme", b"of old")
         alter(fairlead, "DELETE FROM short_originals")
         LocalBlobs(tmp_path / "files").put_all([(document.id, b"of old")])
-        assert fairlead.content(document.id) == b"of old"
-        assert fairlead.content_path(document).read_bytes() == b"of old"
+        assert fairlead.original(document.id) == b"of old"
+        assert fairlead.contents.path(document).read_bytes() == b"of old"
         fairlead.run_until_idle(workers=1)
         assert fairlead.text(document.id) == "of old"
-        assert fairlead.sweep() == 0
+        assert fairlead.services.sweep() == 0
         fairlead.delete(document.id)
-        assert not fairlead.content_path(document).exists()
+        assert not fairlead.contents.path(document).exists()
 
 
 @pytest.mark.parametrize("size", [10, SHORT_BYTES, SHORT_BYTES + 1])
 def test_a_deleted_document_leaves_no_bytes(tmp_path: Path, size: int) -> None:
     with Fairlead(tmp_path) as fairlead:
         document = fairlead.submit("acme", b"x" * size)
-        assert fairlead.content(document.id) == b"x" * size
+        assert fairlead.original(document.id) == b"x" * size
         fairlead.delete(document.id)
         assert fairlead.store.original(document.id) is None
-        assert not fairlead.content_path(document).exists()
+        assert not fairlead.contents.path(document).exists()
         assert fairlead.store.problems() == []
 
 
@@ -130,7 +131,7 @@ def test_a_file_over_the_limit_is_refused_before_it_is_copied(tmp_path: Path) ->
     with Fairlead(tmp_path / "data") as fairlead:
         with pytest.raises(TooLarge, match=r"large\.bin' has 1,000,000,000,000 bytes"):
             fairlead.submit("acme", large)
-        assert fairlead.customers() == []
+        assert fairlead.store.customers() == []
 
 
 def test_strict_is_a_setting_and_a_word_for_one_submission(tmp_path: Path) -> None:
@@ -209,3 +210,64 @@ def test_who_deletes_again_takes_nothing_of_the_reserve(
         with pytest.raises(DiskFull):
             fairlead.delete(here.id)
         assert (tmp_path / "reserve").stat().st_size == 0
+
+
+def test_fairlead_is_an_installation(tmp_path: Path) -> None:
+    with Fairlead(tmp_path) as fairlead:
+        installation: Installation = fairlead  # type checkers compare all signatures
+        document = installation.submit(source=b"x", customer="acme", name="x.txt")
+        assert [each.id for each in installation.documents(customer="acme")] == [document.id]
+        assert [each.name for each in installation.queue.overview()[0]] == ["acme"]
+
+
+def test_a_page_of_documents_iterates_over_all_of_them(tmp_path: Path) -> None:
+    with Fairlead(tmp_path) as fairlead:
+        ids = [each.id for each in fairlead.submit_many("acme", [b"a", b"b", b"c", b"d", b"e"])]
+        page = fairlead.documents(limit=2)
+        assert [each.id for each in page.items] == ids[:2:-1]
+        assert page.next == ids[3]
+        assert [each.id for each in page] == ids[::-1]
+        assert fairlead.documents(cursor=ids[1]).next is None
+
+
+def test_wait_returns_the_documents_or_times_out(tmp_path: Path) -> None:
+    with Fairlead(tmp_path) as fairlead:
+        first, second = fairlead.submit_many("acme", [b"a", b"b"])
+        with pytest.raises(NotReady, match="the wait timed out"):
+            fairlead.wait([first.id, second.id], timeout=0)
+        fairlead.cancel(first.id)
+        assert fairlead.wait(first).state == "cancelled"
+        fairlead.delete(second.id)
+        assert [each.id for each in fairlead.wait([second.id, first.id])] == [first.id]
+        with pytest.raises(UnknownDocument):
+            fairlead.wait(second.id)
+
+
+def test_events_come_as_they_happen(tmp_path: Path) -> None:
+    with Fairlead(tmp_path) as fairlead:
+        fairlead.submit("globex", b"before")
+        events = fairlead.events(customer="globex")
+        document = fairlead.submit("globex", b"after")
+        assert next(events).document == document.id
+        later = threading.Thread(target=fairlead.cancel, args=[document.id])
+        later.start()
+        assert next(events).kind == "cancelled"
+        later.join()
+        assert next(fairlead.events(after=0)).seq == 1
+
+
+def test_a_download_is_the_original(tmp_path: Path) -> None:
+    with Fairlead(tmp_path / "data") as fairlead:
+        document = fairlead.submit("acme", b"x" * SHORT_BYTES * 2)
+        fairlead.download(document.id, tmp_path / "copy")
+        assert (tmp_path / "copy").read_bytes() == fairlead.original(document.id)
+        assert [each.name for each in tmp_path.glob(".*")] == []
+        with pytest.raises(UsageError, match="path of a file"):
+            fairlead.download(document.id, "/")
+
+
+def test_the_audit_record_names_the_actor_of_the_installation(tmp_path: Path) -> None:
+    with Fairlead(tmp_path, actor="script") as fairlead:
+        fairlead.customers.add("acme")
+        fairlead.customers.pause("acme", by="anna")
+        assert [each.actor for each in fairlead.store.audit()] == ["anna", "script"]

@@ -27,12 +27,12 @@ def waiting(folder: Path, *, workers: int = 2) -> tuple[Fairlead, str]:
 def test_a_waiting_document_has_a_forecast_in_times(tmp_path: Path, policy: str) -> None:
     fairlead, last = waiting(tmp_path)
     with fairlead:
-        fairlead.use_policy(policy)
+        fairlead.queue.use_policy(policy)
         found = fairlead.why(last).forecast
         assert found is not None
-        assert fairlead.now() <= found.low <= found.expected <= found.high
+        assert fairlead.store.now() <= found.low <= found.expected <= found.high
         assert found.high > found.low
-        running = fairlead.documents(state="processing")[0]
+        running = fairlead.documents(state="processing").items[0]
         assert fairlead.why(running.id).forecast is None
 
 
@@ -42,7 +42,7 @@ def test_paused_or_without_workers_nobody_can_tell(tmp_path: Path) -> None:
         assert fairlead.why(last).forecast is None
         fairlead.store.attend("engine", 2)
         assert fairlead.why(last).forecast is not None
-        fairlead.pause("acme")
+        fairlead.customers.pause("acme")
         assert fairlead.why(last).forecast is None
 
 

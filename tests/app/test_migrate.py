@@ -156,11 +156,11 @@ def test_the_folder_goes_on_with_the_server_and_not_without(tmp_path: Path, targ
     with Fairlead(data) as fairlead:
         document = fairlead.submit("acme", b"one", name="1.txt")
     migrate_store(data, url)
-    with pytest.raises(NoDataFolder, match="carried over"):
+    with pytest.raises(NoDataFolder, match="were moved"):
         Fairlead(data)
     with Fairlead(data, settings={"store": url}) as fairlead:
         assert fairlead.document(document.id) == document
-        assert fairlead.content(document.id) == b"one"
+        assert fairlead.original(document.id) == b"one"
         assert fairlead.submit("acme", b"two", name="2.txt").count == -1
         fairlead.run_until_idle(workers=1)
         assert fairlead.text(document.id) == "one"
@@ -179,7 +179,7 @@ def test_a_target_that_is_in_use_is_refused_and_nothing_changes(
     assert [each.name for each in used.customers()] == ["theirs"]
     used.close()
     with Fairlead(data) as fairlead:
-        assert fairlead.totals().waiting == 1
+        assert fairlead.queue.totals().waiting == 1
 
 
 def test_a_folder_that_is_served_is_refused(tmp_path: Path, target: Path) -> None:

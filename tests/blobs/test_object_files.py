@@ -258,10 +258,10 @@ def test_an_installation_works_on_object_storage(url: str, tmp_path: Path) -> No
         document = fairlead.submit("acme", long, name="2.txt")
         fairlead.run_until_idle(workers=1)
         assert fairlead.text(short.id) == "hello"
-        assert fairlead.content(short.id) == b"hello"
+        assert fairlead.original(short.id) == b"hello"
         assert not [each for each in stored_in(url) if short.id in each]
         assert fairlead.text(document.id).split() == long.decode().split()
-        assert fairlead.content(document.id) == long
+        assert fairlead.original(document.id) == long
         fairlead.delete(document.id)
         fairlead.delete(short.id)
     assert stored_in(url) == []

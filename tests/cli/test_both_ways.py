@@ -66,12 +66,12 @@ def known(server: Served) -> dict[str, Any]:
         sent = fairlead.submit_many("acme", [(b"%d" % n, f"{n}.txt") for n in range(6)])
         fairlead.cancel(sent[0].id)
         done = fairlead.submit("bolt", b"Some text", name="done \x1b[31m.txt".replace("\x1b", ""))
-        fairlead.pause("acme")
+        fairlead.customers.pause("acme")
         fairlead.run_until_idle(workers=1)
-        fairlead.set_customer("acme", weight=2.0, thresholds=(-3, -6), bytes_a_day=10**9)
+        fairlead.customers.set("acme", weight=2.0, thresholds=(-3, -6), bytes_a_day=10**9)
         fairlead.submit("bolt", b"waits", name="waits.txt")
-        fairlead.pause("bolt")
-        fairlead.add_key("acme")
+        fairlead.customers.pause("bolt")
+        fairlead.keys.add("acme")
         return {"waiting": sent[5].id, "cancelled": sent[0].id, "done": done.id}
 
 
@@ -238,7 +238,7 @@ DECISIONS = ("cancel", "cancel", "retry", "retry")
 def test_what_was_done_before_an_error_is_told(server: Served, ask: Callable[..., Result]) -> None:
     with Fairlead(server.data) as fairlead:
         document = fairlead.submit("acme", b"x").id
-        key = fairlead.add_key("acme")[1].id
+        key = fairlead.keys.add("acme")[1].id
     for word in ("cancel", "retry"):
         result = ask(server, "docs", word, document, "nothing", document)
         assert (result.exit_code, result.stdout.split()[::2]) == (1, [document])
@@ -411,7 +411,7 @@ def test_a_signal_stops_waiting_and_the_ids_are_told(
         assert said in err
         assert "Traceback" not in err
         with Fairlead(server.data) as store:
-            assert out.split()[0] == store.documents()[0].id
+            assert out.split()[0] == store.documents().items[0].id
 
 
 def test_a_server_that_dies_is_waited_for_a_while_and_the_ids_are_told(
@@ -432,7 +432,7 @@ def test_a_server_that_dies_is_waited_for_a_while_and_the_ids_are_told(
         assert "trying again" in result.stderr
         assert result.stderr.splitlines()[-1].startswith("fairlead: ")
         with Fairlead(server.data) as store:
-            assert result.stdout.split()[0] == store.documents()[0].id
+            assert result.stdout.split()[0] == store.documents().items[0].id
 
 
 @pytest.mark.parametrize("words", [("docs", "show"), ("customers", "show"), ("keys", "revoke")])

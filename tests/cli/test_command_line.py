@@ -387,7 +387,7 @@ def test_two_servers_on_one_data_folder(run: Run, data: Path, letter: Path) -> N
     with Fairlead(data) as fairlead, fairlead.folder.as_server():
         result = run("worker", "--until-idle")
         refused(result, 1, "already uses", "--workers")
-        assert fairlead.totals().waiting == 1
+        assert fairlead.queue.totals().waiting == 1
     assert run("worker", "--until-idle", "--quiet").exit_code == 0
 
 

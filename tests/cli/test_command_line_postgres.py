@@ -38,12 +38,10 @@ def test_a_folder_is_carried_over_and_used_from_the_server(
     with Fairlead(data) as fairlead:
         document = fairlead.submit("acme", b"hello", name="1.txt")
     done = run("migrate-store", "--to", url)
-    assert (done.exit_code, done.stdout) == (
-        *(0, "carried over: 1 customers, 1 documents, 2 events\n"),
-    )
+    assert (done.exit_code, done.stdout) == (*(0, "copied: 1 customers, 1 documents, 2 events\n"),)
     refused = run("docs", "list")
     assert refused.exit_code == 1
-    assert "carried over" in refused.stderr
+    assert "were moved to a database server" in refused.stderr
     monkeypatch.setenv("FAIRLEAD_STORE", url)
     assert run("worker", "--until-idle", "--quiet").exit_code == 0
     assert run("docs", "text", document.id).stdout == "hello\n"
@@ -51,9 +49,9 @@ def test_a_folder_is_carried_over_and_used_from_the_server(
 
 def test_a_second_time_is_refused_in_a_sentence(data: Path, url: str) -> None:
     with Fairlead(data, settings={"store": url}) as fairlead:
-        fairlead.add_customer("theirs")
+        fairlead.customers.add("theirs")
     with Fairlead(data) as fairlead:
-        fairlead.add_customer("ours")
+        fairlead.customers.add("ours")
     refused = run("migrate-store", "--to", url, "--json")
     assert refused.exit_code == 1
     assert "already has data" in refused.stderr

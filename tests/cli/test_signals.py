@@ -55,7 +55,7 @@ def children(pid: int) -> list[int]:
 
 
 def has_claimed(fairlead: Fairlead) -> bool:
-    return any(event.kind is EventKind.CLAIMED for event in fairlead.events(limit=10_000))
+    return any(event.kind is EventKind.CLAIMED for event in fairlead.store.events(limit=10_000))
 
 
 def long_documents(number: int) -> list[tuple[bytes, str]]:
@@ -72,7 +72,7 @@ def test_sigterm_finishes_what_runs_and_claims_no_more(tmp_path: Path) -> None:
             _, errors = process.communicate()
         assert process.returncode == 0
         assert "finishing running documents" in errors
-        documents = fairlead.documents(limit=100)
+        documents = fairlead.documents(limit=100).items
         states = {each.state for each in documents}
         assert State.PROCESSING not in states
         assert State.DONE in states
@@ -97,7 +97,7 @@ def test_a_second_signal_stops_at_once_and_gives_back(tmp_path: Path) -> None:
         states = [fairlead.document(each.id).state for each in documents]
         assert set(states) <= {State.WAITING, State.DONE}
         assert State.WAITING in states
-        assert fairlead.totals().processing == 0
+        assert fairlead.queue.totals().processing == 0
         fairlead.run_until_idle(workers=1)
         assert {fairlead.document(each.id).attempts for each in documents} == {1}
 

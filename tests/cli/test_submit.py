@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +19,10 @@ from cutting_proxy import cut
 
 from fairlead import Fairlead
 from fairlead.cli import main
-from fairlead.cli.local import Local
-from fairlead.cli.remote import Remote
+from fairlead.cli.submit import wait_for
+from fairlead.cli.target import Target
 from fairlead.model.documents import Document
+from fairlead.model.installation import Installation
 
 
 @pytest.fixture(autouse=True)
@@ -59,7 +59,7 @@ def submit(*words: str | Path) -> Result:
 def names(data: Path) -> list[str]:
     """What was accepted, in the order of acceptance."""
     with Fairlead(data) as fairlead:
-        return [each.name for each in reversed(fairlead.documents())]
+        return [each.name for each in reversed(fairlead.documents().items)]
 
 
 # --- which files ---
@@ -165,10 +165,10 @@ def test_a_link_to_a_folder_is_left_out_and_named(inbox: Path, tmp_path: Path, d
 def test_what_was_accepted_before_a_refusal_is_told(
     inbox: Path, data: Path, monkeypatch: pytest.MonkeyPatch, form: tuple[str, ...]
 ) -> None:
-    monkeypatch.setattr("fairlead.cli.local.BATCH", 1)
+    monkeypatch.setattr("fairlead.cli.submit.BATCH", 1)
     with Fairlead(data) as fairlead:
-        fairlead.add_customer("acme")
-        fairlead.set_customer("acme", pending_cap=1)
+        fairlead.customers.add("acme")
+        fairlead.customers.set("acme", pending_cap=1)
     result = submit(inbox, *form)
     assert (result.exit_code, ids_in(result.stdout, form)) == (1, ids(data))
     first, last = result.stderr.splitlines()
@@ -180,7 +180,7 @@ def test_what_was_accepted_before_a_refusal_is_told(
 
 def ids(data: Path) -> list[str]:
     with Fairlead(data) as fairlead:
-        return [each.id for each in reversed(fairlead.documents())]
+        return [each.id for each in reversed(fairlead.documents().items)]
 
 
 def ids_in(output: str, form: tuple[str, ...]) -> list[str]:
@@ -231,20 +231,22 @@ def test_what_was_accepted_before_a_signal_is_told(
 
 
 @pytest.mark.services
-@pytest.mark.parametrize("way", [Local, Remote])
+@pytest.mark.parametrize("way", ["folder", "server"])
 def test_a_document_that_is_deleted_is_over_and_the_others_are_waited_for(
-    inbox: Path, data: Path, monkeypatch: pytest.MonkeyPatch, way: type
+    inbox: Path, data: Path, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
-    def meanwhile(_installation: object, documents: Sequence[Document]) -> list[str]:
+    def delete_first(
+        target: Target, installation: Installation, documents: list[Document]
+    ) -> list[Document]:
         with Fairlead(data) as fairlead:
             fairlead.delete(documents[0].id)
             fairlead.cancel(documents[1].id)
-        return []
+        return wait_for(target, installation, documents)
 
-    monkeypatch.setattr(way, "hints", meanwhile)
+    monkeypatch.setattr("fairlead.cli.submit.wait_for", delete_first)
     with served(data, "--workers", "0") as server:
         key = server.key("acme")
-        there = () if way is Local else ("--url", server.url, "--key", key)
+        there = () if way == "folder" else ("--url", server.url, "--key", key)
         result = submit(inbox, "--wait", "--json", *there)
     assert result.exit_code == 0, result.stderr
     (left,) = json.loads(result.stdout)["documents"]

@@ -315,19 +315,22 @@ def test_every_problem_has_its_error() -> None:
 
 def test_records_are_the_same_through_the_server(server: Served, operator: Client) -> None:
     with Fairlead(server.data) as fairlead:
-        fairlead.add_customer("same")
-        fairlead.set_customer("same", weight=0.5, account="house", thresholds=(-3,))
-        fairlead.pause("same")
+        fairlead.customers.add("same")
+        fairlead.customers.set("same", weight=0.5, account="house", thresholds=(-3,))
+        fairlead.customers.pause("same")
         sent = fairlead.submit_many("same", [(b"one", "1"), (b"two", "2")])
         for each in sent:
             assert to_dict(operator.document(each.id)) == to_dict(each)
             ours, theirs = fairlead.why(each.id), operator.why(each.id)
             assert to_dict(theirs) == to_dict(spoken(ours, words, with_others=True))
-        known, shown = fairlead.view(fairlead.customer("same")), operator.customers.show("same")
+        known, shown = (
+            fairlead.customers.view(fairlead.store.customer("same")),
+            operator.customers.show("same"),
+        )
         volatile = {"oldest_wait": 0, "resets_in": 0}
         assert to_dict(known) | volatile == to_dict(shown) | volatile
-        assert operator.queue.fairness().policy == fairlead.policy
-        assert to_dict(Keys(operator.keys.list(None))) == to_dict(Keys(fairlead.keys(None)))
+        assert operator.queue.fairness().policy == fairlead.queue.policy()
+        assert to_dict(Keys(operator.keys.list(None))) == to_dict(Keys(fairlead.keys.list(None)))
 
 
 class Dry(io.RawIOBase):

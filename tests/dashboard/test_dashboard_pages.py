@@ -480,7 +480,7 @@ def test_a_customers_stairs_are_drawn_with_its_resets(data: Path) -> None:
 
 def test_more_levels_than_nine_are_shown_and_chosen_by_whom_they_concern(data: Path) -> None:
     with Fairlead(data) as fairlead:
-        fairlead.add_customer("many", thresholds=tuple(range(0, -150, -1)))
+        fairlead.customers.add("many", thresholds=tuple(range(0, -150, -1)))
         fairlead.submit_many("many", [(b"x", None)] * 152)
         fairlead.submit("few", b"x")
     with served(data, "--workers", "0") as server:

@@ -244,7 +244,7 @@ def test_stairs_are_read_from_documents(fairlead: Fairlead, clock: list[float]) 
     for gap in (0, 1, 1, 2000, 1):
         clock[0] += gap
         fairlead.submit("acme", b"x")
-    found = staircase(fairlead.documents(customer="acme"))
+    found = staircase(fairlead.documents(customer="acme").items)
     assert [each.count for each in found] == [0, -1, -2, 0, -1]
     assert [each.is_reset for each in found] == [False, False, False, True, False]
 
@@ -269,7 +269,7 @@ class Viewed:
         self._changes, self._seen = Changes(), 0
 
     def update(self) -> LiveMessage | None:
-        events = self._fairlead.events(self._seen)
+        events = self._fairlead.store.events(self._seen)
         self._past.hear(events)
         self._changes.note(events)
         message = self._snapshot.update(self._changes, self._past, 1)
@@ -316,10 +316,10 @@ def test_rows_follow_the_policy_in_force(fairlead: Fairlead, policy: str) -> Non
     live_view = LiveView(fairlead)
     for _ in range(5):
         fairlead.submit("acme", b"x")
-    fairlead.use_policy(policy)
-    customer = fairlead.customer("acme")
+    fairlead.queue.use_policy(policy)
+    customer = fairlead.store.customer("acme")
     (found,) = live_view.rows([customer])
-    following = fairlead.next_place(customer)
+    following = fairlead.customers.next_place(customer)
     assert found.priority == following.priority
     assert found.count == (-4 if policy == "classic" else following.count)
 

@@ -89,7 +89,7 @@ def test_what_is_attached_to_a_document_is_no_document_of_its_own_here(tmp_path:
         scenario = Scenario(fairlead, [PlannedSubmission(LARGE, samples, 0)])
         fairlead.run_until_idle(on_tick=scenario.advance)
         scenario.advance()
-        assert len(fairlead.documents()) == 16
+        assert len(fairlead.documents().items) == 16
         (progress,), (report,) = scenario.progress(), scenario.wait_reports()
     assert (progress.documents, progress.done, progress.waiting + progress.processing) == (4, 4, 0)
     assert report.documents == 4

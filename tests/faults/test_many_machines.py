@@ -91,7 +91,7 @@ def _run(machines: Fleet, broker: servers.Server, database: postgreskit.Server) 
         machines.add_worker(f"machine-{number % 2}/worker-{number}", 2)
     faults = Faults(machines, broker, database)
     with machines.installation() as fairlead:
-        keys = [fairlead.add_key(f"customer-{n}")[0] for n in range(CUSTOMERS)]
+        keys = [fairlead.keys.add(f"customer-{n}")[0] for n in range(CUSTOMERS)]
         stop = Event()
         with ThreadPoolExecutor(5) as pool:
             sent = [

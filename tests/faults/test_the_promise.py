@@ -96,7 +96,7 @@ def test_nothing_accepted_is_lost_when_everybody_dies(tmp_path: Path) -> None:
     with Fairlead(tmp_path) as fairlead:
         fairlead.run_until_idle(workers=2)
         ends = Counter(
-            event.document for event in fairlead.events(limit=10**7) if event.kind in ENDS
+            event.document for event in fairlead.store.events(limit=10**7) if event.kind in ENDS
         )
         assert len(acknowledged) > 20 * ROUNDS
         assert set(acknowledged) <= ends.keys()
@@ -104,7 +104,7 @@ def test_nothing_accepted_is_lost_when_everybody_dies(tmp_path: Path) -> None:
         documents = [fairlead.document(id_) for id_ in acknowledged]
         assert [each for each in documents if each.state is not State.DONE] == []
         for id_ in acknowledged:
-            assert fairlead.text(id_) == fairlead.content(id_).decode().strip()
+            assert fairlead.text(id_) == fairlead.original(id_).decode().strip()
         kept = [fairlead.store.original(id_) is not None for id_ in acknowledged]
         assert any(kept)
         assert not all(kept)
@@ -114,6 +114,6 @@ def test_nothing_accepted_is_lost_when_everybody_dies(tmp_path: Path) -> None:
 
 def counts_are_whole(fairlead: Fairlead) -> None:
     """Each customer's accepted documents have the counts 0, −1, −2 … without gap or repeat."""
-    for customer in fairlead.customers():
+    for customer in fairlead.store.customers():
         counts = [each.count for each in fairlead.documents(customer=customer.name, limit=10**7)]
         assert sorted(counts, reverse=True) == [-number for number in range(len(counts))]

@@ -66,7 +66,7 @@ class Served:
 
     def key(self, customer: str) -> str:
         with Fairlead(self.data) as fairlead:
-            return fairlead.add_key(customer)[0]
+            return fairlead.keys.add(customer)[0]
 
     def customer(self, name: str) -> httpx.Client:
         return self.client(self.key(name))

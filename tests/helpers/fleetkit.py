@@ -141,7 +141,7 @@ def wait(fairlead: Fairlead, *documents: Document) -> None:
 def every_event(fairlead: Fairlead) -> list[Event]:
     """All that happened, oldest first."""
     found: list[Event] = []
-    while events := fairlead.events(found[-1].seq if found else 0, limit=10_000):
+    while events := fairlead.store.events(found[-1].seq if found else 0, limit=10_000):
         found += events
     return found
 

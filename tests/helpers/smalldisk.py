@@ -234,7 +234,7 @@ def output_on_a_full_disk_is_said_in_a_sentence(disk: Disk) -> None:
     disk.mount()
     with TemporaryDirectory() as data:
         with Fairlead(data) as fairlead:
-            fairlead.add_customer("acme")
+            fairlead.customers.add("acme")
         output = disk.folder / "output"
         output.touch()
         fill_to_the_last_byte(disk)

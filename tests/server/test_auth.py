@@ -30,7 +30,7 @@ def test_keys_tell_their_id_and_nothing_else() -> None:
 def test_who_waits_with_a_key_that_is_revoked_meanwhile_is_not_answered(tmp_path: Path) -> None:
     async def wait(fairlead: Fairlead) -> httpx.Response:
         context = ServerContext(fairlead)
-        key, made = fairlead.add_key("acme")
+        key, made = fairlead.keys.add("acme")
         document = fairlead.submit("acme", b"nobody works")
         line = httpx.ASGITransport(create_app(context))
         async with httpx.AsyncClient(transport=line, base_url="http://test") as client:
@@ -43,7 +43,7 @@ def test_who_waits_with_a_key_that_is_revoked_meanwhile_is_not_answered(tmp_path
             )
             while not context.event_feed.is_waited_for(document.id):
                 await asyncio.sleep(0)
-            fairlead.revoke_key(made.id)
+            fairlead.keys.revoke(made.id)
             context.auth.revoked(made.id)
             answer = await waiting
         context.close()
@@ -56,13 +56,13 @@ def test_who_waits_with_a_key_that_is_revoked_meanwhile_is_not_answered(tmp_path
 def test_a_session_of_a_key_that_is_revoked_meanwhile_never_begins(tmp_path: Path) -> None:
     async def log_in(fairlead: Fairlead) -> str | None:
         context = ServerContext(fairlead)
-        key, made = fairlead.add_key("acme")
+        key, made = fairlead.keys.add("acme")
         find = context.auth._stored_key
 
         async def found(id_: str) -> Any:
             known = await find(id_)
             if not fairlead.store.key(id_).is_revoked:
-                fairlead.revoke_key(made.id)
+                fairlead.keys.revoke(made.id)
                 context.auth.revoked(made.id)
             return known
 
@@ -83,13 +83,13 @@ def test_a_key_that_was_read_while_one_was_revoked_is_read_again(
 
     async def look_twice(fairlead: Fairlead) -> list[bool]:
         context = ServerContext(fairlead)
-        _, made = fairlead.add_key("acme")
+        _, made = fairlead.keys.add("acme")
         read = fairlead.store.stored_key
 
         def read_too_early(id_: str) -> Any:
             found = read(id_)
             if not found.key.is_revoked:
-                fairlead.revoke_key(id_)
+                fairlead.keys.revoke(id_)
                 context.auth.revoked(id_)
             return found
 

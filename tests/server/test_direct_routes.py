@@ -77,7 +77,7 @@ REQUESTS = [
 def test_both_ways_answer_the_same(
     context: ServerContext, method: str, path: str, headers: dict[str, str], content: bytes
 ) -> None:
-    key, _ = context.fairlead.add_key("acme")
+    key, _ = context.fairlead.keys.add("acme")
     headers = {name: value.replace("KEY", key) for name, value in headers.items()}
     app = create_inner(context)
 

@@ -334,7 +334,7 @@ def test_cancel_retry_and_delete_may_be_repeated(server: Served) -> None:
     ended = done(server.customer("ended"))
     problem(server.operator.post(f"/v1/documents/{ended}/cancel"), "wrong-state", 409)
     with Fairlead(server.data) as fairlead:
-        kinds = [each.kind.value for each in fairlead.events(customer="decides")]
+        kinds = [each.kind.value for each in fairlead.store.events(customer="decides")]
     assert kinds[-2:] == ["cancelled", "deleted"]
 
 

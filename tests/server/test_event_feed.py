@@ -61,7 +61,7 @@ def test_the_watcher_outlives_whatever_goes_wrong(
 
         monkeypatch.setattr(fairlead.store.changes, "version", version)
         event_feed.open()
-        fairlead.add_customer("acme")
+        fairlead.customers.add("acme")
         try:
             return await asyncio.wait_for(found, PATIENT)
         finally:
@@ -74,8 +74,8 @@ def test_the_watcher_outlives_whatever_goes_wrong(
 def test_a_stream_of_a_key_that_was_revoked_before_it_listened_ends(tmp_path: Path) -> None:
     async def listen(fairlead: Fairlead) -> list[bytes]:
         context = ServerContext(fairlead)
-        _, made = fairlead.add_key("acme")
-        fairlead.revoke_key(made.id)
+        _, made = fairlead.keys.add("acme")
+        fairlead.keys.revoke(made.id)
         context.auth.revoked(made.id)
         stream = event_stream(context, Caller(made.id, "acme"), "acme", 0, announces_start=True)
         async with asyncio.timeout(PATIENT):

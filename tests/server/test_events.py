@@ -69,7 +69,7 @@ def test_going_on_after_an_event_has_no_gap_and_no_repeat(server: Served) -> Non
         with stream(client, headers=headers) as events:
             seen += [each["seq"] for each in take(events, min(7, 62 - len(seen)))]
     with Fairlead(server.data) as fairlead:
-        assert seen == [each.seq for each in fairlead.events(customer="goes-on")]
+        assert seen == [each.seq for each in fairlead.store.events(customer="goes-on")]
     for wrong in ("x", "-1", "9" * 5000):
         problem(client.get("/v1/events", headers={"Last-Event-ID": wrong}), "invalid-request", 400)
 
@@ -90,7 +90,7 @@ def test_the_streams_of_a_revoked_key_end_and_no_others(server: Served, over_htt
             server.operator.delete(f"/v1/keys/{id_of(key)}").raise_for_status()
         else:
             with Fairlead(server.data) as fairlead:
-                fairlead.revoke_key(str(id_of(key)))
+                fairlead.keys.revoke(str(id_of(key)))
         assert list(events)[-1] == {"reason": "revoked"}
         upload(other, b"x")
         assert any(each.get("kind") == "submitted" for each in others)
@@ -149,20 +149,20 @@ def test_a_stream_ends_with_a_reason_when_the_server_stops(data: Path) -> None:
 def test_a_slow_reader_is_dropped_with_a_reason_and_others_are_not(data: Path) -> None:
     long_one = tuple(range(-1, -5001, -1))  # some 29 kB in every event that tells of it
     with Fairlead(data) as fairlead:
-        fairlead.add_customer("acme")  # before the server starts, which so tells nobody of it
+        fairlead.customers.add("acme")  # before the server starts, which so tells nobody of it
         with (
             served(data, "--workers", "0") as server,
             slow_reader(server) as slow,
             stream(server.operator) as events,
         ):
             for _ in range(200):  # more than the network keeps for a reader
-                fairlead.set_customer("acme", thresholds=long_one)
+                fairlead.customers.set("acme", thresholds=long_one)
             assert [each["kind"] for each in take(events, 200)] == ["customer-set"] * 200
             for _ in range(5):  # in steps that a quick reader can follow
                 fairlead.submit_many("acme", [b"x"] * 500)
                 assert [each["kind"] for each in take(events, 500)] == ["submitted"] * 500
             got = read_all(slow)
-            fairlead.pause("acme")
+            fairlead.customers.pause("acme")
             assert take(events, 1)[0]["kind"] == "customer-paused"
     assert got.endswith(b'event: end\ndata: {"reason": "too-slow"}\n\n\r\n0\r\n\r\n')
     assert got.count(b"event: ") < 2700 - MOST_QUEUED

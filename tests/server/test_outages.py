@@ -102,7 +102,7 @@ def test_no_lock_keeps_a_server_from_ending_and_nothing_is_lost(data: Path) -> N
 
 def test_no_lock_keeps_a_server_from_ending_that_has_just_begun(data: Path) -> None:
     with Fairlead(data) as fairlead:
-        fairlead.operator_key()
+        fairlead.keys.operator_key()
     with locked(data), served_by(BUSY_LONG, data, "--workers", "1") as server:
         while not any("waits for a lock" in line for line in server.log):
             pass

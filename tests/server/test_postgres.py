@@ -89,8 +89,8 @@ def test_the_database_keeps_customers_apart_where_we_forgot_to(
         settings = {"store": postgreskit.url_for(tmp_path)}
         with Fairlead(tmp_path / "data", settings=settings) as fairlead:
             other = fairlead.submit("globex", b"secret", name="secret.txt")
-            mine, _ = fairlead.add_key("acme")
-            operators, _ = fairlead.operator_key()
+            mine, _ = fairlead.keys.add("acme")
+            operators, _ = fairlead.keys.operator_key()
             statuses, seen = asyncio.run(ask(fairlead, other.id, mine, operators))
     assert statuses == {"": 404, "/text": 404, "/why": 404, "/file": 404}
     assert seen["customer"] == "globex"

@@ -63,7 +63,7 @@ def test_sigterm_finishes_what_runs_and_ends(data: Path) -> None:
         assert server.stop() == 0
     with Fairlead(data) as fairlead:
         states = {each.state.value for each in fairlead.documents()}
-        assert fairlead.totals().processing == 0
+        assert fairlead.queue.totals().processing == 0
         assert "done" in states
         assert "waiting" in states
         assert fairlead.folder.server_pid() is None
@@ -201,8 +201,8 @@ def test_half_an_upload_of_a_killed_server_is_swept_and_never_a_document(data: P
             server.process.kill()
             server.process.wait()
     with Fairlead(data) as fairlead:
-        assert fairlead.documents() == []
-        assert fairlead._files.sweep_incoming(float("inf")) == 1
+        assert fairlead.documents().items == []
+        assert fairlead.files.sweep_incoming(float("inf")) == 1
 
 
 def test_a_second_server_on_the_folder_is_refused(data: Path) -> None:

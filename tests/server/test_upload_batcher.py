@@ -23,6 +23,10 @@ class Noting:
     def __init__(self) -> None:
         self.batches: list[int] = []
 
+    @property
+    def intake(self) -> Noting:
+        return self
+
     def goes_far(self, _offer: Offer) -> bool:
         return self.is_far
 

@@ -25,28 +25,28 @@ def test_offers_are_kept_or_refused_each_as_a_whole(tmp_path: Path) -> None:
     with Fairlead(tmp_path, settings={"bytes_a_day": 400_000}) as fairlead:
         offers = []
         for number in range(8):
-            file = fairlead.begin()
+            file = fairlead.intake.begin()
             size = {3: 400_000, 6: 100_000}.get(number, 10)
             for _ in range(2):
                 if file.add(b"%d" % number * (size // 2)):
                     file.flush()
             offers.append(Offer("acme", [(file, f"{number}.txt")]))
-        answers = fairlead.accept_each(offers)
+        answers = fairlead.intake.accept_each(offers)
         refused = [number for number, each in enumerate(answers) if isinstance(each, Exception)]
         assert refused == [3]
         accepted = [each[0] for each in answers if isinstance(each, list)]
         assert [each.count for each in accepted] == list(range(0, -7, -1))
-        assert fairlead.content(accepted[4].id) == b"5" * 10
+        assert fairlead.original(accepted[4].id) == b"5" * 10
         files = [each for each in (tmp_path / "files").rglob("*") if each.is_file()]
         assert [each.name for each in files] == [accepted[5].id]
-        assert fairlead.content(accepted[5].id) == b"6" * 100_000
+        assert fairlead.original(accepted[5].id) == b"6" * 100_000
 
 
 @pytest.mark.parametrize("part", ["auth.check_again", "batcher.accept"])
 def test_an_upload_that_fails_for_whatever_reason_is_discarded(tmp_path: Path, part: str) -> None:
     async def send(fairlead: Fairlead) -> httpx.Response:
         context = ServerContext(fairlead)
-        key, _ = fairlead.add_key("acme")
+        key, _ = fairlead.keys.add("acme")
 
         async def fail(argument: Caller | Offer) -> None:
             raise StoreBusy(f"{argument.customer} came while another process held the lock")
@@ -65,7 +65,7 @@ def test_an_upload_that_fails_for_whatever_reason_is_discarded(tmp_path: Path, p
 
     with Fairlead(tmp_path) as fairlead:
         problem(asyncio.run(send(fairlead)), "unavailable", 503)
-        probe = fairlead.begin()
+        probe = fairlead.intake.begin()
         assert not probe.add(bytes(PIECE_BYTES - 1))
         assert cast("Any", probe)._memory._left == MEMORY_BYTES - PIECE_BYTES + 1
     assert not [each for each in (tmp_path / "files").rglob("*") if each.is_file()]
@@ -73,7 +73,7 @@ def test_an_upload_that_fails_for_whatever_reason_is_discarded(tmp_path: Path, p
 
 def test_what_is_discarded_leaves_nothing(tmp_path: Path) -> None:
     with Fairlead(tmp_path) as fairlead:
-        file = fairlead.begin()
+        file = fairlead.intake.begin()
         file.add(b"x" * 100_000)
         file.flush()
         for _ in range(2):

@@ -350,37 +350,37 @@ def test_a_crash_between_sending_and_saving_repeats_under_the_same_id(
 def test_an_installation_tells_of_its_documents(tmp_path: Path) -> None:
     settings = {"webhook_networks": ["127.0.0.0/8"]}
     with receiving(says(GOOD)) as receiver, Fairlead(tmp_path, settings=settings) as fairlead:
-        fairlead.add_customer("acme")
-        webhook, secret = fairlead.add_webhook("acme", receiver.url())
+        fairlead.customers.add("acme")
+        webhook, secret = fairlead.webhooks.add(receiver.url(), customer="acme")
         document = fairlead.submit("acme", b"hello")
         fairlead.run_until_idle(workers=1)
-        running = fairlead.deliverer()
+        running = fairlead.services.deliverer()
         running.start()
         wait_until_delivered(fairlead.store, webhook.id)
         running.stop()
         (request,) = receiver.requests
         event = Webhook(secret).verify(request.body, request.headers)
         assert (event["type"], event["data"]["id"]) == ("document.done", document.id)
-        (delivery,) = fairlead.deliveries(webhook.id, customer="acme")
+        (delivery,) = fairlead.webhooks.deliveries(webhook.id, customer="acme")
         assert (delivery.code, delivery.document) == (204, document.id)
-        assert fairlead.resend(delivery.id).status is Status.PENDING
+        assert fairlead.webhooks.retry(delivery.id).status is Status.PENDING
         with pytest.raises(UnknownWebhook):
-            fairlead.webhook(webhook.id, customer="globex")
+            fairlead.webhooks.show(webhook.id, customer="globex")
         with pytest.raises(UnknownDelivery):
-            fairlead.resend(delivery.id, customer="globex")
-        assert secret not in repr(fairlead.webhooks())
-        assert not fairlead.set_webhook(webhook.id, enabled=False).enabled
-        fairlead.remove_webhook(webhook.id, customer="acme")
-        assert fairlead.webhooks("acme") == []
+            fairlead.webhooks.retry(delivery.id, customer="globex")
+        assert secret not in repr(fairlead.webhooks.list())
+        assert not fairlead.webhooks.set(webhook.id, enabled=False).enabled
+        fairlead.webhooks.delete(webhook.id, customer="acme")
+        assert fairlead.webhooks.list("acme") == []
 
 
 def test_without_leave_an_installation_speaks_to_no_loopback(tmp_path: Path) -> None:
     with receiving(says(GOOD)) as receiver, Fairlead(tmp_path) as fairlead:
-        fairlead.add_customer("acme")
+        fairlead.customers.add("acme")
         with pytest.raises(InvalidWebhook):
-            fairlead.add_webhook("acme", receiver.url())
+            fairlead.webhooks.add(receiver.url(), customer="acme")
         with pytest.raises(InvalidWebhook, match="kinds"):
-            fairlead.add_webhook("acme", "https://a.test/", ["document.lost"])
+            fairlead.webhooks.add("https://a.test/", ["document.lost"], customer="acme")
         assert receiver.requests == []
 
 

@@ -74,13 +74,13 @@ def test_an_erased_broker_costs_delay_and_no_document(tmp_path: Path, broker: Se
         fleet.add_worker("one", 1)
         first = fairlead.submit("acme", b"first", name="1.txt")
         wait(fairlead, first)
-        fairlead.pause("acme")  # a message that the worker has already is of no use
+        fairlead.customers.pause("acme")  # a message that the worker has already is of no use
         broker.kill()
         broker.erase()
         document = fairlead.submit("acme", b"accepted without a broker", name="2.txt")
         assert api.operator.get(f"/v1/documents/{document.id}").json()["state"] == "waiting"
         broker.start()
-        fairlead.resume("acme")
+        fairlead.customers.resume("acme")
         wait(fairlead, document)
         assert fairlead.text(document.id) == "accepted without a broker"
 
@@ -182,7 +182,7 @@ def test_a_worker_without_a_broker_says_what_is_missing(tmp_path: Path) -> None:
     assert result.returncode == 2
     assert "local engine" in result.stderr
     with Fairlead(tmp_path) as fairlead, pytest.raises(UsageError, match="FAIRLEAD_BROKER"):
-        fairlead.wakeup_publisher()
+        fairlead.services.wakeup_publisher()
 
 
 class Recorder:
@@ -298,7 +298,7 @@ def test_a_wakeup_for_the_document_of_a_worker_that_died_here(tmp_path: Path) ->
 def test_documents_that_may_not_run_wake_nobody(tmp_path: Path) -> None:
     with Fairlead(tmp_path) as fairlead:
         fairlead.submit_many("paused", [(b"x", "x.txt")] * 5)
-        fairlead.pause("paused")
+        fairlead.customers.pause("paused")
         assert fairlead.store.claimable(100) == 0
         fairlead.submit_many("acme", [(b"x", "x.txt")] * 5)
         assert fairlead.store.claimable(100) == 5

@@ -52,5 +52,5 @@ def test_every_file_ends_as_its_manifest_says(tmp_path: Path) -> None:
             if not is_as_known(fairlead, row, ended[row["file"]])
         }
         assert wrong == {}
-        mails = fairlead.documents(parent=documents["fake-email-attachment.eml"])
+        mails = fairlead.documents(parent=documents["fake-email-attachment.eml"]).items
         assert len(mails) == 1

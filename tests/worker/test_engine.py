@@ -62,7 +62,7 @@ def test_the_number_of_workers_follows_the_settings(tmp_path: Path) -> None:
 
     with Fairlead(tmp_path) as fairlead:
         documents = fairlead.submit_many("acme", letters(40))
-        engine = fairlead.engine(on_tick=lambda: follow() if numbers else None)
+        engine = fairlead.services.engine(on_tick=lambda: follow() if numbers else None)
         engine.run()
         assert workers == {2: 2, 3: 3, 1: 1}
         fairlead.run_until_idle()
@@ -76,7 +76,7 @@ def test_who_is_no_longer_wanted_gets_nothing_more(
     held: list[set[str]] = []
 
     def follow() -> None:
-        totals = fairlead.totals()
+        totals = fairlead.queue.totals()
         if len(engine.worker_pids()) == 1 and not totals.waiting + totals.processing:
             engine.stop()
         for slot in engine.slots[1:]:
@@ -87,14 +87,14 @@ def test_who_is_no_longer_wanted_gets_nothing_more(
 
     with Fairlead(tmp_path) as fairlead:
         documents = fairlead.submit_many("acme", letters(300))
-        engine = fairlead.engine(on_tick=follow)
+        engine = fairlead.services.engine(on_tick=follow)
         engine.run()
         assert all(later <= before for before, later in pairwise(held))
         assert {fairlead.document(document.id).attempts for document in documents} == {1}
 
 
 def run(fairlead: Fairlead, on_tick: Callable[[LocalEngine], None], workers: int = 2) -> None:
-    engine = fairlead.engine(workers, on_tick=lambda: on_tick(engine))
+    engine = fairlead.services.engine(workers, on_tick=lambda: on_tick(engine))
     engine.run(until_idle=True)
 
 
@@ -117,7 +117,11 @@ def run_and(fairlead: Fairlead, after_start: Callable[[WorkerSlot], None]) -> No
 
 
 def events_of(fairlead: Fairlead, document: Document) -> list[EventKind]:
-    return [event.kind for event in fairlead.events(limit=100_000) if event.document == document.id]
+    return [
+        event.kind
+        for event in fairlead.store.events(limit=100_000)
+        if event.document == document.id
+    ]
 
 
 def test_every_document_is_read_and_its_text_kept(fairlead: Fairlead) -> None:
@@ -127,7 +131,7 @@ def test_every_document_is_read_and_its_text_kept(fairlead: Fairlead) -> None:
     for document, sample in zip(documents, made, strict=True):
         assert fairlead.document(document.id).state == "done"
         assert sample.reference in fairlead.text(document.id)
-        assert fairlead.content(document.id) == sample.content
+        assert fairlead.original(document.id) == sample.content
 
 
 def test_twenty_workers_killed_in_mid_work_lose_and_double_nothing(fairlead: Fairlead) -> None:
@@ -144,7 +148,7 @@ def test_twenty_workers_killed_in_mid_work_lose_and_double_nothing(fairlead: Fai
     run_and(fairlead, kill_readers_of_victims)
     ends = Counter(
         event.document
-        for event in fairlead.events(limit=100_000)
+        for event in fairlead.store.events(limit=100_000)
         if event.kind in (EventKind.DONE, EventKind.FAILED, EventKind.CANCELLED)
     )
     assert ends == {document.id: 1 for document in documents}
@@ -218,7 +222,7 @@ def test_leases_are_renewed_as_soon_as_the_store_is_back(
 ) -> None:
     """A third of an hour after they could not be, it might be too late."""
     with Fairlead(tmp_path, settings={"lease": 3600}) as fairlead:
-        engine = fairlead.engine(1)
+        engine = fairlead.services.engine(1)
         engine._match_worker_count()
         attend, tries = fairlead.store.attend, 0
 
@@ -268,13 +272,13 @@ def test_cancelling_stops_the_worker(fairlead: Fairlead) -> None:
 def test_no_worker_idles_while_a_document_waits(fairlead: Fairlead) -> None:
     fairlead.submit_many("acme", letters(60))
     fairlead.submit_many("globex", letters(60))
-    engine = fairlead.engine(2)
+    engine = fairlead.services.engine(2)
     claim, looked = engine._claim, []
 
     def claim_and_look() -> None:
         claim()
         if any(slot.is_free for slot in engine.slots):
-            looked.append(fairlead.totals().waiting)
+            looked.append(fairlead.queue.totals().waiting)
 
     engine._claim = claim_and_look  # type: ignore[method-assign]
     engine.run(until_idle=True)
@@ -283,13 +287,13 @@ def test_no_worker_idles_while_a_document_waits(fairlead: Fairlead) -> None:
 
 
 def test_a_capped_customer_never_has_more_at_work(fairlead: Fairlead) -> None:
-    fairlead.add_customer("acme")
-    fairlead.set_customer("acme", processing_cap=1)
+    fairlead.customers.add("acme")
+    fairlead.customers.set("acme", processing_cap=1)
     fairlead.submit_many("acme", letters(20))
     at_work: list[int] = []
 
     def look(_engine: LocalEngine) -> None:
-        at_work.append(fairlead.customer("acme").processing)
+        at_work.append(fairlead.store.customer("acme").processing)
 
     run(fairlead, look)
     assert max(at_work) == 1
@@ -298,11 +302,11 @@ def test_a_capped_customer_never_has_more_at_work(fairlead: Fairlead) -> None:
 
 def test_paused_documents_stay_and_do_not_keep_the_engine(fairlead: Fairlead) -> None:
     document = fairlead.submit("acme", b"later", name="later.txt")
-    fairlead.pause("acme")
+    fairlead.customers.pause("acme")
     fairlead.submit("globex", b"now", name="now.txt")
     fairlead.run_until_idle(workers=1)
     assert fairlead.document(document.id).state is State.WAITING
-    fairlead.resume("acme")
+    fairlead.customers.resume("acme")
     fairlead.run_until_idle(workers=1)
     assert fairlead.document(document.id).state is State.DONE
 
@@ -328,7 +332,7 @@ def test_documents_of_an_engine_that_was_killed_are_rescued_at_once(tmp_path: Pa
             [sys.executable, "-c", DIES_AT_FIRST_START, tmp_path / "data"], check=False
         )
         assert died.returncode == -signal.SIGKILL
-        assert fairlead.totals().processing == 1
+        assert fairlead.queue.totals().processing == 1
         fairlead.run_until_idle(workers=2)
         assert {fairlead.document(document.id).state for document in documents} == {State.DONE}
 
@@ -340,7 +344,7 @@ def test_results_do_not_leave_a_trace_of_a_stale_worker(fairlead: Fairlead) -> N
     assert old is not None
     fairlead.store.rescue_from("slow")
     fairlead.run_until_idle(workers=1)
-    writer = ResultWriter(fairlead.store, fairlead._files, fairlead._texts, lambda: None)
+    writer = ResultWriter(fairlead.store, fairlead.files, fairlead.texts, lambda: None)
     writer.add(FinishedJob(old, Extraction("text", LONG.decode(), {}), 0.1))
     writer.close()
     assert writer.error is None
@@ -448,12 +452,12 @@ def test_children_that_cannot_start_end_the_engine_with_a_sentence(
         monkeypatch.setattr(ForkServer, "_command", partial(returned, broken))
         with pytest.raises(FairleadError, match="could not be started"):
             fairlead.run_until_idle(workers=2)
-    assert fairlead.totals().waiting == 1
+    assert fairlead.queue.totals().waiting == 1
 
 
 def test_idle_children_may_be_killed_as_often_as_somebody_likes(fairlead: Fairlead) -> None:
     fairlead.submit("acme", b"later", name="later.txt")
-    fairlead.pause("acme")
+    fairlead.customers.pause("acme")
     keeper = fairlead.submit("globex", b"x", name="x.txt")
     assert fairlead.store.claim("keeper") is not None  # else the engine would be idle, and end
     killed: set[int] = set()
@@ -489,7 +493,7 @@ def test_to_stop_an_engine_that_has_ended_touches_nothing(
     fairlead: Fairlead, tmp_path: Path
 ) -> None:
     """The number of its closed pipe may by now be that of any file, even of the database."""
-    engine = fairlead.engine(1)
+    engine = fairlead.services.engine(1)
     button = engine._wake_pipe._writer
     engine.run(until_idle=True)
     with (tmp_path / "foreign").open("wb") as foreign:

@@ -71,7 +71,7 @@ def test_a_suspect_is_read_alone_in_a_fresh_process(install: Install) -> None:
     for number in range(40):
         fairlead.submit("acme", b"letter %d" % number, name=str(number))
     sent: list[tuple[str, int, int]] = []  # document, attempts, process
-    engine = fairlead.engine(1)
+    engine = fairlead.services.engine(1)
     send = WorkerSlot.send
 
     def send_and_note(slot: WorkerSlot, job: Job) -> Any:
@@ -98,7 +98,7 @@ def test_only_the_guilty_one_is_blamed_of_those_that_lay_ready(
     letters = [fairlead.submit("mallory", b"letter %d" % n, name=str(n)) for n in range(5)]
     guilty = hostile(fairlead, behaviour)
     letters += [fairlead.submit("mallory", b"more %d" % n, name=str(n)) for n in range(20)]
-    engine = fairlead.engine(1)
+    engine = fairlead.services.engine(1)
     engine.prefetch.learn(0.001)
     engine.run(until_idle=True)
     assert ended(fairlead, guilty) == (State.FAILED, code, 2)
@@ -127,7 +127,7 @@ def test_a_cancelled_document_stops_within_a_second(install: Install) -> None:
             fairlead.cancel(asleep.id)
             cancelled.append(time.monotonic())
 
-    engine: LocalEngine = fairlead.engine(1, on_tick=lambda: cancel(engine))
+    engine: LocalEngine = fairlead.services.engine(1, on_tick=lambda: cancel(engine))
     engine.run(until_idle=True)
     assert time.monotonic() - cancelled[0] < 1.0
     assert ended(fairlead, asleep)[0] is State.CANCELLED
@@ -150,7 +150,9 @@ def test_every_hostile_document_has_an_end_and_nobody_else_suffers(install: Inst
     assert {fairlead.document(document.id).state for document in good} == {State.DONE}
     for document in bad:
         kinds = [
-            event.kind for event in fairlead.events(limit=10_000) if event.document == document.id
+            event.kind
+            for event in fairlead.store.events(limit=10_000)
+            if event.document == document.id
         ]
         assert len([kind for kind in kinds if kind in (EventKind.DONE, EventKind.FAILED)]) == 1
     assert not list(fairlead.folder.job_dirs.iterdir())
@@ -162,7 +164,7 @@ def test_progress_is_told_while_the_work_goes_on(
     fairlead = install()
     slow = hostile(fairlead, "turn_pages", 40)
     fairlead.run_until_idle(workers=1)
-    reports = [event for event in fairlead.events() if event.kind is EventKind.PROGRESS]
+    reports = [event for event in fairlead.store.events() if event.kind is EventKind.PROGRESS]
     assert ended(fairlead, slow)[0] is State.DONE
     assert {report.document for report in reports} == {slow.id}
     assert [report.data["pages"] for report in reports] == [40] * len(reports)
@@ -190,7 +192,7 @@ def test_strict_refuses_to_work_where_a_lock_is_missing(
 def test_a_worker_whose_desk_was_removed_goes_on(install: Install) -> None:
     fairlead = install()
     document = fairlead.submit("acme", b"hello", name="h.txt")
-    engine = fairlead.engine(1)
+    engine = fairlead.services.engine(1)
     start = engine._start
     removed: list[Path] = []
 
@@ -217,7 +219,7 @@ def test_a_fork_server_that_was_killed_is_replaced(install: Install) -> None:
             killed.append(process.pid)
             process.kill()
 
-    engine: LocalEngine = fairlead.engine(2, on_tick=lambda: kill_once(engine))
+    engine: LocalEngine = fairlead.services.engine(2, on_tick=lambda: kill_once(engine))
     engine.run(until_idle=True)
     assert killed
     assert {fairlead.document(document.id).state for document in documents} == {State.DONE}
@@ -245,6 +247,6 @@ def test_a_fork_server_that_is_stopped_keeps_nobody_from_ending(install: Install
             engine.stop()
             engine.stop()
 
-    engine: LocalEngine = fairlead.engine(1, on_tick=lambda: stop(engine))
+    engine: LocalEngine = fairlead.services.engine(1, on_tick=lambda: stop(engine))
     engine.run()
     assert fairlead.document(document.id).state is State.WAITING

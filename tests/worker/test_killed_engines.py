@@ -28,7 +28,7 @@ def start_or_die(slot, claim, job):
 
 WorkerSlot.start = start_or_die
 with Fairlead(sys.argv[1], settings={"lease": 3600.0, "max_attempts": 2}) as fairlead:
-    engine = fairlead.engine(1)
+    engine = fairlead.services.engine(1)
     engine.prefetch.learn(0.001)
     engine.prefetch.learn = lambda seconds: None  # all are short, on a machine of any speed
     engine.run(until_idle=True)
@@ -51,7 +51,7 @@ def test_documents_that_lay_ready_at_every_kill_are_all_read(tmp_path: Path) -> 
         for _ in range(4):  # twice as often as there are attempts
             documents += letters(fairlead, 60)
             assert run_engine(DIES_WITH_SOME_LYING_READY, tmp_path) == -signal.SIGKILL
-            assert fairlead.totals().processing > 1
+            assert fairlead.queue.totals().processing > 1
         fairlead.run_until_idle(workers=2)
         current = [fairlead.document(document.id) for document in documents]
         assert {document.state for document in current} == {State.DONE}

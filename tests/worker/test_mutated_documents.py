@@ -24,7 +24,9 @@ def read_all(folder: Path, number: int) -> None:
         states = {document.state for document in everything}
         assert states == {State.DONE, State.FAILED}  # both, else they were not worth much
         assert {document.id for document in documents} <= {document.id for document in everything}
-        ends = [event.document for event in fairlead.events(limit=10**6) if event.kind in ENDS]
+        ends = [
+            event.document for event in fairlead.store.events(limit=10**6) if event.kind in ENDS
+        ]
         assert sorted(map(str, ends)) == sorted(document.id for document in everything)
         assert fairlead.store.problems() == []
 

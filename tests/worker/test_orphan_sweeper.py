@@ -48,12 +48,12 @@ def test_old_orphans_go_and_old_documents_stay(tmp_path: Path) -> None:
         half.write_bytes(b"ha")
         for path in (*kept, stale, old, half):
             age(path, DAY + 10)
-        assert fairlead.sweep() == 3
+        assert fairlead.services.sweep() == 3
         assert {*stored(files), *stored(texts)} == {*kept, young}
         assert long.id in {path.name for path in kept}
         assert fairlead.text(document.id) == "mine"
-        assert fairlead.content(document.id) == b"mine"
-        assert fairlead.content(long.id) == LONG
+        assert fairlead.original(document.id) == b"mine"
+        assert fairlead.original(long.id) == LONG
 
 
 def test_a_submission_under_way_keeps_its_files(tmp_path: Path) -> None:
@@ -62,12 +62,12 @@ def test_a_submission_under_way_keeps_its_files(tmp_path: Path) -> None:
         submit = fairlead.store.submit
 
         def sweep_first(submission):  # type: ignore[no-untyped-def]
-            assert fairlead.sweep() == 0
+            assert fairlead.services.sweep() == 0
             return submit(submission)
 
         fairlead.store.submit = sweep_first  # type: ignore[method-assign]
         document = fairlead.submit("acme", LONG)
-        assert fairlead.content(document.id) == LONG
+        assert fairlead.original(document.id) == LONG
 
 
 def test_it_ends_between_two_portions() -> None:

@@ -87,11 +87,11 @@ def run_until_done(fairlead: Fairlead, on_tick: Callable[[LocalEngine], None]) -
 
     def tick() -> None:
         on_tick(engine)
-        totals = fairlead.totals()
+        totals = fairlead.queue.totals()
         if not totals.waiting + totals.processing:
             engine.stop()
 
-    engine = fairlead.engine(2, on_tick=tick)
+    engine = fairlead.services.engine(2, on_tick=tick)
     engine.run()
     return engine
 
@@ -155,7 +155,7 @@ def test_who_finds_room_works_without_the_others(
 def test_who_waits_for_room_for_its_workers_stops_when_it_is_told_to(
     fairlead: Fairlead, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    engine = fairlead.engine(1)
+    engine = fairlead.services.engine(1)
 
     def fail_meanwhile(_job_dir: JobDir, _folder: Path) -> None:
         engine.stop()
@@ -207,7 +207,7 @@ def test_an_engine_that_is_held_up_stops_when_it_is_told_to(
             engine.stop()
 
     for place in ((SqliteStore, "claim_for"), (JobDir, "add"), (LocalBlobs, "put_all")):
-        engine = fairlead.engine(1, on_tick=stop_if_held_up)
+        engine = fairlead.services.engine(1, on_tick=stop_if_held_up)
         with monkeypatch.context() as patch:
             Away(patch, place, DiskFull("full"))
             if place == (LocalBlobs, "put_all"):  # it was read, and that has to be said
@@ -224,7 +224,7 @@ def test_a_message_of_celery_waits_for_what_passes(
 ) -> None:
     document = fairlead.submit("acme", LONG, name="a.txt")
     away = Away(monkeypatch, (LocalBlobs, "put_all"), DiskFull("full"), tries=2)
-    engine = fairlead.engine(1)
+    engine = fairlead.services.engine(1)
     engine.work(3600.0)  # until nothing is left
     engine.close()
     assert away.tried == 2
@@ -260,7 +260,7 @@ def test_the_time_between_two_messages_is_nobodys(
     fairlead: Fairlead, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given: list[float] = []
-    engine = fairlead.engine(1)
+    engine = fairlead.services.engine(1)
     engine.work(3600.0)
     engine._listened_at -= 1000.0  # as if that were long ago
     monkeypatch.setattr(engine, "_extend_deadlines", given.append)
@@ -272,7 +272,7 @@ def test_the_time_between_two_messages_is_nobodys(
 
 def test_a_new_reader_needs_no_new_folder(fairlead: Fairlead) -> None:
     """On a full disk there may be no room for one."""
-    engine = fairlead.engine(1)
+    engine = fairlead.services.engine(1)
     engine._match_worker_count()
     [slot] = engine.slots
     job_dir = fairlead.folder.job_dirs / slot.name
@@ -289,7 +289,7 @@ def test_a_worker_that_dies_on_a_full_disk_comes_again_when_there_is_room(
     away: list[Away] = []
 
     def fill_disk(engine: LocalEngine) -> None:
-        if not away and fairlead.totals().processing:
+        if not away and fairlead.queue.totals().processing:
             away.append(Away(monkeypatch, (WorkerSlot, "fill"), DiskFull("full"), tries=5))
             for pid in engine.worker_pids():
                 os.kill(pid, signal.SIGKILL)
@@ -316,7 +316,7 @@ def test_where_no_more_workers_can_be_had_work_goes_on_with_those_there_are(
 
     def tick() -> None:
         wanted[0] = 3
-        totals = fairlead.totals()
+        totals = fairlead.queue.totals()
         if not totals.waiting + totals.processing:
             engine.stop()
 
@@ -324,7 +324,7 @@ def test_where_no_more_workers_can_be_had_work_goes_on_with_those_there_are(
     monkeypatch.setattr(local, "CHECK_SECONDS", 0.0)
     wanted = [1]
     documents = fairlead.submit_many("acme", [(LONG, f"{number}.txt") for number in range(20)])
-    engine = fairlead.engine(on_tick=tick)
+    engine = fairlead.services.engine(on_tick=tick)
     engine._workers = lambda: wanted[0]
     engine.run()
     assert {fairlead.text(document.id) for document in documents} == {LONG.decode()}

@@ -58,7 +58,7 @@ def family(fairlead: Fairlead, top: Document) -> dict[str, Document]:
     by_name: dict[str, Document] = {}
     to_look_at = [top.id]
     while to_look_at:
-        parts = fairlead.documents(parent=to_look_at.pop())
+        parts = fairlead.documents(parent=to_look_at.pop()).items
         by_name |= {part.name: part for part in parts}
         to_look_at += [part.id for part in parts]
     return by_name
@@ -68,13 +68,13 @@ def test_a_deleted_document_still_leads_to_its_parts(fairlead: Fairlead) -> None
     top = fairlead.submit("acme", archive({"a.txt": b"a", "b.txt": b"b"}), name="both.zip")
     fairlead.run_until_idle()
     fairlead.delete(top.id)
-    parts = fairlead.documents(parent=top.id)
+    parts = fairlead.documents(parent=top.id).items
     assert sorted((part.name, part.parent) for part in parts) == [
         ("a.txt", top.id),
         ("b.txt", top.id),
     ]
     fairlead.delete(parts[0].id)
-    assert fairlead.documents(before=parts[0].id) == [parts[1]], "a page goes on after it"
+    assert fairlead.documents(cursor=parts[0].id).items == [parts[1]], "a page goes on after it"
     with pytest.raises(UnknownDocument):
         fairlead.documents(parent="nothing")
 
@@ -88,9 +88,9 @@ def test_attachments_become_documents_of_the_same_customer(fairlead: Fairlead) -
     parts = family(fairlead, top)
     assert set(parts) == {"bill.txt", "x.bin"}
     assert fairlead.text(parts["bill.txt"].id) == "42 euros"
-    assert fairlead.content(parts["bill.txt"].id) == b"42 euros"
+    assert fairlead.original(parts["bill.txt"].id) == b"42 euros"
     assert {part.customer for part in parts.values()} == {"acme"}
-    assert fairlead.customer("acme").counter is not None
+    assert fairlead.store.customer("acme").counter is not None
     assert sorted(part.count for part in [top, *parts.values()]) == [-2, -1, 0]
     assert fairlead.document(parts["x.bin"].id).error == "unsupported"
 
@@ -122,7 +122,7 @@ def test_a_family_stays_within_its_number(tmp_path: Path) -> None:
     with Fairlead(tmp_path, settings={"max_members": 40}) as fairlead:
         fairlead.submit("acme", archive({"a.zip": many, "b.zip": many}), name="twice.zip")
         fairlead.run_until_idle(workers=2)
-        documents = fairlead.documents(limit=100)
+        documents = fairlead.documents(limit=100).items
         assert len(documents) == 1 + 40
         assert all(document.state is State.DONE for document in documents)
 
@@ -174,7 +174,7 @@ def test_a_swept_folder_keeps_the_parts_and_their_texts(
     top = fairlead.submit("acme", archive({"a.html": b"<h1>Alpha</h1>"}), name="one.zip")
     fairlead.run_until_idle(workers=1)
     monkeypatch.setattr("fairlead.app.fairlead.time.time", lambda: 4e9)
-    assert fairlead.sweep() == 0
+    assert fairlead.services.sweep() == 0
     part = family(fairlead, top)["a.html"]
     assert "Alpha" in fairlead.markdown(part.id)
-    assert fairlead.content(part.id) == b"<h1>Alpha</h1>"
+    assert fairlead.original(part.id) == b"<h1>Alpha</h1>"

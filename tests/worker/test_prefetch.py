@@ -75,7 +75,7 @@ def test_a_claim_that_is_held_no_more_is_dropped() -> None:
 def test_prefetched_claims_are_released_when_the_engine_stops(tmp_path: Path) -> None:
     with Fairlead(tmp_path) as fairlead:
         documents = fairlead.submit_many("acme", [(b"x", "x.txt")] * 200)
-        engine = fairlead.engine(1)
+        engine = fairlead.services.engine(1)
         seen: list[int] = []
 
         def stop_with_prefetched_claims() -> None:
@@ -89,7 +89,7 @@ def test_prefetched_claims_are_released_when_the_engine_stops(tmp_path: Path) ->
         assert seen
         assert {document.state for document in current} == {State.DONE, State.WAITING}
         assert {document.attempts for document in current if document.state is State.WAITING} == {0}
-        assert fairlead.totals().processing == 0
+        assert fairlead.queue.totals().processing == 0
         fairlead.run_until_idle(workers=1)
         assert {fairlead.document(document.id).state for document in documents} == {State.DONE}
 
@@ -97,7 +97,7 @@ def test_prefetched_claims_are_released_when_the_engine_stops(tmp_path: Path) ->
 def test_a_prefetched_document_that_is_cancelled_ends_as_cancelled(tmp_path: Path) -> None:
     with Fairlead(tmp_path) as fairlead:
         fairlead.submit_many("acme", [(b"x", "x.txt")] * 100)
-        engine = fairlead.engine(1)
+        engine = fairlead.services.engine(1)
         cancelled: list[str] = []
 
         def cancel_the_last_prefetched() -> None:
@@ -120,7 +120,7 @@ def test_a_suspect_at_the_head_does_not_look_like_an_empty_line(
     fairlead.submit_many("acme", letters(3))
     fairlead.store.claim_for([], ["gone"] * 3)
     fairlead.store.rescue_from("gone")
-    engine = fairlead.engine(1)
+    engine = fairlead.services.engine(1)
     engine.prefetch.learn(0.001)
     engine._match_worker_count()
     engine._keep_leases()
@@ -129,7 +129,7 @@ def test_a_suspect_at_the_head_does_not_look_like_an_empty_line(
         engine._claim()  # its worker has not been heard of yet
         commits.append(fairlead.store.commits())
     assert commits[0] == commits[1] == commits[2]
-    assert fairlead.totals().waiting == 3
+    assert fairlead.queue.totals().waiting == 3
     engine.work(3600.0)  # until nothing is left
     engine.close()
     documents = fairlead.documents()
@@ -146,11 +146,11 @@ def test_what_was_claimed_beforehand_does_not_wait_behind_a_long_document(tmp_pa
 
         def thaw_when_others_could_have_the_rest() -> None:
             if frozen and not engine.prefetch.claims and not engine.slots[0].behind:
-                meanwhile.extend(event.kind for event in fairlead.events())
+                meanwhile.extend(event.kind for event in fairlead.store.events())
                 with suppress(ProcessLookupError):  # its time is over
                     os.kill(frozen.pop(), signal.SIGCONT)
 
-        engine = fairlead.engine(1, on_tick=thaw_when_others_could_have_the_rest)
+        engine = fairlead.services.engine(1, on_tick=thaw_when_others_could_have_the_rest)
         engine.prefetch.learn(0.001)  # as if all before had been short
         start = engine._start
 
@@ -172,7 +172,7 @@ def test_what_lies_ready_with_a_worker_is_of_one_customer(fairlead: Fairlead) ->
         customer = f"customer-{number // 40 % 3 if number % 5 else 3}"
         fairlead.submit(customer, b"letter %d" % number, name=f"{number}.txt")
     owners = {document.id: document.customer for document in fairlead.documents(limit=400)}
-    engine = fairlead.engine(2)
+    engine = fairlead.services.engine(2)
     engine.prefetch.learn(0.001)
     together: list[set[str]] = []
     send = WorkerSlot.send
@@ -195,7 +195,7 @@ def test_a_cancelled_document_takes_none_along_that_lay_behind_it(fairlead: Fair
     content, name = long_document()
     long = fairlead.submit("acme", content, name=name)
     others = fairlead.submit_many("acme", letters(20))
-    engine = fairlead.engine(1)
+    engine = fairlead.services.engine(1)
     engine.prefetch.learn(0.001)
     send = WorkerSlot.send
 

@@ -68,7 +68,7 @@ def claims(fairlead: Fairlead, number: int) -> list[Claim]:
 
 def test_all_that_was_taken_over_is_saved_before_it_ends(fairlead: Fairlead) -> None:
     saved: list[int] = []
-    writer = ResultWriter(fairlead.store, fairlead._files, fairlead._texts, lambda: saved.append(1))
+    writer = ResultWriter(fairlead.store, fairlead.files, fairlead.texts, lambda: saved.append(1))
     read, unread = claims(fairlead, 2)
     writer.add(FinishedJob(read, Extraction("text", "héllo", {"lines": 1}), 1.5))
     writer.add(FinishedJob(unread, Failed("damaged", "It is damaged."), 0.5))
@@ -83,7 +83,7 @@ def test_all_that_was_taken_over_is_saved_before_it_ends(fairlead: Fairlead) -> 
 
 
 def test_short_texts_are_kept_in_the_store_and_long_ones_in_files(fairlead: Fairlead) -> None:
-    writer = ResultWriter(fairlead.store, fairlead._files, fairlead._texts, lambda: None)
+    writer = ResultWriter(fairlead.store, fairlead.files, fairlead.texts, lambda: None)
     short, marked, long = claims(fairlead, 3)
     writer.add(FinishedJob(short, Extraction("text", "same", {}, "same"), 0.1))
     writer.add(FinishedJob(marked, Extraction("html", "Title", {}, "# Title"), 0.1))
@@ -104,7 +104,7 @@ def test_short_texts_are_kept_in_the_store_and_long_ones_in_files(fairlead: Fair
 
 
 def test_a_short_text_that_was_altered_is_not_given_out(fairlead: Fairlead) -> None:
-    writer = ResultWriter(fairlead.store, fairlead._files, fairlead._texts, lambda: None)
+    writer = ResultWriter(fairlead.store, fairlead.files, fairlead.texts, lambda: None)
     [claim] = claims(fairlead, 1)
     writer.add(FinishedJob(claim, Extraction("text", "true", {}), 0.1))
     writer.close()
@@ -116,7 +116,7 @@ def test_a_short_text_that_was_altered_is_not_given_out(fairlead: Fairlead) -> N
 
 def test_what_cannot_be_saved_is_handed_back_with_the_error(fairlead: Fairlead) -> None:
     texts = FullDisk(fairlead.folder.texts)
-    writer = ResultWriter(fairlead.store, fairlead._files, texts, lambda: None)
+    writer = ResultWriter(fairlead.store, fairlead.files, texts, lambda: None)
     first, second = claims(fairlead, 2)
     writer.add(FinishedJob(first, Extraction("text", LONG, {}), 0.1))
     texts.was_asked.wait()
@@ -124,12 +124,12 @@ def test_what_cannot_be_saved_is_handed_back_with_the_error(fairlead: Fairlead) 
     writer.close()
     assert set(writer.unsaved()) == {first, second}
     assert isinstance(writer.error, DiskFull)
-    assert fairlead.totals().processing == 2
+    assert fairlead.queue.totals().processing == 2
 
 
 def test_what_cannot_be_saved_now_is_saved_when_there_is_room(fairlead: Fairlead) -> None:
     texts, saved = FullDisk(fairlead.folder.texts), Event()
-    writer = ResultWriter(fairlead.store, fairlead._files, texts, saved.set)
+    writer = ResultWriter(fairlead.store, fairlead.files, texts, saved.set)
     [claim] = claims(fairlead, 1)
     writer.add(FinishedJob(claim, Extraction("text", LONG, {}), 0.1))
     texts.was_asked.wait()
@@ -151,7 +151,7 @@ def test_when_it_has_to_end_it_does_not_wait_for_the_next_try(
     """Room was made since the last one: what was read need not be read again."""
     monkeypatch.setattr(Backoff.__init__, "__defaults__", (3600.0, 3600.0))
     texts = FullDisk(fairlead.folder.texts)
-    writer = ResultWriter(fairlead.store, fairlead._files, texts, lambda: None)
+    writer = ResultWriter(fairlead.store, fairlead.files, texts, lambda: None)
     [claim] = claims(fairlead, 1)
     writer.add(FinishedJob(claim, Extraction("text", LONG, {}), 0.1))
     while not writer.is_behind():
@@ -165,7 +165,7 @@ def test_when_it_has_to_end_it_does_not_wait_for_the_next_try(
 def test_nothing_is_begun_before_the_result_of_a_suspect_is_saved(fairlead: Fairlead) -> None:
     saved = Event()
     texts = SlowDisk(fairlead.folder.texts)
-    writer = ResultWriter(fairlead.store, fairlead._files, texts, saved.set)
+    writer = ResultWriter(fairlead.store, fairlead.files, texts, saved.set)
     writer.set_urgent(is_urgent=False)
     [claim] = claims(fairlead, 1)
     assert not writer.is_behind()
@@ -182,7 +182,7 @@ def test_nothing_is_begun_before_the_result_of_a_suspect_is_saved(fairlead: Fair
 
 def test_the_result_of_a_suspect_goes_first_and_alone(fairlead: Fairlead) -> None:
     texts = SlowDisk(fairlead.folder.texts)
-    writer = ResultWriter(fairlead.store, fairlead._files, texts, lambda: None)
+    writer = ResultWriter(fairlead.store, fairlead.files, texts, lambda: None)
     first, second, suspect, last = claims(fairlead, 4)
     writer.add(FinishedJob(first, Extraction("text", LONG, {}), 0.1))
     texts.was_asked.wait()
@@ -191,7 +191,7 @@ def test_the_result_of_a_suspect_goes_first_and_alone(fairlead: Fairlead) -> Non
     texts.may_go.set()
     writer.close()
     assert texts.groups == [[first.id], [suspect.id], [second.id, last.id]]
-    assert fairlead.totals().processing == 0
+    assert fairlead.queue.totals().processing == 0
 
 
 def test_leases_of_results_on_the_way_are_still_to_be_renewed(
@@ -199,7 +199,7 @@ def test_leases_of_results_on_the_way_are_still_to_be_renewed(
 ) -> None:
     texts = SlowDisk(fairlead.folder.texts)
     monkeypatch.setattr(result_writer, "MOST_CHARACTERS", 10)
-    writer = ResultWriter(fairlead.store, fairlead._files, texts, lambda: None)
+    writer = ResultWriter(fairlead.store, fairlead.files, texts, lambda: None)
     first, second, third = claims(fairlead, 3)
     writer.add(FinishedJob(first, Extraction("text", LONG, {}), 0.1))
     texts.was_asked.wait()
@@ -212,7 +212,7 @@ def test_leases_of_results_on_the_way_are_still_to_be_renewed(
     writer.close()
     assert writer.unsaved() == []
     assert not writer.is_behind()
-    assert fairlead.totals().processing == 0
+    assert fairlead.queue.totals().processing == 0
 
 
 def files_of(fairlead: Fairlead) -> set[str]:
@@ -220,7 +220,7 @@ def files_of(fairlead: Fairlead) -> set[str]:
 
 
 def test_short_parts_are_kept_in_the_store_and_long_ones_in_files(fairlead: Fairlead) -> None:
-    writer = ResultWriter(fairlead.store, fairlead._files, fairlead._texts, lambda: None)
+    writer = ResultWriter(fairlead.store, fairlead.files, fairlead.texts, lambda: None)
     (claim,) = claims(fairlead, 1)
     contents = {"empty": b"", "short": b"s" * SHORT_BYTES, "long": b"l" * (SHORT_BYTES + 1)}
     parts = tuple(Part(name, content) for name, content in contents.items())
@@ -228,7 +228,7 @@ def test_short_parts_are_kept_in_the_store_and_long_ones_in_files(fairlead: Fair
     writer.close()
     attachments = {document.name: document for document in fairlead.documents(parent=claim.id)}
     assert {
-        name: fairlead.content(attachment.id) for name, attachment in attachments.items()
+        name: fairlead.original(attachment.id) for name, attachment in attachments.items()
     } == contents
     assert files_of(fairlead) == {attachments["long"].id}
 
@@ -237,7 +237,7 @@ def test_many_short_parts_do_not_all_go_into_one_commit(
     fairlead: Fairlead, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(result_writer, "SHORT_TOGETHER", 10)
-    writer = ResultWriter(fairlead.store, fairlead._files, fairlead._texts, lambda: None)
+    writer = ResultWriter(fairlead.store, fairlead.files, fairlead.texts, lambda: None)
     (claim,) = claims(fairlead, 1)
     contents = {"1": b"1234", "2": b"x" * (SHORT_BYTES + 1), "3": b"123456", "4": b"1", "5": b"12"}
     parts = tuple(Part(name, content) for name, content in contents.items())
@@ -245,7 +245,7 @@ def test_many_short_parts_do_not_all_go_into_one_commit(
     writer.close()
     attachments = {document.name: document for document in fairlead.documents(parent=claim.id)}
     assert {
-        name: fairlead.content(attachment.id) for name, attachment in attachments.items()
+        name: fairlead.original(attachment.id) for name, attachment in attachments.items()
     } == contents
     assert files_of(fairlead) == {attachments[name].id for name in ("2", "4", "5")}
 
@@ -264,7 +264,7 @@ def test_a_result_whose_saving_was_not_heard_of_keeps_its_files(
 
     monkeypatch.setattr(fairlead.store, "finish_all", save_and_break_once)
     is_saved = Event()
-    writer = ResultWriter(fairlead.store, fairlead._files, fairlead._texts, is_saved.set)
+    writer = ResultWriter(fairlead.store, fairlead.files, fairlead.texts, is_saved.set)
     (claim,) = claims(fairlead, 1)
     parts = (Part("1", b"inside"), Part("2", LONG.encode()))
     writer.add(FinishedJob(claim, Extraction("text", LONG, {}, parts=parts), 0.1))
@@ -274,8 +274,8 @@ def test_a_result_whose_saving_was_not_heard_of_keeps_its_files(
     assert writer.error is None
     assert fairlead.text(claim.id) == LONG
     long, short = fairlead.documents(parent=claim.id)
-    assert fairlead.content(short.id) == b"inside"
-    assert fairlead.content(long.id) == LONG.encode()
+    assert fairlead.original(short.id) == b"inside"
+    assert fairlead.original(long.id) == LONG.encode()
     assert files_of(fairlead) == {long.id}  # and none of the second try
 
 
@@ -289,7 +289,7 @@ def test_a_store_that_stays_away_is_an_error_when_it_has_to_end(
         raise StoreUnreachable("nobody is there")
 
     monkeypatch.setattr(fairlead.store, "finish_all", away)
-    writer = ResultWriter(fairlead.store, fairlead._files, fairlead._texts, lambda: None)
+    writer = ResultWriter(fairlead.store, fairlead.files, fairlead.texts, lambda: None)
     (claim,) = claims(fairlead, 1)
     writer.add(FinishedJob(claim, Failed("damaged", "It is damaged."), 0.5))
     was_tried.wait()

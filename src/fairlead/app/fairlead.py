@@ -1,159 +1,389 @@
-"""The installation as one object: its documents, webhooks and keys, and their work."""
+"""`Fairlead`: an embedded installation as one object."""
 
 from __future__ import annotations
 
+import secrets
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 from threading import Event as Flag
+from typing import Any, Self, overload
 
-from fairlead.app.documents import Documents
+from fairlead.app.contents import Contents
+from fairlead.app.customers import Customers
 from fairlead.app.keys import Keys
+from fairlead.app.open_storage import open_files, postgres_store
+from fairlead.app.queue import Queue
+from fairlead.app.services import Services
 from fairlead.app.webhooks import Webhooks
-from fairlead.errors import MissingExtra, UnknownDocument
-from fairlead.model.customers import Fairness
-from fairlead.model.documents import Event, Switched, Totals
-from fairlead.policy.rules import check_policy
-from fairlead.read import ReadLimits
-from fairlead.worker.engine import LocalEngine
-from fairlead.worker.orphan_sweeper import Sweeper, portions
-from fairlead.worker.sandbox.limits import Limits
-from fairlead.worker.wakeup import Broker, WakeupPublisher
+from fairlead.config.data_folder import DataFolder
+from fairlead.config.settings import Settings, Sources
+from fairlead.errors import NotReady, UnknownDocument, UsageError
+from fairlead.intake import Intake
+from fairlead.model.documents import Document, DocumentCheck, Event
+from fairlead.model.explanations import Explanation
+from fairlead.model.installation import NamedSource, Page, page_of
+from fairlead.model.sources import Source
+from fairlead.model.states import State, state_of
+from fairlead.policy.explain import explain
+from fairlead.storage import Store
+from fairlead.storage.sqlite import SqliteStore
 
-TELL_SECONDS = 0.5
-"""How often those who wait are told how much is left."""
+PROGRESS_SECONDS = 0.5
+"""How often `wait` reports how many documents are left."""
 
 
-class Fairlead(Documents, Webhooks, Keys):
+class Fairlead:
     """An embedded installation in a data folder, which several processes may hold open.
 
     All methods may be called from any thread. `settings` overrides single settings by name;
     `clock` gives the time in seconds since 1970. With `patient`, a database server that cannot be
-    reached is waited for.
+    reached is waited for. `actor` stands in the audit record where a call does not say `by` whom.
+
+    `folder`, `store`, `files`, `texts`, `intake`, `contents` and `services` are internal: the
+    server and the command line use them.
     """
 
-    def use_policy(self, name: str) -> Switched | None:
-        """Switch a live queue to another policy, and say what that did; None: it was in force.
-
-        Where the settings name a policy, they win again when they change or a process starts.
-        """
-        return self.store.use_policy(check_policy(name))
-
-    def fairness(self) -> Fairness:
-        """How fair the queue is at this moment, as numbers."""
-        return self.store.fairness()
-
-    def totals(self) -> Totals:
-        """How many documents wait and are processed, of how many customers."""
-        return self.store.totals()
-
-    def events(
-        self, after: int = 0, limit: int = 1000, *, customer: str | None = None
-    ) -> list[Event]:
-        """What happened after the event of this number, oldest first; to one customer, if asked."""
-        return self.store.events(after, limit, customer=customer)
-
-    def sweep(self) -> int:
-        """Remove files that belong to no document and are old; return how many."""
-        return sum(self._sweep_portions())
-
-    def _sweep_portions(self) -> Iterator[int]:
-        before = time.time() - self.settings.sweep_after  # files have the machine's times
-        return portions(self.store, self._files, self._texts, before=before)
-
-    # --- work ---
-
-    def engine(
-        self, workers: int | None = None, *, on_tick: Callable[[], None] = lambda: None
-    ) -> LocalEngine:
-        """A local engine for this installation, to be run once."""
-        return LocalEngine(
+    def __init__(
+        self,
+        data: str | Path,
+        *,
+        settings: Mapping[str, Any] | None = None,
+        clock: Callable[[], float] | None = None,
+        must_exist: bool = False,
+        patient: bool = False,
+        actor: str | None = None,
+    ) -> None:
+        self._sources = Sources(Path(data), flags=settings)
+        self._actor = actor
+        self.clock = clock or time.time
+        chosen = self._sources.settings()
+        is_url = chosen.files is not None and "://" in chosen.files
+        local = None if is_url or chosen.files is None else Path(chosen.files)
+        url = chosen.files if is_url else None
+        self.folder = DataFolder(Path(data), files=local)
+        if must_exist and chosen.store is None:
+            self.folder.check_exists()
+        self.folder.make()
+        self.store = self._open_store(chosen.store, clock, patient=patient)
+        self.files = open_files(self.folder.files, url, self.folder.path / "cache")
+        self.texts = open_files(self.folder.texts, url, self.folder.path / "cache")
+        self.intake = Intake(
             self.store,
-            self._files,
-            self._texts,
-            workers=lambda: self.settings.workers if workers is None else workers,
-            limits=self._limits,
-            lease=lambda: self.settings.lease,
-            job_dirs=self.folder.job_dirs,
-            on_tick=on_tick,
+            self.files,
+            limit=lambda: self.settings.max_document_bytes,
+            clock=self.clock,
+        )
+        self.contents = Contents(self.store, self.files, self.texts)
+        self.services = Services(self)
+        self.customers = Customers(self.store, self._sources.rules, actor)
+        self.keys = Keys(self.store, self.folder, actor)
+        self.webhooks = Webhooks(self.store, self.services.networks, self.clock, actor)
+        self.queue = Queue(self.store, self.customers)
+
+    def _open_store(
+        self, url: str | None, clock: Callable[[], float] | None, *, patient: bool
+    ) -> Store:
+        rules = self._sources.rules
+        if url is not None:
+            return postgres_store()(url, rules=rules, clock=clock, patient=patient)
+        self.folder.check_whole()
+        return self.folder.reserve.use(
+            lambda: SqliteStore(self.folder.database, rules=rules, clock=self.clock)
         )
 
-    def sweeper(self) -> Sweeper:
-        """A service that removes orphans and fills the reserve, every hour."""
-        return Sweeper(self._keep_house, lambda: self.store.only_one("sweep"))
+    def __enter__(self) -> Self:
+        return self
 
-    def _keep_house(self) -> Iterator[int]:
-        """What is due now and then while somebody serves or works here."""
-        if self.settings.store is None:
-            self.folder.reserve.lay()
-        return self._sweep_portions()
+    def __exit__(self, *_error: object) -> None:
+        self.close()
 
-    def wakeup_publisher(self) -> WakeupPublisher:
-        """A service that wakes Celery's workers when documents wait."""
-        return WakeupPublisher(self.store, self.broker())
+    def close(self) -> None:
+        """Release the data folder. Accepted documents are durable."""
+        self.store.close()
 
-    def broker(self) -> Broker:
-        """The broker that the settings name."""
-        return _celery_broker(self.settings.needed_broker())
+    @property
+    def settings(self) -> Settings:
+        """The settings in force."""
+        return self._sources.settings()
+
+    def submit(
+        self,
+        customer: str,
+        source: Source,
+        *,
+        name: str | None = None,
+        urgent: bool = False,
+        idempotency_key: str | None = None,
+        strict: bool | None = None,
+        password: str | None = None,
+    ) -> Document:
+        """Accept one document: a path, bytes, or a file open for reading bytes.
+
+        When this returns, the document is durable. With `strict`, the customer must be known. The
+        password opens an encrypted document; it is kept until the document has ended.
+        """
+        return self.intake.submit(
+            customer,
+            [(source, name)],
+            urgent=urgent,
+            strict=self.settings.strict_customers if strict is None else strict,
+            key=idempotency_key,
+            password=password,
+        )[0]
+
+    def submit_many(
+        self,
+        customer: str,
+        sources: Iterable[NamedSource],
+        *,
+        urgent: bool = False,
+        idempotency_key: str | None = None,
+        strict: bool | None = None,
+        password: str | None = None,
+    ) -> list[Document]:
+        """Accept documents of one customer together, or none. A pair is a source and its name."""
+        return self.intake.submit(
+            customer,
+            [source if isinstance(source, tuple) else (source, None) for source in sources],
+            urgent=urgent,
+            strict=self.settings.strict_customers if strict is None else strict,
+            key=idempotency_key,
+            password=password,
+        )
+
+    def document(self, id_: str, /) -> Document:
+        return self.store.document(id_)
+
+    def documents(
+        self,
+        *,
+        customer: str | None = None,
+        state: State | str | None = None,
+        priority: int | None = None,
+        parent: str | None = None,
+        name: str | None = None,
+        cursor: str | None = None,
+        limit: int = 100,
+    ) -> Page[Document]:
+        """A page of documents, newest first; iterating over it fetches the following ones too.
+
+        `parent` asks for the attachments of a document or the members of an archive, `name` for
+        documents with this part in their name. `cursor` is the id of the last document of the page
+        before. The documents of both ids may be deleted.
+        """
+        if customer is not None:
+            self.store.customer(customer)  # an unknown one is an error, not an empty list
+        for id_ in (parent, cursor):
+            if id_ is not None:
+                self.owner(id_)
+
+        def fetch(cursor: str | None) -> Page[Document]:
+            rows = self.store.documents(
+                customer=customer,
+                state=None if state is None else state_of(state),
+                priority=priority,
+                parent=parent,
+                name=name,
+                before=cursor,
+                limit=limit + 1,
+            )
+            return page_of(rows, limit, fetch)
+
+        return fetch(cursor)
+
+    def owner(self, id_: str, /) -> str:
+        """The customer of a document, also of a deleted one."""
+        try:  # in this order: it may be deleted between the two queries, but never come back
+            return self.document(id_).customer
+        except UnknownDocument:
+            customer = self.store.deleted_customer(id_)
+            if customer is None:
+                raise
+            return customer
+
+    def text(self, id_: str, /) -> str:
+        """The text of a document that is done."""
+        return self.contents.text(id_)
+
+    def markdown(self, id_: str, /) -> str:
+        """The Markdown of a document that is done; its text where it has no layout."""
+        return self.contents.markdown(id_)
+
+    def original(self, id_: str, /) -> bytes:
+        """The document as it was submitted."""
+        return self.contents.original(id_)
+
+    def download(self, id_: str, path: str | Path, /) -> None:
+        """Write the document as it was submitted to a file, which appears when it is complete."""
+        target = Path(path)
+        if not target.name:
+            raise UsageError(f"a download needs the path of a file, got {str(path)!r}")
+        content = self.original(id_)
+        part = target.with_name(f".{secrets.token_hex(8)}.part")
+        try:
+            part.write_bytes(content)
+            part.replace(target)
+        finally:
+            part.unlink(missing_ok=True)
+
+    def why(self, id_: str, /) -> Explanation:
+        """Why the document has its priority, and what it waits for."""
+        document = self.document(id_)
+        customer = self.store.customer(document.customer)
+        is_waiting = document.state is State.WAITING
+        return explain(
+            document,
+            customer,
+            self.store.place(id_),
+            policy=self.customers.rule(customer),
+            clock=self.store.clock(),
+            lane=self._sources.rules().lane,
+            now=self.store.now(),
+            retry_at=self.store.stored_document(id_).retry_at if is_waiting else None,
+            flow=self.store.flow() if is_waiting else None,
+        )
+
+    def cancel(
+        self, id_: str, /, *, by: str | None = None, check: DocumentCheck | None = None
+    ) -> Document:
+        """Cancel a pending document; its worker, if it has one, is stopped."""
+        return self.store.cancel(id_, by=by or self._actor, check=check)
+
+    def retry(
+        self, id_: str, /, *, by: str | None = None, check: DocumentCheck | None = None
+    ) -> Document:
+        """Queue a failed or cancelled document once more, at its own place."""
+        return self.store.retry(id_, by=by or self._actor, check=check)
+
+    def delete(
+        self, id_: str, /, *, by: str | None = None, check: DocumentCheck | None = None
+    ) -> None:
+        """Delete a document with its files; a pending one is cancelled first.
+
+        Its events stay, without its content. Deleting it again does nothing. A full disk does not
+        prevent it, as long as the reserve lasts.
+        """
+        self.contents.delete(id_, self.delete_row(id_, by=by, check=check))
+
+    def delete_row(
+        self, id_: str, /, *, by: str | None = None, check: DocumentCheck | None = None
+    ) -> list[str]:
+        """As `delete`, but leave the files to `contents.delete`; return the keys of the texts."""
+        if self.store.deleted_customer(id_) is not None:
+            return []  # without use of the reserve
+        return self.folder.reserve.use(
+            lambda: self.store.delete(id_, by=by or self._actor, check=check)
+        )
+
+    @overload
+    def wait(  # type: ignore[overload-overlap]  # a string is one id
+        self,
+        ids: str | Document,
+        /,
+        *,
+        timeout: float | None = None,
+        on_progress: Callable[[int], None] = ...,
+    ) -> Document: ...
+
+    @overload
+    def wait(
+        self,
+        ids: Iterable[str | Document],
+        /,
+        *,
+        timeout: float | None = None,
+        on_progress: Callable[[int], None] = ...,
+    ) -> list[Document]: ...
+
+    def wait(
+        self,
+        ids: str | Document | Iterable[str | Document],
+        /,
+        *,
+        timeout: float | None = None,
+        on_progress: Callable[[int], None] = lambda _left: None,
+    ) -> Document | list[Document]:
+        """The documents when none of them is pending any more; one for one.
+
+        Workers elsewhere process them. NotReady after `timeout` seconds. Of several, deleted ones
+        are left out. `on_progress` gets the number of pending documents, at least every half
+        second.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        if isinstance(ids, str | Document):
+            id_ = _id_of(ids)
+            return self._wait([id_], deadline, on_progress).get(id_) or self.document(id_)
+        wanted = [_id_of(document) for document in ids]
+        ended = self._wait(wanted, deadline, on_progress)
+        return [ended[id_] for id_ in wanted if id_ in ended]
+
+    def _wait(
+        self, ids: list[str], deadline: float | None, on_progress: Callable[[int], None]
+    ) -> dict[str, Document]:
+        documents = dict[str, Document | None].fromkeys(ids)
+        pending, woken = list(documents), Flag()
+        with self.store.changes.subscribe(woken.set) as changes:
+            while True:
+                if changes.changed():
+                    documents |= {id_: self._unless_deleted(id_) for id_ in pending}
+                    pending = [id_ for id_ in pending if _is_pending(documents[id_])]
+                on_progress(len(pending))
+                if not pending:
+                    return {id_: document for id_, document in documents.items() if document}
+                seconds = min(changes.poll_seconds, PROGRESS_SECONDS)
+                if deadline is not None:
+                    seconds = min(seconds, deadline - time.monotonic())
+                    if seconds <= 0:
+                        raise NotReady(f"document {pending[0]} is pending; the wait timed out")
+                woken.wait(seconds)
+                woken.clear()
+
+    def _unless_deleted(self, id_: str) -> Document | None:
+        try:
+            return self.document(id_)
+        except UnknownDocument:
+            if self.store.deleted_customer(id_) is None:
+                raise
+            return None
+
+    def events(self, *, after: int | None = None, customer: str | None = None) -> Iterator[Event]:
+        """Events as they happen, for as long as you iterate.
+
+        They start now, or after the event of the number `after`.
+        """
+        if customer is not None:
+            self.store.customer(customer)
+        return self._events(self.store.last_event() if after is None else after, customer)
+
+    def _events(self, last: int, customer: str | None) -> Iterator[Event]:
+        woken = Flag()
+        with self.store.changes.subscribe(woken.set) as changes:
+            while True:
+                for event in self.store.events(last, customer=customer):
+                    last = event.seq
+                    yield event
+                if not changes.changed():
+                    woken.wait(changes.poll_seconds)
+                    woken.clear()
 
     def run_until_idle(
         self, workers: int | None = None, *, on_tick: Callable[[], None] = lambda: None
     ) -> None:
         """Process documents until none is left that could run.
 
-        Documents of paused customers stay; those that other processes hold are waited for. So is
-        what passes by itself, as a full disk, for half a minute.
+        Documents of paused customers stay; those that other processes hold are waited for. So are
+        temporary conditions, such as a full disk, for half a minute.
 
         Raises:
-            NotNow: it has not passed.
+            TemporarilyUnavailable: the condition lasts longer.
         """
-        self.engine(workers, on_tick=on_tick).run(until_idle=True)
-
-    def wait(
-        self, ids: Iterable[str], *, on_progress: Callable[[int], None] = lambda _left: None
-    ) -> None:
-        """Return when none of the documents is pending any more; somebody else does the work.
-
-        `on_progress` is told how many are left. One that is deleted meanwhile is not waited for.
-        """
-        pending = list(ids)
-        woken = Flag()
-        with self.store.changes.subscribe(woken.set) as changes:
-            while pending:
-                if changes.changed():
-                    pending = [id_ for id_ in pending if self._is_pending(id_)]
-                on_progress(len(pending))
-                if pending:
-                    woken.wait(min(changes.poll_seconds, TELL_SECONDS))
-                    woken.clear()
-
-    def _is_pending(self, id_: str) -> bool:
-        try:
-            return self.document(id_).state.is_pending
-        except UnknownDocument:
-            if self.store.deleted_customer(id_) is None:
-                raise
-            return False
-
-    def _limits(self) -> Limits:
-        settings = self.settings
-        read = ReadLimits(
-            characters=settings.max_characters,
-            pages=settings.max_pages,
-            pixels=settings.max_pixels,
-            unpacked_bytes=settings.max_unpacked_bytes,
-            ratio=settings.max_ratio,
-            members=settings.max_members,
-            languages=settings.ocr_languages,
-        )
-        is_strict = settings.sandbox == "strict"
-        return Limits(settings.time_limit, settings.memory_limit, read, is_strict)
+        self.services.engine(workers, on_tick=on_tick).run(until_idle=True)
 
 
-def _celery_broker(url: str) -> Broker:
-    try:
-        from fairlead.worker.celery.broker import CeleryBroker, make_app  # noqa: PLC0415 (an extra)
-    except ImportError as error:
-        raise MissingExtra(
-            f"the library {error.name} is missing; install it: pip install 'fairlead[celery]'"
-        ) from None
-    return CeleryBroker(make_app(url))
+def _id_of(document: str | Document) -> str:
+    return document if isinstance(document, str) else document.id
+
+
+def _is_pending(document: Document | None) -> bool:
+    return document is not None and document.state.is_pending

@@ -1,4 +1,4 @@
-"""Carrying an embedded installation over to a database server."""
+"""Moves the store of a data folder to a database server."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from fairlead.storage.sqlite import SqliteStore
 
 
 def migrate_store(data: Path, to: str) -> dict[str, int]:
-    """Carry all rows of a data folder over to an empty PostgreSQL database; how many of each table.
+    """Copy all rows of a data folder to an empty PostgreSQL database; return rows per table.
 
-    Nothing is written to the folder meanwhile, and its database is put aside afterwards. What
-    is a file, long documents and texts, stays where it is.
+    Nothing is written to the folder meanwhile, and its database is renamed afterwards. Files, such
+    as long documents and texts, stay where they are.
     """
     folder = DataFolder(data)
     folder.check_exists()

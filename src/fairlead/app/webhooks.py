@@ -1,111 +1,122 @@
-"""Webhooks: whom to tell what becomes of documents."""
+"""`fairlead.webhooks`: webhooks and their deliveries."""
 
 from __future__ import annotations
 
+import builtins
 import os
-import random
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
-from fairlead.app.wiring import Wiring
-from fairlead.errors import Message, UnknownDelivery, UnknownWebhook
+from fairlead.errors import Message, UnknownDelivery, UnknownWebhook, UsageError
+from fairlead.model.installation import Page, page_of
 from fairlead.model.names import new_id
 from fairlead.model.webhooks import DEFAULT_KINDS, Delivery, NewWebhook, Webhook, check_kinds
-from fairlead.webhooks import Deliverer, Networks, Sender, check_url, new_secret
+from fairlead.storage import Store
+from fairlead.webhooks import Networks, check_url, new_secret
 
 
-class Webhooks(Wiring):
-    """What is asked for, and what became of it."""
+class Webhooks:
+    """Webhooks and their deliveries.
 
-    def add_webhook(
+    With `customer`, a webhook of another one is unknown. `by` names who decides, in the audit
+    record.
+    """
+
+    def __init__(
         self,
-        customer: str,
+        store: Store,
+        networks: Callable[[], Networks],
+        clock: Callable[[], float],
+        actor: str | None,
+    ) -> None:
+        self._outbox = store.outbox
+        self._networks = networks
+        self._clock = clock
+        self._actor = actor
+
+    def add(
+        self,
         url: str,
-        kinds: Iterable[str] = DEFAULT_KINDS,
+        kinds: Iterable[str] | None = None,
         *,
+        customer: str | None = None,
         by: str | None = None,
     ) -> tuple[Webhook, str]:
-        """Tell a customer's own server what becomes of its documents from now on.
-
-        Returns the webhook and its secret, which is never shown again.
-        """
+        """A new webhook for the documents of a customer and its secret, which is shown once."""
+        if customer is None:
+            raise UsageError("a webhook belongs to a customer; name it: customer=…")
         check_url(url, self._networks())
         secret = new_secret(os.urandom(32))
-        id_ = new_id(self._clock())
-        new = NewWebhook(id_, customer, url, check_kinds(kinds), secret)
-        return self.store.outbox.add(new, by=by), secret
+        wanted = check_kinds(DEFAULT_KINDS if kinds is None else kinds)
+        new = NewWebhook(new_id(self._clock()), customer, url, wanted, secret)
+        return self._outbox.add(new, by=by or self._actor), secret
 
-    def webhook(self, id_: str, *, customer: str | None = None) -> Webhook:
-        """The webhook of this id; with `customer`, another one's is as good as none."""
-        found = self.store.outbox.webhook(id_)
-        if customer not in (None, found.customer):
+    def list(self, customer: str | None = None) -> builtins.list[Webhook]:
+        """All webhooks, or those of a customer, oldest first."""
+        return self._outbox.webhooks(customer)
+
+    def show(self, id_: str, /, *, customer: str | None = None) -> Webhook:
+        webhook = self._outbox.webhook(id_)
+        if customer not in (None, webhook.customer):
             raise UnknownWebhook(
                 Message("no webhook has the id {id}; list the webhooks", id=repr(id_))
             )
-        return found
+        return webhook
 
-    def webhooks(self, customer: str | None = None) -> list[Webhook]:
-        """All webhooks, or those of a customer, oldest first."""
-        return self.store.outbox.webhooks(customer)
-
-    def set_webhook(
+    def set(
         self,
         id_: str,
+        /,
         *,
-        customer: str | None = None,
         url: str | None = None,
         kinds: Iterable[str] | None = None,
         enabled: bool | None = None,
+        customer: str | None = None,
         by: str | None = None,
     ) -> Webhook:
-        """Change a webhook; None: as it is. What waits for a disabled one goes on when enabled."""
-        self.webhook(id_, customer=customer)
+        """Change a webhook; None: unchanged. Deliveries of a disabled one wait."""
+        self.show(id_, customer=customer)
         if url is not None:
             check_url(url, self._networks())
         wanted = None if kinds is None else check_kinds(kinds)
-        return self.store.outbox.set(id_, url=url, kinds=wanted, enabled=enabled, by=by)
+        return self._outbox.set(id_, url=url, kinds=wanted, enabled=enabled, by=by or self._actor)
 
-    def remove_webhook(
-        self, id_: str, *, customer: str | None = None, by: str | None = None
-    ) -> None:
-        """Forget a webhook and its deliveries."""
-        self.webhook(id_, customer=customer)
-        self.store.outbox.remove(id_, by=by)
+    def delete(self, id_: str, /, *, customer: str | None = None, by: str | None = None) -> None:
+        """Delete a webhook and its deliveries."""
+        self.show(id_, customer=customer)
+        self._outbox.remove(id_, by=by or self._actor)
 
-    def test_webhook(self, id_: str, *, customer: str | None = None) -> Delivery:
-        """Queue a delivery that tells of nothing; look at it again to see what came of it."""
-        self.webhook(id_, customer=customer)
-        return self.store.outbox.test(id_)
+    def test(self, id_: str, /, *, customer: str | None = None) -> Delivery:
+        """Queue a test delivery."""
+        self.show(id_, customer=customer)
+        return self._outbox.test(id_)
 
-    def delivery(self, id_: str, *, customer: str | None = None) -> Delivery:
-        """The delivery of this id; with `customer`, another one's is as good as none."""
-        found = self.store.outbox.delivery(id_)
-        if customer not in (None, self.webhook(found.webhook).customer):
+    def delivery(self, id_: str, /, *, customer: str | None = None) -> Delivery:
+        delivery = self._outbox.delivery(id_)
+        if customer not in (None, self.show(delivery.webhook).customer):
             raise UnknownDelivery(
                 Message("no delivery has the id {id}; list the webhook's deliveries", id=repr(id_))
             )
-        return found
+        return delivery
 
     def deliveries(
         self,
-        webhook: str,
+        id_: str,
+        /,
         *,
-        customer: str | None = None,
-        before: str | None = None,
+        cursor: str | None = None,
         limit: int = 100,
-    ) -> list[Delivery]:
-        """Deliveries of a webhook, newest first; `before` is the last id of the page before."""
-        self.webhook(webhook, customer=customer)
-        return self.store.outbox.deliveries(webhook, before=before, limit=limit)
+        customer: str | None = None,
+    ) -> Page[Delivery]:
+        """Deliveries of a webhook, newest first; `cursor` is the last id of the page before."""
+        self.show(id_, customer=customer)
 
-    def resend(self, id_: str, *, customer: str | None = None) -> Delivery:
+        def fetch(cursor: str | None) -> Page[Delivery]:
+            rows = self._outbox.deliveries(id_, before=cursor, limit=limit + 1)
+            return page_of(rows, limit, fetch)
+
+        return fetch(cursor)
+
+    def retry(self, delivery: str, /, *, customer: str | None = None) -> Delivery:
         """Send a delivery again, under its old id and with all its attempts."""
-        self.delivery(id_, customer=customer)
-        return self.store.outbox.resend(id_)
-
-    def deliverer(self) -> Deliverer:
-        """A service that delivers what is due."""
-        sender = Sender(self._networks, clock=self._clock)
-        return Deliverer(self.store.outbox, sender, clock=self.now, jitter=random.random)
-
-    def _networks(self) -> Networks:
-        return Networks(self.settings.webhook_networks)
+        self.delivery(delivery, customer=customer)
+        return self._outbox.resend(delivery)

@@ -6,7 +6,7 @@ import errno
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from io import TextIOWrapper
 from pathlib import Path
@@ -22,7 +22,6 @@ from fairlead.model.json import to_dict
 from fairlead.model.keys import without_secrets
 
 if TYPE_CHECKING:
-    from fairlead.app import Fairlead
     from fairlead.model.customers import Fairness
 
 T = TypeVar("T")
@@ -31,8 +30,8 @@ NARROWEST = 72
 """Columns of a table that a terminal has at least; a narrower one breaks the lines itself."""
 
 
-class Sentence(click.ClickException):
-    """An error of ours, shown as one sentence."""
+class OneLineError(click.ClickException):
+    """A FairleadError, shown in one line."""
 
     def __init__(self, error: FairleadError) -> None:
         super().__init__(without_secrets(str(error)))
@@ -44,7 +43,6 @@ class Sentence(click.ClickException):
         return 2 if self._is_usage else 1
 
     def show(self, file: Any = None) -> None:
-        """Write the sentence to stderr."""
         click.echo(f"fairlead: {safe(self.format_message())}", file=file or sys.stderr)
 
 
@@ -52,19 +50,18 @@ class FriendlyGroup(click.Group):
     """Turns errors of Fairlead, and about files, into a sentence and an exit code."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command."""
         _write_what_the_encoding_has()
         try:
             return super().invoke(ctx)
         except FairleadError as error:
-            raise Sentence(error) from error
+            raise OneLineError(error) from error
         except UnicodeEncodeError as error:
             sentence = "an argument of the command is not valid UTF-8; pass it in UTF-8"
-            raise Sentence(UsageError(sentence)) from error  # not shown: it may be a password
+            raise OneLineError(UsageError(sentence)) from error  # not shown: it may be a password
         except OSError as error:
             if error.errno == errno.EPIPE:  # its reader is gone: Click knows
                 raise
-            raise Sentence(DataError(_what_failed(error))) from error
+            raise OneLineError(DataError(_what_failed(error))) from error
 
 
 def _what_failed(error: OSError) -> str:
@@ -100,10 +97,9 @@ def _given_before_the_command(ctx: click.Context, param: click.Parameter, value:
 
 
 class GivenPath(click.Path):
-    """A path that is not looked at: who reads what is there says what is wrong with it.
+    """A path that need not exist, as the code that opens it reports errors.
 
-    An empty one is refused. It comes from a variable that is not set, and would be the current
-    folder.
+    An empty one is refused: it comes from an unset variable and would be the current folder.
     """
 
     def __init__(self) -> None:
@@ -115,7 +111,6 @@ class GivenPath(click.Path):
         param: click.Parameter | None,
         ctx: click.Context | None,
     ) -> Any:
-        """The path."""
         if value == "":
             self.fail("the path is empty; name one, or . for the current folder", param, ctx)
         return super().convert(value, param, ctx)
@@ -174,21 +169,14 @@ def _metadata(name: str) -> Mapping[str, Any]:
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
-def existing(data: Path) -> Fairlead:
-    """The installation in a folder that must have one."""
-    from fairlead.app import Fairlead  # noqa: PLC0415 (slow to import, and needed here alone)
-
-    return Fairlead(data, must_exist=True)
-
-
 def one_by_one(
     ids: Sequence[str], act: Callable[[str], T], show: Callable[[list[T]], None]
 ) -> None:
     """Act on each, and show what came of them; before an error, of those that were before it."""
     done: list[T] = []
     try:
-        for each in ids:
-            done.append(act(each))  # noqa: PERF401 (what is done must be there after an error)
+        for id_ in ids:
+            done.append(act(id_))  # noqa: PERF401 (what is done must be there after an error)
     finally:
         if done:
             show(done)
@@ -199,8 +187,9 @@ def print_json(value: Struct | dict[str, Any]) -> None:
     click.echo(json.dumps(to_dict(value), indent=2, ensure_ascii=not _is_utf8()))
 
 
-def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, empty: str) -> None:
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, empty: str) -> None:
     """Rows with aligned columns to stdout; on a terminal as wide as it is, else uncut."""
+    rows = list(rows)
     if not rows:
         click.echo(empty, err=True)
         return
@@ -249,16 +238,18 @@ def duration(seconds: float | None) -> str:
     return f"{seconds:.1f} s"
 
 
-def fairness_words(found: Fairness) -> str:
+def fairness_words(fairness: Fairness) -> str:
     """The fairness figures in one line."""
-    said = [f"policy {found.policy}"]
-    if found.jain_index is not None:
-        said.append(f"Jain's index {found.jain_index:.2f} of waiting customers")
-    if found.worst is not None and found.worst.lag > 0:
-        said.append(f"furthest behind its share: {found.worst.name}, {duration(found.worst.lag)}")
-    if found.most_overdue is not None:
-        customer, seconds = found.most_overdue.customer, found.most_overdue.seconds
-        said.append(f"longest without a start: {customer}, {duration(seconds)}")
-    if found.lane_share is not None:
-        said.append(f"overdue lane: {found.lane_share:.0%} of processing time")
-    return "; ".join(said)
+    parts = [f"policy {fairness.policy}"]
+    if fairness.jain_index is not None:
+        parts.append(f"Jain's index {fairness.jain_index:.2f} of waiting customers")
+    if fairness.worst is not None and fairness.worst.lag > 0:
+        parts.append(
+            f"furthest behind its share: {fairness.worst.name}, {duration(fairness.worst.lag)}"
+        )
+    if fairness.most_overdue is not None:
+        customer, seconds = fairness.most_overdue.customer, fairness.most_overdue.seconds
+        parts.append(f"longest without a start: {customer}, {duration(seconds)}")
+    if fairness.lane_share is not None:
+        parts.append(f"overdue lane: {fairness.lane_share:.0%} of processing time")
+    return "; ".join(parts)

@@ -9,7 +9,6 @@ import click
 
 from fairlead.cli.common import (
     data_option,
-    existing,
     json_option,
     no_url_option,
     print_json,
@@ -39,11 +38,11 @@ def show_command(ctx: click.Context, *, data: Path, as_json: bool) -> None:
     folder = Explained(
         "data", str(data), origin.get(source.name if source else "", "default"), "data folder"
     )
-    settings = [folder, *(_in_force(each, data) for each in Sources(data).explain())]
+    settings = [folder, *(_in_force(setting, data) for setting in Sources(data).explain())]
     if as_json:
-        print_json({"settings": [each._asdict() for each in settings]})
+        print_json({"settings": [setting._asdict() for setting in settings]})
         return
-    rows = [(each.name, shown(each.value), each.source, each.help) for each in settings]
+    rows = [(name, shown(value), source, text) for name, value, source, text in settings]
     print_table(["setting", "value", "source", "meaning"], rows, empty="")
 
 
@@ -52,8 +51,10 @@ def _in_force(setting: Explained, data: Path) -> Explained:
     if setting.name != "policy" or setting.value is not None:
         return setting
     try:
-        with existing(data) as fairlead:
-            return setting._replace(value=fairlead.policy, source="data folder")
+        from fairlead.app import Fairlead  # noqa: PLC0415 (slow to import)
+
+        with Fairlead(data, must_exist=True) as fairlead:
+            return setting._replace(value=fairlead.queue.policy(), source="data folder")
     except DataError:
         return setting._replace(value="classic")
 

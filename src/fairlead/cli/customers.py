@@ -16,7 +16,6 @@ from fairlead.cli.common import (
     print_table,
     safe,
 )
-from fairlead.cli.installation import Installation
 from fairlead.cli.target import Target, opened, target_options
 from fairlead.errors import UsageError
 from fairlead.model.customers import Customer, Customers, Setting, customer_settings
@@ -35,7 +34,7 @@ def customers_group() -> None:
 def add_command(*, name: str, target: Target, as_json: bool) -> None:
     """Add a customer."""
     with opened(target, makes=True) as installation:
-        _print_customer(installation.add_customer(name), as_json=as_json)
+        _print_customer(installation.customers.add(name), as_json=as_json)
 
 
 @customers_group.command("list")
@@ -44,16 +43,16 @@ def add_command(*, name: str, target: Target, as_json: bool) -> None:
 def list_command(*, target: Target, as_json: bool) -> None:
     """List customers with their pending documents and next priority."""
     with opened(target) as installation:
-        found, fairness = installation.customers()
+        customers, fairness = installation.queue.overview()
     if as_json:
-        print_json(Customers(found, fairness))
+        print_json(Customers(customers, fairness))
         return
     columns = [
         *("customer", "pending", "waiting", "processing", "count", "next priority"),
         *("resets in", "oldest wait", "weight", "account", "behind", "paused"),
     ]
-    behind = {each.name: each.lag for each in fairness.accounts}
-    print_table(columns, [_row(each, behind) for each in found], empty="no customers")
+    behind = {account.name: account.lag for account in fairness.accounts}
+    print_table(columns, [_row(customer, behind) for customer in customers], empty="no customers")
     click.echo(safe(f"fairness: {fairness_words(fairness)}"), err=True)
 
 
@@ -64,7 +63,7 @@ def list_command(*, target: Target, as_json: bool) -> None:
 def show_command(*, name: str, target: Target, as_json: bool) -> None:
     """Show a customer."""
     with opened(target) as installation:
-        _print_customer(installation.customer(name), as_json=as_json)
+        _print_customer(installation.customers.show(name), as_json=as_json)
 
 
 def _whole_numbers(text: str) -> tuple[int, ...]:
@@ -94,47 +93,33 @@ def _setting_options(command: Callable[..., None]) -> Callable[..., None]:
 @target_options
 @_setting_options
 @json_option
-def set_command(*, name: str, target: Target, as_json: bool, **given: str | None) -> None:
+def set_command(*, name: str, target: Target, as_json: bool, **options: str | None) -> None:
     """Change a customer's settings; `none` restores the default."""
-    settings = {each.name: each for each in customer_settings()}
+    settings = {setting.name: setting for setting in customer_settings()}
     changes = {
-        name: _parsed(settings[name], text) for name, text in given.items() if text is not None
+        name: _parsed(settings[name], text) for name, text in options.items() if text is not None
     }
     if not changes:
         raise UsageError("no setting to change; give --weight, --processing-cap or another option")
     with opened(target) as installation:
-        _print_customer(installation.set_customer(name, changes), as_json=as_json)
+        _print_customer(installation.customers.set(name, **changes), as_json=as_json)
 
 
-def _add_decision(
-    name: str, decide: Callable[[Installation, str], Customer], help_text: str
-) -> None:
+def _add_action(verb: str, help_text: str) -> None:
     """Add a command whose only argument is a customer's name."""
 
-    @customers_group.command(name, help=help_text)
+    @customers_group.command(verb, help=help_text)
     @click.argument("name")
     @target_options
     @json_option
     def command(*, name: str, target: Target, as_json: bool) -> None:
         with opened(target) as installation:
-            _print_customer(decide(installation, name), as_json=as_json)
+            _print_customer(getattr(installation.customers, verb)(name), as_json=as_json)
 
 
-_add_decision(
-    "pause",
-    lambda installation, name: installation.pause(name),
-    "Pause a customer: its documents wait, and new ones are still accepted.",
-)
-_add_decision(
-    "resume",
-    lambda installation, name: installation.resume(name),
-    "Resume a paused customer.",
-)
-_add_decision(
-    "reset",
-    lambda installation, name: installation.reset(name),
-    "Reset a customer's count to 0.",
-)
+_add_action("pause", "Pause a customer: its documents wait, and new ones are still accepted.")
+_add_action("resume", "Resume a paused customer.")
+_add_action("reset", "Reset a customer's count to 0.")
 
 
 def _parsed(setting: Setting, text: str) -> Any:

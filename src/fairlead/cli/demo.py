@@ -94,7 +94,7 @@ def _report(fairlead: Fairlead, scenario: Scenario, picture: Path | None) -> Non
     click.echo(f"\n{scenario.total_documents - len(failed)} documents read, {len(failed)} failed.")
     data = ["--data", str(fairlead.folder.path)]
     click.echo(f"List documents:  {shlex.join([_command(), 'docs', 'list', *data])}")
-    for newest in fairlead.documents(limit=1):
+    for newest in fairlead.documents(limit=1).items:
         click.echo(f"Print a text:    {shlex.join([_command(), 'docs', 'text', newest.id, *data])}")
     if picture is not None:
         draw_picture(table, picture)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import time
 from functools import partial
+from typing import Any
 
 import click
 
@@ -16,9 +18,8 @@ from fairlead.cli.common import (
     print_table,
     safe,
 )
-from fairlead.cli.installation import DocumentQuery
 from fairlead.cli.submit import submit_command
-from fairlead.cli.target import Target, opened, target_options
+from fairlead.cli.target import Target, language, opened, target_options
 from fairlead.i18n import language_of, translator
 from fairlead.model.documents import Document, Page
 from fairlead.model.json import to_dict
@@ -28,6 +29,8 @@ from fairlead.policy.explain import spoken, words
 
 MOST = 1_000_000_000
 """The largest number that an option takes."""
+PAGE = 1000
+"""Documents that a server lists in one response."""
 
 
 @click.group("docs")
@@ -43,7 +46,7 @@ docs_group.add_command(submit_command)
 @click.option("--customer", help="Only documents of this customer.")
 @click.option(
     "--state",
-    type=click.Choice([each.value for each in State]),
+    type=click.Choice([state.value for state in State]),
     help="Only documents in this state.",
 )
 @click.option("--priority", type=click.IntRange(1, MOST), help="Only documents of this priority.")
@@ -63,27 +66,30 @@ def list_command(
     *,
     target: Target,
     customer: str | None,
-    state: str | None,
-    priority: int | None,
-    parent: str | None,
     limit: int,
     cursor: str | None,
     as_json: bool,
+    **filters: Any,
 ) -> None:
     """List documents, newest first."""
     if customer is not None:
         check_customer(customer)
+    documents: list[Document] = []
     with opened(target) as installation:
-        asked = DocumentQuery(customer, state, priority, parent, cursor, limit)
-        shown, following = installation.page(asked)
-        now = installation.now()
+        while len(documents) < limit:
+            size = min(PAGE, limit - len(documents))
+            page = installation.documents(customer=customer, cursor=cursor, limit=size, **filters)
+            documents += page.items
+            cursor = page.next
+            if cursor is None:
+                break
     if as_json:
-        print_json(Page(shown, following))
+        print_json(Page(documents, cursor))
         return
     columns = ["id", "customer", "name", "state", "priority", "count", "waited", "error"]
-    print_table(columns, [_row(each, now) for each in shown], empty="no documents")
-    if following:
-        click.echo(f"next page: --cursor {following}", err=True)
+    print_table(columns, map(_row, documents), empty="no documents")
+    if cursor:
+        click.echo(f"next page: --cursor {cursor}", err=True)
 
 
 @docs_group.command("show")
@@ -107,17 +113,17 @@ def show_command(*, id_: str, target: Target, as_json: bool) -> None:
 def why_command(*, id_: str, target: Target, as_json: bool) -> None:
     """Explain a document's priority and place in the queue."""
     with opened(target) as installation:
-        found, now = installation.why(id_), installation.now()
-        said = translator(installation.language() or language_of(os.environ))
+        explanation = installation.why(id_)
     if as_json:
-        print_json(spoken(found, words, with_others=True))
+        print_json(spoken(explanation, words, with_others=True))
         return
-    for reason in found.reasons:
-        click.echo(safe(said.reason(reason)))
-    if found.ahead is not None and found.ahead.most:
-        click.echo(safe(said.most_ahead(found.ahead.most)))
-    if found.forecast is not None:
-        click.echo(said.forecast(found.forecast, now))
+    translated = translator(language(target) or language_of(os.environ))
+    for reason in explanation.reasons:
+        click.echo(safe(translated.reason(reason)))
+    if explanation.ahead is not None and explanation.ahead.most:
+        click.echo(safe(translated.most_ahead(explanation.ahead.most)))
+    if explanation.forecast is not None:
+        click.echo(translated.forecast(explanation.forecast, time.time()))
 
 
 @docs_group.command("text")
@@ -127,41 +133,37 @@ def why_command(*, id_: str, target: Target, as_json: bool) -> None:
 def text_command(*, id_: str, target: Target, markdown: bool) -> None:
     """Print the text of a document that is done."""
     with opened(target) as installation:
-        text = installation.text(id_, markdown=markdown)
+        text = installation.markdown(id_) if markdown else installation.text(id_)
     click.echo(text, nl=not text.endswith("\n"))
 
 
-@docs_group.command("cancel")
-@click.argument("ids", metavar="ID...", nargs=-1, required=True)
-@target_options
-@json_option
-def cancel_command(*, ids: tuple[str, ...], target: Target, as_json: bool) -> None:
-    """Cancel pending documents."""
-    with opened(target) as installation:
-        one_by_one(ids, installation.cancel, partial(_print_states, as_json=as_json))
+def _add_action(name: str, help_text: str) -> None:
+    """Add a command that calls the method `name` of the installation with each id."""
+
+    @docs_group.command(name, help=help_text)
+    @click.argument("ids", metavar="ID...", nargs=-1, required=True)
+    @target_options
+    @json_option
+    def command(*, ids: tuple[str, ...], target: Target, as_json: bool) -> None:
+        with opened(target) as installation:
+            one_by_one(ids, getattr(installation, name), partial(_print_states, as_json=as_json))
 
 
-@docs_group.command("retry")
-@click.argument("ids", metavar="ID...", nargs=-1, required=True)
-@target_options
-@json_option
-def retry_command(*, ids: tuple[str, ...], target: Target, as_json: bool) -> None:
-    """Retry failed or cancelled documents."""
-    with opened(target) as installation:
-        one_by_one(ids, installation.retry, partial(_print_states, as_json=as_json))
+_add_action("cancel", "Cancel pending documents.")
+_add_action("retry", "Retry failed or cancelled documents.")
 
 
 def _print_states(documents: list[Document], *, as_json: bool) -> None:
     if as_json:
         print_json({"documents": documents})
         return
-    for each in documents:
-        click.echo(f"{each.id}  {each.state}")
+    for document in documents:
+        click.echo(f"{document.id}  {document.state}")
 
 
-def _row(document: Document, now: float) -> list[str]:
+def _row(document: Document) -> list[str]:
     # A wait ends with the start; of a document that never started, with its end.
-    until = document.started_at or document.finished_at or now
+    until = document.started_at or document.finished_at or time.time()
     return [
         document.id,
         document.customer,

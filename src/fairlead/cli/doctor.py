@@ -17,7 +17,6 @@ from fairlead.cli.common import (
     counted,
     data_option,
     duration,
-    existing,
     fairness_words,
     json_option,
     no_url_option,
@@ -56,11 +55,11 @@ def doctor_command(*, data: Path, as_json: bool) -> None:
     """Check the installation and report problems; exit code 1 if there are any."""
     findings = [*_installation(), *_data(data)]
     if as_json:
-        print_json({"findings": [each._asdict() for each in findings]})
+        print_json({"findings": [finding._asdict() for finding in findings]})
     else:
-        for each in findings:
-            click.echo(f"{each.level:<8} {each.what}")
-    if any(each.level == "problem" for each in findings):
+        for finding in findings:
+            click.echo(f"{finding.level:<8} {finding.what}")
+    if any(finding.level == "problem" for finding in findings):
         sys.exit(1)
 
 
@@ -74,14 +73,14 @@ def _installation() -> Iterator[Finding]:
     else:
         yield Finding("ok", "libraries to read documents are installed")
     lacks = kernel_features.missing()
-    yield from (Finding("warning", f"this machine lacks {each}") for each in lacks)
+    yield from (Finding("warning", f"this machine lacks {feature}") for feature in lacks)
     if not lacks:
         yield Finding("ok", "the sandbox works: Landlock and seccomp are available")
 
 
 def _data(data: Path) -> Iterator[Finding]:
     try:
-        with existing(data) as fairlead:
+        with Fairlead(data, must_exist=True) as fairlead:
             yield from _store(fairlead)
             is_local = fairlead.settings.engine == "local"
             yield from (_work if is_local else _broker)(fairlead)
@@ -96,11 +95,11 @@ def _store(fairlead: Fairlead) -> Iterator[Finding]:
     url = fairlead.settings.store
     if url is not None:
         yield Finding("ok", f"the store is {without_secrets(url)}")
-    yield from (Finding("warning", each) for each in fairlead.store.warnings())
+    yield from (Finding("warning", text) for text in fairlead.store.warnings())
     problems = fairlead.store.problems()
-    yield from (Finding("problem", each) for each in problems)
+    yield from (Finding("problem", text) for text in problems)
     if not problems:
-        totals = fairlead.totals()
+        totals = fairlead.queue.totals()
         yield Finding(
             "ok",
             f"the store is consistent: {counted(totals.customers, 'customer')}, "
@@ -109,7 +108,7 @@ def _store(fairlead: Fairlead) -> Iterator[Finding]:
 
 
 def _work(fairlead: Fairlead) -> Iterator[Finding]:
-    server, totals = fairlead.folder.server_pid(), fairlead.totals()
+    server, totals = fairlead.folder.server_pid(), fairlead.queue.totals()
     if server is not None:
         yield Finding("ok", f"process {server} uses this folder")
     elif totals.waiting:
@@ -121,7 +120,7 @@ def _work(fairlead: Fairlead) -> Iterator[Finding]:
 
 
 def _broker(fairlead: Fairlead) -> Iterator[Finding]:
-    broker = fairlead.broker()
+    broker = fairlead.services.broker()
     try:
         number = broker.messages()
         yield Finding("ok", f"the broker is reachable; {number:,} messages wait for Celery workers")
@@ -132,7 +131,7 @@ def _broker(fairlead: Fairlead) -> Iterator[Finding]:
 
 
 def _dead(fairlead: Fairlead) -> Iterator[Finding]:
-    dead = [each for each in fairlead.store.lease_holders() if is_known_dead(each)]
+    dead = [worker for worker in fairlead.store.lease_holders() if is_known_dead(worker)]
     if dead:
         yield Finding(
             "warning", f"{counted(len(dead), 'worker')} died; their documents will be requeued"
@@ -140,15 +139,15 @@ def _dead(fairlead: Fairlead) -> Iterator[Finding]:
 
 
 def _fairness(fairlead: Fairlead) -> Iterator[Finding]:
-    found = fairlead.fairness()
-    if found.bound_broken and found.most_overdue is not None:
-        customer, seconds = found.most_overdue.customer, found.most_overdue.seconds
-        allowed = duration(found.start_bound)
+    fairness = fairlead.queue.fairness()
+    if fairness.bound_broken and fairness.most_overdue is not None:
+        customer, seconds = fairness.most_overdue.customer, fairness.most_overdue.seconds
+        allowed = duration(fairness.start_bound)
         what = f"customer {customer!r} has waited {duration(seconds)} for a start"
         yield Finding(
             "warning", f"{what}, longer than the bound of {allowed}; see: fairlead docs why"
         )
-    yield Finding("ok", f"fairness: {fairness_words(found)}")
+    yield Finding("ok", f"fairness: {fairness_words(fairness)}")
 
 
 def _room(fairlead: Fairlead) -> Iterator[Finding]:

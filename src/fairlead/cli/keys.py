@@ -30,7 +30,7 @@ def add_command(*, customer: str | None, target: Target, operator: bool, as_json
     if (customer is None) != operator:
         raise UsageError("give either a customer or --operator")
     with opened(target, makes=True) as installation:
-        key, made = installation.add_key(customer)
+        key, made = installation.keys.add(customer)
     if as_json:
         print_json(NewKey(key, **asdict(made)))
         return
@@ -48,13 +48,11 @@ def list_command(*, customer: str | None, target: Target, operator: bool, as_jso
     if customer is not None:
         check_customer(customer)
     with opened(target) as installation:
-        found = installation.keys(customer, operators=operator)
+        keys = installation.keys.list(customer, operators=operator)
     if as_json:
-        print_json(Keys(found))
+        print_json(Keys(keys))
         return
-    print_table(
-        ["id", "customer", "created", "revoked"], [_row(each) for each in found], empty="no keys"
-    )
+    print_table(["id", "customer", "created", "revoked"], map(_row, keys), empty="no keys")
 
 
 @keys_group.command("revoke")
@@ -65,8 +63,8 @@ def revoke_command(*, ids: tuple[str, ...], target: Target, as_json: bool) -> No
     """Revoke keys immediately. ID may also be the whole key."""
     with opened(target) as installation:
         one_by_one(
-            [id_of(each) or each for each in ids],
-            installation.revoke_key,
+            [id_of(key) or key for key in ids],
+            installation.keys.revoke,
             partial(_print_revoked, as_json=as_json),
         )
 
@@ -75,8 +73,8 @@ def _print_revoked(keys: list[Key], *, as_json: bool) -> None:
     if as_json:
         print_json(Keys(keys))
         return
-    for each in keys:
-        click.echo(f"{each.id}  revoked")
+    for key in keys:
+        click.echo(f"{key.id}  revoked")
 
 
 def _row(key: Key) -> list[str]:

@@ -31,15 +31,15 @@ def progress_bar() -> Progress:
     )
 
 
-def pages_told(events: Iterable[Event]) -> dict[str, str]:
-    """For each document whose pages were told of, how far it is, in words; "" once it has ended."""
-    found: dict[str, str] = {}
+def page_progress(events: Iterable[Event]) -> dict[str, str]:
+    """How far each document with events is, in words; "" for one without progress or at its end."""
+    texts: dict[str, str] = {}
     for event in events:
         if event.document and event.kind is EventKind.PROGRESS:
-            found[event.document] = f"page {event.data['pages_done']:,} of {event.data['pages']:,}"
+            texts[event.document] = f"page {event.data['pages_done']:,} of {event.data['pages']:,}"
         elif event.document:
-            found[event.document] = ""
-    return found
+            texts[event.document] = ""
+    return texts
 
 
 class PagesLine:

@@ -52,11 +52,11 @@ def _serve(fairlead: Fairlead, *, has_workers: bool) -> bool:
         ) from None
     settings = fairlead.settings
     listener = server.bound_socket(settings.host, settings.port)
-    fairlead.operator_key()
+    fairlead.keys.operator_key()
     is_local = settings.engine == "local"
-    engine = EngineService(fairlead.engine) if has_workers and is_local else None
-    publishers = [] if is_local else [fairlead.wakeup_publisher()]
-    with running(*publishers, fairlead.sweeper(), fairlead.deliverer()):
+    engine = EngineService(fairlead.services.engine) if has_workers and is_local else None
+    publishers = [] if is_local else [fairlead.services.wakeup_publisher()]
+    with running(*publishers, fairlead.services.sweeper(), fairlead.services.deliverer()):
         return server.serve(
             fairlead,
             listener,

@@ -7,7 +7,7 @@ import json
 import os
 import secrets
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -34,8 +34,11 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
+POLICIES = ("classic", "fair", "fifo")
+
+
 class Options(NamedTuple):
-    """The settings that the command line gave."""
+    """Settings that the command line gave."""
 
     workers: int
     reset_interval: float
@@ -47,59 +50,31 @@ class Options(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """A policy with its lane, and the settings that the reader of a result should know."""
+    """A policy with its lane, and the settings to show with a result."""
 
     policy: Policy | FairRule
     lane: OverdueLane | None
     settings: dict[str, object]
 
 
-def _classic(options: Options) -> Plan:
-    policy = ClassicPolicy(
-        options.reset_interval, _thresholds(options.thresholds), check_reset(options.reset)
-    )
-    lane = _lane(options, unit=1.0)
-    settings: dict[str, object] = {
-        "reset_interval": policy.reset_interval,
-        "reset": policy.reset,
-        "thresholds": list(policy.thresholds),
-        "overdue_after": None if lane is None else lane.after,
-    }
+def _plan(name: str, options: Options) -> Plan:
+    if name == "fifo":  # the lane would change the order that the name promises
+        return Plan(FifoPolicy(), None, {})
+    interval, thresholds = options.reset_interval, _thresholds(options.thresholds)
+    policy: ClassicPolicy | FairRule
+    settings: dict[str, object]
+    if name == "classic":
+        policy = ClassicPolicy(interval, thresholds, check_reset(options.reset))
+        settings = {"reset_interval": policy.reset_interval, "reset": policy.reset}
+    else:
+        policy = FairRule(unit=options.unit, reset_interval=interval, thresholds=thresholds)
+        settings = {"unit": policy.unit, "reset_interval": policy.reset_interval}
+    lane = None
+    if options.overdue_lane:
+        after = interval if options.overdue_after is None else options.overdue_after
+        lane = OverdueLane(after=after, unit=policy.unit if isinstance(policy, FairRule) else 1.0)
+    settings |= {"thresholds": list(policy.thresholds), "overdue_after": lane and lane.after}
     return Plan(policy, lane, settings)
-
-
-def _fair(options: Options) -> Plan:
-    rule = FairRule(
-        unit=options.unit,
-        reset_interval=options.reset_interval,
-        thresholds=_thresholds(options.thresholds),
-    )
-    lane = _lane(options, unit=rule.unit)
-    settings: dict[str, object] = {
-        "unit": rule.unit,
-        "reset_interval": rule.reset_interval,
-        "thresholds": list(rule.thresholds),
-        "overdue_after": None if lane is None else lane.after,
-    }
-    return Plan(rule, lane, settings)
-
-
-def _lane(options: Options, unit: float) -> OverdueLane | None:
-    given = options.overdue_after
-    after = options.reset_interval if given is None else given
-    return OverdueLane(after=after, unit=unit) if options.overdue_lane else None
-
-
-def _fifo(_options: Options) -> Plan:
-    # The lane would change the order that the name promises, so it never goes with fifo.
-    return Plan(FifoPolicy(), None, {})
-
-
-POLICIES: dict[str, Callable[[Options], Plan]] = {
-    "classic": _classic,
-    "fair": _fair,
-    "fifo": _fifo,
-}
 
 
 class Result(NamedTuple):
@@ -117,7 +92,7 @@ class Result(NamedTuple):
 @click.argument("trace", type=click.Path(path_type=str))
 @click.option(
     "--policy",
-    type=click.Choice(list(POLICIES)),
+    type=click.Choice(POLICIES),
     default="classic",
     show_default=True,
     help="Policy to simulate.",
@@ -183,8 +158,8 @@ def simulate_command(
     """
     _check_targets(output, report, as_json=as_json)
     options = Options(**settings)
-    plan = POLICIES[policy](options)
-    result = _run(_read(trace), plan, options.workers)
+    arrivals = read_trace(sys.stdin.buffer if trace == "-" else trace)
+    result = _run(arrivals, _plan(policy, options), options.workers)
     if report is not None:
         write_whole(Path(report), _report(result))
     if output is not None and output != "-":
@@ -193,11 +168,7 @@ def simulate_command(
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a file so that at no moment a half of it is there under its name.
-
-    Raises:
-        click.FileError: The file cannot be written; what was there before is still there.
-    """
+    """Replace a file in one step; if that fails with a FileError, the old one is still there."""
     try:
         # A link stays a link, and what is no plain file, such as a pipe, is never replaced.
         target = path.resolve()
@@ -230,10 +201,6 @@ def _check_targets(output: str | None, report: str | None, *, as_json: bool) -> 
         raise UsageError("--output - and --json both write to stdout; give one of them")
     if output is not None and output == report:
         raise UsageError(f"--output and --report must be different files; got {output!r} for both")
-
-
-def _read(trace: str) -> list[Arrival]:
-    return read_trace(sys.stdin.buffer if trace == "-" else trace)
 
 
 def _thresholds(text: str) -> tuple[int, ...]:

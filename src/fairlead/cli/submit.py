@@ -3,28 +3,49 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from functools import partial
+from itertools import repeat
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import click
 
 from fairlead.cli.common import GivenPath, counted, json_option, print_json, safe
-from fairlead.cli.installation import Batches, Installation, SubmitOptions
-from fairlead.cli.progress import progress_bar
+from fairlead.cli.progress import page_progress, progress_bar
 from fairlead.cli.target import Target, opened, target_options
-from fairlead.errors import FairleadError, Refused, UnknownDocument, UnreadableSource, UsageError
+from fairlead.config.settings import Sources
+from fairlead.errors import (
+    FairleadError,
+    NotAllowed,
+    Refused,
+    UnknownDocument,
+    UnreadableSource,
+    UsageError,
+)
 from fairlead.intake import check_file
 from fairlead.model.documents import Document
-from fairlead.model.names import check_name
+from fairlead.model.keys import Me
+from fairlead.model.names import check_customer, check_name
 from fairlead.model.states import State
 
+if TYPE_CHECKING:
+    from fairlead.app import Fairlead
+    from fairlead.client import Client
+    from fairlead.model.installation import Installation
+
 Named = tuple[Path, str]
-"""A file, and the name that its document is to have."""
+"""A file and the name of its document."""
+BATCH = 100
+"""Documents that a data folder accepts in one transaction."""
+UPLOAD_OVERHEAD = 100_000
+"""Bytes of a request beyond its documents, such as names."""
 LARGE = 10_000_000
-"""Bytes of which one may want to see how they go."""
+"""Bytes from which on the upload of a single file shows its progress."""
 
 
 @click.command("submit")
@@ -60,34 +81,89 @@ def submit_command(
     as_json: bool,
 ) -> None:
     """Submit files, and all files of folders except hidden ones."""
-    options = SubmitOptions(customer, urgent, strict, idempotency_key)
-    with opened(target) as installation:
-        batches = installation.batches(options)
-        _check_new_name(name)
-        found = list(_files(paths, skip_bad=skip_bad))
-        files = _checked(found, batches.document_bytes, name, skip_bad=skip_bad)
-        if name is not None and len(files) != 1:
-            raise UsageError(f"--name requires exactly one file; got {len(files)}")
-        split = _split([(each, name or each.name) for each in files], batches, options)
-        options = options._replace(password=_password(password))
-        documents = accepted = list[Document]()
+    limits = _limits(target, customer, is_one_batch=idempotency_key is not None)
+    if name is not None:
+        check_name(name)
+    files = _checked(list(_files(paths, skip_bad=skip_bad)), limits, name, skip_bad=skip_bad)
+    batches = _split([(file, name or file.name) for file in files], limits)
+    if idempotency_key is not None and len(batches) > 1:
+        raise Refused(
+            "with an idempotency key all files are sent in one request, which may have at most "
+            f"{limits.documents:,} files and {limits.bytes:,} bytes; submit fewer at a time, "
+            "each time with another key"
+        )
+    options = {
+        "urgent": urgent,
+        "idempotency_key": idempotency_key,
+        "password": _password(password),
+    }
+    if target.url is None:
+        options |= {"customer": customer, "strict": strict}
+    documents = accepted = list[Document]()
+    with opened(target, makes=not strict) as installation:
         try:
-            with _ended_tidily():
-                _submit(installation, split, options, accepted)
-                for hint in installation.hints(accepted):
-                    click.echo(safe(hint), err=True)
+            with _exit_on_sigterm():
+                _submit(target, installation, batches, options, accepted)
+                if target.url is None:
+                    _print_hints(cast("Fairlead", installation), accepted[0].customer)
                 if wait:
-                    documents = _waited_for(installation, accepted)
-        finally:  # whoever is refused or stopped still learns the ids of what stays
+                    documents = wait_for(target, installation, accepted)
+        finally:  # also after an error or a signal, the ids of accepted documents are printed
             if accepted:
                 _print(documents, as_json=as_json)
-    if any(each.state is State.FAILED for each in documents):
+    if any(document.state is State.FAILED for document in documents):
         sys.exit(1)
 
 
+class Limits(NamedTuple):
+    """Bytes of a document, documents and bytes of one batch."""
+
+    document_bytes: int
+    documents: int
+    bytes: int
+
+
+def _limits(target: Target, customer: str | None, *, is_one_batch: bool) -> Limits:
+    """The limits of the target, after a check that the customer may submit there."""
+    if target.url is not None:
+        with opened(target) as installation:
+            return _server_limits(cast("Client", installation).me(), customer)
+    if customer is None:
+        raise UsageError("name the customer of the documents: --customer NAME")
+    check_customer(customer)
+    most = Sources(target.data).settings().max_document_bytes
+    return Limits(most, sys.maxsize if is_one_batch else BATCH, sys.maxsize)
+
+
+def _server_limits(me: Me, customer: str | None) -> Limits:
+    if me.customer is None:
+        raise NotAllowed(
+            "documents are submitted with a customer's API key, and this is an operator's; "
+            "create one: fairlead keys add CUSTOMER, and set FAIRLEAD_KEY to it"
+        )
+    if customer not in (None, me.customer):
+        raise UsageError(
+            f"the API key belongs to customer {me.customer!r}, not {customer!r}; "
+            "leave out --customer, or use another key"
+        )
+    most = me.limits.max_upload_bytes - UPLOAD_OVERHEAD
+    return Limits(me.limits.max_document_bytes, me.limits.max_upload_files, most)
+
+
+def _print_hints(fairlead: Fairlead, customer: str) -> None:
+    """What keeps new documents waiting: a paused customer, a folder without a worker."""
+    if fairlead.customers.show(customer).paused:
+        command = f"fairlead customers resume {shlex.quote(customer)}"
+        click.echo(safe(f"customer {customer} is paused; resume it: {command}"), err=True)
+    if fairlead.folder.server_pid() is None:
+        command = f"fairlead worker --data {shlex.quote(str(fairlead.folder.path))}"
+        text = "no worker is running on this data folder; start one in another terminal"
+        click.echo(safe(f"{text}: {command}"), err=True)
+
+
 @contextmanager
-def _ended_tidily() -> Iterator[None]:
-    """Lets who is told to end say what there is to say first."""
+def _exit_on_sigterm() -> Iterator[None]:
+    """Turns SIGTERM into SystemExit, so that `finally` still prints."""
     before = signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
     try:
         yield
@@ -95,14 +171,9 @@ def _ended_tidily() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _check_new_name(name: str | None) -> None:
-    if name is not None:
-        check_name(name)
-
-
-def _password(given: str | None) -> str | None:
-    """A password on the command line is seen by others on the machine; from stdin it is not."""
-    return sys.stdin.readline().rstrip("\n") if given == "-" else given
+def _password(option: str | None) -> str | None:
+    """The password, read from stdin for `-`: others on the machine see the command line."""
+    return sys.stdin.readline().rstrip("\n") if option == "-" else option
 
 
 def _files(paths: Sequence[Path], *, skip_bad: bool) -> Iterator[Path]:
@@ -123,88 +194,83 @@ def _is_folder(path: Path) -> bool:
 def _files_in(folder: Path, *, skip_bad: bool) -> Iterator[Path]:
     """The files of a folder and of those inside, but not of those that it only links to."""
 
-    def leave_out(error: OSError) -> None:
-        _leave_out(
+    def skip(error: OSError) -> None:
+        _skip(
             UnreadableSource(
                 f"folder {error.filename} cannot be read ({error.strerror}); check its permissions"
             ),
             skip_bad=skip_bad,
         )
 
-    for parent, folders, names in os.walk(folder, onerror=leave_out):
-        folders[:] = sorted(each for each in folders if not each.startswith("."))
-        _tell_of_links(Path(parent, each) for each in folders)
-        yield from (Path(parent, each) for each in sorted(names) if not each.startswith("."))
+    for parent, folders, names in os.walk(folder, onerror=skip):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for path in (Path(parent, name) for name in folders):
+            if path.is_symlink():  # it may lead out of the folder, or round in a circle
+                _print_skipped(f"{path} is a link to a folder; name it to submit its files")
+        yield from (Path(parent, name) for name in sorted(names) if not name.startswith("."))
 
 
-def _tell_of_links(folders: Iterable[Path]) -> None:
-    """A link may lead out of the folder, or round in a circle: whoever means it names it."""
-    for each in folders:
-        if each.is_symlink():
-            _tell_skipped(f"{each} is a link to a folder; name it to submit its files")
-
-
-def _leave_out(error: FairleadError, *, skip_bad: bool) -> None:
-    """Name what is left out or, without `skip_bad`, refuse it."""
+def _skip(error: FairleadError, *, skip_bad: bool) -> None:
+    """Report what is skipped; without `skip_bad`, raise the error."""
     if not skip_bad:
         raise type(error)(f"{error}, or skip such files with --skip-bad") from None
-    _tell_skipped(str(error))
+    _print_skipped(str(error))
 
 
-def _tell_skipped(what: str) -> None:
+def _print_skipped(what: str) -> None:
     click.echo(f"skipped: {safe(what)}", err=True)
 
 
-def _checked(files: list[Path], limit: int, name: str | None, *, skip_bad: bool) -> list[Path]:
+def _checked(files: list[Path], limits: Limits, name: str | None, *, skip_bad: bool) -> list[Path]:
     """The files that can be submitted. Without `skip_bad`, one that cannot refuses them all."""
     good = []
     for file in files:
         try:
-            check_file(file, limit, name)
+            check_file(file, limits.document_bytes, name)
         except FairleadError as error:
             if not skip_bad and len(files) == 1:
                 raise
-            _leave_out(error, skip_bad=skip_bad)
+            _skip(error, skip_bad=skip_bad)
         else:
             good.append(file)
     if not good:
         raise UsageError("no files to submit; name files, or folders that contain some")
+    if name is not None and len(good) != 1:
+        raise UsageError(f"--name requires exactly one file; got {len(good)}")
     return good
 
 
-def _split(files: list[Named], batches: Batches, options: SubmitOptions) -> list[list[Named]]:
-    """The files in batches, each accepted as a whole; with a key, all in one or refused."""
-    found: list[list[Named]] = []
-    room = 0
+def _split(files: list[Named], limits: Limits) -> list[list[Named]]:
+    """The files in batches, each accepted as a whole."""
+    batches: list[list[Named]] = []
+    bytes_left = 0
     for file in files:
         size = file[0].stat().st_size
-        if not found or len(found[-1]) >= batches.documents or size > room:
-            found.append([])
-            room = batches.bytes
-        found[-1].append(file)
-        room -= size
-    if options.key is not None and len(found) > 1:
-        raise Refused(
-            "with an idempotency key all files are sent in one request, which may have at most "
-            f"{batches.documents:,} files and {batches.bytes:,} bytes; submit fewer at a time, "
-            "each time with another key"
-        )
-    return found
+        if not batches or len(batches[-1]) >= limits.documents or size > bytes_left:
+            batches.append([])
+            bytes_left = limits.bytes
+        batches[-1].append(file)
+        bytes_left -= size
+    return batches
 
 
 def _submit(
+    target: Target,
     installation: Installation,
     batches: list[list[Named]],
-    options: SubmitOptions,
+    options: dict[str, Any],
     accepted: list[Document],
 ) -> None:
     """Submit one batch after the other; `accepted` has what was, however this ends."""
     number = sum(map(len, batches))
+    is_long = number > 1 or _size(batches[0]) > LARGE
     try:
-        with _Bar() if number > 1 or _size(batches[0]) > LARGE else nullcontext() as bar:
+        with _bar(number) if is_long else nullcontext(lambda *_progress: None) as show:
             for batch in batches:
-                tell = bar.begin(number, len(accepted), _size(batch)) if bar else _tell_nobody
-                accepted += installation.submit(batch, options, tell)
+                on_sent = partial(show, len(accepted), _size(batch))
+                on_sent(0)
+                extra: dict[str, Any] = {} if target.url is None else {"on_sent": on_sent}
+                accepted += installation.submit_many(sources=batch, **options, **extra)
     finally:
         if 0 < len(accepted) < number:
             click.echo(
@@ -217,71 +283,64 @@ def _size(batch: list[Named]) -> int:
     return sum(path.stat().st_size for path, _ in batch)
 
 
-def _tell_nobody(_sent: int) -> None:
-    """Of what is soon done."""
+@contextmanager
+def _bar(number: int) -> Iterator[Callable[[int, int, int], None]]:
+    """Shows how many documents are accepted, and how many bytes of the next batch are sent."""
+    with progress_bar() as progress:
+        task = progress.add_task("submitted", total=number)
+
+        def show(accepted: int, size: int, sent: int) -> None:
+            text = f"submitted  {min(sent / size, 1):.0%} sent" if sent else "submitted"
+            progress.update(task, completed=accepted, description=text)
+
+        yield show
 
 
-class _Bar:
-    """How many documents were submitted, and how much of those under way has gone out."""
-
-    def __enter__(self) -> _Bar:
-        self._progress = progress_bar()
-        self._task = self._progress.add_task("submitted")
-        self._progress.start()
-        return self
-
-    def __exit__(self, *_raised: object) -> None:
-        self._progress.stop()
-
-    def begin(self, number: int, accepted: int, size: int) -> Callable[[int], None]:
-        """Show how many are accepted, of how many; what comes back shows bytes of the next."""
-
-        def show(sent: int) -> None:
-            words = f"submitted  {min(sent / size, 1):.0%} sent" if sent else "submitted"
-            self._progress.update(self._task, total=number, completed=accepted, description=words)
-
-        show(0)
-        return show
-
-
-def _waited_for(installation: Installation, documents: list[Document]) -> list[Document]:
-    """The documents at their ends, without those that were deleted meanwhile."""
-    names = {each.id: each.name for each in documents}
+def wait_for(
+    target: Target, installation: Installation, accepted: list[Document]
+) -> list[Document]:
+    """The documents when they have ended, without those that were deleted meanwhile."""
+    names = {document.id: document.name for document in accepted}
+    is_local = target.url is None
+    pages = _page_progress(cast("Fairlead", installation), names) if is_local else repeat("")
+    documents: list[Document] = []
     with progress_bar() as bar:
         task = bar.add_task("read", total=len(names))
 
-        def show(left: int, words: str) -> None:
-            description = safe(f"read  {words}").strip()
-            bar.update(task, completed=len(names) - left, description=description)
+        def show(_left: int) -> None:
+            description = safe(f"read  {next(pages)}").strip()
+            bar.update(task, completed=len(documents), description=description)
 
         try:
-            installation.wait(names, show)
+            for id_ in names:
+                with suppress(UnknownDocument):
+                    documents += installation.wait([id_], on_progress=show)
         except KeyboardInterrupt:
             click.echo("stopped waiting; the documents stay in the queue", err=True)
             raise
-    ended = [_as_it_ended(installation, each) for each in documents]
-    return [each for each in ended if each is not None]
+    for id_ in names.keys() - {document.id for document in documents}:
+        click.echo(safe(f"{id_}  {names[id_]} was deleted meanwhile"), err=True)
+    return documents
 
 
-def _as_it_ended(installation: Installation, document: Document) -> Document | None:
-    try:
-        return installation.document(document.id)
-    except UnknownDocument:
-        words = f"{document.id}  {document.name} was deleted meanwhile"
-        click.echo(safe(words), err=True)
-        return None
+def _page_progress(fairlead: Fairlead, names: Mapping[str, str]) -> Iterator[str]:
+    """How far the last of these documents is that reported pages; at each step, as of then."""
+    seen, text = fairlead.store.last_event(), ""
+    while True:
+        while events := fairlead.store.events(seen):
+            seen = events[-1].seq
+            own = (event for event in events if event.document in names)
+            for id_, pages in page_progress(own).items():
+                text = f"{names[id_]}: {pages}" if pages else ""
+        yield text
 
 
 def _print(documents: list[Document], *, as_json: bool) -> None:
     if as_json:
         print_json({"documents": documents})
         return
-    for each in documents:
-        what = each.detail or _amount(each) or f"priority {each.priority}"
-        click.echo(f"{each.id}  {each.state:<10} {safe(each.name)}  {safe(what)}")
-
-
-def _amount(document: Document) -> str | None:
-    """How much was read; None until it is done."""
-    words = document.facts.get("words")
-    return None if words is None else counted(words, "word")
+    for document in documents:
+        words = document.facts.get("words")  # none until it is done
+        amount = f"priority {document.priority}" if words is None else counted(words, "word")
+        detail = safe(document.detail or amount)
+        click.echo(f"{document.id}  {document.state:<10} {safe(document.name)}  {detail}")

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 from click.core import ParameterSource
 
 from fairlead.cli.common import data_option
-from fairlead.cli.installation import Installation
-from fairlead.cli.local import Local
 from fairlead.config.data_folder import DataFolder
+from fairlead.config.settings import ENVIRONMENT_PREFIX, Settings, Sources
 from fairlead.errors import (
     FairleadError,
     InvalidTransition,
@@ -25,6 +25,13 @@ from fairlead.errors import (
     UsageError,
 )
 
+if TYPE_CHECKING:
+    from fairlead.app import Fairlead
+    from fairlead.client import Client
+    from fairlead.model.installation import Installation
+
+ACTOR = "command-line"
+"""Stands in the audit record for decisions of commands on a data folder."""
 PATIENCE = 30.0
 """Seconds for which a server that went away is waited for."""
 
@@ -40,21 +47,21 @@ class Target(NamedTuple):
 
 
 def target_options(command: F) -> Callable[..., Any]:
-    """Give a command the options `--data`, `--url` and `--key`, as one argument `place`."""
+    """Give a command the options `--data`, `--url` and `--key`, as one argument `target`."""
 
     @functools.wraps(command)
-    def placed(*, data: Path, url: str | None, key: str | None, **named: Any) -> Any:
-        return command(target=_place(click.get_current_context(), data, url, key), **named)
+    def with_target(*, data: Path, url: str | None, key: str | None, **named: Any) -> Any:
+        return command(target=_target(click.get_current_context(), data, url, key), **named)
 
     for option in (_key_option, _url_option, data_option):
-        placed = option(placed)
-    return placed
+        with_target = option(with_target)
+    return with_target
 
 
-def _place(ctx: click.Context, data: Path, url: str | None, key: str | None) -> Target:
-    """What stands in the command goes before the environment, also a folder before a server.
+def _target(ctx: click.Context, data: Path, url: str | None, key: str | None) -> Target:
+    """Options go before the environment, also `--data` before FAIRLEAD_URL.
 
-    As `--data`, the others are taken before the command's name as well.
+    All three may stand before the command's name as well.
     """
     early = ctx.find_root().params
 
@@ -84,10 +91,12 @@ _key_option = click.option(
 
 @contextmanager
 def opened(target: Target, *, makes: bool = False) -> Iterator[Installation]:
-    """The installation at a place; a data folder must be there unless this `makes` it."""
-    found: Installation = Local(target.data, makes=makes) if target.url is None else _remote(target)
+    """The installation of a target; a data folder must exist unless the command `makes` it."""
+    installation: Installation = (
+        _fairlead(target, makes=makes) if target.url is None else _client(target)
+    )
     try:
-        yield found
+        yield installation
     except Unauthorized:
         raise Unauthorized(
             f"{target.url} does not accept this API key; check --key or FAIRLEAD_KEY, or ask an "
@@ -98,7 +107,7 @@ def opened(target: Target, *, makes: bool = False) -> Iterator[Installation]:
             raise
         raise type(error)(f"{error}; {_HINTS[type(error)]}") from None
     finally:
-        found.close()
+        installation.close()
 
 
 _HINTS: dict[type[FairleadError], str] = {
@@ -110,9 +119,14 @@ _HINTS: dict[type[FairleadError], str] = {
 """Hints for the command line, which a server leaves out of its errors."""
 
 
-def _remote(target: Target) -> Installation:
-    from fairlead.cli.remote import Remote  # noqa: PLC0415 (needs an extra)
-    from fairlead.client import Client  # noqa: PLC0415
+def _fairlead(target: Target, *, makes: bool) -> Fairlead:
+    from fairlead.app import Fairlead  # noqa: PLC0415 (slow to import)
+
+    return Fairlead(target.data, must_exist=not makes, actor=ACTOR)
+
+
+def _client(target: Target) -> Client:
+    from fairlead.client import Client  # noqa: PLC0415 (needs an extra)
     from fairlead.client.transport import check_key, check_url, is_loopback  # noqa: PLC0415
 
     url = check_url(target.url or "")
@@ -122,8 +136,17 @@ def _remote(target: Target) -> Installation:
     if key is None:
         raise UsageError(f"{url} requires an API key; give --key, or set FAIRLEAD_KEY")
     check_key(key)  # an empty one too, in whose place the client would take the environment's
-    return Remote(Client(url, key, patience=PATIENCE, on_trouble=_say))
+    return Client(
+        url,
+        key,
+        patience=PATIENCE,
+        on_trouble=lambda message: click.echo(f"fairlead: {message}", err=True),
+    )
 
 
-def _say(words: str) -> None:
-    click.echo(f"fairlead: {words}", err=True)
+def language(target: Target) -> str | None:
+    """The language that the settings name; for a server, only those of the environment here."""
+    if target.url is None:
+        return Sources(target.data).settings().language
+    name = os.environ.get(f"{ENVIRONMENT_PREFIX}LANGUAGE")
+    return None if name in (None, "none") else Settings(language=name).language

@@ -15,7 +15,7 @@ import click
 
 from fairlead.app import Fairlead
 from fairlead.cli.common import counted, data_option, duration, no_url_option, safe, setting_option
-from fairlead.cli.progress import PagesLine, pages_told
+from fairlead.cli.progress import PagesLine, page_progress
 from fairlead.config.settings import Sources
 from fairlead.model.documents import Document, EventKind
 from fairlead.service import running
@@ -63,10 +63,10 @@ def _become_celery(data: Path, workers: int, *, quiet: bool) -> None:
 def _work(data: Path, given: Mapping[str, Any], *, until_idle: bool, quiet: bool) -> None:
     with Fairlead(data, settings=given, patient=True) as fairlead, fairlead.folder.as_server():
         journal = Journal(fairlead)
-        engine = fairlead.engine(on_tick=(lambda: None) if quiet else journal.write)
+        engine = fairlead.services.engine(on_tick=(lambda: None) if quiet else journal.write)
         with (
             _stopping_on_signals(engine, fairlead),
-            running(fairlead.sweeper(), fairlead.deliverer()),
+            running(fairlead.services.sweeper(), fairlead.services.deliverer()),
         ):
             workers = counted(fairlead.settings.workers, "worker")
             click.echo(f"fairlead: {workers} on {data}; Ctrl-C stops", err=True)
@@ -113,12 +113,12 @@ class Journal:
 
     def write(self) -> None:
         """Write what is new."""
-        while events := self._fairlead.events(self._seen):
+        while events := self._fairlead.store.events(self._seen):
             for event in events:
                 self._seen = event.seq
                 if event.document and event.kind in (EventKind.DONE, EventKind.FAILED):
                     self._foot.line(_line(self._fairlead.document(event.document)))
-            self._pages |= pages_told(events)
+            self._pages |= page_progress(events)
             self._pages = {each: words for each, words in self._pages.items() if words}
             self._foot.show("  ".join(map(self._at_work, self._pages.items())))
 

@@ -2,13 +2,13 @@
 
 fairlead.db     the store, unless it is on a database server
 fairlead.toml   settings, if any
-files/          the bytes of documents, unless they are short: those are in the store
-texts/          what was read out of them, unless it is short
-cache/          on its way to object storage, or lately fetched from it
-reading/        the documents at work, as the processes that read them see them
-operator.key    a key that opens everything; only this user may read it
-server.lock     held by the one server that works on the folder
-reserve         room that is given up where the disk is full
+files/          originals of documents; short ones are in the store
+texts/          texts and Markdown of documents; short ones are in the store
+cache/          blobs on their way to object storage, or fetched from it lately
+reading/        job directories of the sandbox
+operator.key    an operator's API key, mode 0600
+server.lock     held by the one server or worker of the folder
+reserve         disk space that is released when the disk is full
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from fairlead.config.disk_reserve import Reserve
 from fairlead.errors import DamagedData, DataError, DataInUse, NoDataFolder
 
 NO_ROOM = 1 << 20
-"""Bytes; a disk that has less left is as good as full."""
+"""A disk with fewer free bytes counts as full."""
 _PID_LENGTH = 20
 
 
@@ -44,7 +44,7 @@ class DataFolder:
         self._aside = path / "fairlead.db.carried-over"
 
     def make(self) -> None:
-        """Make the folder where there is none."""
+        """Make the folder where it does not exist."""
         for folder in {self.path, self.files.parent}:
             self._make(folder)
 
@@ -61,21 +61,19 @@ class DataFolder:
             raise translated(error, folder) from error
 
     def has_room(self) -> bool:
-        """Whether something can still be written: to the folder, and where the documents lie."""
-        places = {self.path, self.files.parent}
-        with suppress(OSError):  # then whoever writes will be told what is wrong
-            return all(_has_room(os.statvfs(place)) for place in places)
+        """Whether the disks of the folder and of the originals have free space."""
+        with suppress(OSError):  # the next write reports what is wrong
+            return all(_has_room(os.statvfs(path)) for path in {self.path, self.files.parent})
         return True
 
     def open_lock(self, name: str) -> int:
-        """A descriptor of a file of this name, for a lock between processes."""
+        """A file descriptor for a lock between processes."""
         try:
             return os.open(self.path / name, os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
             raise translated(error, self.path) from error
 
     def read_operator_key(self) -> str | None:
-        """The operator key in its file, if there is one."""
         try:
             return self.operator_key.read_text("utf-8").strip()
         except FileNotFoundError:
@@ -84,7 +82,7 @@ class DataFolder:
             raise translated(error, self.path) from error
 
     def write_operator_key(self, key: str) -> None:
-        """Keep the operator key in a file that only this user may read."""
+        """Write the operator key to a file of mode 0600."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
         new = self.operator_key.with_suffix(".new")
         try:
@@ -96,7 +94,7 @@ class DataFolder:
             raise translated(error, self.path) from error
 
     def check_exists(self) -> None:
-        """Refuse a folder that holds no Fairlead data."""
+        """Raise NoDataFolder for a folder without Fairlead data."""
         if not self._has_database():
             self.check_whole()
             raise NoDataFolder(
@@ -105,7 +103,7 @@ class DataFolder:
             )
 
     def check_whole(self) -> None:
-        """Refuse documents without their database: a new one would take them all for orphans."""
+        """Refuse documents without their database: with a new one, they would be orphans."""
         if self._has_database():
             return
         if self._aside.exists():
@@ -114,14 +112,14 @@ class DataFolder:
                 "name it with the setting store"
             )
         has_documents = any(self.files.glob("[!i]*/*"))  # not those in incoming/
-        if has_documents and not self._has_database():  # else another has just begun here
+        if has_documents and not self._has_database():  # another process may have just made it
             raise DamagedData(
                 f"{self.path} has documents but no {self.database.name}; restore that file from a "
                 "backup, or choose another folder with --data"
             )
 
     def put_database_aside(self) -> None:
-        """Let nobody go on with a database whose data were carried over."""
+        """Rename a database whose data were moved, so that no process opens it."""
         for suffix in ("", "-wal", "-shm"):
             with suppress(FileNotFoundError):
                 Path(f"{self.database}{suffix}").replace(f"{self._aside}{suffix}")
@@ -135,7 +133,7 @@ class DataFolder:
 
     @contextmanager
     def as_server(self) -> Iterator[None]:
-        """Be the one server of this folder. The lock ends with the process, however it ends."""
+        """Hold the server lock of this folder; the kernel releases it when the process ends."""
         with our_errors(self.path):
             lock = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -145,7 +143,7 @@ class DataFolder:
             os.close(lock)
 
     def server_pid(self) -> int | None:
-        """The process id of the server that works on this folder, if there is one."""
+        """The process id of the server of this folder, if one is running."""
         try:
             lock = os.open(self._lock, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
@@ -161,12 +159,12 @@ class DataFolder:
     def _take(self, lock: int) -> None:
         while not _is_locked(lock):
             server = self.server_pid()
-            if server is not None:  # else somebody only looked whether there is a server
+            if server is not None:  # None: another process only ran `server_pid`
                 raise DataInUse(
                     f"process {server} already uses {self.path}; stop it first, give it more "
                     "--workers, or choose another folder with --data"
                 )
-        with our_errors(self.path):  # over what stands there, for which there is room on any disk
+        with our_errors(self.path):  # overwrites in place, which works on a full disk
             os.pwrite(lock, f"{os.getpid():<{_PID_LENGTH}}".encode(), 0)
 
 
@@ -183,5 +181,5 @@ def _pid_in(lock: int) -> int:
 
 
 def _has_room(disk: os.statvfs_result) -> bool:
-    """Some file systems do not say how large they are; those are never full."""
+    """Some file systems report no size; they are never full."""
     return disk.f_blocks == 0 or disk.f_bavail * disk.f_frsize >= NO_ROOM

@@ -92,7 +92,7 @@ class Scenario:
 
     def advance(self) -> None:
         """Read new events, and submit what is due."""
-        for event in self._fairlead.events(self._last_event):
+        for event in self._fairlead.store.events(self._last_event):
             self._last_event = event.seq
             if event.customer is not None and event.document is not None:
                 self._customers[event.customer].follow(event)
@@ -100,12 +100,12 @@ class Scenario:
             self._submit_next()
 
     def progress(self) -> list[CustomerProgress]:
-        now = self._fairlead.now()
+        now = self._fairlead.store.now()
         return [documents.progress(name, now) for name, documents in self._customers.items()]
 
     def wait_reports(self) -> list[WaitReport]:
         documents = self._documents()
-        next_claim = _next_claims(self._fairlead.events(limit=10 * self.total_documents))
+        next_claim = _next_claims(self._fairlead.store.events(limit=10 * self.total_documents))
         arrivals = [_arrival(document, next_claim.get(document.id)) for document in documents]
         runs = simulate(arrivals, FifoPolicy(), self._fairlead.settings.workers, None)
         fifo = summarise(arrivals, runs)
@@ -129,8 +129,8 @@ class Scenario:
 
     def _documents(self) -> list[Document]:
         """All submitted documents in order of arrival, without attachments."""
-        documents = self._fairlead.documents(limit=10 * self.total_documents)
-        return [document for document in reversed(documents) if document.parent is None]
+        newest_first = self._fairlead.documents(limit=1000)
+        return [document for document in newest_first if document.parent is None][::-1]
 
 
 class _CustomerDocuments:

@@ -91,7 +91,9 @@ class Authenticator:
 
     async def _read_settings(self, customer: str) -> CustomerSettings:
         before = self._changes
-        settings = (await self._context.ask(self._context.fairlead.customer, customer)).settings
+        settings = (
+            await self._context.ask(self._context.fairlead.store.customer, customer)
+        ).settings
         if before == self._changes and len(self._settings) < _MAX_CACHED:
             self._settings[customer] = settings
         return settings

@@ -135,7 +135,7 @@ class EventFeed:
         with self._fairlead.store.changes.subscribe(self._service.wake) as changes:
             while loop is not None and not loop.is_closed():
                 if changes.changed():
-                    while events := self._fairlead.events(self._read_to, PORTION):
+                    while events := self._fairlead.store.events(self._read_to, PORTION):
                         self._read_to = events[-1].seq
                         loop.call_soon_threadsafe(self._publish, events)
                     before, read_at = read_at, monotonic()

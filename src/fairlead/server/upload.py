@@ -131,7 +131,7 @@ def _begin(part: MultipartSegment, context: ServerContext, upload: Upload) -> No
             )
             raise Problem("invalid-upload", text)
         name = check_name(_encoded_name(part) or part.filename or "document")
-        upload.current = context.fairlead.begin()
+        upload.current = context.fairlead.intake.begin()
         upload.files.append((upload.current, name))
     elif part.name in ("urgent", "password"):
         upload.current = part.name

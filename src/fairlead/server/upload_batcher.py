@@ -50,7 +50,7 @@ class UploadBatcher:
         """
         if self._is_closed:
             raise asyncio.CancelledError
-        if self._fairlead.goes_far(offer):
+        if self._fairlead.intake.goes_far(offer):
             call = self._far.run(offer.customer, lambda: self._accept_each([offer])[0])
             outcome = await _despite_cancellation(asyncio.ensure_future(call))
         else:
@@ -108,7 +108,7 @@ class UploadBatcher:
 
     def _accept_each(self, offers: Sequence[Offer]) -> list[Outcome]:
         try:
-            return self._fairlead.accept_each(offers)
+            return self._fairlead.intake.accept_each(offers)
         except Exception as error:  # every request gets it
             return [error] * len(offers)
 

@@ -49,7 +49,7 @@ async def every(
     if sort not in SORTS or show_ not in SHOWS:
         raise Problem("invalid-request", f"sort must be one of {', '.join(SORTS)}")
     context = page.context
-    rows = await context.ask(lambda: context.live_view.rows(context.fairlead.customers()))
+    rows = await context.ask(lambda: context.live_view.rows(context.fairlead.store.customers()))
     matching = sorted_rows(filtered_rows(rows, text, show_), sort, reverse=down)
     first = (number - 1) * limit
     chosen = {"text": text, "show": show_, "sort": sort, "down": down, "limit": limit}
@@ -83,8 +83,8 @@ async def customer_page(page: Page, name: str, *, notice: str | None = None) -> 
 
 def _content(page: Page, name: str) -> dict[str, Any]:
     fairlead, live_view = page.context.fairlead, page.context.live_view
-    customer, now = fairlead.customer(name), fairlead.now()
-    documents = fairlead.documents(customer=name, limit=STEPS)
+    customer, now = fairlead.store.customer(name), fairlead.store.now()
+    documents = fairlead.documents(customer=name, limit=STEPS).items
     return {
         "customer": customer,
         "settings": FORM,
@@ -102,7 +102,7 @@ def _content(page: Page, name: str) -> dict[str, Any]:
 @router.get("/customer/set")
 async def settings(request: Request, name: Name) -> Response:
     page = await operator_page(request)
-    customer = await page.context.ask(page.context.fairlead.customer, name)
+    customer = await page.context.ask(page.context.fairlead.store.customer, name)
     values = {setting.name: _text(getattr(customer.settings, setting.name)) for setting in FORM}
     return _form(page, name, values, values)
 
@@ -126,7 +126,7 @@ async def change(request: Request) -> Response:
     given = {setting.name: form.get(setting.name, "").strip() for setting in FORM}
     before = {setting.name: form.get(f"{setting.name}_before", "") for setting in FORM}
     changed = [setting for setting in FORM if given[setting.name] != before[setting.name]]
-    set_customer = page.context.fairlead.set_customer
+    set_customer = page.context.fairlead.customers.set
     try:
         changes = {setting.name: _value(setting, given[setting.name]) for setting in changed}
         await page.context.ask(set_customer, name, by=page.caller.key_id, **changes)
@@ -151,7 +151,7 @@ def _value(setting: Setting, text: str) -> Any:
 async def ask(request: Request, decision: str, name: Name) -> Response:
     page = await operator_page(request)
     question, follows, button = _texts_of(decision)
-    await page.context.ask(page.context.fairlead.customer, name)
+    await page.context.ask(page.context.fairlead.store.customer, name)
     return show(
         request,
         "confirm.html",
@@ -171,7 +171,7 @@ async def decide(request: Request, decision: str) -> Response:
     page = await operator_page(request)
     _texts_of(decision)
     name = (await form_of(request)).get("name", [""])[0]
-    act = getattr(page.context.fairlead, decision)
+    act = getattr(page.context.fairlead.customers, decision)
     await page.context.ask(act, name, by=page.caller.key_id)
     return go("/customer", name=name, done=decision)
 

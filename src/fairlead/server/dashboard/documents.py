@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from itertools import islice
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
@@ -48,7 +49,7 @@ class Filter:
             "customer": self.customer or None,
             "state": State(self.state) if self.state else None,
             "priority": self.priority,
-            "containing": self.text or None,
+            "name": self.text or None,
         }
 
 
@@ -107,7 +108,9 @@ def _levels(page: Page, chosen: Filter) -> list[int]:
     if own is None:
         used = {tally.priority for tally in fairlead.store.tallies()}
     else:  # a customer must not see what others have
-        used = set(range(1, len(fairlead.policy_of(fairlead.customer(own)).thresholds) + 2))
+        used = set(
+            range(1, len(fairlead.customers.rule(fairlead.store.customer(own)).thresholds) + 2)
+        )
     picked = {chosen.priority} if chosen.priority else set()
     return sorted(used | picked | set(range(1, LEVELS + 1)))
 
@@ -116,9 +119,10 @@ def _page(page: Page, chosen: Filter, before: str) -> list[Document]:
     if before and not page.caller.may_see(page.context.fairlead.owner(before)):
         raise unknown_document(before)
     try:
-        return page.context.fairlead.documents(
-            **chosen.query(), before=before or None, limit=PAGE + 1
+        documents = page.context.fairlead.documents(
+            **chosen.query(), cursor=before or None, limit=PAGE + 1
         )
+        return documents.items
     except UnknownCustomer:
         return []
 
@@ -149,7 +153,7 @@ def _content(page: Page, id_: str) -> dict[str, Any]:
         "has_parent": bool(fairlead.store.known_documents([document.parent or ""])),
         "row": document_row(document),
         "reasons": [translator.reason(reason) for reason in why.reasons],
-        "forecast": why.forecast and translator.forecast(why.forecast, fairlead.now()),
+        "forecast": why.forecast and translator.forecast(why.forecast, fairlead.store.now()),
         "position": why.position,
         "ahead": translator.most_ahead(ahead.most)
         if ahead and ahead.most and is_operator
@@ -157,7 +161,7 @@ def _content(page: Page, id_: str) -> dict[str, Any]:
         "life": timeline(events, translator, is_operator=is_operator),
         "attempts": attempts(events),
         "preview_characters": PREVIEW,
-        "parts_of": fairlead.documents(parent=id_, limit=PAGE),
+        "parts_of": fairlead.documents(parent=id_, limit=PAGE).items,
         "may_cancel": allows(document.state, Action.CANCEL),
         "may_retry": allows(document.state, Action.RETRIED),
     }
@@ -200,7 +204,7 @@ async def ask(
     if single and id_:
         back = (f"/document/{id_[0]}", {})
     if every_one:
-        fields = [*values.items(), ("all", "1"), ("until", repr(page.context.fairlead.now()))]
+        fields = [*values.items(), ("all", "1"), ("until", repr(page.context.fairlead.store.now()))]
     return show(
         request,
         "confirm_documents.html",
@@ -234,15 +238,13 @@ def _matching(page: Page, action: Action, chosen: Filter, until: float) -> Itera
     """The documents that match and were submitted until then; MOST_AT_ONCE at most."""
     left = MOST_AT_ONCE
     for state in [State(chosen.state)] if chosen.state else State:
-        query, before = chosen.query() | {"state": state}, None
-        while left > 0 and allows(state, action):
-            documents = page.context.fairlead.documents(**query, before=before, limit=PORTION)
-            wanted = [document for document in documents if document.submitted_at <= until][:left]
-            yield from wanted
-            left -= len(wanted)
-            if len(documents) < PORTION:
-                break
-            before = documents[-1].id
+        if not allows(state, action):
+            continue
+        query = chosen.query() | {"state": state}
+        documents = page.context.fairlead.documents(**query, limit=PORTION)
+        for document in islice((each for each in documents if each.submitted_at <= until), left):
+            left -= 1
+            yield document
 
 
 @router.post("/documents/{decision}")

@@ -214,11 +214,11 @@ _PENDING_CHANGES = {
 
 def read_last_hour(fairlead: Fairlead, until: int) -> LastHour:
     """The last hour, from the store's events up to one of them."""
-    now, past = fairlead.now(), LastHour()
+    now, past = fairlead.store.now(), LastHour()
     after = max(_first_since(fairlead, now - HOUR, until), until - MOST_REPLAYED)
     changes: list[tuple[float, str, int]] = []
     while after < until:
-        events = [event for event in fairlead.events(after, PORTION) if event.seq <= until]
+        events = [event for event in fairlead.store.events(after, PORTION) if event.seq <= until]
         if not events:
             break
         after = events[-1].seq
@@ -246,7 +246,7 @@ def _first_since(fairlead: Fairlead, time: float, until: int) -> int:
     low, high = 0, until
     while low < high:
         middle = (low + high) // 2
-        events = fairlead.events(middle, 1)
+        events = fairlead.store.events(middle, 1)
         if events and events[0].at < time:
             low = events[0].seq
         else:

@@ -122,12 +122,12 @@ class Snapshot:
 
     def update(self, changes: Changes, past: LastHour, number: int) -> LiveMessage | None:
         """Read what changed; the message of how it differs from what was sent."""
-        now = self._fairlead.now()
+        now = self._fairlead.store.now()
         is_slow = changes.everything or abs(now - self._slow_at) >= SLOW
         if is_slow:
             self._slow_at = now
-            self._rules = self._fairlead.policy, self._fairlead.store.clock()
-            self._fairness = self._fairlead.fairness()
+            self._rules = self._fairlead.queue.policy(), self._fairlead.store.clock()
+            self._fairness = self._fairlead.queue.fairness()
             self._waits = past.waits_by_class()
         self._read(changes)
         customers = {}
@@ -229,8 +229,8 @@ class LiveView:
 
     def rows(self, customers: Iterable[CustomerRecord]) -> list[CustomerRow]:
         """Rows as of now, in a thread."""
-        fairlead, now = self._fairlead, self._fairlead.now()
-        rules = fairlead.policy, fairlead.store.clock()
+        fairlead, now = self._fairlead, self._fairlead.store.now()
+        rules = fairlead.queue.policy(), fairlead.store.clock()
         return [customer_row(fairlead, record, rules, self.past, now) for record in customers]
 
     def workers(self) -> list[dict[str, Any]]:
@@ -293,12 +293,12 @@ class LiveView:
 
     async def _sample(self, ask: Ask) -> None:
         while True:
-            await asyncio.sleep(STEP - self._fairlead.now() % STEP)
+            await asyncio.sleep(STEP - self._fairlead.store.now() % STEP)
             if self._early_events is None:
                 with suppress(FairleadError):
                     tallies = await ask(self._fairlead.store.tallies)
-                    self.past.sample(self._fairlead.now(), tallies)
-                    self.past.forget(self._fairlead.now())
+                    self.past.sample(self._fairlead.store.now(), tallies)
+                    self.past.forget(self._fairlead.store.now())
 
     async def _run(self, ask: Ask) -> None:
         while True:

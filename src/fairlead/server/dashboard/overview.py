@@ -33,9 +33,9 @@ async def overview(request: Request) -> Response:
 
 def _content(page: Page) -> dict[str, Any]:
     fairlead, live_view = page.context.fairlead, page.context.live_view
-    now, past = fairlead.now(), live_view.past
-    rows = live_view.rows(fairlead.customers())
-    tallies, fairness = fairlead.store.tallies(), fairlead.fairness()
+    now, past = fairlead.store.now(), live_view.past
+    rows = live_view.rows(fairlead.store.customers())
+    tallies, fairness = fairlead.store.tallies(), fairlead.queue.fairness()
     return {
         "figures": figures(rows, tallies, fairness, past, past.waits_by_class(), now),
         "waits": who_waits(rows),

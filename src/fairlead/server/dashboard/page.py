@@ -170,7 +170,7 @@ def show(
         "path": request.url.path,
         "states": {code: words.text(text) for code, text in texts.STATES.items()},
         "failures": {code: words.text(text) for code, text in texts.FAILURES.items()},
-        "now": context_of(request).fairlead.now(),
+        "now": context_of(request).fairlead.store.now(),
         "blank": BLANK,
     }
     content = environment().get_template(template).render(context | values)

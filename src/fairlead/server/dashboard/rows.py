@@ -42,8 +42,8 @@ def customer_row(
     past: LastHour,
     now: float,
 ) -> CustomerRow:
-    rule = fairlead.policy_of(customer, rules[0])
-    following = fairlead.next_place(customer, *rules)
+    rule = fairlead.customers.rule(customer, rules[0])
+    following = fairlead.customers.next_place(customer, *rules)
     if isinstance(rule, ClassicPolicy):
         count, resets_at = _classic_count(customer, rule, now)
     else:

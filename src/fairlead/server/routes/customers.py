@@ -10,7 +10,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from fairlead.errors import CustomerExists, Message, UnknownKey
-from fairlead.model.customers import Customer, CustomerRecord, Customers
+from fairlead.model.customers import Customer, Customers
 from fairlead.model.documents import Audit
 from fairlead.model.keys import Keys, NewKey
 from fairlead.server import schemas
@@ -29,7 +29,10 @@ async def every(request: Request) -> Response:
     fairlead = context.fairlead
 
     def customers() -> Customers:
-        return Customers(list(map(fairlead.view, fairlead.customers())), fairlead.fairness())
+        return Customers(
+            list(map(fairlead.customers.view, fairlead.store.customers())),
+            fairlead.queue.fairness(),
+        )
 
     return schemas.JSONResponse(await context.ask(customers))
 
@@ -47,8 +50,7 @@ async def add(request: Request) -> Response:
     name, fairlead = new.pop("name"), context.fairlead
 
     def add_customer() -> Customer:
-        added = fairlead.add_customer(name, must_be_new=True, by=caller.key_id, **new)
-        return fairlead.view(added)
+        return fairlead.customers.add(name, must_be_new=True, by=caller.key_id, **new)
 
     try:
         customer = await context.ask(add_customer)
@@ -59,26 +61,28 @@ async def add(request: Request) -> Response:
     return schemas.JSONResponse(customer, 201, location)
 
 
-def _add_decision(name: str, decide: Callable[..., CustomerRecord], help_text: str) -> None:
+def _add_decision(name: str, decide: Callable[..., Customer], help_text: str) -> None:
     @router.post(f"/customers/{{name}}/{name}", name=name, description=help_text, responses=_ONE)
     async def decision(request: Request, name: str) -> Response:
         context = context_of(request)
         caller = await context.auth.operator(request)
         customer = await context.ask(decide, context.fairlead, name, by=caller.key_id)
-        return schemas.JSONResponse(await context.ask(context.fairlead.view, customer))
+        return schemas.JSONResponse(customer)
 
 
 _add_decision(
     "pause",
-    lambda fairlead, name, by: fairlead.pause(name, by=by),
+    lambda fairlead, name, by: fairlead.customers.pause(name, by=by),
     "Let its documents wait; new ones are accepted all the same.",
 )
 _add_decision(
-    "resume", lambda fairlead, name, by: fairlead.resume(name, by=by), "Let its documents run."
+    "resume",
+    lambda fairlead, name, by: fairlead.customers.resume(name, by=by),
+    "Let its documents run.",
 )
 _add_decision(
     "reset",
-    lambda fairlead, name, by: fairlead.reset(name, by=by),
+    lambda fairlead, name, by: fairlead.customers.reset(name, by=by),
     "Forget its count: the next document is checked as its first.",
 )
 
@@ -90,7 +94,7 @@ _add_decision(
 async def keys(request: Request, name: str) -> Response:
     """The customer's keys, without their secrets."""
     context, _ = await authenticated_operator(request)
-    return schemas.JSONResponse(Keys(await context.ask(context.fairlead.keys, name)))
+    return schemas.JSONResponse(Keys(await context.ask(context.fairlead.keys.list, name)))
 
 
 @router.post(
@@ -103,7 +107,7 @@ async def keys(request: Request, name: str) -> Response:
 async def add_key(request: Request, name: str) -> Response:
     """A new key for the customer."""
     context, caller = await authenticated_operator(request)
-    await context.ask(context.fairlead.customer, name)  # raises if it is unknown
+    await context.ask(context.fairlead.store.customer, name)  # raises if it is unknown
     return await new_key(context, name, caller)
 
 
@@ -117,12 +121,12 @@ async def add_key(request: Request, name: str) -> Response:
 async def revoke(request: Request, name: str, key_id: str) -> Response:
     """Let a key open nothing any more. One that was revoked stays so."""
     context, caller = await authenticated_operator(request)
-    keys = await context.ask(context.fairlead.keys, name)
+    keys = await context.ask(context.fairlead.keys.list, name)
     if key_id not in {key.id for key in keys}:
         id_ = repr(key_id[:100])
         text = Message("customer {name} has no API key with the id {id}", name=repr(name), id=id_)
         raise UnknownKey(text)
-    await context.ask(context.fairlead.revoke_key, key_id, by=caller.key_id)
+    await context.ask(context.fairlead.keys.revoke, key_id, by=caller.key_id)
     context.auth.revoked(key_id)
     return Response(status_code=204)
 
@@ -131,8 +135,7 @@ async def revoke(request: Request, name: str, key_id: str) -> Response:
 async def one(request: Request, name: str) -> Response:
     """All about one customer."""
     context, _ = await authenticated_operator(request)
-    customer = await context.ask(context.fairlead.customer, name)
-    return schemas.JSONResponse(await context.ask(context.fairlead.view, customer))
+    return schemas.JSONResponse(await context.ask(context.fairlead.customers.show, name))
 
 
 @router.patch("/customers/{name}", responses=_ONE, openapi_extra=schemas.takes(schemas.Changes))
@@ -140,9 +143,9 @@ async def change(request: Request, name: str) -> Response:
     """Change its weight, account, caps, interval or thresholds; what is not sent stays."""
     context, caller = await authenticated_operator(request)
     changes = schemas.sent_fields(await schemas.read_body(request, schemas.Changes))
-    customer = await context.ask(context.fairlead.set_customer, name, by=caller.key_id, **changes)
+    customer = await context.ask(context.fairlead.customers.set, name, by=caller.key_id, **changes)
     context.auth.forget()
-    return schemas.JSONResponse(await context.ask(context.fairlead.view, customer))
+    return schemas.JSONResponse(customer)
 
 
 @router.get("/audit", responses=schemas.answers(200, Audit, "decisions, newest first", "forbidden"))

@@ -174,7 +174,7 @@ async def pages(
 
 def _page(context: ServerContext, caller: Caller, query: dict[str, Any]) -> list[Document]:
     if caller.is_operator and query["customer"] is not None:
-        context.fairlead.customer(query["customer"])  # raises if it is unknown
+        context.fairlead.store.customer(query["customer"])  # raises if it is unknown
     if query["parent"] is not None and not _may_know(context, caller, query["parent"]):
         raise unknown_document(query["parent"])
     if query["before"] is not None and not _may_know(context, caller, query["before"]):
@@ -347,10 +347,10 @@ async def content(request: Request, id_: str) -> Response:
         "Content-Disposition": f"attachment; {_file_name(document.name)}",
         "Content-Security-Policy": "sandbox; default-src 'none'",
     }
-    short = await context.ask(context.fairlead.short_content, document)
+    short = await context.ask(context.fairlead.contents.short_original, document)
     if short is not None:
         return Response(short, headers=headers, media_type="application/octet-stream")
-    path: Path = await context.fetch(context.fairlead.content_path, document)
+    path: Path = await context.fetch(context.fairlead.contents.path, document)
     if not await context.ask(path.exists):
         raise Problem("internal", Message("the file is missing; ask the operator to restore it"))
     return _Download(path, headers=headers, media_type="application/octet-stream")
@@ -419,7 +419,7 @@ async def delete(request: Request, id_: str) -> Response:
     """
     context, caller = await authenticated(request)
     texts = await context.ask(_delete, context, caller, id_, precondition(request, _etag_of))
-    await context.fetch(context.fairlead.delete_files, id_, texts)
+    await context.fetch(context.fairlead.contents.delete, id_, texts)
     return Response(status_code=204)
 
 

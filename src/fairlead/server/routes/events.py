@@ -49,7 +49,7 @@ async def events(
             "invalid-request", Message("a customer's key shows only the customer's own events")
         )
     if caller.is_operator and customer is not None:
-        await context.ask(context.fairlead.customer, customer)  # an unknown one is an error
+        await context.ask(context.fairlead.store.customer, customer)  # an unknown one is an error
     last = _last_event(request.headers.get("last-event-id"))
     last = after if last is None else last
     newest = await context.ask(context.fairlead.store.last_event)

@@ -39,7 +39,7 @@ async def every(
 ) -> Response:
     """Keys without their secrets, oldest first: of one customer, of operators, or all."""
     context, _ = await authenticated_operator(request)
-    keys = await context.ask(context.fairlead.keys, customer, operators=operator)
+    keys = await context.ask(context.fairlead.keys.list, customer, operators=operator)
     return schemas.JSONResponse(Keys(keys))
 
 
@@ -59,7 +59,7 @@ async def add(request: Request) -> Response:
 
 
 async def new_key(context: ServerContext, customer: str | None, caller: Caller) -> Response:
-    secret, key = await context.ask(context.fairlead.add_key, customer, by=caller.key_id)
+    secret, key = await context.ask(context.fairlead.keys.add, customer, by=caller.key_id)
     headers = {"Cache-Control": "no-store"}
     return schemas.JSONResponse(NewKey(secret, **asdict(key)), 201, headers)
 
@@ -73,6 +73,6 @@ async def new_key(context: ServerContext, customer: str | None, caller: Caller) 
 async def revoke(request: Request, key_id: str) -> Response:
     """Let any key open nothing any more. One that was revoked stays so."""
     context, caller = await authenticated_operator(request)
-    key = await context.ask(context.fairlead.revoke_key, key_id, by=caller.key_id)
+    key = await context.ask(context.fairlead.keys.revoke, key_id, by=caller.key_id)
     context.auth.revoked(key.id)
     return schemas.JSONResponse(key)

@@ -13,6 +13,7 @@ from starlette.responses import Response
 
 from fairlead.app import Fairlead
 from fairlead.errors import Message, UnknownDelivery
+from fairlead.model.installation import Page
 from fairlead.model.webhooks import (
     DEFAULT_KINDS,
     Deliveries,
@@ -35,7 +36,7 @@ async def every(request: Request) -> Response:
     """All webhooks that the key may see, oldest first."""
     context, caller = await authenticated(request)
     return schemas.JSONResponse(
-        Webhooks(await context.ask(context.fairlead.webhooks, caller.customer))
+        Webhooks(await context.ask(context.fairlead.webhooks.list, caller.customer))
     )
 
 
@@ -60,7 +61,7 @@ async def add(request: Request) -> Response:
         raise Problem("invalid-request", text)
     kinds = DEFAULT_KINDS if new.kinds is None else new.kinds
     made, secret = await context.ask(
-        context.fairlead.add_webhook, customer, new.url, kinds, by=caller.key_id
+        context.fairlead.webhooks.add, new.url, kinds, customer=customer, by=caller.key_id
     )
     headers = {"Location": f"/v1/webhooks/{made.id}", "Cache-Control": "no-store"}
     return schemas.JSONResponse(WebhookWithSecret(**asdict(made), secret=secret), 201, headers)
@@ -70,7 +71,7 @@ async def add(request: Request) -> Response:
 async def one(request: Request, id_: str) -> Response:
     """One webhook, without its secret."""
     context, caller = await authenticated(request)
-    webhook = await context.ask(context.fairlead.webhook, id_, customer=caller.customer)
+    webhook = await context.ask(context.fairlead.webhooks.show, id_, customer=caller.customer)
     return schemas.JSONResponse(webhook)
 
 
@@ -80,7 +81,7 @@ async def change(request: Request, id_: str) -> Response:
     context, caller = await authenticated(request)
     changes = await schemas.read_body(request, schemas.WebhookChanges)
     whose: dict[str, Any] = {"customer": caller.customer, "by": caller.key_id}
-    webhook = await context.ask(context.fairlead.set_webhook, id_, **whose, **asdict(changes))
+    webhook = await context.ask(context.fairlead.webhooks.set, id_, **whose, **asdict(changes))
     return schemas.JSONResponse(webhook)
 
 
@@ -93,7 +94,7 @@ async def remove(request: Request, id_: str) -> Response:
     """Forget a webhook and its deliveries."""
     context, caller = await authenticated(request)
     await context.ask(
-        context.fairlead.remove_webhook, id_, customer=caller.customer, by=caller.key_id
+        context.fairlead.webhooks.delete, id_, customer=caller.customer, by=caller.key_id
     )
     return Response(status_code=204)
 
@@ -102,7 +103,7 @@ async def remove(request: Request, id_: str) -> Response:
 async def test(request: Request, id_: str) -> Response:
     """Send a delivery that tells of nothing; what came of it stands among the deliveries."""
     context, caller = await authenticated(request)
-    delivery = await context.ask(context.fairlead.test_webhook, id_, customer=caller.customer)
+    delivery = await context.ask(context.fairlead.webhooks.test, id_, customer=caller.customer)
     return schemas.JSONResponse(delivery, 202)
 
 
@@ -124,20 +125,19 @@ async def deliveries(
     context, caller = await authenticated(request)
     fairlead, whose = context.fairlead, caller.customer
 
-    def page() -> list[Delivery]:
-        fairlead.webhook(id_, customer=whose)
+    def page() -> Page[Delivery]:
+        fairlead.webhooks.show(id_, customer=whose)
         if cursor is not None and not _is_cursor(fairlead, id_, cursor):
             raise invalid_cursor()
-        return fairlead.deliveries(id_, customer=whose, before=cursor, limit=limit + 1)
+        return fairlead.webhooks.deliveries(id_, customer=whose, cursor=cursor, limit=limit)
 
     newest = await context.ask(page)
-    following = newest[limit - 1].id if len(newest) > limit else None
-    return schemas.JSONResponse(Deliveries(newest[:limit], following))
+    return schemas.JSONResponse(Deliveries(newest.items, newest.next))
 
 
 def _is_cursor(fairlead: Fairlead, webhook: str, cursor: str) -> bool:
     try:
-        return fairlead.delivery(cursor).webhook == webhook
+        return fairlead.webhooks.delivery(cursor).webhook == webhook
     except UnknownDelivery:
         return False
 
@@ -146,5 +146,5 @@ def _is_cursor(fairlead: Fairlead, webhook: str, cursor: str) -> bool:
 async def resend(request: Request, id_: str) -> Response:
     """Send a delivery again under its old id."""
     context, caller = await authenticated(request)
-    delivery = await context.ask(context.fairlead.resend, id_, customer=caller.customer)
+    delivery = await context.ask(context.fairlead.webhooks.retry, id_, customer=caller.customer)
     return schemas.JSONResponse(delivery, 202)

@@ -49,7 +49,7 @@ class CeleryProgram:
         """Claim and process documents, while there are any and the time lasts."""
         engine: LocalEngine | None = getattr(self._own, "engine", None)
         if engine is None:
-            engine = self._own.engine = self._installation().engine(workers=1)
+            engine = self._own.engine = self._installation().services.engine(workers=1)
             with self._lock:
                 self._engines.append(engine)
         try:
@@ -86,7 +86,7 @@ class CeleryProgram:
         if self._publisher_lock is None:
             self._publisher_lock = fairlead.folder.open_lock(PUBLISHER_LOCK)
         fcntl.flock(self._publisher_lock, fcntl.LOCK_EX)  # held until this process ends
-        self._publisher = fairlead.wakeup_publisher()
+        self._publisher = fairlead.services.wakeup_publisher()
         self._publisher.start()
         yield 0.0
 

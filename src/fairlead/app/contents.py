@@ -1,0 +1,88 @@
+"""The bytes of documents and the texts read out of them, in the store or in blob storage."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+
+from fairlead.errors import DamagedData, Message, NotReady
+from fairlead.model.blobs import BlobStore
+from fairlead.model.documents import Document
+from fairlead.storage import Store
+
+
+class Contents:
+    """Reads originals and texts, with a check of their SHA-256."""
+
+    def __init__(self, store: Store, files: BlobStore, texts: BlobStore) -> None:
+        self._store = store
+        self._files = files
+        self._texts = texts
+
+    def text(self, id_: str) -> str:
+        stored = self._store.stored_document(id_)
+        if stored.text_sha256 is None:
+            raise NotReady(_why_no_text(self._store.document(id_)))
+        return self._read(id_, "text", stored.text_sha256, stored.text_key)
+
+    def markdown(self, id_: str) -> str:
+        """The Markdown; the text where the document has no layout."""
+        stored = self._store.stored_document(id_)
+        if stored.markdown_sha256 is None:
+            return self.text(id_)
+        return self._read(id_, "markdown", stored.markdown_sha256, stored.markdown_key)
+
+    def _read(self, id_: str, field: str, sha256: str, key: str | None) -> str:
+        if key is not None:
+            return self._texts.read(key, sha256).decode()
+        texts = self._store.short_texts(id_)
+        content: bytes | None = None if texts is None else getattr(texts, field)
+        return _checked(content, sha256, f"the {field} of document {id_}").decode()
+
+    def original(self, id_: str) -> bytes:
+        document = self._store.document(id_)
+        content = self.short_original(document)
+        return self._files.read(id_, document.sha256) if content is None else content
+
+    def short_original(self, document: Document) -> bytes | None:
+        """The document as it was submitted, where the store keeps it; None: it is a file."""
+        content = self._store.original(document.id)
+        if content is None:
+            return None
+        return _checked(content, document.sha256, f"document {document.id}")
+
+    def path(self, document: Document) -> Path:
+        """The file of a document that the store does not keep."""
+        return self._files.path(document.id)
+
+    def delete(self, id_: str, texts: Sequence[str]) -> None:
+        """Remove the files of a document whose row is deleted, and of its texts, by their keys."""
+        self._files.delete([id_])
+        self._texts.delete(texts)
+
+
+def _checked(content: bytes | None, sha256: str, what: str) -> bytes:
+    if content is None or hashlib.sha256(content).hexdigest() != sha256:
+        raise DamagedData(f"{what} differs from what was stored; restore it from a backup")
+    return content
+
+
+def _why_no_text(document: Document) -> str:
+    if document.state.is_pending:
+        return Message(
+            "document {id} is {state}; its text is available when it is done",
+            id=document.id,
+            state=document.state.value,
+        )
+    if document.error is None:
+        return Message(
+            "document {id} is {state}; it has no text", id=document.id, state=document.state.value
+        )
+    return Message(
+        "document {id} is {state} ({error}): {detail}; it has no text",
+        id=document.id,
+        state=document.state.value,
+        error=document.error,
+        detail=(document.detail or "").rstrip("."),
+    )

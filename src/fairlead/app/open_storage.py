@@ -1,0 +1,39 @@
+"""Opens the store and the blob storage that the settings name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fairlead.blobs.local import LocalBlobs
+from fairlead.errors import MissingExtra
+from fairlead.model.blobs import BlobStore
+
+if TYPE_CHECKING:
+    from fairlead.storage.postgres import PostgresStore
+
+
+def open_files(folder: Path, url: str | None, cache: Path) -> BlobStore:
+    """Blobs in a local folder or, with a URL, in the part of object storage named like it."""
+    if url is None:
+        return LocalBlobs(folder)
+    try:
+        from fairlead.blobs import object_storage  # noqa: PLC0415 (an extra)
+    except ImportError as error:
+        raise MissingExtra(
+            f"the library {error.name} is missing; install it: pip install 'fairlead[s3]'"
+        ) from None
+    return object_storage.ObjectStorageBlobs(
+        object_storage.object_store(url, folder.name), cache / folder.name
+    )
+
+
+def postgres_store() -> type[PostgresStore]:
+    """The store on a PostgreSQL server, whose libraries are an extra."""
+    try:
+        from fairlead.storage.postgres import PostgresStore  # noqa: PLC0415 (an extra)
+    except ImportError as error:
+        raise MissingExtra(
+            f"the library {error.name} is missing; install it: pip install 'fairlead[postgres]'"
+        ) from None
+    return PostgresStore

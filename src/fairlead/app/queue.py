@@ -1,0 +1,40 @@
+"""`fairlead.queue`: the queue as a whole."""
+
+from __future__ import annotations
+
+from fairlead.app.customers import Customers
+from fairlead.model.customers import Customer, Fairness
+from fairlead.model.documents import Switched, Totals
+from fairlead.policy.rules import PolicyName, check_policy
+from fairlead.storage import Store
+
+
+class Queue:
+    """The queue as a whole."""
+
+    def __init__(self, store: Store, customers: Customers) -> None:
+        self._store = store
+        self._customers = customers
+
+    def fairness(self) -> Fairness:
+        """How fair the queue is now, as numbers."""
+        return self._store.fairness()
+
+    def overview(self) -> tuple[list[Customer], Fairness]:
+        """All customers by name, and how fair the queue is."""
+        return self._customers.list(), self._store.fairness()
+
+    def totals(self) -> Totals:
+        """How many documents wait and are processed, of how many customers."""
+        return self._store.totals()
+
+    def policy(self) -> PolicyName:
+        """The policy in force: "classic" or "fair"."""
+        return self._store.policy()
+
+    def use_policy(self, name: str) -> Switched | None:
+        """Switch a live queue to another policy, and return what that did; None: it was in force.
+
+        A policy that the settings name is in force again when they change or a process starts.
+        """
+        return self._store.use_policy(check_policy(name))

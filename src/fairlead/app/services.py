@@ -1,0 +1,101 @@
+"""The engine and the background services of an installation."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from fairlead.errors import MissingExtra
+from fairlead.read import ReadLimits
+from fairlead.webhooks import Deliverer, Networks, Sender
+from fairlead.worker.engine import LocalEngine
+from fairlead.worker.orphan_sweeper import Sweeper, portions
+from fairlead.worker.sandbox.limits import Limits
+from fairlead.worker.wakeup import Broker, WakeupPublisher
+
+if TYPE_CHECKING:
+    from fairlead.app.fairlead import Fairlead
+
+
+class Services:
+    """Makes what processes documents, delivers webhooks and cleans up; each follows `settings`."""
+
+    def __init__(self, fairlead: Fairlead) -> None:
+        self._fairlead = fairlead
+        self._store = fairlead.store
+
+    def engine(
+        self, workers: int | None = None, *, on_tick: Callable[[], None] = lambda: None
+    ) -> LocalEngine:
+        """A local engine, to be run once."""
+        fairlead = self._fairlead
+        return LocalEngine(
+            self._store,
+            fairlead.files,
+            fairlead.texts,
+            workers=lambda: fairlead.settings.workers if workers is None else workers,
+            limits=self._limits,
+            lease=lambda: fairlead.settings.lease,
+            job_dirs=fairlead.folder.job_dirs,
+            on_tick=on_tick,
+        )
+
+    def deliverer(self) -> Deliverer:
+        """Sends the webhook deliveries that are due."""
+        sender = Sender(self.networks, clock=self._fairlead.clock)
+        return Deliverer(self._store.outbox, sender, clock=self._store.now, jitter=random.random)
+
+    def networks(self) -> Networks:
+        """The networks to which webhooks may be sent."""
+        return Networks(self._fairlead.settings.webhook_networks)
+
+    def sweeper(self) -> Sweeper:
+        """Removes orphaned files and fills the disk reserve, every hour."""
+        return Sweeper(self._clean_up, lambda: self._store.only_one("sweep"))
+
+    def _clean_up(self) -> Iterator[int]:
+        if self._fairlead.settings.store is None:
+            self._fairlead.folder.reserve.lay()
+        return self._sweep_portions()
+
+    def sweep(self) -> int:
+        """Remove old files that belong to no document; return how many."""
+        return sum(self._sweep_portions())
+
+    def _sweep_portions(self) -> Iterator[int]:
+        fairlead = self._fairlead
+        before = time.time() - fairlead.settings.sweep_after  # files have the machine's times
+        return portions(self._store, fairlead.files, fairlead.texts, before=before)
+
+    def wakeup_publisher(self) -> WakeupPublisher:
+        """Wakes Celery's workers when documents wait."""
+        return WakeupPublisher(self._store, self.broker())
+
+    def broker(self) -> Broker:
+        """The broker that the settings name."""
+        try:
+            from fairlead.worker.celery.broker import (  # noqa: PLC0415 (an extra)
+                CeleryBroker,
+                make_app,
+            )
+        except ImportError as error:
+            raise MissingExtra(
+                f"the library {error.name} is missing; install it: pip install 'fairlead[celery]'"
+            ) from None
+        return CeleryBroker(make_app(self._fairlead.settings.needed_broker()))
+
+    def _limits(self) -> Limits:
+        settings = self._fairlead.settings
+        read = ReadLimits(
+            characters=settings.max_characters,
+            pages=settings.max_pages,
+            pixels=settings.max_pixels,
+            unpacked_bytes=settings.max_unpacked_bytes,
+            ratio=settings.max_ratio,
+            members=settings.max_members,
+            languages=settings.ocr_languages,
+        )
+        is_strict = settings.sandbox == "strict"
+        return Limits(settings.time_limit, settings.memory_limit, read, is_strict)
