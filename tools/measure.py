@@ -356,6 +356,7 @@ class UploadTrace:
             for _ in range(3):
                 self._upload(connection, key)
             for _ in range(UPLOADS):
+                threading.Event().wait(0.5)  # until subscribers have heard of the upload before
                 self._seen = set()
                 self._is_on = True
                 self._upload(connection, key)
