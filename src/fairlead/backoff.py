@@ -94,14 +94,14 @@ class Outage:
             if now >= self._since + self.longest:
                 return False
             if not self._failing:
-                _log.warning("fairlead: work is held up, and goes on by itself: %s", error)
+                _log.warning("fairlead: workers retry until this succeeds: %s", error)
             self._failing.add(attempts)
             return True
 
     def succeeded(self, attempts: Attempts) -> None:
         with self._lock:
             if self._failing == {attempts}:
-                _log.warning("fairlead: work goes on")
+                _log.warning("fairlead: workers continue")
             self._failing.discard(attempts)
 
 

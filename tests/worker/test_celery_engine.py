@@ -17,6 +17,7 @@ from fleetkit import ENDS, Fleet, every_event, fleet, inversions, wait
 from servers import Server
 
 from fairlead import Fairlead
+from fairlead.app.services import Services
 from fairlead.errors import BrokerUnreachable, StoreBusy, UsageError
 from fairlead.model.states import State
 from fairlead.worker.celery.celery_app import CeleryProgram
@@ -263,7 +264,7 @@ def test_a_publisher_that_cannot_start_yet_is_retried(
 
     monkeypatch.setattr(program, "_installation", busy_at_first)
     monkeypatch.setattr(
-        Fairlead, "wakeup_publisher", lambda self: WakeupPublisher(self.store, broker)
+        Services, "wakeup_publisher", lambda self: WakeupPublisher(self._store, broker)
     )
     program.on_process_start()
     broker.hear()

@@ -116,8 +116,8 @@ def test_what_passes_is_borne_and_costs_no_attempt(
     assert {(document.state, document.attempts) for document in current} == {(State.DONE, 1)}
     assert {fairlead.text(document.id) for document in documents} == {LONG.decode()}
     assert len(caplog.records) % 2 == 0
-    assert all("held up" in record.getMessage() for record in caplog.records[::2])
-    assert all("goes on" in record.getMessage() for record in caplog.records[1::2])
+    assert all("retry until" in record.getMessage() for record in caplog.records[::2])
+    assert all("continue" in record.getMessage() for record in caplog.records[1::2])
 
 
 def test_workers_come_when_there_is_room_for_them(
@@ -129,8 +129,8 @@ def test_workers_come_when_there_is_room_for_them(
     assert away.tried == 2
     assert fairlead.document(document.id).attempts == 1
     began, over = (record.getMessage() for record in caplog.records)
-    assert "held up" in began
-    assert "goes on" in over
+    assert "retry until" in began
+    assert "continue" in over
 
 
 def test_who_finds_room_works_without_the_others(
@@ -299,7 +299,7 @@ def test_a_worker_that_dies_on_a_full_disk_comes_again_when_there_is_room(
     assert away[0].tried == 5
     assert {fairlead.text(document.id) for document in documents} == {LONG.decode()}
     messages = [record.getMessage() for record in caplog.records]
-    assert any("held up" in message for message in messages)
+    assert any("retry until" in message for message in messages)
 
 
 def test_where_no_more_workers_can_be_had_work_goes_on_with_those_there_are(
@@ -329,4 +329,4 @@ def test_where_no_more_workers_can_be_had_work_goes_on_with_those_there_are(
     engine.run()
     assert {fairlead.text(document.id) for document in documents} == {LONG.decode()}
     (record,) = caplog.records  # once, however often it is tried
-    assert "no more than 1 workers" in record.getMessage()
+    assert "only 1 workers could be started" in record.getMessage()
