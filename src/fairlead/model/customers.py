@@ -210,18 +210,27 @@ class Check(Struct, frozen=True):
     rank: float
 
 
-class Tags(Struct, frozen=True):
-    """An account's record: its finish tag, the last tag given out, its last submission."""
+class Standing(Struct, frozen=True, kw_only=True):
+    """Where a customer stands under the fair rule.
 
-    finish: float
-    last: float
-    submitted_at: float
+    `count` is that of its next document. `had_lately` is the work started for it lately, in seconds
+    per weight; `is_beyond`: that is more than its allowance. `fades_at` is when it will have faded.
+    `accounts_before` have a better place; `accounts_beyond` others share equally beyond theirs.
+    Both are counted only where they are asked for.
+    """
+
+    count: int
+    had_lately: float
+    is_beyond: bool
+    fades_at: float
+    accounts_before: int = 0
+    accounts_beyond: int = 0
 
 
 class CustomerRecord(Struct, frozen=True, kw_only=True):
     """A customer as the store knows it, with its true numbers of documents.
 
-    `counter` is the classic rule's record, `tags` that of the fair rule, kept for its account.
+    `counter` is the classic rule's record; `standing` is None under classic.
     """
 
     name: str
@@ -233,7 +242,7 @@ class CustomerRecord(Struct, frozen=True, kw_only=True):
     processing: int
     last_started_at: float | None
     oldest_waiting_at: float | None
-    tags: Tags | None = None
+    standing: Standing | None = None
 
     @property
     def pending(self) -> int:
@@ -267,15 +276,19 @@ class Customer(_Shown, frozen=True, kw_only=True):
 
 
 class Share(Record, frozen=True):
-    """One account with something waiting: the work done for it and the work due since then.
+    """One account with documents waiting, or with work done lately.
 
-    `lag` is how many seconds of work the ideal server is ahead; below 0: it got more than its due.
+    `had_lately` is its work of late in seconds, which fades with the reset interval, and `share`
+    its part of all of it. `behind` is how many seconds of work it is behind a share by weight;
+    below 0: it is ahead.
     """
 
     name: str
-    done: float
-    due: float
-    lag: float
+    had_lately: float
+    share: float
+    behind: float
+    weight: float
+    waiting: int
 
 
 class Overdue(Record, frozen=True):
@@ -286,9 +299,11 @@ class Overdue(Record, frozen=True):
 
 
 class Fairness(Record, frozen=True, kw_only=True):
-    """How fair the queue is. `jain_index` is null while fewer than two can be compared.
+    """How fair the queue is. `jain_index` is among those who wait; null for fewer than two.
 
-    `bound_broken`: somebody waits longer for a start than the overdue lane allows.
+    `newcomer_bound` is within how many seconds a customer without work of late gets its first
+    start, `start_bound` within how many every waiting customer gets one; null: there is no bound.
+    `bound_broken`: somebody waits longer. `lane_share` is the overdue lane's part of the claims.
     """
 
     policy: str
@@ -298,14 +313,16 @@ class Fairness(Record, frozen=True, kw_only=True):
     most_overdue: Overdue | None
     lane_share: float | None
     longest_document: float
+    newcomer_bound: float | None
     start_bound: float | None
     bound_broken: bool
     accounts: tuple[Share, ...]
 
     @property
     def worst(self) -> Share | None:
-        """The account furthest behind the ideal server."""
-        return max(self.accounts, key=lambda each: each.lag, default=None)
+        """The waiting account furthest behind its share."""
+        waiting = (account for account in self.accounts if account.waiting)
+        return max(waiting, key=lambda account: account.behind, default=None)
 
 
 class Customers(Record, frozen=True):

@@ -127,7 +127,8 @@ class Totals(NamedTuple):
 class Claim(NamedTuple):
     """One attempt at a document, held by one worker until its lease ends.
 
-    The fence is the number of the attempt: finishing with an old one changes nothing.
+    The fence is the number of its lease: finishing with an old one changes nothing. `number` is the
+    document's arrival number.
     `broke_before`: an earlier attempt broke, other than by the end of its whole worker.
     `suspect`: an earlier attempt broke, or was lost with its worker; it is to be read alone.
     `content`: the document itself, where the store keeps it; else it is a file.
@@ -149,6 +150,7 @@ class Claim(NamedTuple):
     broke_before: bool = False
     suspect: bool = False
     content: bytes | None = None
+    number: int = 0
 
 
 class Progress(NamedTuple):
@@ -211,17 +213,22 @@ class Broken(NamedTuple):
 Outcome = Done | Failed | Broken
 
 
-class Switched(NamedTuple):
+class Switched(Record, frozen=True):
     """What a switch of the policy did: how many documents were placed anew, of how many customers.
 
-    `moved` of them got another priority.
+    They keep their priorities.
     """
 
     before: str
     after: str
     documents: int
     customers: int
-    moved: int
+
+
+class PolicyInForce(Record, frozen=True):
+    """The policy in force: `classic` or `fair`."""
+
+    policy: str
 
 
 class Saved(StrEnum):

@@ -27,7 +27,8 @@ class CustomerAhead(Record, frozen=True):
 class Place(Record, frozen=True):
     """What goes before a waiting document; `most` are the others with most documents in it.
 
-    Only operators are shown `most`.
+    `is_estimate`: so many go before that they were not counted one by one. Only operators are shown
+    `most`.
     """
 
     own_documents: int
@@ -35,22 +36,23 @@ class Place(Record, frozen=True):
     other_customers: int
     seconds: float
     most: tuple[CustomerAhead, ...] | UnsetType = UNSET
+    is_estimate: bool = False
 
 
 class QueuePlace(NamedTuple):
     """As `Place`, with what the rules need.
 
-    `tag` is the sort key of the place, `seconds` the estimated work of all that goes before,
-    `own_seconds` the part of it that is its own customer's.
+    `seconds` is the estimated work of all that goes before, `own_seconds` the part of it that is
+    its own customer's. `is_estimate`: so many go before that they were not counted one by one.
     """
 
     own_documents: int
     other_documents: int
     other_customers: int
-    tag: float = 0.0
     seconds: float = 0.0
     own_seconds: float = 0.0
     most: tuple[CustomerAhead, ...] = ()
+    is_estimate: bool = False
 
     @property
     def position(self) -> int:
@@ -60,7 +62,7 @@ class QueuePlace(NamedTuple):
     def shown(self) -> Place:
         """The place as operators see it."""
         numbers = (self.own_documents, self.other_documents, self.other_customers)
-        return Place(*numbers, round(self.seconds, 3), self.most)
+        return Place(*numbers, round(self.seconds, 3), self.most, self.is_estimate)
 
 
 class Forecast(Record, frozen=True):

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 from fairlead.model.customers import Customer, Fairness
-from fairlead.model.documents import Document, Event
+from fairlead.model.documents import Document, Event, Switched
 from fairlead.model.explanations import Explanation
 from fairlead.model.keys import Key
 from fairlead.model.sources import Source
@@ -130,6 +130,8 @@ class QueueGroup(Protocol):
 
     def fairness(self) -> Fairness: ...
     def overview(self) -> tuple[list[Customer], Fairness]: ...
+    def policy(self) -> str: ...
+    def use_policy(self, name: str, /) -> Switched | None: ...
 
 
 class Installation(Protocol):

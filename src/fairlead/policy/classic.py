@@ -58,6 +58,7 @@ class ClassicPolicy:
     ) -> None:
         self.reset_interval = check_interval(reset_interval)
         self.thresholds = check_thresholds(thresholds)
+        self._bounds = [-bound for bound in self.thresholds]
         self.reset = check_reset(reset)
 
     def check(self, counter: Counter | None, *, now: float) -> Check:
@@ -67,8 +68,8 @@ class ClassicPolicy:
         return Check(after.count, level, after, float(level))
 
     def priority_of(self, count: int) -> int:
-        """The priority that a count gives."""
-        return priority(count, self.thresholds)
+        """The priority that a count gives, as `priority` does; quicker, with bounds that rise."""
+        return 1 + bisect_left(self._bounds, -count)
 
     def is_reset(self, counter: Counter, *, now: float) -> bool:
         """Whether a check at `now` starts over: only when more than the interval has passed."""

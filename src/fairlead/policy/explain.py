@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from fairlead.model.customers import CustomerRecord
+from fairlead.model.customers import CustomerRecord, Standing
 from fairlead.model.documents import Document
 from fairlead.model.explanations import Explanation, QueuePlace, Reason
 from fairlead.model.states import State
 from fairlead.policy.classic import ClassicPolicy, lowest_bound_passed, priority
-from fairlead.policy.fair import Clock, FairRule
+from fairlead.policy.fair import FairRule
 from fairlead.policy.forecast import Ahead, Flow, forecast
 from fairlead.policy.overdue_lane import OverdueLane, waits_since
 
@@ -31,8 +31,21 @@ class Plural(NamedTuple):
 
 
 PHRASES = {
-    "standard_documents": Plural(
-        "units", "{units} standard document", "{units} standard documents"
+    "work": Plural("units", "{units} document's worth", "{units} documents' worth"),
+    "go_first": Plural(
+        "accounts_before",
+        "{accounts_before} customer has had less or waited longer, and goes first",
+        "{accounts_before} customers have had less or waited longer, and go first",
+    ),
+    "sharing": Plural(
+        "accounts_beyond",
+        "{accounts_beyond} other customer",
+        "{accounts_beyond} other customers",
+    ),
+    "others_start": Plural(
+        "other_documents",
+        "{other_documents} document of others starts before it",
+        "{other_documents} documents of others start before it",
     ),
     "own": Plural(
         "own_documents",
@@ -57,20 +70,42 @@ WORDS = {
     "resets-unless": "resets in {duration} if no other document arrives",
     "resets": "resets in {duration}",
     "reset-due": "the next document gets count 0",
-    "no-work-before": "its customer had no more than its share: count 0, priority {priority}",
+    "no-work-before": (
+        "at its submission, its customer had less than one document's worth of work "
+        "done lately or waiting: count 0, priority {priority}"
+    ),
     "work-before": (
-        "its customer was {standard_documents} ahead of its share: count "
-        "{count}, priority {priority}"
+        "at its submission, its customer had {work} of work done lately or waiting: "
+        "count {count}, priority {priority}"
     ),
     "costs": "estimated processing time {duration}, weight {weight}",
-    "clock-before": "its turn comes after {duration} of shared processing time",
-    "clock-reached": "its turn has come: no document submitted from now on goes before it",
-    "starts-ahead": (
-        "its customer is {duration} of processing time ahead of its share; this "
-        "falls when documents take less time than estimated or are cancelled, "
-        "and resets after {interval} with nothing pending"
+    "little-lately": (
+        "its customer has had less than one document's worth of work lately; {go_first}"
     ),
-    "starts-at-clock": "its customer's next document gets count 0",
+    "little-lately-first": (
+        "its customer has had less than one document's worth of work lately; none that waits "
+        "has had less"
+    ),
+    "had-lately": "its customer has had {work} of work lately; {go_first}",
+    "had-lately-first": (
+        "its customer has had {work} of work lately; none that waits has had less"
+    ),
+    "beyond-allowance": (
+        "beyond its allowance its customer shares equally with {sharing}; {others_start}"
+    ),
+    "beyond-allowance-about": "beyond its allowance its customer shares equally with {sharing}",
+    "beyond-allowance-alone": (
+        "its customer is beyond its allowance: customers within theirs go first"
+    ),
+    "fades": "this fades: in {duration} it would be first",
+    "fades-later": (
+        "the work its customer has had lately fades: in {duration} it counts as nothing if "
+        "nothing more starts"
+    ),
+    "account": (
+        "its customer shares the account {account}: the account has one place in the queue, "
+        "and inside it the customer that has had least goes first"
+    ),
     "urgent": "urgent: it goes before the other documents of its customer",
     "paused": "customer {customer} is paused: it starts when the customer is resumed",
     "processing-cap": (
@@ -80,6 +115,7 @@ WORDS = {
     "overdue": "its customer has waited {duration} for a start and is overdue: it may go first",
     "retry": "attempt {attempts} failed ({error}): the next one starts in {duration}",
     "ahead": "before it: {own}, {others} ({customers})",
+    "ahead-about": "before it, about: {own}, {others} ({customers})",
     "next": "it is next: it starts when a worker is free",
     "processing": "it is being processed, attempt {attempts}",
     "done": "it is done",
@@ -87,7 +123,7 @@ WORDS = {
     "cancelled": "it was cancelled",
 }
 
-DURATIONS = {"duration": "seconds", "interval": "interval"}
+DURATIONS = {"duration": "seconds"}
 """Names in these sentences that are lengths of time, with their parameters in seconds."""
 
 
@@ -125,14 +161,32 @@ def why_reset(policy: ClassicPolicy, customer: CustomerRecord, now: float) -> Re
     return Reason(code, {"seconds": round(left)})
 
 
-def why_restart(rule: FairRule, customer: CustomerRecord, clock: Clock, now: float) -> Reason:
-    """Where the customer's next document would start."""
-    tags = customer.tags
-    ahead = 0.0 if tags is None else tags.finish - clock.value
-    if tags is None or ahead <= 0 or rule.is_reset(tags, now=now, has_pending=customer.pending > 0):
-        return Reason("starts-at-clock")
-    params: dict[str, Any] = {"seconds": round(ahead, 3), "interval": round(rule.reset_interval)}
-    return Reason("starts-ahead", params)
+def why_standing(
+    rule: FairRule, standing: Standing, place: QueuePlace, account: str | None
+) -> list[Reason]:
+    """Which customers go before that of a waiting document under the fair rule, and why."""
+    reasons = [] if account is None else [Reason("account", {"account": account})]
+    if standing.is_beyond:
+        params = {
+            "accounts_beyond": standing.accounts_beyond,
+            "other_documents": place.other_documents,
+        }
+        code = "beyond-allowance-about" if place.is_estimate else "beyond-allowance"
+        is_alone = not standing.accounts_beyond
+        return [*reasons, Reason("beyond-allowance-alone") if is_alone else Reason(code, params)]
+    units = -rule.count(standing.had_lately, 0.0, 1.0)
+    params = {"units": units, "accounts_before": standing.accounts_before}
+    code = "had-lately" if units else "little-lately"
+    return [*reasons, Reason(code if standing.accounts_before else f"{code}-first", params)]
+
+
+def why_fades(standing: Standing, now: float, *, is_waiting: bool) -> Reason | None:
+    """When the work that a customer has had lately counts as nothing."""
+    if standing.had_lately <= 0:
+        return None if standing.count else Reason("reset-due")
+    params = {"seconds": round(max(0.0, standing.fades_at - now), 3)}
+    would_be_first = is_waiting and not standing.is_beyond and standing.accounts_before
+    return Reason("fades" if would_be_first else "fades-later", params)
 
 
 def explain(
@@ -141,7 +195,6 @@ def explain(
     place: QueuePlace | None,
     *,
     policy: ClassicPolicy | FairRule,
-    clock: Clock,
     lane: OverdueLane | None,
     now: float,
     retry_at: float | None = None,
@@ -156,18 +209,16 @@ def explain(
     else:
         reasons.append(_what_became(document))
     if isinstance(policy, FairRule):
-        reasons += _why_fair(document, customer, place, policy, clock)
-        reasons.append(why_restart(policy, customer, clock, now))
+        reasons += _why_fair(document, customer, place, policy, now)
     else:
         reasons.append(why_reset(policy, customer, now))
     wait = None
     if place is not None and flow is not None and not customer.paused:
-        behind = place.tag - clock.value if isinstance(policy, FairRule) else document.priority
         ahead = Ahead(
             documents=place.own_documents + place.other_documents,
             seconds=place.seconds,
-            behind=float(behind),
-            is_closing=isinstance(policy, FairRule),
+            behind=_behind(document, customer, place),
+            is_closing=customer.standing is not None,
             own_documents=place.own_documents,
             own_seconds=place.own_seconds,
             cap=customer.cap,
@@ -224,16 +275,25 @@ def _why_fair(
     customer: CustomerRecord,
     place: QueuePlace | None,
     rule: FairRule,
-    clock: Clock,
+    now: float,
 ) -> list[Reason]:
-    """The document's cost and weight, and how far the clock is from its tag."""
+    """The document's cost and weight, then where its customer stands and when that fades."""
     weight = customer.settings.weight
     reasons = [Reason("costs", {"seconds": round(document.estimate, 3), "weight": weight})]
+    standing = customer.standing
+    if standing is None:
+        return reasons
     if place is not None:
-        ahead = place.tag - clock.value
-        params = {"seconds": round(ahead, 3), "units": round(ahead / rule.unit, 1)}
-        reasons.append(Reason("clock-before", params) if ahead > 0 else Reason("clock-reached"))
-    return reasons
+        reasons += why_standing(rule, standing, place, customer.settings.account)
+    fades = why_fades(standing, now, is_waiting=place is not None)
+    return reasons if fades is None else [*reasons, fades]
+
+
+def _behind(document: Document, customer: CustomerRecord, place: QueuePlace) -> float:
+    """How far behind the front a document is placed, as in `RecentArrival`."""
+    if customer.standing is None:
+        return float(document.priority)
+    return customer.standing.had_lately + place.own_seconds / customer.settings.weight
 
 
 def _why_waiting(
@@ -267,7 +327,7 @@ def _why_waiting(
             "other_customers": place.other_customers,
             "seconds": round(place.seconds, 3),
         }
-        reasons.append(Reason("ahead", params))
+        reasons.append(Reason("ahead-about" if place.is_estimate else "ahead", params))
     return reasons
 
 
@@ -298,4 +358,6 @@ def duration(seconds: float, number: Callable[[float], str]) -> str:
 
 def _number(value: Any) -> str:
     """Numbers with thousands separators and a real minus sign; anything else as it is."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
     return f"{value:,}".replace("-", "−") if isinstance(value, int | float) else str(value)

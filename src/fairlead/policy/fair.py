@@ -1,175 +1,218 @@
-"""The fair rule: one virtual clock, and per account a finish tag that its work increases.
+"""The fair rule, `fair/2`: who has had little lately goes first, the least first.
 
-A document's tag is where the virtual clock will be when its account's earlier work has had its
-share. Documents start in order of (tag, arrival), lowest first; the count and the priority only
-show how far ahead of the clock a tag is. Nothing is rounded: with `fractions.Fraction` for all
-numbers, the results are exact.
+Beyond an allowance all share equally by weight, and what an account has had fades with the reset
+interval. The priority is only shown; the place decides.
+
+- *Debt* is the work started for an account lately, in seconds per weight. It fades with time.
+- Within the allowance the account is in class 0, and its rank is the moment at which its debt will
+  have faded.
+- Beyond the allowance it is in class 1, and its rank is its *tag*: the work it was given there. The
+  clock is the highest tag that had its turn, so who comes later starts level with the others.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from fractions import Fraction
-
-from msgspec import Struct
-from msgspec.structs import replace
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from fairlead.errors import InvalidSetting
-from fairlead.model.customers import Tags, check_interval, check_thresholds
+from fairlead.model.customers import check_interval, check_thresholds
 from fairlead.policy.classic import DEFAULT_RESET_INTERVAL, DEFAULT_THRESHOLDS, priority
 
 DEFAULT_UNIT = 6.0
-DEFAULT_THETA = 0.5
+DEFAULT_ALLOWANCE = 42.0
+"""Units of work that an account may have had lately before it must share equally."""
+_EPSILON = 1e-6
+"""Sums of floats may end just below a whole number of units, which must not change a count."""
 
-# Sums of floats may end just below a whole number of units, which must not change a count. It is a
-# fraction, so that exact numbers stay exact.
-_EPSILON = Fraction(1, 1_000_000)
+WITHIN_ALLOWANCE, BEYOND_ALLOWANCE = 0, 1
 
-
-class Clock(Struct, frozen=True):
-    """The virtual clock, and the time at which it had this value."""
-
-    value: float
-    at: float
-
-
-class Placed(Struct, frozen=True):
-    """The result of one submission; `tags` is the new record of its account."""
-
-    tag: float
-    count: int
-    priority: int
-    tags: Tags
+Place = tuple[int, float, int]
+"""Class, rank and ticket: lowest first."""
 
 
 @dataclass(frozen=True, slots=True)
 class FairRule:
-    """The rule. `unit` is the cost of a standard document, `theta` the pace of the clock.
-
-    Costs are seconds of work. An account of weight 2 gets twice the work of one of weight 1.
-    """
+    """`unit` is the cost of a standard document in seconds, `allowance` a number of units."""
 
     unit: float = DEFAULT_UNIT
-    theta: float = DEFAULT_THETA
+    allowance: float = DEFAULT_ALLOWANCE
     reset_interval: float = DEFAULT_RESET_INTERVAL
     thresholds: Sequence[int] = DEFAULT_THRESHOLDS
 
     def __post_init__(self) -> None:
         check_above_zero("unit", self.unit)
-        _check_from_zero("theta", self.theta)
+        check_above_zero("allowance", self.allowance)
         check_interval(self.reset_interval)
         check_thresholds(self.thresholds)
 
     @property
     def label(self) -> str:
         """Name and version, stored with each document that the rule placed."""
-        return "fair/1"
+        return "fair/2"
 
-    def advanced(self, clock: Clock, *, now: float, workers: int, backlog: float) -> Clock:
-        """The clock at `now`, if no account became waiting or idle since its last update.
+    @property
+    def allowed_debt(self) -> float:
+        return self.allowance * self.unit
 
-        `backlog` is the sum of the weights of all accounts with something waiting. A `now` before
-        the clock's time changes nothing.
+    def priority_of(self, count: int) -> int:
+        """The priority that a count gives."""
+        return priority(count, self.thresholds)
+
+    def faded(self, debt: float, seconds: float, interval: float) -> float:
+        """The debt after so many seconds."""
+        if seconds <= 0 or debt <= 0:
+            return debt
+        if not interval:
+            return 0.0
+        debt = (debt + self.unit) * math.exp(-seconds / interval) - self.unit
+        return debt if debt > 0.0 else 0.0
+
+    def faded_at(self, debt: float, now: float, interval: float) -> float:
+        """The time at which the debt will have faded."""
+        return now + interval * math.log1p(debt / self.unit)
+
+    def count(self, debt: float, queued: float, weight: float) -> int:
+        """How many standard documents an account has had lately or has waiting, as a negative."""
+        return -math.floor((debt + queued / weight) / self.unit + _EPSILON)
+
+
+@dataclass(slots=True)
+class Share:
+    """What the rule knows of an account, or of a customer inside a shared account.
+
+    `queued` is the sum of the estimates of what waits. `tagged` is how many documents that were
+    charged to the tag are being processed.
+    """
+
+    weight: float = 1.0
+    interval: float | None = None
+    debt: float = 0.0
+    debt_at: float = -math.inf
+    tag: float = 0.0
+    queued: float = 0.0
+    tagged: int = 0
+    place: Place | None = None
+
+
+class Charge(NamedTuple):
+    """What a claim charged to an account, so that the end of the work can correct it."""
+
+    seconds: float
+    weight: float
+    to_tag: bool
+
+
+@dataclass(slots=True)
+class FairClock:
+    """The accounts that compete with each other: their clock, and the tickets of their places."""
+
+    rule: FairRule
+    value: float = 0.0
+    tickets: list[int] = field(default_factory=lambda: [0])
+    """One number, the next ticket, which the clocks of one queue have in common."""
+
+    def bring(self, share: Share, now: float) -> None:
+        """Let the debt fade until now. It stands still where the account pays by its tag."""
+        seconds = now - share.debt_at
+        if seconds <= 0:
+            return
+        share.debt_at = now
+        if share.debt and not share.tagged:
+            if share.place is not None and share.place[0] == BEYOND_ALLOWANCE:
+                return
+            interval = self.rule.reset_interval if share.interval is None else share.interval
+            share.debt = self.rule.faded(share.debt, seconds, interval)
+
+    def count(self, share: Share, now: float) -> int:
+        """The count of a document that is submitted now."""
+        self.bring(share, now)
+        return self.rule.count(share.debt, share.queued, share.weight)
+
+    def enter(self, share: Share, now: float) -> None:
+        """Give the account a place: something of it may run."""
+        self.bring(share, now)
+        self._place(share, now)
+
+    def place_anew(self, share: Share, now: float, *, may_run: bool) -> None:
+        """Place the account anew after a claim, or let it leave if nothing more may run."""
+        if may_run:
+            self._place(share, now)
+        else:
+            share.place = None
+
+    def _place(self, share: Share, now: float) -> None:
+        if share.debt < self.rule.allowed_debt:
+            class_, rank = WITHIN_ALLOWANCE, self._faded_at(share, now)
+        else:
+            if share.place is None or share.place[0] == WITHIN_ALLOWANCE:
+                share.tag = max(share.tag, self.value)
+            class_, rank = BEYOND_ALLOWANCE, share.tag
+        share.place = (class_, rank, self.tickets[0])
+        self.tickets[0] += 1
+
+    def leave(self, share: Share, now: float) -> None:
+        """Take the place away: nothing of the account may run."""
+        self.bring(share, now)
+        share.place = None
+
+    def claim(self, share: Share, estimate: float, now: float, *, through_lane: bool) -> Charge:
+        """Charge a start to the account. The caller then places it anew, or lets it leave."""
+        assert share.place is not None  # noqa: S101 (only who has a place is chosen)
+        self.bring(share, now)
+        class_, rank, _ = share.place
+        seconds = estimate / share.weight
+        share.queued -= estimate
+        if class_ == WITHIN_ALLOWANCE:
+            share.debt += seconds
+            return Charge(seconds, share.weight, to_tag=False)
+        if not through_lane:
+            self.value = max(self.value, rank)
+        share.tag += seconds
+        share.tagged += 1
+        return Charge(seconds, share.weight, to_tag=True)
+
+    def correct(self, share: Share, charge: Charge, actual: float | None, now: float) -> None:
+        """Replace the estimate by the actual time; None: the time is not known.
+
+        An account that waits gets a better place, never a worse one.
         """
-        if now <= clock.at:
-            return clock
-        if not backlog > 0:
-            return Clock(clock.value, now)
-        return Clock(clock.value + self.theta * workers * (now - clock.at) / backlog, now)
+        self.bring(share, now)
+        error = 0.0 if actual is None else actual / charge.weight - charge.seconds
+        if charge.to_tag:
+            share.tag += error
+            share.tagged = max(0, share.tagged - 1)
+        else:
+            share.debt = max(0.0, share.debt + error)
+        self.improve(share, now)
 
-    def when_idle(self, clock: Clock, highest_finish: float) -> Clock:
-        """The clock while nothing waits: no account is behind another any more.
+    def improve(self, share: Share, now: float) -> None:
+        """Place a waiting account anew if that is better for it."""
+        if share.place is None:
+            return
+        class_, rank, _ = share.place
+        if share.debt < self.rule.allowed_debt:
+            is_better = class_ == BEYOND_ALLOWANCE or self._faded_at(share, now) < rank - _EPSILON
+        else:
+            is_better = class_ == BEYOND_ALLOWANCE and share.tag < rank - _EPSILON
+        if is_better:
+            self.enter(share, now)
 
-        `highest_finish` leaves out accounts that are paused with documents waiting: their tags are
-        ahead for work that was never done.
-        """
-        return Clock(max(clock.value, highest_finish), clock.at)
+    def forgive(self, share: Share, now: float) -> None:
+        """Forget what the account has had."""
+        self.bring(share, now)
+        share.debt = 0.0
+        share.tag = min(share.tag, self.value)
+        self.improve(share, now)
 
-    def claimed(self, clock: Clock, tag: float) -> Clock:
-        """The clock after a claim outside the overdue lane; a lane claim does not move it."""
-        return Clock(max(clock.value, tag), clock.at)
-
-    def submit(
-        self,
-        tags: Tags | None,
-        clock: Clock,
-        *,
-        cost: float,
-        weight: float,
-        now: float,
-        has_pending: bool,
-    ) -> Placed:
-        """One submission of an account whose record is `tags` (None: never seen).
-
-        The clock must be at `now`. Tags of one account never decrease while any of its documents
-        is pending, so these start in order of arrival.
-        """
-        check_above_zero("weight", weight)
-        _check_from_zero("cost", cost)
-        finish = self._finish_before(tags, clock, now, has_pending=has_pending)
-        tag = max(clock.value, finish)
-        latest = now if tags is None else max(tags.submitted_at, now)
-        count = self.shown_count(tag, clock)
-        after = Tags(tag + cost / weight, tag, latest)
-        return Placed(tag, count, priority(count, self.thresholds), after)
-
-    def is_reset(self, tags: Tags, *, now: float, has_pending: bool) -> bool:
-        """Whether a submission at `now` starts over: after a pause of more than the interval."""
-        return not has_pending and now - tags.submitted_at > self.reset_interval
-
-    def corrected(self, tags: Tags, *, estimate: float, actual: float, weight: float) -> Tags:
-        """The record when the work is done: the actual cost replaces the estimate."""
-        check_above_zero("weight", weight)
-        finish = tags.finish + (actual - estimate) / weight
-        return replace(tags, finish=max(tags.last, finish))
-
-    def given_back(
-        self, tags: Tags, *, estimate: float, weight: float, last_waiting: float | None
-    ) -> Tags:
-        """The record when a document was cancelled or refused before it ran.
-
-        `last_waiting` is the highest tag of the account's waiting documents, if there are any. The
-        finish tag stays at or above it, so that a later document cannot overtake them.
-        """
-        check_above_zero("weight", weight)
-        finish = tags.finish - estimate / weight
-        if last_waiting is None:
-            return replace(tags, finish=finish, last=min(tags.last, finish))
-        return replace(tags, finish=max(last_waiting, finish), last=last_waiting)
-
-    def forgiven(self, tags: Tags, clock: Clock, *, last_waiting: float | None) -> Tags:
-        """The record when an operator resets the account: behind what waits, else at the clock."""
-        start = clock.value if last_waiting is None else last_waiting
-        return replace(tags, finish=min(tags.finish, start), last=min(tags.last, start))
-
-    def lifted(self, tags: Tags | None, by: float) -> Tags | None:
-        """The record when the tags of all waiting documents of an account rose by so much."""
-        if tags is None:
-            return None
-        return replace(tags, finish=tags.finish + by, last=tags.last + by)
-
-    def shown_count(self, tag: float, clock: Clock) -> int:
-        """How many standard documents the tag is ahead of the clock, as 0 or a negative number."""
-        return -math.floor(max(0, tag - clock.value) / self.unit + _EPSILON)
-
-    def _finish_before(
-        self, tags: Tags | None, clock: Clock, now: float, *, has_pending: bool
-    ) -> float:
-        if tags is None:
-            return clock.value
-        if self.is_reset(tags, now=now, has_pending=has_pending):
-            return min(tags.finish, clock.value)
-        return tags.finish
+    def _faded_at(self, share: Share, now: float) -> float:
+        interval = self.rule.reset_interval if share.interval is None else share.interval
+        return self.rule.faded_at(share.debt, now, interval)
 
 
 def check_above_zero(name: str, value: float) -> None:
     """Raise `InvalidSetting` unless the value is a finite number above 0."""
     if not 0 < value < math.inf:
         raise InvalidSetting(f"{name} must be a number above 0; got {value!r}")
-
-
-def _check_from_zero(name: str, value: float) -> None:
-    if not 0 <= value < math.inf:
-        raise InvalidSetting(f"{name} must be a number of 0 or more; got {value!r}")

@@ -1,37 +1,218 @@
-"""How fair the queue is now, compared with an ideal server.
+"""How fair the queue is now, and where a customer stands in it.
 
-The ideal server serves all waiting customers at once, each by its weight. A real one cannot, as it
-processes whole documents.
+The figures are of the accounts that compete with each other: a shared account counts as one. The
+work that an account has had lately fades with the reset interval, so the figures tell of the last
+half hour or so, under both policies.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from fairlead.model.customers import Share
-from fairlead.policy.overdue_lane import OverdueLane
+from fairlead.model.customers import Fairness, Overdue, Share, Standing
+from fairlead.policy.fair import BEYOND_ALLOWANCE, WITHIN_ALLOWANCE, Place
+from fairlead.policy.overdue_lane import OverdueLane, waits_since
+from fairlead.policy.queue import Entry, Member, Queue, fading
+
+_FIRST_BEYOND: Place = (BEYOND_ALLOWANCE, -math.inf, 0)
+_LEAST_WORK = 0.001
+"""Seconds of faded work below which an account without waiting documents is left out."""
 
 
-def jain_index(shares: Sequence[Share], *, least_due: float) -> float | None:
-    """Jain's index of done over due: 1 when all got the same part of their due, 1/n at worst.
+def jain_index(shares: Sequence[Share]) -> float | None:
+    """Jain's index of the work per weight of those who wait; None for fewer than two.
 
-    Only accounts to which more than `least_due` seconds were due count: with less, whole documents
-    make the figure random.
+    1: all have had equally much lately; 1/n: one has had everything.
     """
-    parts = [max(0.0, share.done) / share.due for share in shares if share.due > least_due]
-    squares = sum(part * part for part in parts)
-    if len(parts) < 2 or not squares:
+    parts = [share.had_lately / share.weight for share in shares if share.waiting]
+    if len(parts) < 2:
         return None
-    return sum(parts) ** 2 / (len(parts) * squares)
+    squares = sum(part * part for part in parts)
+    return sum(parts) ** 2 / (len(parts) * squares) if squares else 1.0
+
+
+def newcomer_bound(
+    lane: OverdueLane | None, *, before: int, longest: float, running_left: float, workers: int
+) -> float | None:
+    """G1: within how many seconds a customer that has had nothing lately gets its first start.
+
+    `before` is how many accounts have a place before it, `running_left` the seconds left of what
+    runs. No backlog is in it. None: there are no workers.
+    """
+    if workers < 1:
+        return None
+    by_lane = 0 if lane is None else math.ceil((before + 1) / (lane.share - 1)) + 1
+    return (running_left + (before + by_lane) * longest) / workers
 
 
 def start_bound(
-    lane: OverdueLane | None, *, customers: int, longest: float, workers: int
+    lane: OverdueLane | None, *, accounts: int, longest: float, workers: int
 ) -> float | None:
-    """Within how many seconds each waiting customer gets a start; None: no bound.
-
-    `customers` is how many wait, `longest` the seconds of the longest document.
-    """
+    """G4: within how many seconds each of the waiting accounts gets a start; None: no bound."""
     if lane is None or workers < 1:
         return None
-    return lane.after + ((lane.share + 1) * customers + 1) * longest / workers + longest
+    return lane.after + (lane.share * accounts + 1) * longest / workers + longest
+
+
+def figures(
+    queue: Queue,
+    *,
+    names: Mapping[int, str],
+    now: float,
+    workers: int,
+    longest: float,
+    running_left: float,
+    lane_claims: int,
+    claims: int,
+) -> Fairness:
+    """The figures of a queue whose members are all loaded.
+
+    `longest` is the longest document in seconds, `running_left` the work left of what runs;
+    `lane_claims` of all `claims` went through the overdue lane.
+    """
+    queued = [member for member in _competing(queue) if any(_placed_entries(queue, member))]
+    shares = _shares(queue, names, now)
+    overdue = _most_overdue(queue, queued, names, now)
+    bound = start_bound(queue.lane, accounts=len(queued), longest=longest, workers=workers)
+    return Fairness(
+        policy=queue.state.policy,
+        workers=workers,
+        waiting_customers=sum(map(_may_run, queue.members.values())),
+        jain_index=jain_index(shares),
+        most_overdue=overdue,
+        lane_share=lane_claims / claims if claims else None,
+        longest_document=longest,
+        newcomer_bound=newcomer_bound(
+            queue.lane,
+            before=sum(_is_before_newcomers(member.share.place, now) for member in queued),
+            longest=longest,
+            running_left=running_left,
+            workers=workers,
+        )
+        if queue.is_fair
+        else None,
+        start_bound=bound,
+        bound_broken=overdue is not None and bound is not None and overdue.seconds > bound,
+        accounts=shares,
+    )
+
+
+CountPlaces = Callable[[Place], tuple[int, int]]
+"""How many accounts have a place before a given one, and how many are beyond their allowance."""
+
+
+def counter_of_places(queue: Queue) -> CountPlaces:
+    """Counts the places of a queue whose members are all loaded."""
+    placed = sorted(
+        member.share.place for member in _competing(queue) if member.share.place is not None
+    )
+    beyond = len(placed) - bisect_left(placed, _FIRST_BEYOND)
+    return lambda place: (bisect_left(placed, place), beyond)
+
+
+def standing(
+    queue: Queue, customer: int, now: float, count_places: CountPlaces | None = None
+) -> Standing:
+    """Where a customer stands under the fair rule.
+
+    Inside a shared account, the count and what it has had lately are the customer's own; its place
+    among the others is that of the account. `count_places` is given where not all members are
+    loaded, or many customers are asked about.
+    """
+    count = queue.count(customer, now)
+    member = queue.members[customer]
+    account = member if member.account is None else queue.members[member.account]
+    own = _place_now(queue, account, now)
+    before, beyond = (count_places or counter_of_places(queue))(own)
+    is_itself_beyond = account.share.place is not None and own[0] == BEYOND_ALLOWANCE
+    interval = member.share.interval
+    return Standing(
+        count=count,
+        had_lately=member.share.debt,
+        is_beyond=own[0] == BEYOND_ALLOWANCE,
+        fades_at=queue.rule.faded_at(
+            member.share.debt, now, queue.rule.reset_interval if interval is None else interval
+        ),
+        accounts_before=before,
+        accounts_beyond=beyond - is_itself_beyond,
+    )
+
+
+def _place_now(queue: Queue, account: Member, now: float) -> Place:
+    """The place of an account; if it has none, the one that it would get now."""
+    share = account.share
+    if share.place is not None:
+        return share.place
+    queue.clock.bring(share, now)
+    if share.debt < queue.rule.allowed_debt:
+        interval = queue.rule.reset_interval if share.interval is None else share.interval
+        rank = queue.rule.faded_at(share.debt, now, interval)
+        return WITHIN_ALLOWANCE, rank, queue.clock.tickets[0]
+    return BEYOND_ALLOWANCE, max(share.tag, queue.clock.value), queue.clock.tickets[0]
+
+
+def _is_before_newcomers(place: Place | None, now: float) -> bool:
+    """Whether a place is before that of a customer who has had nothing and submits now."""
+    return place is not None and place[:2] <= (WITHIN_ALLOWANCE, now)
+
+
+def _competing(queue: Queue) -> Iterator[Member]:
+    """The members that compete with each other: under fair, a shared account for its customers."""
+    if queue.is_fair:
+        return (member for member in queue.members.values() if member.account is None)
+    return (member for member in queue.members.values() if not member.is_account)
+
+
+def _may_run(member: Member) -> bool:
+    has_waiting = any(entry.waiting for entry in member.entries.values())
+    return has_waiting and member.may_start_more and not member.is_account
+
+
+def _placed_entries(queue: Queue, member: Member) -> Iterator[Entry]:
+    return (entry for entry in member.entries.values() if queue.place_of(entry) is not None)
+
+
+def _most_overdue(
+    queue: Queue, queued: Iterable[Member], names: Mapping[int, str], now: float
+) -> Overdue | None:
+    """Who has waited longest for a start."""
+    waits = [
+        (waits_since(member.last_started_at, entry.oldest[1]), names[member.id])
+        for member in queued
+        for entry in _placed_entries(queue, member)
+        if entry.oldest is not None
+    ]
+    if not waits:
+        return None
+    since, name = min(waits)
+    return Overdue(name, round(max(0.0, now - since), 3))
+
+
+def _shares(queue: Queue, names: Mapping[int, str], now: float) -> tuple[Share, ...]:
+    """The accounts that wait or have had work lately, by name."""
+    work, waiting = defaultdict[int, float](float), defaultdict[int, int](int)
+    weights: dict[int, float] = {}
+    for member in queue.members.values():
+        if not member.is_account:
+            account = member.id if member.account is None else member.account
+            weights[account] = queue.members.get(account, member).share.weight
+            waiting[account] += member.waiting
+            work[account] += fading(member.work, now - member.work_at, queue.rule.reset_interval)
+    listed = [id_ for id_ in work if waiting[id_] or work[id_] >= _LEAST_WORK]
+    all_work = sum(work[id_] for id_ in listed)
+    all_weights = sum(weights[id_] for id_ in listed)
+    shares = (
+        Share(
+            name=names[id_],
+            had_lately=round(work[id_], 3),
+            share=round(work[id_] / all_work, 4) if all_work else 0.0,
+            behind=round(all_work * weights[id_] / all_weights - work[id_], 3) + 0.0,  # no −0
+            weight=weights[id_],
+            waiting=waiting[id_],
+        )
+        for id_ in listed
+    )
+    return tuple(sorted(shares, key=lambda share: share.name))

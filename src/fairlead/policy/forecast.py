@@ -26,6 +26,7 @@ _PRIOR_VARIANCE = 0.25
 _HIGHEST_LOAD = 0.9
 _MOST_SIMULATED = 500
 _EPSILON = 1e-9
+_CLOSING = 1.5
 _REMAINING_ERROR = 0.15
 """Relative error that remains however much was learned; fitted to simulations, and cautious."""
 
@@ -41,7 +42,8 @@ class RunningDocument(NamedTuple):
 class RecentArrival(NamedTuple):
     """A recent document: its age, how far behind the front it was placed, and its estimate.
 
-    `behind` is the priority under classic, and seconds ahead of the clock under fair.
+    `behind` is the priority under classic. Under fair it is the work that its customer had had
+    lately or had waiting before it, in seconds per weight: so much the count says.
     """
 
     age: float
@@ -70,8 +72,9 @@ class Flow:
 class Ahead:
     """What goes before a document: how many, their estimated work, and that of its own customer.
 
-    `behind` is its own place, as in `RecentArrival`. Under fair the clock approaches it, so that
-    fewer and fewer new documents go before it: `is_closing`. `latest` is when the overdue lane
+    `behind` is its own place, as in `RecentArrival`. Under fair it falls while the document waits,
+    as earlier ones of its customer start and their work fades, so that fewer and fewer new
+    documents go before it: `is_closing`. `latest` is when the overdue lane
     starts it, if it does; `cap` is how many documents of its `customer` may run at once.
     """
 
@@ -189,12 +192,12 @@ def _arrival_rate(
 def _part_before(ahead: Ahead, arrival: RecentArrival) -> float:
     """The part of the wait during which such a document would go before.
 
-    Under fair the clock approaches with the work, and runs on its own as well. The square is
-    fitted to simulations, not derived: without it forecasts were too late.
+    Under fair those go before whose customers have had less lately. While the document waits it
+    comes nearer to the front, so that fewer of them do; how fast is fitted, not derived.
     """
     if arrival.behind >= ahead.behind:
         return 0.0
-    return (1.0 - arrival.behind / ahead.behind) ** 2 if ahead.is_closing else 1.0
+    return (1.0 - arrival.behind / ahead.behind) ** _CLOSING if ahead.is_closing else 1.0
 
 
 def _wait_without_arrivals(ahead: Ahead, flow: Flow, learned: _LearnedRates) -> float:

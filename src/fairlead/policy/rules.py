@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Literal, cast
+from typing import cast
 
 from fairlead.errors import InvalidSetting
 from fairlead.model.customers import check_interval, check_thresholds
@@ -16,11 +16,10 @@ from fairlead.policy.classic import (
     Reset,
     check_reset,
 )
-from fairlead.policy.fair import DEFAULT_UNIT, FairRule, check_above_zero
+from fairlead.policy.fair import DEFAULT_ALLOWANCE, DEFAULT_UNIT, FairRule, check_above_zero
 from fairlead.policy.overdue_lane import OverdueLane
+from fairlead.policy.queue import PolicyName
 from fairlead.policy.retry import RetryRule
-
-PolicyName = Literal["classic", "fair"]
 
 
 def check_policy(name: str) -> PolicyName:
@@ -40,6 +39,7 @@ class Rules:
 
     policy: PolicyName | None = None
     unit: float = DEFAULT_UNIT
+    allowance: float = DEFAULT_ALLOWANCE
     reset_interval: float = DEFAULT_RESET_INTERVAL
     thresholds: tuple[int, ...] = DEFAULT_THRESHOLDS
     reset: Reset = "idle"
@@ -73,12 +73,7 @@ class Rules:
         """The fair rule for a customer, with its own interval and thresholds if it has any."""
         return FairRule(
             unit=self.unit,
+            allowance=self.allowance,
             reset_interval=self.reset_interval if reset_interval is None else reset_interval,
             thresholds=self.thresholds if thresholds is None else thresholds,
         )
-
-    def lane_of(self, policy: PolicyName) -> OverdueLane | None:
-        """The overdue lane beside a policy: classic reckons in documents, fair in seconds."""
-        if self.lane is None or policy == "classic":
-            return self.lane
-        return replace(self.lane, unit=self.unit)

@@ -1,0 +1,49 @@
+"""Quotas of pipelines: how many documents may start in a time, and how many may run at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class Quota:
+    """A pipeline's quota and its use.
+
+    `rate` is starts per second, kept by a token bucket that holds one second's starts, at least
+    one. `tokens` None: the bucket has never been used and is full.
+    """
+
+    rate: float | None = None
+    max_running: int | None = None
+    running: int = 0
+    tokens: float | None = None
+    tokens_at: float = 0.0
+
+    def is_open(self, now: float) -> bool:
+        """Whether a document may start now."""
+        if self.max_running is not None and self.running >= self.max_running:
+            return False
+        return self.rate is None or self._filled(now) >= 1.0
+
+    def start(self, now: float) -> None:
+        self.running += 1
+        if self.rate is not None:
+            self.tokens = self._filled(now) - 1.0
+            self.tokens_at = max(self.tokens_at, now)
+
+    def end(self) -> None:
+        self.running = max(0, self.running - 1)
+
+    def opens_at(self, now: float) -> float:
+        """When a token is there; `now` where there is one."""
+        if self.rate is None:
+            return now
+        return now + max(0.0, 1.0 - self._filled(now)) / self.rate
+
+    def _filled(self, now: float) -> float:
+        """The tokens at `now`. Sums of floats may end just below one."""
+        assert self.rate is not None  # noqa: S101 (asked for a rate only)
+        burst = max(1.0, self.rate)
+        if self.tokens is None:
+            return burst
+        return min(burst, self.tokens + self.rate * max(0.0, now - self.tokens_at) + 1e-9)
