@@ -1,7 +1,8 @@
 """The change feed: tells everybody who waits that something was committed.
 
-A store owns one feed. Subscribers are woken after commits where the database announces them; in any
-case they compare versions at least every `poll_seconds`, so that no announcement must arrive.
+A store owns one feed. Subscribers are woken at once by commits of their own process, and soon by
+those of other processes where a signal reaches this one. In any case they compare versions at least
+every `poll_seconds`, so that no signal must arrive.
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ class ChangeFeed:
         self._subscriptions: list[Subscription] = []
 
     def subscribe(self, wake: Wake = lambda: None) -> Subscription:
-        """Call `wake` after commits, in any thread, until the subscription is closed."""
+        """Call `wake` after commits, in any thread, until the subscription is closed.
+
+        The thread that committed holds the writer's lock then, so `wake` must not use the store.
+        """
         subscription = Subscription(self, wake)
         with self._lock:
             self._subscriptions.append(subscription)
@@ -48,9 +52,12 @@ class Subscription:
 
     def __init__(self, feed: ChangeFeed, wake: Wake) -> None:
         self.wake = wake
-        self.poll_seconds = feed.poll_seconds
         self._feed = feed
         self._version: int | None = None
+
+    @property
+    def poll_seconds(self) -> float:
+        return self._feed.poll_seconds
 
     def changed(self) -> bool:
         """Whether anything was committed since the last call; True at the first one."""

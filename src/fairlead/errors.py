@@ -331,6 +331,10 @@ class NewerData(DataError, code="newer-data", title="Data folder of a newer vers
     """The data folder was written by a newer version of Fairlead."""
 
 
+class OtherSchema(DataError, code="other-schema", title="Data of another version"):
+    """The database has the tables of another version of Fairlead."""
+
+
 class DamagedData(DataError, code="damaged-data", title="Damaged data"):
     """The bytes on disk differ from those that were written."""
 

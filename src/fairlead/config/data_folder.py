@@ -1,6 +1,7 @@
 """The data folder: everything of an embedded installation in one place.
 
 fairlead.db     the store, unless it is on a database server
+fairlead.db-commits  touched after each commit, so that other processes wake up
 fairlead.toml   settings, if any
 files/          originals of documents; short ones are in the store
 texts/          texts and Markdown of documents; short ones are in the store

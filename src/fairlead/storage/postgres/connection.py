@@ -20,13 +20,15 @@ from fairlead.errors import (
     DiskFull,
     InvalidSetting,
     NewerData,
+    OtherSchema,
     ReadOnlyData,
     StoreBusy,
     StoreRefused,
     StoreUnreachable,
 )
-from fairlead.storage.postgres.dialect import migrations
+from fairlead.storage.postgres.dialect import schema
 from fairlead.storage.postgres.session import Session, make_ready
+from fairlead.storage.sql.queries import SCHEMA_NUMBER
 
 BUSY_SECONDS = 30
 CONNECT_SECONDS = 5
@@ -54,8 +56,7 @@ WRITER_OPTIONS = READER_OPTIONS | {
 }
 
 _TABLES = "SELECT 1 FROM pg_tables WHERE schemaname = current_schema() AND tablename = ANY($1)"
-_OURS = ["customers", "documents", "line_state"]
-
+_OURS = ["customers", "documents", "queue_state"]
 
 ALONE = (
     "SELECT pg_try_advisory_lock(hashtextextended('fairlead ' || current_schema() || ' ' || ?, 2))"
@@ -63,10 +64,9 @@ ALONE = (
 """Whether nobody else does this; it holds until the connection ends."""
 
 
-def one_at_a_time(what: int) -> str:
-    """Waits until nobody else does this; it holds until the end of the transaction."""
-    name = "'fairlead ' || current_schema()"
-    return f"SELECT pg_advisory_xact_lock(hashtextextended({name}, {what}))"
+def lock_number(what: int) -> str:
+    """The number of an advisory lock: 0 claims, 1 making the tables, 2 duties, 3 the policy."""
+    return f"hashtextextended('fairlead ' || current_schema(), {what})"
 
 
 def parameters(url: str) -> dict[str, Any]:
@@ -103,13 +103,13 @@ def connect(url: str, options: dict[str, str]) -> Session:
 
 
 def prepare(url: str) -> None:
-    """Make the tables where there are none, and bring older ones up to date."""
+    """Make the tables where there are none; refuse those of another schema."""
     with our_errors(url):
         session = connect(url, READER_OPTIONS)
         try:
             with session.connection.transaction():
-                session.execute(one_at_a_time(1))
-                _migrate(session, url)
+                session.execute(f"SELECT pg_advisory_xact_lock({lock_number(1)})")
+                _make_tables(session, url)
         finally:
             session.close()
 
@@ -125,28 +125,38 @@ def prepare_patiently(url: str) -> None:
             time.sleep(backoff.pause)
 
 
-def _migrate(session: Session, url: str) -> None:
-    version = _version(session, url)
-    if version > len(migrations()):
-        raise NewerData(
-            f"{shown(url)} has schema version {version} and this Fairlead knows "
-            f"{len(migrations())}; install the newer Fairlead that wrote it"
-        )
-    for script in migrations()[version:]:
-        session.connection.execute(script.encode(), prepare=False)
-    session.execute("UPDATE fairlead SET version = ?", (len(migrations()),))
-
-
-def _version(session: Session, url: str) -> int:
+def _make_tables(session: Session, url: str) -> None:
     if session.execute(_TABLES, (["fairlead"],)).get is None:
         if session.execute(_TABLES, (_OURS,)).get is not None:
             raise DamagedData(
                 f"{shown(url)} has tables of other programs; choose an empty database, "
                 "or a schema of its own in the URL: ?options=-csearch_path%3Dfairlead"
             )
-        session.execute("CREATE TABLE fairlead (version INTEGER NOT NULL)")
-        session.execute("INSERT INTO fairlead VALUES (0)")
-    return int(session.execute("SELECT version FROM fairlead").get)
+        session.connection.execute(schema().script.encode(), prepare=False)
+        session.execute("CREATE TABLE fairlead (version INTEGER NOT NULL, identity TEXT NOT NULL)")
+        session.execute("INSERT INTO fairlead VALUES (?, ?)", (SCHEMA_NUMBER, schema().identity))
+        return
+    version = int(session.execute("SELECT version FROM fairlead").get)
+    if version > SCHEMA_NUMBER and _has_identity(session):
+        raise NewerData(
+            f"{shown(url)} has schema number {version} and this Fairlead knows {SCHEMA_NUMBER}; "
+            "install the newer Fairlead that wrote it"
+        )
+    if not _has_identity(session) or (
+        session.execute("SELECT identity FROM fairlead").get != schema().identity
+    ):
+        raise OtherSchema(
+            f"{shown(url)} was made by another version of Fairlead before its first release, whose "
+            "tables differ; use that version, or choose an empty database"
+        )
+
+
+def _has_identity(session: Session) -> bool:
+    query = (
+        "SELECT 1 FROM information_schema.columns WHERE table_schema = current_schema() "
+        "AND table_name = 'fairlead' AND column_name = 'identity'"
+    )
+    return session.execute(query).get is not None
 
 
 @contextmanager

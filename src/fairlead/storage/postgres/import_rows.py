@@ -17,9 +17,13 @@ WHERE table_schema = current_schema() AND table_name = ? ORDER BY ordinal_positi
 _GUARDED = """
 SELECT relname FROM pg_class
 WHERE relforcerowsecurity AND relnamespace = current_schema()::regnamespace"""
+_DOCUMENT_NUMBERS = """
+SELECT setval('document_numbers', greatest(
+  (SELECT coalesce(max(seq), 0) FROM documents), (SELECT coalesce(max(seq), 0) FROM deleted)) + 1,
+  FALSE)"""
 _IS_USED = """
 SELECT EXISTS (SELECT 1 FROM customers) OR EXISTS (SELECT 1 FROM events)
-  OR EXISTS (SELECT 1 FROM keys) OR EXISTS (SELECT 1 FROM costs)"""
+  OR EXISTS (SELECT 1 FROM access_keys) OR EXISTS (SELECT 1 FROM queue_costs)"""
 
 
 def take_over(session: Session, tables: TableCopy, where: str) -> dict[str, int]:
@@ -31,15 +35,14 @@ def take_over(session: Session, tables: TableCopy, where: str) -> dict[str, int]
         )
     guarded = [row[0] for row in session.execute(_GUARDED)]
     _alter(session, guarded, "NO FORCE ROW LEVEL SECURITY")  # COPY does not go by it
-    _alter(session, ["documents"], "DISABLE TRIGGER USER")
-    session.execute("DELETE FROM line_state")
+    session.execute("DELETE FROM queue_state")
     session.pause()
     numbers = {name: _copy(session.connection, name, tables) for name in TABLES}
     for name, column in NUMBERED.items():
         query = f"SELECT setval(pg_get_serial_sequence('{name}', '{column}'), ?, TRUE)"
         if last := tables.last_number(name):
             session.execute(query, (last,))
-    _alter(session, ["documents"], "ENABLE TRIGGER USER")
+    session.execute(_DOCUMENT_NUMBERS)
     _alter(session, guarded, "FORCE ROW LEVEL SECURITY")
     return numbers
 

@@ -7,9 +7,12 @@ from collections.abc import Callable, Generator
 from contextlib import closing
 from threading import Lock
 
+from psycopg import Notify
+
 from fairlead.change_feed import ChangeFeed, Subscription, Wake
 from fairlead.service import Service, WakePipe
 from fairlead.storage.postgres.connection import READER_OPTIONS, connect, our_errors
+from fairlead.storage.postgres.notify import CHANNEL, NotifyPublisher
 
 POLL_SECONDS = 1.0
 
@@ -17,16 +20,23 @@ POLL_SECONDS = 1.0
 class NotifyFeed(ChangeFeed):
     """A change feed with a connection that only listens, from the first subscription on.
 
-    After a reconnect all are woken, in case something was committed meanwhile.
+    After a reconnect all are woken, in case something was committed meanwhile. The writer calls
+    `committed` after each commit of this process.
     """
 
     def __init__(self, url: str, version: Callable[[], int]) -> None:
         super().__init__(version, POLL_SECONDS)
         self._url = url
+        self._publisher = NotifyPublisher(url)
         self._start_lock = Lock()
         self._is_started = False
         self._stop_pipe = WakePipe()
         self._service = Service("listener", self._listen, on_stop=self._stop_pipe.wake)
+
+    def committed(self) -> None:
+        """Wake the subscribers of this process at once, and notify those of the others."""
+        self.announce()
+        self._publisher.changed()
 
     def subscribe(self, wake: Wake = lambda: None) -> Subscription:
         subscription = super().subscribe(wake)
@@ -37,13 +47,14 @@ class NotifyFeed(ChangeFeed):
         return subscription
 
     def close(self) -> None:
+        self._publisher.close()
         self._service.stop()
         self._stop_pipe.close()
 
     def _listen(self) -> Generator[float, None, None]:
         with our_errors(self._url), closing(connect(self._url, READER_OPTIONS)) as session:
             connection = session.connection
-            connection.execute(b"LISTEN fairlead", prepare=False)
+            connection.execute(f"LISTEN {CHANNEL}".encode(), prepare=False)
             schema = session.execute("SELECT current_schema()").get
             self.announce()
             with selectors.DefaultSelector() as selector:
@@ -52,5 +63,10 @@ class NotifyFeed(ChangeFeed):
                 while True:
                     yield 0.0
                     selector.select()
-                    if any(note.payload == schema for note in connection.notifies(timeout=0)):
+                    notes = list(connection.notifies(timeout=0))
+                    if any(note.payload == schema and self._is_of_another(note) for note in notes):
                         self.announce()
+
+    def _is_of_another(self, note: Notify) -> bool:
+        """Whether another process sent it; `committed` has announced what this one commits."""
+        return note.pid != self._publisher.backend_pid

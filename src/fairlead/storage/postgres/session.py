@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, nullcontext, suppress
 from typing import Any
 
@@ -15,18 +15,25 @@ from psycopg.pq import ExecStatus, PipelineStatus, TransactionStatus
 from psycopg.types.numeric import Int8Dumper
 from psycopg.types.string import StrDumperUnknown
 
-from fairlead.storage.postgres.dialect import encoded, repeated
+from fairlead.storage.postgres.dialect import encoded, repeated, takes_columns
 
 _UNDER_WAY = (TransactionStatus.INTRANS, TransactionStatus.INERROR)
-_TIME = "SELECT extract(epoch FROM clock_timestamp())::float8"
-AT_ONCE = 50
+_TIME_AND_POLICY = (
+    "SELECT extract(epoch FROM clock_timestamp())::float8, (SELECT policy FROM queue_state)"
+)
+AT_ONCE = (50, 10)
 """Rows that one statement inserts, where there are so many."""
 _COMMANDS = ("ROLLBACK", "ALTER")
+_WRITES = ("INSERT", "UPDATE", "DELETE")
 NO_SUCH_CHARACTER = "\N{REPLACEMENT CHARACTER}"
 
 
 class Cursor(RawCursor[tuple[Any, ...]]):
     """What a statement came to."""
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:  # type: ignore[override]
+        """All rows at once: one by one, each would be asked for and checked by itself."""
+        return iter(self.fetchall())
 
     @property
     def get(self) -> Any:
@@ -46,6 +53,22 @@ class _WholeSum(Loader):
 
     def load(self, data: Buffer) -> int:
         return int(bytes(data))
+
+
+def _array(values: Sequence[Any]) -> str:
+    """An array as PostgreSQL writes it; psycopg would look at each value by itself."""
+    if values and type(values[0]) is int and None not in values:
+        return "{" + ",".join(map(str, values)) + "}"
+    return "{" + ",".join(map(_element, values)) + "}"
+
+
+def _element(value: Any) -> str:
+    if value is None:
+        return "NULL"
+    if isinstance(value, str):
+        escaped = value.replace("\0", NO_SUCH_CHARACTER).replace("\\", "\\\\")
+        return '"' + escaped.replace('"', '\\"') + '"'
+    return repr(value)
 
 
 def make_ready(connection: psycopg.Connection[tuple[Any, ...]], options: dict[str, str]) -> None:
@@ -68,11 +91,13 @@ class Session:
     as undone in any case.
     """
 
-    __slots__ = ("_gathering", "_heard", "connection")
+    __slots__ = ("_gathering", "_heard", "connection", "has_written", "policy")
 
     def __init__(self, connection: psycopg.Connection[tuple[Any, ...]]) -> None:
         self.connection = connection
         self._heard: tuple[float, float] | None = None
+        self.policy = ""
+        self.has_written = False
         self._gathering: ExitStack | None = None
 
     @property
@@ -86,8 +111,12 @@ class Session:
         return self.connection.closed or self.connection.broken
 
     def begin(self, *statements: str) -> None:
-        """Begin a transaction with these statements, in one message; learn the server's time."""
-        text = ";".join(("BEGIN", *statements, _TIME))
+        """Begin a transaction with these statements, in one message.
+
+        Learn the server's time and the policy in force.
+        """
+        self.has_written = False
+        text = ";".join((*statements, _TIME_AND_POLICY))
         cursor = self.connection.execute(text.encode(), prepare=False)
         while cursor.nextset():
             """The last one has the time."""
@@ -118,18 +147,39 @@ class Session:
     def execute(self, statement: str, values: Sequence[Any] = (), /) -> Cursor:
         if statement.startswith(_COMMANDS):
             return self._command(statement)
+        self.has_written |= statement.startswith(_WRITES)
         cursor = Cursor(self.connection)
         cursor.execute(encoded(statement), values)
         if statement.startswith("RELEASE"):  # the end of one write of several: is all of it done?
             self._go_on()
         return cursor
 
+    def array(self, values: Sequence[int] | Sequence[str]) -> str:
+        return _array(values)
+
+    def query_many(
+        self, statement: str, rows: Sequence[Sequence[Any]], /
+    ) -> Iterable[tuple[Any, ...]]:
+        self.has_written |= statement.startswith(_WRITES)
+        return self._execute_columns(statement, rows) if rows else ()
+
+    def _execute_columns(self, statement: str, rows: Sequence[Sequence[Any]]) -> Cursor:
+        columns = [_array(column) for column in zip(*rows, strict=True)]
+        cursor = Cursor(self.connection)
+        cursor.execute(encoded(statement), columns)
+        return cursor
+
     def executemany(self, statement: str, rows: Iterable[Sequence[Any]], /) -> object:
         left = list(rows)
-        while len(left) >= AT_ONCE and (text := repeated(statement, AT_ONCE)):
-            values = [value for row in left[:AT_ONCE] for value in row]
-            Cursor(self.connection).execute(text.encode(), values)
-            left = left[AT_ONCE:]
+        self.has_written |= bool(left)
+        if left and takes_columns(statement):
+            self._execute_columns(statement, left)
+            return None
+        for many in AT_ONCE:
+            while len(left) >= many and (text := repeated(statement, many)):
+                values = [value for row in left[:many] for value in row]
+                Cursor(self.connection).execute(text.encode(), values)
+                left = left[many:]
         if left:
             with Cursor(self.connection) as cursor:
                 cursor.executemany(encoded(statement), left)
@@ -146,6 +196,10 @@ class Session:
         self._run(statement)
         self._gather()
         return Cursor(self.connection)
+
+    def command(self, statements: str) -> None:
+        """Run statements outside of a transaction, whose results nobody needs."""
+        self.connection.execute(statements.encode(), prepare=False)
 
     def _run(self, statement: str) -> None:
         result = self.connection.pgconn.exec_(statement.encode())
@@ -171,3 +225,4 @@ class Session:
     def _hear(self, row: tuple[Any, ...] | None) -> None:
         assert row is not None  # noqa: S101 (it was asked for)
         self._heard = (row[0], time.monotonic())
+        self.policy = row[1]

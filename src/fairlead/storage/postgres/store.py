@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from contextvars import ContextVar
+from threading import Lock
+from typing import cast
 
-import psycopg
-
-from fairlead.errors import StoreUnreachable
+from fairlead.policy.queue import PolicyName
 from fairlead.policy.rules import Rules
 from fairlead.storage.postgres.connection import (
     ALONE,
     READER_OPTIONS,
-    WRITER_OPTIONS,
     connect,
-    one_at_a_time,
     our_errors,
     prepare,
     prepare_patiently,
@@ -24,88 +21,37 @@ from fairlead.storage.postgres.connection import (
 )
 from fairlead.storage.postgres.import_rows import take_over
 from fairlead.storage.postgres.listen import NotifyFeed
-from fairlead.storage.postgres.reader_pool import ReaderPool
+from fairlead.storage.postgres.pool import ONE_SNAPSHOT, SessionPool
 from fairlead.storage.postgres.session import Session
-from fairlead.storage.sql.group_commit import Writer
+from fairlead.storage.postgres.writer import PostgresWriter
 from fairlead.storage.sql.queries import Connection
 from fairlead.storage.sql.rows import TableCopy
 from fairlead.storage.sql.store import Store
 
-_ONE_AT_A_TIME = one_at_a_time(0)
-"""One writer of all processes: who goes next depends on what everybody did before. The lock ends
-with the transaction, so the next writer sees all of it."""
 _CUSTOMER_SCOPE: ContextVar[str | None] = ContextVar("asked_by", default=None)
 _SEEN_BY = """
 SELECT set_config('fairlead.customer', coalesce(
   (SELECT id FROM customers WHERE name = ?), -1)::text, TRUE)"""
+_VERSION = """
+SELECT concat_ws(' ', (SELECT version FROM queue_state), (SELECT max(seq) FROM events),
+  (SELECT sum(id) FROM queue_events))"""
+_EVENTS_WITHOUT_GAP = """
+SELECT coalesce(min(seq) FILTER (WHERE following > seq + 1), max(seq)),
+  (SELECT coalesce(max(seq), 0) FROM events)
+FROM (
+  SELECT seq, lead(seq) OVER (ORDER BY seq) AS following FROM (
+    SELECT ?::bigint AS seq UNION ALL
+    (SELECT seq FROM events WHERE seq > ? ORDER BY seq LIMIT 2000)) AS numbers) AS pairs"""
+"""Up to which number no event is missing after a given one, and the newest number."""
+_WRITERS_OF_EVENTS = """
+SELECT coalesce(array_agg(virtualtransaction), '{}') FROM pg_locks
+WHERE relation = 'events'::regclass AND mode = 'RowExclusiveLock' AND granted"""
 _IS_UNBOUND = "SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user"
 _FRAIL = "the database server runs with fsync off, so a power cut may lose what was accepted"
 _UNBOUND = (
     "the database user is a superuser or bypasses row-level security, so nothing but our own care "
     "keeps customers apart there; use a user that only owns its database"
 )
-
-
-class PostgresWriter(Writer):
-    """Connects anew where the connection was lost."""
-
-    def __init__(self, url: str, clock: Callable[[], float] | None = None) -> None:
-        super().__init__(clock or self._server_time)
-        self._url = url
-        self._ahead = float("inf")  # the server's clock is, of this process's
-        self._session: Session | None = None
-        self._is_closed = False
-
-    def close(self) -> None:
-        with self._lock:
-            self._is_closed = True
-            self._hang_up()
-
-    def _our_errors(self) -> AbstractContextManager[None]:
-        return our_errors(self._url)
-
-    def _begin(self, *, durable: bool) -> Session:
-        if self._is_closed:
-            raise StoreUnreachable(
-                f"the connection to {shown(self._url)} is closed; open a new one"
-            )
-        if self._session is not None:
-            with suppress(psycopg.OperationalError):  # the server went away meanwhile, and may be
-                return self._begun(self._session, durable=durable)  # back: nothing was begun
-        self._hang_up()
-        self._session = connect(self._url, WRITER_OPTIONS)
-        return self._begun(self._session, durable=durable)
-
-    def _begun(self, session: Session, *, durable: bool) -> Session:
-        wait = "on" if durable else "off"
-        session.begin(f"SET LOCAL synchronous_commit = {wait}", _ONE_AT_A_TIME)
-        self._ahead = session.now() - time.monotonic()
-        return session
-
-    def _server_time(self) -> float:
-        """By what the server said last; inf: it has never been heard."""
-        return time.monotonic() + self._ahead
-
-    def _end(self) -> None:
-        assert self._session is not None  # noqa: S101 (it was begun)
-        self._session.commit()
-
-    def _is_in_transaction(self) -> bool:
-        return self._session is not None and self._session.in_transaction
-
-    def _roll_back(self) -> None:
-        session = self._session
-        if session is None:
-            return
-        with suppress(psycopg.Error):
-            session.roll_back()
-        if session.is_broken or session.in_transaction:
-            self._hang_up()
-
-    def _hang_up(self) -> None:
-        session, self._session = self._session, None
-        if session is not None:
-            session.close()
 
 
 class PostgresStore(Store):
@@ -126,22 +72,25 @@ class PostgresStore(Store):
         patient: bool = False,
     ) -> None:
         prepare_patiently(url) if patient else prepare(url)
-        super().__init__(PostgresWriter(url, clock), rules=rules)
         self._url = url
         self._clock = clock
-        self._readers = ReaderPool(url)
+        self._readers = SessionPool(url, READER_OPTIONS)
         self._feed = NotifyFeed(url, self._version)
         self.changes = self._feed
+        self._events_lock = Lock()
+        self._settled_event = 0
+        self._awaited: tuple[int, set[str]] | None = None
+        super().__init__(PostgresWriter(url, clock, self._feed.committed), rules=rules)
 
     def close(self) -> None:
-        self._feed.close()
         self._writer.close()
+        self._feed.close()
         self._readers.close()
 
     def _version(self) -> int:
-        """The number of the last transaction that changed the queue, as each of ours does."""
-        with self._reading(whole=True) as connection:
-            return int(connection.execute("SELECT xmin::text::bigint FROM line_state").get)
+        """A number that changes with every commit that the queue or the events tell of."""
+        with our_errors(self._url):
+            return hash(self._readers.value(_VERSION))
 
     def now(self) -> float:
         with self._reading(whole=True) as connection:
@@ -161,7 +110,7 @@ class PostgresStore(Store):
             assert isinstance(connection, Session)  # noqa: S101 (we made it)
             return take_over(connection, tables, shown(self._url))
 
-        return self._writer.run(take)
+        return self._writer.run_alone(take, durable=True, excludes_writes=True)
 
     @contextmanager
     def seen_by(self, customer: str) -> Iterator[None]:
@@ -179,10 +128,50 @@ class PostgresStore(Store):
     @contextmanager
     def _reading(self, *, whole: bool = False) -> Iterator[Session]:
         customer = None if whole else _CUSTOMER_SCOPE.get()
-        with our_errors(self._url), self._readers.transaction() as session:
+        with our_errors(self._url), self._readers.transaction(ONE_SNAPSHOT) as session:
             if customer is not None:
                 session.execute(_SEEN_BY, (customer,))
             yield session
+
+    @contextmanager
+    def _snapshot(self, connection: Connection) -> Iterator[Session]:  # noqa: ARG002
+        """Another connection: a transaction that writes sees a new snapshot in each statement."""
+        with self._readers.transaction(ONE_SNAPSHOT) as session:
+            yield session
+
+    def _policy_of(self, connection: Connection) -> PolicyName:
+        assert isinstance(connection, Session)  # noqa: S101 (we made it)
+        return cast("PolicyName", connection.policy)
+
+    def _last_event_to_read(self) -> int:
+        """Events get their numbers before they are committed, so a lower one may still appear.
+
+        A number that is missing belongs to a transaction that is open, or was undone. All numbers
+        up to the newest one are settled as soon as every transaction has ended that was writing
+        events after the newest one was seen. A read that begins then sees all of them.
+        """
+        settled, awaited = self._settled_event, self._awaited
+        with self._reading(whole=True) as connection:
+            whole, newest = connection.execute(_EVENTS_WITHOUT_GAP, (settled, settled)).get
+        if whole >= newest:
+            return self._settle_events(whole)
+        writers = self._writers_of_events()  # after what they are compared with was read
+        if not writers:
+            return self._settle_events(newest)
+        if awaited is None or not awaited[1] & writers:
+            whole = max(whole, 0 if awaited is None else awaited[0])
+            self._awaited = (newest, writers)
+        return self._settle_events(whole)
+
+    def _writers_of_events(self) -> set[str]:
+        """The transactions that have written events and are still open."""
+        with our_errors(self._url):
+            return set(self._readers.value(_WRITERS_OF_EVENTS))
+
+    def _settle_events(self, number: int) -> int:
+        with self._events_lock:
+            self._settled_event = max(self._settled_event, number)
+            return self._settled_event
 
     def _now(self, connection: Connection) -> float:
         assert isinstance(connection, Session)  # noqa: S101 (we made it)

@@ -1,25 +1,28 @@
 """Acceptance: documents of one transaction are checked one by one and written together.
 
-Customers and accounts are read once and followed in memory, so each submission sees the effect of
+Customers are locked and read once and followed in memory, so each submission sees the effect of
 those before it, and a hundred of them cost little more than one.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Sequence
+import json
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from fairlead.errors import Refused
-from fairlead.model.customers import Check, Counter
+from fairlead.model.customers import Counter
 from fairlead.model.documents import Document, EventKind, NewDocument, Submission
 from fairlead.model.states import State
 from fairlead.policy import refusals
 from fairlead.policy.classic import ClassicPolicy
-from fairlead.policy.costs import CostBucket, LearnedCosts, cost_bucket, estimate
-from fairlead.storage.sql import fair_accounts, rows
+from fairlead.policy.costs import CostBucket, cost_bucket, estimate
+from fairlead.policy.queue import DEFAULT_PIPELINE, Queue
+from fairlead.policy.queue_events import Arrived, Learned
+from fairlead.storage.sql import rows
 from fairlead.storage.sql.queries import sql
+from fairlead.storage.sql.queue_rows import CostTable
 from fairlead.storage.sql.reads import unknown_customer
 from fairlead.storage.sql.transaction import Transaction
 
@@ -34,13 +37,11 @@ class Origin(NamedTuple):
 
 @dataclass(slots=True)
 class _Place:
-    """A document's place; `classic_count` is the classic rule's count under another policy."""
+    """What a document gets by the policy in force."""
 
     count: int
     priority: int
-    rank: float
     policy: str
-    classic_count: int | None
     estimate: float
 
 
@@ -51,23 +52,29 @@ class _Customer:
     id: int
     name: str
     classic: ClassicPolicy
-    own: tuple[float | None, tuple[int, ...] | None] = (None, None)
-    """Its own reset interval and thresholds."""
+    thresholds: tuple[int, ...] | None = None
+    reset_interval: float | None = None
     counter: Counter | None = None
     pending_cap: int | None = None
     pending: int = 0
-    lift: float = 0.0
     day: int = 0
     day_bytes: int = 0
     day_limit: int | None = None
-    account: int | None = None
-    unwritten: int = 0
-    """Documents of it that are not written yet."""
+    is_changed: bool = False
+
+
+class _Accepted(NamedTuple):
+    """A document that was accepted and is not written yet."""
+
+    customer: _Customer
+    new: NewDocument
+    place: _Place
+    origin: Origin
 
 
 def accept(tx: Transaction, submission: Submission) -> list[Document]:
     """Accept all documents of the submission, or refuse them all; a known key repeats itself."""
-    batch = Batch(tx)
+    batch = Batch(tx, {submission.customer})
     documents = batch.accept(submission)
     batch.write()
     return documents
@@ -75,7 +82,7 @@ def accept(tx: Transaction, submission: Submission) -> list[Document]:
 
 def accept_all(tx: Transaction, submissions: Sequence[Submission]) -> list[list[Document]]:
     """Accept all submissions, or refuse them all."""
-    batch = Batch(tx)
+    batch = Batch(tx, {submission.customer for submission in submissions})
     documents = [batch.accept(submission) for submission in submissions]
     batch.write()
     return documents
@@ -85,7 +92,7 @@ def accept_each(
     tx: Transaction, submissions: Sequence[Submission]
 ) -> list[list[Document] | Exception]:
     """Accept or refuse each submission, whatever becomes of the others."""
-    batch = Batch(tx)
+    batch = Batch(tx, {submission.customer for submission in submissions})
     outcomes: list[list[Document] | Exception] = []
     for submission in submissions:
         try:
@@ -96,36 +103,35 @@ def accept_each(
     return outcomes
 
 
-def accept_parts(
-    tx: Transaction, customer: int, parts: Sequence[NewDocument], origin: Origin
-) -> None:
-    """Accept the attachments of a document of this customer."""
-    batch = Batch(tx)
-    batch.accept_parts(customer, parts, origin)
-    batch.write()
-
-
-def add_customer(tx: Transaction, name: str) -> int:
-    """A new customer's row, with an account of its own and its event."""
-    account: int = tx.connection.execute(sql("add_account"), (None,)).get
-    customer: int = tx.connection.execute(sql("add_customer"), (name, tx.now, account)).get
-    tx.add_event(EventKind.CUSTOMER_ADDED, customer)
+def add_customer(tx: Transaction, name: str) -> int | None:
+    """A new customer's row with its event; None: another process was quicker."""
+    customer: int | None = tx.connection.execute(sql("add_customer"), (name, tx.now)).get
+    if customer is not None:
+        tx.add_event(EventKind.CUSTOMER_ADDED, customer)
     return customer
+
+
+def lock_customers(tx: Transaction, ids: Iterable[int]) -> list[rows.CustomerRow]:
+    """Rows of customers, locked in the order of their numbers."""
+    values = (tx.connection.array(sorted(ids)),)
+    locked = tx.connection.execute(sql("select_customers_by_id"), values)
+    return [rows.CustomerRow(*row) for row in locked]
 
 
 class Batch:
     """Accepts submissions one after the other; `write` makes their rows."""
 
-    def __init__(self, tx: Transaction) -> None:
+    def __init__(self, tx: Transaction, names: Iterable[str] = ()) -> None:
         self._tx = tx
         self._today = int(tx.now // 86_400)
         self._customers: dict[str, _Customer] = {}
-        self._accounts: dict[int, fair_accounts.Account] = {}
+        self._queues: dict[int, Queue] = {}
+        """Under fair, the part of the queue in which each customer is."""
+        self._costs = CostTable(tx.connection)
         self._estimates: dict[CostBucket, float] = {}
-        self._rows: list[tuple[Any, ...]] = []
-        self._tally: defaultdict[int, int] = defaultdict(int)
-        self._originals: list[tuple[int, bytes]] = []
+        self._accepted: list[_Accepted] = []
         self._keys: list[tuple[int, str, str, int, int]] = []
+        self._lock(sorted(names))
 
     def accept(self, submission: Submission) -> list[Document]:
         """The documents of the submission; if it is refused, this raises and changes nothing."""
@@ -136,76 +142,160 @@ class Batch:
                 return earlier
         self._check(customer, submission)
         if not customer.id:
-            customer.id = add_customer(self._tx, customer.name)
+            self._add(customer)
         if submission.key is not None:
             key = (submission.key, submission.fingerprint)
-            self._keys.append((customer.id, *key, len(self._rows), len(submission.documents)))
+            self._keys.append((customer.id, *key, len(self._accepted), len(submission.documents)))
         return self._take(customer, submission.documents, Origin())
 
-    def accept_parts(self, customer: int, parts: Sequence[NewDocument], origin: Origin) -> None:
+    def accept_parts(
+        self, row: rows.CustomerRow, parts: Sequence[NewDocument], origin: Origin
+    ) -> None:
         """Attachments were accepted with their document, so no cap refuses them."""
-        query = sql("select_for_check") + " WHERE id = ?"
-        row = self._tx.connection.execute(query, (customer,)).fetchone()
-        assert row is not None  # noqa: S101 (this transaction has read the document)
-        known = self._customers.setdefault(row[1], self._known(row))
-        self._take(known, parts, origin)
+        customer = self._customers.get(row.name)
+        if customer is None:
+            customer = self._customers[row.name] = self._known(row)
+            self._load([customer])
+        self._take(customer, parts, origin)
+
+    # --- writing ---
 
     def write(self) -> None:
-        if not self._rows:
+        """Write the rows of all documents that were accepted."""
+        if not self._accepted:
             return
-        connection, now = self._tx.connection, self._tx.now
-        first = connection.execute(sql("take_seqs"), (len(self._rows),)).get - len(self._rows)
-        numbered = list(enumerate(self._rows, first))
-        connection.executemany(sql("insert_document"), [(seq, *row) for seq, row in numbered])
-        connection.executemany(sql("tally_new"), sorted(self._tally.items()))
-        originals = [(first + number, content) for number, content in self._originals]
-        connection.executemany(sql("keep_original"), originals)
-        kind = EventKind.SUBMITTED.value
-        events = [(now, kind, row[1], seq, None, None) for seq, row in numbered]
-        connection.executemany(sql("add_event"), events)
-        keys = [(*key, first + number, many, now) for *key, number, many in self._keys]
-        connection.executemany(sql("add_key"), keys)
-        self._write_customers()
-        for account in self._accounts.values():
-            fair_accounts.save(self._tx, account, account.tags)
-        self._rows, self._originals, self._keys = [], [], []
-        self._tally.clear()
+        tx, accepted = self._tx, self._accepted
+        numbers = self._numbers(len(accepted))
+        run = tx.connection.executemany
+        run(sql("insert_document"), [self._row(*each) for each in zip(numbers, accepted)])  # noqa: B905
+        originals = [
+            (number, "original", None, None, each.new.content)
+            for number, each in zip(numbers, accepted, strict=True)
+            if each.new.content is not None
+        ]
+        run(sql("insert_content"), originals)
+        self._queue_up(numbers)
+        for number, each in zip(numbers, accepted, strict=True):
+            tx.add_event(EventKind.SUBMITTED, each.customer.id, number)
+            tx.count_state("waiting", each.place.priority, 1)
+        keys = [
+            (*key, json.dumps(numbers[first : first + many]), tx.now)
+            for *key, first, many in self._keys
+        ]
+        run(sql("add_key"), keys)
+        changed = [each for each in self._customers.values() if each.is_changed]
+        run(sql("save_check"), [_record(each) for each in sorted(changed, key=lambda c: c.id)])
+        for customer in changed:
+            customer.is_changed = False
+        self._accepted, self._keys = [], []
+
+    def _numbers(self, number: int) -> list[int]:
+        taken = self._tx.connection.execute(sql("take_numbers"), (number,)).fetchall()
+        if len(taken) == number:
+            return [row[0] for row in taken]
+        last = taken[0][0]
+        return list(range(last - number + 1, last + 1))
+
+    def _row(self, number: int, accepted: _Accepted) -> tuple[Any, ...]:
+        customer, new, place, origin = accepted
+        return (
+            *(number, new.id, customer.id, DEFAULT_PIPELINE, new.name, new.size, new.sha256),
+            *(place.priority, place.count, place.policy, int(new.urgent), self._tx.now),
+            *(place.estimate, new.look.shape, new.look.pages, new.password, *origin),
+        )
+
+    def _queue_up(self, numbers: Sequence[int]) -> None:
+        """The rows of the queue, and one event for each customer."""
+        tx, waiting = self._tx, []
+        arrived: dict[int, Arrived] = {}
+        for number, (customer, new, place, _) in zip(numbers, self._accepted, strict=True):
+            slot = tx.slot(place.priority, number, urgent=new.urgent)
+            waiting.append(
+                (
+                    *(customer.id, DEFAULT_PIPELINE, *slot, number, place.priority),
+                    *(int(new.urgent), 0, place.estimate, tx.now, 0, 0, None, None),
+                )
+            )
+            before = arrived.get(customer.id)
+            arrived[customer.id] = Arrived(
+                tx.now,
+                customer.id,
+                DEFAULT_PIPELINE,
+                1 if before is None else before.documents + 1,
+                place.estimate if before is None else before.estimates + place.estimate,
+                slot if before is None else min(before.head, slot),
+                (number, tx.now) if before is None else before.oldest,
+                0,
+                new.urgent or (before is not None and before.has_ahead),
+            )
+        tx.connection.executemany(sql("insert_waiting"), waiting)
+        for event in arrived.values():
+            tx.add_queue_event(event)
 
     # --- customers ---
+
+    def _lock(self, names: Sequence[str]) -> None:
+        if not names:
+            return
+        values = (self._tx.connection.array(names),)
+        for row in self._tx.connection.execute(sql("select_for_check"), values).fetchall():
+            known = self._known(rows.CustomerRow(*row))
+            self._customers[known.name] = known
+        self._load(self._customers.values())
+
+    def _load(self, customers: Iterable[_Customer]) -> None:
+        """Read from the queue what the checks need: always under fair, else for pending caps."""
+        needed = [each for each in customers if self._tx.is_fair or each.pending_cap is not None]
+        if not needed:
+            return
+        loaded = self._tx.load_queue({each.id for each in needed})
+        for customer in needed:
+            member = loaded.queue.member(customer.id)
+            customer.pending = member.waiting + member.processing
+            self._queues[customer.id] = loaded.queue
+        if self._tx.is_fair:
+            for event in loaded.events:
+                if isinstance(event, Learned):
+                    self._costs.learn(event)
 
     def _customer(self, submission: Submission) -> _Customer:
         name = submission.customer
         customer = self._customers.get(name)
         if customer is None:
-            query = sql("select_for_check") + " WHERE name = ?"
-            row = self._tx.connection.execute(query, (name,)).fetchone()
-            new = _Customer(0, name, self._tx.rules.classic())
-            customer = self._customers[name] = new if row is None else self._known(row)
+            customer = self._customers[name] = _Customer(0, name, self._tx.rules.classic())
         if not customer.id and submission.strict:
             raise unknown_customer(name, hint=f"add it first: fairlead customers add {name}")
         return customer
 
-    def _known(self, row: rows.Row) -> _Customer:
-        id_, name, count, counted_at, interval, thresholds, *numbers = row
-        own = (interval, rows.thresholds_from(thresholds))
-        classic = self._tx.rules.classic(*own)
-        return _Customer(id_, name, classic, own, rows.counter(count, counted_at), *numbers)
+    def _known(self, row: rows.CustomerRow) -> _Customer:
+        own = row.own_settings
+        return _Customer(
+            row.id,
+            row.name,
+            self._tx.rules.classic(own.reset_interval, own.thresholds),
+            own.thresholds,
+            own.reset_interval,
+            row.counter,
+            own.pending_cap,
+            0,
+            row.day,
+            row.day_bytes,
+            own.bytes_a_day,
+        )
 
-    def _write_customers(self) -> None:
-        changed = [customer for customer in self._customers.values() if customer.unwritten]
-        run = self._tx.connection.executemany
-        run(sql("save_check"), [_record(customer) for customer in changed])
-        run(sql("count_for_account"), [(each.id, each.unwritten, 0, 0.0) for each in changed])
-        run(sql("refresh_customer"), [(each.id, each.unwritten, 0, None) for each in changed])
-        for customer in changed:
-            customer.unwritten = 0
-
-    def _account(self, customer: _Customer) -> fair_accounts.Account:
-        if customer.account is None:
-            account = fair_accounts.account_of(self._tx, customer.id)
-            customer.account = account.id
-            self._accounts.setdefault(account.id, account)
-        return self._accounts[customer.account]
+    def _add(self, customer: _Customer) -> None:
+        id_ = add_customer(self._tx, customer.name)
+        if id_ is not None:
+            customer.id = id_
+            return
+        # Another process added it meanwhile; its row is locked now.
+        values = (self._tx.connection.array([customer.name]),)
+        row = self._tx.connection.execute(sql("select_for_check"), values).fetchone()
+        assert row is not None  # noqa: S101 (the conflict says so)
+        known = self._known(rows.CustomerRow(*row))
+        customer.id, customer.counter = known.id, known.counter
+        customer.day, customer.day_bytes = known.day, known.day_bytes
+        self._load([customer])
 
     # --- checks ---
 
@@ -233,13 +323,15 @@ class Batch:
         row = self._tx.connection.execute(sql("find_key"), known_key).fetchone()
         if row is None:
             return None
-        fingerprint, first, number = row
+        fingerprint, numbers = row
         if fingerprint != submission.fingerprint:
             raise refusals.other_documents(submission.key)
-        query = rows.DOCUMENT.select + " WHERE d.seq BETWEEN ? AND ? ORDER BY d.seq"
-        cursor = self._tx.connection.execute(query, (first, first + number - 1))
+        wanted = json.loads(numbers)
+        where = " WHERE d.seq IN (SELECT value FROM json_each(?)) ORDER BY d.seq"
+        query = rows.DOCUMENT.select + where
+        cursor = self._tx.connection.execute(query, (self._tx.connection.array(wanted),))
         documents = [rows.DOCUMENT.read(row) for row in cursor]
-        if len(documents) < number:
+        if len(documents) < len(wanted):
             raise refusals.deleted_documents(submission.key)
         return documents
 
@@ -248,65 +340,46 @@ class Batch:
     def _take(
         self, customer: _Customer, news: Sequence[NewDocument], origin: Origin
     ) -> list[Document]:
-        """Give each document its place.
-
-        The classic rule counts under every policy, so that a switch back to it is exact.
-        """
-        now, documents = self._tx.now, []
+        """Give each document its count and priority."""
+        documents = []
         for new in news:
-            check = customer.classic.check(customer.counter, now=now)
-            customer.counter = check.counter
-            place = self._place(customer, check, self._estimate(new))
-            if new.content is not None:
-                self._originals.append((len(self._rows), new.content))
-            self._rows.append(_row(customer.id, new, place, now) + origin)
-            self._tally[place.priority] += 1
-            documents.append(_document(customer.name, new, place, now))
+            cost = self._estimate(new)
+            if self._tx.is_fair:
+                place = self._place_by_fair(customer, cost)
+            else:
+                check = customer.classic.check(customer.counter, now=self._tx.now)
+                customer.counter = check.counter
+                place = _Place(check.count, check.priority, customer.classic.label, cost)
+            self._accepted.append(_Accepted(customer, new, place, origin))
+            documents.append(_document(customer.name, new, place, self._tx.now))
         customer.day_bytes = self._bytes_today(customer, news)
         customer.day = self._today
         customer.pending += len(news)
-        customer.unwritten += len(news)
+        customer.is_changed = True
         return documents
 
-    def _place(self, customer: _Customer, check: Check, cost: float) -> _Place:
-        if not self._tx.is_fair:
-            own = (check.count, check.priority, check.rank)
-            return _Place(*own, customer.classic.label, None, cost)
-        rule = self._tx.rules.fair(*customer.own)
-        account, (placed,) = fair_accounts.charged(self._tx, rule, self._account(customer), [cost])
-        self._accounts[account.id] = account
-        own = (placed.count, placed.priority, placed.tag - customer.lift)
-        return _Place(*own, rule.label, check.count, cost)
+    def _place_by_fair(self, customer: _Customer, cost: float) -> _Place:
+        now = self._tx.now
+        if customer.id not in self._queues:
+            self._load([customer])
+        rule = self._tx.rules.fair(customer.reset_interval, customer.thresholds)
+        queue = self._queues[customer.id]
+        count = queue.count(customer.id, now)
+        queue.fold([Arrived(now, customer.id, DEFAULT_PIPELINE, 1, cost, (1, 0), (0, now))])
+        return _Place(count, rule.priority_of(count), rule.label, cost)
 
     def _estimate(self, new: NewDocument) -> float:
         """Seconds of work, by what was learned of documents of the same shape and length."""
-        row = cost_bucket(new.look, new.size)
-        if row not in self._estimates:
-            run = self._tx.connection.execute
-            exact = run(sql("cost_row"), row).fetchone()
-            if exact is not None:
-                learned = {row.doublings: LearnedCosts(*exact)}
-            else:
-                near = run(sql("cost_rows"), row[:2])
-                learned = {doublings: LearnedCosts(*costs) for doublings, *costs in near}
-            self._estimates[row] = estimate(row, learned)
-        return self._estimates[row]
+        bucket = cost_bucket(new.look, new.size)
+        if bucket not in self._estimates:
+            self._estimates[bucket] = estimate(bucket, self._costs.near(bucket))
+        return self._estimates[bucket]
 
 
 def _record(customer: _Customer) -> tuple[Any, ...]:
-    assert customer.counter is not None  # noqa: S101 (a document of it was checked)
-    counter = (customer.counter.count, customer.counter.updated_at)
-    return (*counter, customer.day, customer.day_bytes, customer.id)
-
-
-def _row(customer: int, new: NewDocument, place: _Place, now: float) -> tuple[Any, ...]:
-    """The values of `insert_document`, but for the seq before them and the origin after them."""
-    return (
-        *(new.id, customer, new.name, new.size, new.sha256),
-        *(place.priority, place.count, place.policy, new.urgent, now, place.rank),
-        *(0 if new.urgent else None, place.classic_count),
-        *(new.look.shape, new.look.pages, place.estimate, new.password),
-    )
+    counter = customer.counter
+    values = (None, None) if counter is None else (counter.count, counter.updated_at)
+    return (*values, customer.day, customer.day_bytes, customer.id)
 
 
 def _document(customer: str, new: NewDocument, place: _Place, now: float) -> Document:

@@ -5,47 +5,81 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace
+
 from fairlead.errors import Message, PendingCapReached
 from fairlead.model.customers import CustomerSettings
 from fairlead.model.documents import DocumentCheck, EventKind
 from fairlead.model.states import Action, State, after
-from fairlead.storage.sql import customer_queue, fair_accounts, reads, rows
-from fairlead.storage.sql.accept import add_customer
+from fairlead.policy.queue_events import Arrived, Dropped, MemberChanged, Reset
+from fairlead.storage.sql import ends, reads, rows
+from fairlead.storage.sql.accept import add_customer, lock_customers
 from fairlead.storage.sql.queries import sql
 from fairlead.storage.sql.transaction import NOBODY, Transaction
 from fairlead.storage.sql.webhook_rows import forget_document
 
+_QUEUE_LOOKS = 3
+"""A claim may move a document from one table of the queue to another between two looks."""
+
 
 class _DocumentRow(NamedTuple):
-    """A document's row as a decision needs it."""
+    """A document's row as a decision needs it; it is waiting while it is processed, too."""
 
     seq: int
     customer: int
-    state: State
+    pipeline: str
+    state: str
+    priority: int
+    urgent: int
     estimate: float
-    started_at: float | None
+    submitted_at: float
 
 
 def cancel_document(tx: Transaction, id_: str, check: DocumentCheck | None = None) -> None:
     """Cancel a pending document; one that is cancelled already stays so."""
     document = _find(tx, id_)
-    is_so = document.state is State.CANCELLED
+    is_so = document.state == State.CANCELLED
     if not is_so:
-        after(document.state, Action.CANCEL)
+        after(State(document.state), Action.CANCEL)
     _run_check(tx, id_, check)
     if is_so:
         return
-    tx.connection.execute(sql("cancel_document"), (tx.now, document.seq))
-    was_waiting = document.state is State.WAITING
-    worked = 0.0 if document.started_at is None else max(0.0, tx.now - document.started_at)
-    customer_queue.refresh(
-        tx, document.customer, waiting=-was_waiting, processing=was_waiting - 1, work=worked
-    )
-    if document.started_at is None:
-        fair_accounts.give_back(tx, document.customer, document.estimate)
-    else:
-        fair_accounts.correct(tx, document.customer, estimated=document.estimate, actual=worked)
+    before, started_at, attempts, error, detail, *slot = _take_from_queue(tx, document)
+    values = (started_at, tx.now, attempts, error, detail)
+    tx.connection.execute(sql("cancel_document"), (document.seq, *values))
+    row = (document.seq, "cancelled", document.customer, *slot)
+    tx.connection.execute(sql("add_unsuccessful"), row)
+    tx.count_state(before, document.priority, -1)
+    tx.count_state("cancelled", document.priority, 1)
     tx.add_event(EventKind.CANCELLED, document.customer, document.seq)
+
+
+def _take_from_queue(tx: Transaction, document: _DocumentRow) -> tuple[Any, ...]:
+    """Remove a pending document from the queue or from its worker.
+
+    The state it had, its start, its attempts, the error of the last one, and its slot. Of this and
+    the decision of somebody else about the same document, the database lets one be first.
+    """
+    run, number = tx.connection.execute, document.seq
+    place = (document.customer, document.pipeline)
+    for _ in range(_QUEUE_LOOKS):
+        row = run(sql("take_waiting"), (*place, number)).fetchone()
+        if row is not None:
+            tx.add_queue_event(Dropped(tx.now, *place, 1, row[0]))
+            return ("waiting", None, *row[1:])
+        row = run(sql("take_delayed"), (number,)).fetchone()
+        if row is not None:
+            tx.add_queue_event(Dropped(tx.now, *place, 0, 0.0, 1))
+            return ("waiting", None, *row[1:])
+        row = run(sql("take_claim"), (number,)).fetchone()
+        if row is not None:
+            running = ends.Running(*row)
+            ends.cancelled(tx, running)
+            own = (running.started_at, running.attempts, running.error, running.detail)
+            return ("processing", *own, running.slot, running.slot_seq, running.displaced)
+    state = run("SELECT state FROM documents WHERE seq = ?", (number,)).get
+    after(State(state or "done"), Action.CANCEL)  # it has ended meanwhile
+    raise AssertionError(f"document {number} is pending and not in the queue")
 
 
 def delete_document(tx: Transaction, id_: str, check: DocumentCheck | None = None) -> list[str]:
@@ -57,53 +91,65 @@ def delete_document(tx: Transaction, id_: str, check: DocumentCheck | None = Non
         return []
     document = _find(tx, id_)
     _run_check(tx, id_, check)
-    if document.state.is_pending:
+    if document.state == State.WAITING:
         cancel_document(tx, id_)
+        tx.write_events()  # webhooks are told of the document as it was
     texts = reads.known_texts(tx.connection, [id_])
-    tx.connection.execute(sql("bury_document"), (document.seq, tx.now))
-    tx.connection.execute(sql("forget_texts"), (document.seq,))
-    tx.connection.execute(sql("forget_original"), (document.seq,))
-    tx.connection.execute(sql("delete_document"), (document.seq,))
+    run = tx.connection.execute
+    run(sql("bury_document"), (document.seq, tx.now))
+    run(sql("delete_contents"), (document.seq,))
+    run(sql("remove_unsuccessful"), (document.seq,))
+    state, priority = run(sql("delete_document"), (document.seq,)).get
+    tx.count_state(state, priority, -1)
     forget_document(tx.connection, id_)
     tx.add_event(EventKind.DELETED, document.customer, document.seq)
     return sorted(texts)
 
 
+def retry_document(tx: Transaction, id_: str, check: DocumentCheck | None = None) -> None:
+    """Queue a failed or cancelled document once more, at its own place; a pending one stays."""
+    document = _find(tx, id_)
+    is_so = document.state == State.WAITING
+    if not is_so:
+        after(State(document.state), Action.RETRIED)
+        _check_room(tx, document.customer)
+    _run_check(tx, id_, check)
+    if is_so or tx.connection.execute(sql("retry_document"), (document.seq,)).get is None:
+        return
+    kept = tx.connection.execute(sql("remove_unsuccessful"), (document.seq,)).fetchone()
+    seq, customer, pipeline, state, priority, urgent, estimate, submitted_at = document
+    slot, displaced = tx.slot(priority, seq, urgent=bool(urgent)), 0
+    if kept is not None and kept[0] is not None:
+        slot, displaced = kept[:2], kept[2]
+    values = (priority, urgent, displaced, estimate, submitted_at, 0, 0, None, None)
+    row = (customer, pipeline, *slot, seq, *values)
+    tx.connection.execute(sql("insert_waiting"), row)
+    oldest = (seq, submitted_at)
+    has_ahead = bool(urgent or displaced)
+    tx.add_queue_event(Arrived(tx.now, customer, pipeline, 1, estimate, slot, oldest, 0, has_ahead))
+    tx.count_state(state, priority, -1)
+    tx.count_state("waiting", priority, 1)
+    tx.add_event(EventKind.RETRIED, customer, seq)
+
+
 def add_key(tx: Transaction, id_: str, sha256: str, customer: str | None) -> None:
     number = None if customer is None else find_customer(tx, customer)
-    row = (id_, number, sha256, tx.now)
-    tx.connection.execute(sql("add_access_key"), row)
+    role = "operator" if customer is None else "customer"
+    tx.connection.execute(sql("add_access_key"), (id_, role, number, sha256, tx.now))
     tx.add_event(EventKind.KEY_ADDED, number or NOBODY, key=id_)
 
 
 def revoke_key(tx: Transaction, id_: str) -> None:
-    """Let a key open nothing any more; one that was revoked before stays so."""
+    """Revoke a key; one that was revoked before stays so."""
     row = tx.connection.execute(sql("revoke_access_key"), (tx.now, id_)).fetchone()
     if row is not None:
         tx.add_event(EventKind.KEY_REVOKED, row[0] or NOBODY, key=id_)
 
 
-def retry_document(tx: Transaction, id_: str, check: DocumentCheck | None = None) -> None:
-    """Queue a failed or cancelled document once more; a pending one stays."""
-    document = _find(tx, id_)
-    is_so = document.state.is_pending
-    if not is_so:
-        after(document.state, Action.RETRIED)
-        _check_room(tx, document.customer)
-    _run_check(tx, id_, check)
-    if is_so:
-        return
-    tx.connection.execute(sql("retry_document"), (document.seq,))
-    _place_again(tx, document)
-    customer_queue.refresh(tx, document.customer, waiting=1)
-    tx.add_event(EventKind.RETRIED, document.customer, document.seq)
-
-
 def add_with_settings(tx: Transaction, name: str, settings: Mapping[str, Any]) -> bool:
     """Add a customer with these settings; False: it was there and stays so."""
-    if tx.connection.execute(sql("customer_id"), (name,)).get is not None:
+    if add_customer(tx, name) is None:
         return False
-    add_customer(tx, name)
     if settings:
         set_customer(tx, name, settings)
     return True
@@ -111,31 +157,35 @@ def add_with_settings(tx: Transaction, name: str, settings: Mapping[str, Any]) -
 
 def set_customer(tx: Transaction, name: str, changes: Mapping[str, Any]) -> None:
     """Change some of the customer's settings; those that others have set meanwhile stay."""
-    customer = find_customer(tx, name)
-    settings = reads.customer(tx.connection, name).settings.changed(changes)
-    fair_accounts.lift(tx, customer)  # a wider cap frees what it held back
-    values = (*rows.own_settings(settings), customer)
-    tx.connection.execute(rows.SET_CUSTOMER, values)
-    _set_account(tx, customer, settings)
-    _changed(tx, customer, EventKind.CUSTOMER_SET, **settings.changes())
+    row = _lock(tx, name)
+    before = _settings(tx, row)
+    settings = before.changed(changes)
+    account = None
+    if settings.account is not None:
+        account, weight = _account(tx, before, settings)
+        settings = replace(settings, weight=weight)
+    own = settings if account is None else replace(settings, weight=1.0)
+    tx.connection.execute(sql("set_customer"), (rows.settings_text(own), account, row.id))
+    _change_member(tx, row._replace(account=account), settings)
+    tx.add_event(EventKind.CUSTOMER_SET, row.id, **settings.changes())
 
 
 def pause_customer(tx: Transaction, name: str, *, paused: bool) -> None:
     """Pause or resume: a paused customer's documents wait, and are accepted all the same."""
-    customer = find_customer(tx, name)
-    if tx.connection.execute(sql("set_paused"), (paused, customer)).get is None:
-        return  # it was so before: nothing to tell
-    if not paused:
-        fair_accounts.lift(tx, customer)
-    _changed(tx, customer, EventKind.CUSTOMER_PAUSED if paused else EventKind.CUSTOMER_RESUMED)
+    row = _lock(tx, name)
+    if tx.connection.execute(sql("set_paused"), (int(paused), row.id)).get is None:
+        return  # it was so before
+    _change_member(tx, row._replace(paused=int(paused)), _settings(tx, row))
+    kind = EventKind.CUSTOMER_PAUSED if paused else EventKind.CUSTOMER_RESUMED
+    tx.add_event(kind, row.id)
 
 
 def reset_customer(tx: Transaction, name: str) -> None:
     """Forget the count: the next document is checked as the first ever."""
-    customer = find_customer(tx, name)
-    tx.connection.execute(sql("reset_customer"), (customer,))
-    fair_accounts.forgive(tx, customer)
-    _changed(tx, customer, EventKind.CUSTOMER_RESET)
+    row = _lock(tx, name)
+    tx.connection.execute(sql("reset_customer"), (row.id,))
+    tx.add_queue_event(Reset(tx.now, row.id))
+    tx.add_event(EventKind.CUSTOMER_RESET, row.id)
 
 
 def find_customer(tx: Transaction, name: str) -> int:
@@ -145,65 +195,59 @@ def find_customer(tx: Transaction, name: str) -> int:
     return customer
 
 
-def _place_again(tx: Transaction, document: _DocumentRow) -> None:
-    """Its own place by the classic rule; by the fair one a new place, for the work comes anew."""
-    row = tx.connection.execute(sql("place_of_retried"), (document.seq,)).fetchone()
-    assert row is not None  # noqa: S101 (this transaction has read it)
-    policy, classic_count, interval, thresholds, lift = row
-    own = (interval, rows.thresholds_from(thresholds))
-    if tx.is_fair:
-        fair = tx.rules.fair(*own)
-        (placed,) = fair_accounts.charge(tx, fair, document.customer, [document.estimate])
-        place = (placed.count, placed.priority, fair.label, placed.tag - lift, classic_count)
-    else:
-        classic = tx.rules.classic(*own)
-        if policy == classic.label:
-            return
-        level = classic.priority_of(classic_count)
-        place = (classic_count, level, classic.label, float(level), None)
-    tx.connection.execute(sql("place_document"), (document.seq, *place))
+def _lock(tx: Transaction, name: str) -> rows.CustomerRow:
+    row = tx.connection.execute(sql("lock_customer"), (name,)).fetchone()
+    if row is None:
+        raise reads.unknown_customer(name)
+    return rows.CustomerRow(*row)
 
 
-def _set_account(tx: Transaction, customer: int, settings: CustomerSettings) -> None:
-    """Move the customer to the account of this name, and set the account's weight."""
-    row = tx.connection.execute(sql("account_settings"), (customer,)).fetchone()
-    assert row is not None  # noqa: S101 (every customer has one)
-    before, name, weight = row
-    wanted: int | None = round(settings.weight * rows.THOUSANDTHS)
-    account = before
-    if settings.account != name:
-        account, is_new = _account(tx, settings.account)
-        tx.connection.execute(sql("join_account"), (account, customer))
-        tx.connection.execute(sql("carry_tags"), (before, account))
-        tx.connection.execute(sql("recount_accounts"), (before, account))
-        if wanted == weight and not is_new:
-            wanted = None  # it was the old account's: the new one has its own
-    if wanted is not None:
-        tx.connection.execute(sql("set_weight"), (wanted, account))
-    tx.connection.execute(sql("recount_backlog"))
+def _settings(tx: Transaction, row: rows.CustomerRow) -> CustomerSettings:
+    """The settings with the weight of the account."""
+    own = row.own_settings
+    if row.account is None:
+        return own
+    return replace(own, weight=tx.connection.execute(sql("account_weight"), (row.account,)).get)
 
 
-def _account(tx: Transaction, name: str | None) -> tuple[int, bool]:
-    """The account of this name, made where there is none; whether it is new."""
-    known: int | None = None
-    if name is not None:
-        known = tx.connection.execute(sql("find_account"), (name,)).get
-    if known is not None:
-        return known, False
-    return tx.connection.execute(sql("add_account"), (name,)).get, True
+def _account(
+    tx: Transaction, before: CustomerSettings, after_: CustomerSettings
+) -> tuple[int, float]:
+    """The shared account of these settings, made where there is none, and its weight.
+
+    Who joins an account and names no weight takes the account's.
+    """
+    row = tx.connection.execute(sql("find_account"), (after_.account,)).fetchone()
+    if row is None:
+        id_ = tx.connection.execute(sql("add_account"), (after_.account, after_.weight)).get
+        return id_, after_.weight
+    account, weight = row
+    if after_.weight in (weight, before.weight):
+        return account, weight
+    tx.connection.execute(sql("set_weight"), (after_.weight, account))
+    return account, after_.weight
 
 
-def _changed(tx: Transaction, customer: int, kind: EventKind, **data: Any) -> None:
-    customer_queue.refresh(tx, customer)
-    tx.add_event(kind, customer, **data)
+def _change_member(tx: Transaction, row: rows.CustomerRow, settings: CustomerSettings) -> None:
+    """Tell the queue what is set for a customer. Shared accounts have negative numbers there."""
+    tx.add_queue_event(
+        MemberChanged(
+            tx.now,
+            row.id,
+            None if row.account is None else -row.account,
+            bool(row.paused),
+            settings.processing_cap,
+            settings.weight,
+            settings.reset_interval,
+        )
+    )
 
 
 def _find(tx: Transaction, id_: str) -> _DocumentRow:
     row = tx.connection.execute(sql("find_document"), (id_,)).fetchone()
     if row is None:
         raise reads.unknown_document(id_)
-    seq, customer, state, *others = row
-    return _DocumentRow(seq, customer, State(state), *others)
+    return _DocumentRow(*row)
 
 
 def _run_check(tx: Transaction, id_: str, check: DocumentCheck | None) -> None:
@@ -213,15 +257,18 @@ def _run_check(tx: Transaction, id_: str, check: DocumentCheck | None) -> None:
 
 
 def _check_room(tx: Transaction, customer: int) -> None:
-    row = tx.connection.execute(sql("pending_room"), (customer,)).fetchone()
-    assert row is not None  # noqa: S101 (this transaction has read its document)
-    cap, pending, name = row
-    if cap is not None and pending >= cap:
+    (row,) = lock_customers(tx, [customer])
+    cap = row.own_settings.pending_cap
+    if cap is None:
+        return
+    member = tx.load_queue({customer}).queue.member(customer)
+    pending = member.waiting + member.processing
+    if pending >= cap:
         raise PendingCapReached(
             Message(
                 "customer {name} is at its cap of {cap} pending documents (pending: {pending}); "
                 "retry when some are done",
-                name=repr(name),
+                name=repr(row.name),
                 cap=cap,
                 pending=pending,
             )

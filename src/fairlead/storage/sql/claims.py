@@ -1,207 +1,331 @@
-"""Claims: whose turn it is, leases with their heartbeats, and outcomes."""
+"""Claims: the next documents for free workers, chosen by the pure queue, and their leases."""
 
 from __future__ import annotations
 
+import secrets
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from fairlead.model.documents import (
-    Broken,
-    Claim,
-    Done,
-    EventKind,
-    Failed,
-    NewDocument,
-    Outcome,
-    Progress,
-    Saved,
-    Sniff,
-)
-from fairlead.policy.attachments import Family
-from fairlead.policy.costs import cost_bucket
-from fairlead.storage.sql import customer_queue, fair_accounts, rows
-from fairlead.storage.sql.accept import Origin, accept_parts
-from fairlead.storage.sql.customer_queue import PendingUpdates
+from fairlead.model.documents import Claim, EventKind, Progress
+from fairlead.policy.fairness import start_bound
+from fairlead.policy.queue import DEFAULT_PIPELINE, QueuedDocument, Start
+from fairlead.policy.queue_events import Arrived
 from fairlead.storage.sql.queries import Connection, sql
-from fairlead.storage.sql.transaction import Transaction
+from fairlead.storage.sql.queue_rows import EVENTS_AT_ONCE, LoadedQueue
+from fairlead.storage.sql.transaction import NOBODY, Transaction
 
-WORKER_LOST = "worker-lost"
-
-
-class _Turn(NamedTuple):
-    """Whose turn it is. `tag` is the place that it uses up; None: it comes through the lane."""
-
-    customer: int
-    document: int
-    tag: float | None
+_LEASE_BITS = 52
+"""Fences are whole numbers that JSON keeps exactly."""
+LEAST_WIDTH = 8
+_DISPLACED, _ATTEMPTS, _SUSPECT, _ERROR = 7, 10, 11, 12
+"""Positions in a row of `waiting`."""
 
 
-class _Held(NamedTuple):
-    """A document at work, as its end needs it."""
+class Requested(NamedTuple):
+    """Who asks for documents: free workers, then workers that prefetch."""
 
-    document: int
-    customer: int
-    attempts: int
-    estimate: float
-    shape: str
-    pages: int | None
-    size: int
-    urgent: int
-    root: int | None
-    depth: int
+    workers: Sequence[str]
+    ahead: Sequence[str] = ()
 
+    @property
+    def number(self) -> int:
+        return len(self.workers) + len(self.ahead)
 
-def may_find(connection: Connection, now: float) -> bool:
-    """Whether a claim would find something, or something to put right."""
-    return bool(connection.execute(sql("may_find"), (now,)).get)
+    def without(self, served: int) -> Requested:
+        """Those who are left when so many got a document."""
+        of_ahead = max(0, served - len(self.workers))
+        return Requested(self.workers[served:], self.ahead[of_ahead:])
 
 
-def claim_all(
-    tx: Transaction,
-    workers: Iterable[str],
-    ahead: Iterable[str] = (),
-    asked: float = float("inf"),
-) -> list[Claim]:
-    """The next document for each of the free workers, while there are any.
+class Extent(NamedTuple):
+    """From how many customers a claim took documents, and how many from one at most.
 
-    Then prefetched ones for the workers `ahead`, up to the first suspect. Leases that had ended at
-    the time `asked` are taken back before.
+    The next claim loads about as much at once; what is missing is loaded when it is needed.
     """
-    queue_due_retries(tx)
-    ended = (min(tx.now, asked),)
-    rescue(tx, tx.connection.execute(sql("expired_leases"), ended).fetchall())
-    _report_broken_bound(tx)
-    claimed: list[Claim] = []
-    starts: Counter[int] = Counter()
-    lane_work = all_work = 0.0
-    for worker, ready in [(each, False) for each in workers] + [(each, True) for each in ahead]:
-        turn = _choose(tx)
-        if turn is None or (claim_and_cost := _claim(tx, turn, worker, ready=ready)) is None:
-            break
-        claim, cost = claim_and_cost
-        claimed.append(claim)
-        starts[turn.customer] += 1
-        all_work += cost
-        lane_work += cost if turn.tag is None else 0.0
-    for customer, number in starts.items():
-        tx.connection.execute(sql("count_for_account"), (customer, -number, number, 0.0))
-    if claimed:
-        state = (tx.credit, tx.clock.value, lane_work, all_work)
-        tx.connection.execute(sql("save_turns"), state)
-    return claimed
+
+    customers: int = 1
+    documents: int = 1
 
 
-def _claim(tx: Transaction, turn: _Turn, worker: str, *, ready: bool) -> tuple[Claim, float] | None:
-    """The document whose turn it is, and what it costs; None: a suspect does not lie ready."""
-    lease = (worker, tx.now + tx.rules.lease, tx.now, ready, turn.document)
-    row: rows.Row | None = tx.connection.execute(sql("claim_document"), lease).fetchone()
-    if row is None:
-        return None
-    *fields, broke_before, suspect, content, estimate = row
-    # The columns come in the order of its fields.
-    claim = Claim._make((*fields, bool(broke_before), bool(suspect), content))
-    cost = estimate if tx.is_fair else 1.0
-    _take_turn(tx, turn, cost)
-    tx.connection.execute(sql("refresh_customer"), (turn.customer, -1, 1, tx.now))
-    details = {"fence": claim.fence, "worker": worker}
-    details |= {"lane": True} if turn.tag is None else {}
-    tx.add_event(EventKind.CLAIMED, turn.customer, turn.document, **details)
-    return claim, cost
+class ClaimResult(NamedTuple):
+    """What a claim came to. `is_partial`: more may be claimed at once."""
+
+    claims: list[Claim]
+    is_partial: bool = False
+    extent: Extent = Extent()
 
 
-def settle_all(tx: Transaction, outcomes: Iterable[tuple[Claim, Outcome]]) -> list[Saved]:
-    """Save outcomes, but of claims that are no longer the newest of their document."""
-    updates = PendingUpdates(tx)
-    saved: list[Saved] = []
-    for claim, outcome in outcomes:
-        saved.append(_settle(tx, updates, claim, outcome))
-        if tx.is_fair and not tx.backlog:  # nobody waits: each end moves the clock
-            updates.write()
-            fair_accounts.rest(tx)
-    updates.write()
-    return saved
+class Overtaken(Exception):
+    """Another claim was quicker, or a document was cancelled meanwhile: decide anew."""
 
 
-def _settle(tx: Transaction, updates: PendingUpdates, claim: Claim, outcome: Outcome) -> Saved:
-    held = _held(tx, claim.id, claim.fence)
-    if held is None:
-        return Saved.STALE
-    match outcome:
-        case Done():
-            _finish(tx, updates, held, outcome)
-        case Failed():
-            _fail(tx, updates, held, outcome)
-        case Broken():
-            _requeue_or_fail(tx, updates, held, outcome)
-    return Saved.SAVED
+def claim_documents(
+    tx: Transaction, requested: Requested, width: int, extent: Extent
+) -> ClaimResult:
+    """Fold what happened, choose the next documents and write the difference.
+
+    `width` entries are loaded. `extent` is that of the claim before.
+    """
+    look = _FirstLook(tx, requested.number, max(width, LEAST_WIDTH))
+    loaded, due = look.loaded, look.due
+    look.load_members()
+    loaded.fold()
+    _queue_due(loaded, tx, due)
+    if loaded.has_more_events:  # a long backlog is folded in portions, before anything is chosen
+        load_unknown(loaded, 1)
+        _save(loaded, tx, [], [])
+        return ClaimResult([], is_partial=True, extent=extent)
+    _report_broken_bound(loaded, tx)
+    starts = _choose(loaded, tx, requested, extent)
+    is_partial = bool(loaded.queue.needs_entries)
+    if not (starts or loaded.event_ids or due):
+        return ClaimResult([], is_partial, extent)
+    claims = _claims(loaded, tx, starts, requested)
+    _save(loaded, tx, starts, claims)
+    taken = Counter(start.customer for start in starts)
+    is_partial = is_partial and len(claims) < requested.number
+    if taken:
+        extent = Extent(len(taken), max(taken.values()))
+    return ClaimResult(claims, is_partial, extent)
+
+
+class _FirstLook:
+    """What every claim reads.
+
+    All of it is asked for before any of it is awaited: on a server that is one round trip.
+    """
+
+    def __init__(self, tx: Transaction, number: int, width: int) -> None:
+        ask, lane = tx.connection.execute, tx.rules.lane
+        due = ask(sql("due_documents"), (tx.now,))
+        pipelines = ask(sql("pipelines")) if number else None
+        self._best = self._overdue = None
+        self._width, self._most_overdue = width, 0 if lane is None else number // lane.share + 2
+        self._before = 0.0 if lane is None else tx.now - lane.after
+        if number:
+            self._best = ask(sql("best_entries"), (DEFAULT_PIPELINE, width))
+            if lane is not None:
+                values = (DEFAULT_PIPELINE, self._before, self._most_overdue)
+                self._overdue = ask(sql("overdue_entries"), values)
+        self.loaded = LoadedQueue(tx.connection, tx.rules, EVENTS_AT_ONCE)
+        self.due = due.fetchall()
+        self._others = [] if pipelines is None else [row[0] for row in pipelines]
+
+    def load_members(self) -> None:
+        """The members that events concern, those with the best places, and the most overdue."""
+        loaded = self.loaded
+        wanted = loaded.touched() | {row[0] for row in self.due}
+        if self._best is not None and not loaded.has_more_events:
+            wanted |= loaded.note_best(DEFAULT_PIPELINE, self._best, self._width)
+            if self._overdue is not None:
+                most = self._most_overdue
+                wanted |= loaded.note_overdue(DEFAULT_PIPELINE, self._overdue, most)
+            others = [name for name in self._others if name != DEFAULT_PIPELINE]
+            loaded.load_best(others, self._width)
+            if self._overdue is not None:
+                loaded.load_overdue(others, self._before, self._most_overdue)
+        loaded.load_members(wanted)
+
+
+def _queue_due(loaded: LoadedQueue, tx: Transaction, due: Sequence[tuple[Any, ...]]) -> None:
+    """Documents whose time has come wait from now on, with their old slot."""
+    if not due:
+        return
+    deleted = tx.connection.query_many(sql("delete_delayed"), [(row[4],) for row in due])
+    if len(list(deleted)) < len(due):
+        raise Overtaken
+    tx.connection.executemany(sql("insert_waiting"), due)
+    loaded.queue.fold(
+        Arrived(
+            *(tx.now, row[0], row[1], 1, row[8], row[2:4], (row[4], row[9]), 1),
+            has_ahead=bool(row[6] or row[7]),
+        )
+        for row in due
+    )
+
+
+def _report_broken_bound(loaded: LoadedQueue, tx: Transaction) -> None:
+    """Add one event for a customer that has waited for a start longer than the bound."""
+    load_unknown(loaded, 1)
+    longest = loaded.queue.longest_wait()
+    lane = tx.rules.lane
+    if longest is None or lane is None or tx.now - longest[0] <= lane.after:
+        return
+    since, entry = longest
+    waited, member = tx.now - since, entry.member
+    workers = tx.connection.execute(sql("workers"), (tx.now,)).get
+    least = start_bound(lane, accounts=1, longest=loaded.longest, workers=workers)
+    if least is None or waited <= least or member.told_of == since:
+        return
+    accounts = tx.connection.execute(sql("number_of_entries")).get
+    bound = start_bound(lane, accounts=accounts, longest=loaded.longest, workers=workers)
+    if bound is not None and waited > bound:
+        member.told_of = since
+        loaded.queue.changed.add(member)
+        customer = NOBODY if member.is_account else member.id
+        data: dict[str, Any] = {"waited": round(waited, 3), "bound": round(bound, 3)}
+        tx.add_event(EventKind.BOUND_BROKEN, customer, **data)
+
+
+def _choose(
+    loaded: LoadedQueue, tx: Transaction, requested: Requested, extent: Extent
+) -> list[Start]:
+    """The next documents; a suspect is not prefetched, and ends the choice."""
+    queue, starts = loaded.queue, list[Start]()
+    at_once, not_suspect = len(requested.workers), _not_suspect(loaded)
+    depth = extent.documents + 1
+    queue.needs_documents.update(queue.first_entries(extent.customers + 1))
+    while True:
+        load_unknown(loaded, depth)
+        starts += queue.choose(at_once - len(starts), tx.now)
+        if len(starts) >= at_once:
+            left = requested.number - len(starts)
+            starts += queue.choose(left, tx.now, may_start=not_suspect)
+        if not queue.needs_documents:
+            return starts
+        most = requested.number + 2  # more only where displaced documents have the best slots
+        depth = min(4 * depth, most) if depth < most else 4 * depth
+
+
+def _not_suspect(loaded: LoadedQueue) -> Any:
+    def may_start(document: QueuedDocument) -> bool:
+        row = loaded.rows[document.number]
+        return not (row[_ATTEMPTS] or row[_SUSPECT])
+
+    return may_start
+
+
+def load_unknown(loaded: LoadedQueue, depth: int) -> None:
+    """Load documents of entries whose place or next document is not known."""
+    queue = loaded.queue
+    while queue.needs_documents:
+        entries = list(queue.needs_documents)
+        queue.needs_documents.clear()
+        loaded.load_documents(entries, depth)
+        for entry in entries:
+            queue.settle_loaded(entry)
+
+
+def _claims(
+    loaded: LoadedQueue, tx: Transaction, starts: Sequence[Start], requested: Requested
+) -> list[Claim]:
+    """Move the rows from `waiting` to `running`; the claims that workers get."""
+    if not starts:
+        return []
+    leases = {
+        worker: secrets.randbits(_LEASE_BITS) for worker in (*requested.workers, *requested.ahead)
+    }
+    workers = [(worker, False) for worker in requested.workers]
+    workers += [(worker, True) for worker in requested.ahead]
+    numbers = [start.document.number for start in starts]
+    values = (tx.connection.array(numbers),)
+    described = tx.connection.execute(sql("claimed_documents"), values)
+    keys = [loaded.rows[number][:5] for number in numbers]
+    deleted = tx.connection.query_many(sql("delete_waiting"), keys)
+    details = {row[0]: row for row in described}
+    if len(list(deleted)) < len(keys):
+        raise Overtaken
+    running, claims = [], []
+    for start, (worker, is_ready) in zip(starts, workers, strict=False):
+        row = loaded.rows[start.document.number]
+        lease, attempts = leases[worker], row[_ATTEMPTS] + 1
+        # The slot that it uses up is the one it has after a swap, which may be of this claim.
+        slot, is_displaced = start.document.slot, int(start.document.is_displaced)
+        others = (*row[4:_DISPLACED], is_displaced, *row[_DISPLACED + 1 : _ATTEMPTS])
+        used = (*row[:2], *slot, *others, attempts, *row[_SUSPECT:])
+        running.append((*used, lease, worker, int(is_ready), tx.now, *_charged(start)))
+        claims.append(_claim(tx, details[row[4]], row, worker, lease))
+        data: dict[str, Any] = {"attempt": attempts, "fence": lease, "worker": worker}
+        if start.through_lane:
+            data["lane"] = True
+        tx.add_event(EventKind.CLAIMED, start.customer, row[4], **data)
+    loaded.count_starts(start.document.priority for start in starts)
+    tx.connection.executemany(sql("insert_running"), running)
+    used_by = {claim.worker for claim in claims}
+    until = tx.now + tx.rules.lease
+    rows = [(leases[worker], worker, until) for worker in sorted(used_by)]
+    tx.connection.executemany(sql("add_lease"), rows)
+    return claims
+
+
+def _charged(start: Start) -> tuple[Any, ...]:
+    """The columns of `running` from `payer` on."""
+    charge, inner = start.charge, start.inner
+    own: tuple[Any, ...] = (None, None, None)
+    if charge is not None:
+        own = (charge.seconds, charge.weight, int(charge.to_tag))
+    inside = (None, None) if inner is None else (inner.seconds, int(inner.to_tag))
+    return (start.payer, *own, *inside)
+
+
+def _claim(
+    tx: Transaction, detail: tuple[Any, ...], row: tuple[Any, ...], worker: str, lease: int
+) -> Claim:
+    number, id_, customer, name, size, sha256, depth, password, content = detail
+    return Claim(
+        id=id_,
+        fence=lease,
+        worker=worker,
+        customer=customer,
+        name=name,
+        size=size,
+        sha256=sha256,
+        priority=row[5],
+        submitted_at=row[9],
+        started_at=tx.now,
+        attempts=row[_ATTEMPTS] + 1,
+        depth=depth,
+        password=password,
+        broke_before=row[_ERROR] is not None,
+        suspect=bool(row[_ATTEMPTS] or row[_SUSPECT]),
+        content=content,
+        number=number,
+    )
+
+
+def _save(
+    loaded: LoadedQueue, tx: Transaction, starts: Sequence[Start], claims: Sequence[Claim]
+) -> None:
+    tx.connection.executemany(sql("move_slot"), list(loaded.moved_slots()))
+    through_lane = sum(start.through_lane for start in starts)
+    if not loaded.save(len(claims), through_lane):
+        raise Overtaken
+    tx.write_events()
+
+
+# --- leases ---
+
+
+def renew(tx: Transaction, held: Sequence[Claim]) -> list[Claim]:
+    """Renew the leases; the claims that are held no more."""
+    leases = sorted({claim.fence for claim in held})
+    values = (tx.now + tx.rules.lease, tx.connection.array(leases))
+    tx.connection.execute(sql("renew_leases"), values)
+    return lost(tx.connection, held)
+
+
+def lost(connection: Connection, held: Sequence[Claim]) -> list[Claim]:
+    """The claims that are held no more: cancelled, or rescued from this worker."""
+    numbers = connection.array(sorted({claim.number for claim in held}))
+    running = set(connection.execute(sql("held_claims"), (numbers,)).fetchall())
+    return [claim for claim in held if (claim.number, claim.fence) not in running]
 
 
 def progress(tx: Transaction, steps: Iterable[Progress]) -> None:
     """Record how far claims are, but those that are no longer the newest of their document."""
+    steps = list(steps)
+    stale = set(lost(tx.connection, [step.claim for step in steps]))
+    owners = _customers_of(tx, [step.claim for step in steps])
     for claim, done, pages in steps:
-        held = _held(tx, claim.id, claim.fence)
-        if held is not None:
+        if claim not in stale:
             data = {"pages_done": done, "pages": pages}
-            tx.add_event(EventKind.PROGRESS, held.customer, held.document, **data)
+            tx.add_event(EventKind.PROGRESS, owners[claim.customer], claim.number, **data)
 
 
-def release(tx: Transaction, id_: str, fence: int) -> Saved:
-    """Give back a claim on which nothing was decided; the attempt does not count."""
-    held = _held(tx, id_, fence)
-    if held is None:
-        return Saved.STALE
-    _requeue(tx, held.document, held.customer, attempts_back=1)
-    tx.add_event(EventKind.RELEASED, held.customer, held.document, fence=fence)
-    return Saved.SAVED
-
-
-def release_from(tx: Transaction, workers: Iterable[str]) -> int:
-    """Give back all that these workers hold; return how many documents that were."""
-    held: list[rows.Row] = []
-    for worker in workers:
-        held += tx.connection.execute(sql("claims_of_worker"), (worker,)).fetchall()
-    for id_, fence in held:
-        release(tx, id_, fence)
-    return len(held)
-
-
-def renew(tx: Transaction, held: Iterable[Claim]) -> list[Claim]:
-    until = tx.now + tx.rules.lease
-    query, run = sql("renew_claim"), tx.connection.execute
-    return [claim for claim in held if run(query, (until, claim.id, claim.fence)).get is None]
-
-
-def lost(connection: Connection, held: Iterable[Claim]) -> list[Claim]:
-    """The claims that are held no more: cancelled, or rescued from this worker."""
-    query, run = sql("is_held"), connection.execute
-    return [claim for claim in held if run(query, (claim.id, claim.fence)).get is None]
-
-
-def rescue(tx: Transaction, lost: Iterable[rows.Row]) -> int:
-    """Put documents whose worker is gone back into the queue; fail those that had every try.
-
-    An attempt at one that lay ready does not count. As a suspect it lies ready no more: so this
-    happens to a document once.
-    """
-    number = 0
-    updates = PendingUpdates(tx)
-    for document, customer, attempts, ready, worker in lost:
-        number += 1
-        if not ready and tx.rules.retry.delay(attempts) is None:
-            detail = f"its worker died {attempts} times while reading it"
-            _end(tx, updates, document, customer, Failed(WORKER_LOST, detail))
-        else:
-            tx.connection.execute(sql("suspect_document"), (document,))
-            _requeue(tx, document, customer, attempts_back=int(ready))
-            details = {"worker": worker} | ({"ready": True} if ready else {})
-            tx.add_event(EventKind.RESCUED, customer, document, **details)
-    updates.write()
-    return number
-
-
-def rescue_from(tx: Transaction, worker: str) -> int:
-    return rescue(tx, tx.connection.execute(sql("leases_of_worker"), (worker,)).fetchall())
+def _customers_of(tx: Transaction, claims: Iterable[Claim]) -> dict[str, int]:
+    names = {claim.customer for claim in claims}
+    return {name: tx.connection.execute(sql("customer_id"), (name,)).get for name in names}
 
 
 def attend(tx: Transaction, engine: str, workers: int) -> None:
@@ -212,157 +336,3 @@ def attend(tx: Transaction, engine: str, workers: int) -> None:
 
 def leave(tx: Transaction, engine: str) -> None:
     tx.connection.execute(sql("leave"), (engine, tx.now))
-
-
-def queue_due_retries(tx: Transaction) -> None:
-    """Put documents whose time to retry has come back into the queue."""
-    due: list[rows.Row] = tx.connection.execute(sql("due_retries"), (tx.now,)).fetchall()
-    for document, customer in due:
-        tx.connection.execute(sql("requeue_document"), (document, 0))
-        customer_queue.refresh(tx, customer)
-
-
-def _report_broken_bound(tx: Transaction) -> None:
-    """Add one event for a customer that has waited for a start longer than the bound."""
-    bound = tx.start_bound
-    if bound is None:
-        return
-    row = tx.connection.execute(sql("longest_waiting")).fetchone()
-    if row is None:
-        return
-    customer, since, runnable_since, told_of, _ = row
-    waited = tx.now - max(since, runnable_since)
-    if waited > bound and told_of != since:
-        tx.connection.execute(sql("told_of"), (customer,))
-        tx.add_event(
-            EventKind.BOUND_BROKEN, customer, waited=round(waited, 3), bound=round(bound, 3)
-        )
-
-
-def _choose(tx: Transaction) -> _Turn | None:
-    """Both questions are asked before either is answered: they can travel together."""
-    lane, first = tx.lane, tx.connection.execute(sql("first_in_line"))
-    if lane is not None and tx.credit > 0:
-        before = lane.overdue_before(tx.now)
-        overdue: int | None = tx.connection.execute(sql("most_overdue"), (before,)).get
-        if overdue is not None:
-            oldest = tx.connection.execute(sql("oldest_of_customer"), (overdue,)).fetchone()
-            assert oldest is not None  # noqa: S101 (who is in the line has a waiting document)
-            document, estimate = oldest
-            if lane.is_open(tx.credit, estimate if tx.is_fair else 1.0):
-                return _Turn(overdue, document, None)
-    row = first.fetchone()
-    return None if row is None else _turn_of(tx, row)
-
-
-def _take_turn(tx: Transaction, turn: _Turn, cost: float) -> None:
-    """Settle the lane's credit and move the clock; a turn through the lane does not move it."""
-    if tx.lane is not None:
-        settle = tx.lane.spend if turn.tag is None else tx.lane.earn
-        tx.credit = settle(tx.credit, cost)
-    if tx.is_fair and turn.tag is not None:
-        tx.clock = tx.rules.fair().claimed(tx.clock, turn.tag)
-
-
-def _turn_of(tx: Transaction, row: rows.Row) -> _Turn:
-    """The customer's next document: urgent ones first, then by the policy's order.
-
-    Whoever goes, the customer's best place is used up. A document that jumps the queue swaps
-    places with the one it displaced: so the customer as a whole neither gains nor loses.
-    """
-    customer, tag, document, slot_rank, slot_seq, *jumper = row
-    jumping, ahead, rank, its_slot_rank, its_slot_seq = jumper
-    if jumping in (None, document):
-        return _Turn(customer, document, tag)
-    if ahead == 0 or (rank, jumping) < (slot_rank, slot_seq):
-        run = tx.connection.execute
-        run(sql("give_slot"), (its_slot_rank, its_slot_seq, document))
-        run(sql("give_slot"), (slot_rank, slot_seq, jumping))
-        return _Turn(customer, jumping, tag)
-    return _Turn(customer, document, tag)
-
-
-def _held(tx: Transaction, id_: str, fence: int) -> _Held | None:
-    row = tx.connection.execute(sql("held_claim"), (id_, fence)).fetchone()
-    return None if row is None else _Held(*row)
-
-
-def _finish(tx: Transaction, updates: PendingUpdates, held: _Held, done: Done) -> None:
-    parts = _accepted_parts(tx, held, done.parts)
-    left_out = len(done.parts) - len(parts)
-    facts = dict(done.facts) | ({"parts_left_out": left_out} if left_out else {})
-    tx.connection.execute(
-        sql("finish_document"),
-        (
-            *(done.kind, rows.data_text(facts)),
-            *(done.text_key, done.text_sha256, done.markdown_key, done.markdown_sha256),
-            *(done.seconds, tx.now, held.document),
-        ),
-    )
-    if done.short is not None:
-        tx.connection.execute(sql("keep_texts"), (held.document, *done.short))
-    _charge_work(tx, updates, held, done.seconds)
-    updates.count(held.customer, processing=-1)
-    tx.add_event(EventKind.DONE, held.customer, held.document, seconds=done.seconds)
-    if parts:
-        updates.write()  # they are accepted by what holds without the one they come from
-        root = held.document if held.root is None else held.root
-        origin = Origin(held.document, root, held.depth + 1)
-        accept_parts(tx, held.customer, parts, origin)
-
-
-def _accepted_parts(
-    tx: Transaction, held: _Held, parts: Sequence[NewDocument]
-) -> Sequence[NewDocument]:
-    """Those that become documents; they are as urgent as the one they come from."""
-    if not parts:
-        return ()
-    root = held.document if held.root is None else held.root
-    family = tx.connection.execute(sql("family_of"), (root,)).fetchone()
-    assert family is not None  # noqa: S101 (an aggregate always has a row)
-    sizes = [part.size for part in parts]
-    number = tx.rules.parts.taken(held.depth, Family(*family), sizes)
-    return [part._replace(urgent=bool(held.urgent)) for part in parts[:number]]
-
-
-def _fail(tx: Transaction, updates: PendingUpdates, held: _Held, failed: Failed) -> None:
-    _charge_work(tx, updates, held, failed.seconds)
-    _end(tx, updates, held.document, held.customer, failed)
-
-
-def _end(
-    tx: Transaction, updates: PendingUpdates, document: int, customer: int, failed: Failed
-) -> None:
-    code, detail, kind, seconds = failed
-    tx.connection.execute(sql("fail_document"), (kind, code, detail, seconds, tx.now, document))
-    updates.count(customer, processing=-1)
-    tx.add_event(EventKind.FAILED, customer, document, error=code, seconds=seconds)
-
-
-def _requeue_or_fail(tx: Transaction, updates: PendingUpdates, held: _Held, broken: Broken) -> None:
-    code, detail, seconds = broken
-    delay = tx.rules.retry.delay(held.attempts)
-    if delay is None:
-        _fail(tx, updates, held, Failed(code, detail, seconds=seconds))
-        return
-    if seconds is not None:  # what a broken attempt took is work all the same
-        updates.work(held.customer, seconds)
-        fair_accounts.correct(tx, held.customer, estimated=0.0, actual=seconds)
-    tx.connection.execute(sql("delay_document"), (tx.now + delay, code, detail, held.document))
-    updates.count(held.customer, waiting=1, processing=-1)
-    tx.add_event(EventKind.REQUEUED, held.customer, held.document, error=code, delay=delay)
-
-
-def _charge_work(
-    tx: Transaction, updates: PendingUpdates, held: _Held, seconds: float | None
-) -> None:
-    """Charge what the work took, and learn from it."""
-    if seconds is not None:
-        updates.work(held.customer, seconds)
-        fair_accounts.correct(tx, held.customer, estimated=held.estimate, actual=seconds)
-        updates.learn(cost_bucket(Sniff(held.shape, held.pages), held.size), seconds)
-
-
-def _requeue(tx: Transaction, document: int, customer: int, *, attempts_back: int) -> None:
-    tx.connection.execute(sql("requeue_document"), (document, attempts_back))
-    customer_queue.refresh(tx, customer, waiting=1, processing=-1)

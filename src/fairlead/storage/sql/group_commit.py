@@ -84,6 +84,42 @@ class _Write(Generic[T]):
 
 
 class Writer(ABC):
+    """Makes the changes of a process, each in a transaction."""
+
+    commits: int
+    writes: int
+
+    @abstractmethod
+    def run(self, action: Callable[[Connection], T], *, durable: bool = True) -> T:
+        """Run the action in a transaction; return when it is committed.
+
+        `durable=False` skips the fsync. The commit is then atomic and seen by all processes, but a
+        power cut may undo it. Right for what may just as well not have happened, such as a claim.
+        """
+
+    @abstractmethod
+    def run_each(self, actions: Sequence[Callable[[Connection], T]]) -> list[T | Exception]:
+        """Run many actions, each done or undone on its own."""
+
+    @abstractmethod
+    def run_alone(
+        self, action: Callable[[Connection], T], *, durable: bool, excludes_writes: bool = False
+    ) -> T:
+        """Run an action of which only one may run at a time in all processes, such as a claim.
+
+        It sees one snapshot. `excludes_writes`: nobody writes anything meanwhile.
+        """
+
+    @abstractmethod
+    def asked_at(self) -> float:
+        """The time, or when an outage began: leases that ended later are not taken back."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close all connections; what was committed stays."""
+
+
+class GroupCommitWriter(Writer):
     """The one connection of a process that writes. A subclass brings the database.
 
     `clock` is the store's, as far as it is known without a query; else it gives inf.
@@ -98,17 +134,20 @@ class Writer(ABC):
         self.writes = 0
 
     def run(self, action: Callable[[Connection], T], *, durable: bool = True) -> T:
-        """Run the action in a transaction; return when it is committed.
-
-        `durable=False` skips the fsync. The commit is then atomic and seen by all processes, but a
-        power cut may undo it. Right for what may just as well not have happened, such as a claim.
-        """
         write = _Write(action, durable=durable)
         self._settle([write])
         return self._outcome(write)
 
+    def run_alone(
+        self,
+        action: Callable[[Connection], T],
+        *,
+        durable: bool,
+        excludes_writes: bool = False,  # noqa: ARG002 (nobody else writes meanwhile)
+    ) -> T:
+        return self.run(action, durable=durable)
+
     def run_each(self, actions: Sequence[Callable[[Connection], T]]) -> list[T | Exception]:
-        """Run many actions that share commits, each done or undone on its own."""
         writes = [_Write(action, durable=True) for action in actions]
         self._settle(writes)
         return [self._result_or_error(write) for write in writes]
@@ -126,13 +165,8 @@ class Writer(ABC):
             return error
 
     def asked_at(self) -> float:
-        """The time, or when the outage began: leases that ended later are not taken back."""
         since = self._grace.since()
         return self._clock() if since is None else since
-
-    @abstractmethod
-    def close(self) -> None:
-        """Close the connection; what was committed stays."""
 
     @abstractmethod
     def _our_errors(self) -> AbstractContextManager[None]:
@@ -153,7 +187,7 @@ class Writer(ABC):
     def _roll_back(self) -> None:
         """Undo what was begun, if there is anything left to undo."""
 
-    def _after(self) -> None:  # noqa: B027 (most have nothing to do)
+    def _after(self) -> None:
         """Called after each transaction, before its callers return."""
 
     def _settle(self, writes: Sequence[_Write[Any]]) -> None:

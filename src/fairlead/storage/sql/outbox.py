@@ -26,7 +26,7 @@ from fairlead.storage.sql.actions import find_customer
 from fairlead.storage.sql.queries import Connection, sql
 from fairlead.storage.sql.rows import DELIVERY, WEBHOOK
 from fairlead.storage.sql.transaction import Transaction
-from fairlead.storage.sql.webhook_rows import add_delivery
+from fairlead.storage.sql.webhook_rows import add_delivery, lock_webhook, refresh_webhook
 
 T = TypeVar("T")
 
@@ -131,8 +131,8 @@ class Outbox:
         It is held for as long as any attempt may take; of one that nobody settled, another
         attempt comes after that. So a crash repeats a delivery and never loses it.
         """
-        busy = (json.dumps(list(webhooks)), json.dumps(list(customers)))
-        return self._write(lambda tx: _claim(tx, busy), durable=False)
+        busy = (list(webhooks), list(customers))
+        return self._write(lambda tx: _claim(tx, *busy), durable=False)
 
     def settle(self, sending: Sending, answer: WebhookResponse, *, jitter: float) -> Saved:
         """Save what an attempt came to; an old one changes nothing. `jitter`: by lot, 0 to 1."""
@@ -207,16 +207,21 @@ def _resend(tx: Transaction, id_: str) -> None:
     found = _delivery(tx.connection, id_)
     _check_enabled(tx.connection, found.webhook)
     tx.connection.execute(sql("resend_delivery"), (tx.now, _number_in(id_)))
-    tx.connection.execute(sql("refresh_webhook"), (found.webhook,))
+    refresh_webhook(tx.connection, found.webhook)
 
 
-def _claim(tx: Transaction, busy: tuple[str, str]) -> Sending | None:
+def _claim(tx: Transaction, webhooks: list[str], customers: list[str]) -> Sending | None:
+    busy = (tx.connection.array(webhooks), tx.connection.array(customers))
     webhook: str | None = tx.connection.execute(sql("webhook_due"), (tx.now, *busy)).get
     if webhook is None:
         return None
-    number: int = tx.connection.execute(sql("first_delivery_due"), (webhook,)).get
-    tx.connection.execute(sql("claim_delivery"), (tx.now + LEASE, number))
-    tx.connection.execute(sql("refresh_webhook"), (webhook,))
+    lock_webhook(tx.connection, webhook)
+    number: int | None = tx.connection.execute(sql("first_delivery_due"), (webhook, tx.now)).get
+    if number is not None:  # else another process was quicker
+        tx.connection.execute(sql("claim_delivery"), (tx.now + LEASE, number))
+    refresh_webhook(tx.connection, webhook)
+    if number is None:
+        return None
     row = tx.connection.execute(sql("sending"), (number,)).fetchone()
     assert row is not None  # noqa: S101 (claimed in this transaction)
     return Sending(*row)
@@ -237,7 +242,7 @@ def _settle(tx: Transaction, sending: Sending, answer: WebhookResponse, jitter: 
     tx.connection.execute(sql("settle_delivery"), values)
     failing = (sending.webhook, int(answer.is_good), tx.now)
     since: float | None = tx.connection.execute(sql("note_answer"), failing).get
-    tx.connection.execute(sql("refresh_webhook"), (sending.webhook,))
+    refresh_webhook(tx.connection, sending.webhook)
     if answer.is_gone:
         _disable(tx, sending, "the receiver answered 410 Gone")
     elif delay is None and is_given_up(since, now=tx.now):

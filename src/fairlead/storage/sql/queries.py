@@ -1,30 +1,45 @@
-"""The named statements of queries.sql, the migrations, and the connection that runs them."""
+"""The named statements of queries.sql, the schema, and the connection that runs them."""
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from importlib.resources import files
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
+_COMMENT = re.compile(r"^ *--.*\n?", re.MULTILINE)
+
+SCHEMA_NUMBER = 1
+
+
+class Schema(NamedTuple):
+    """The statements that make all tables, and what identifies them."""
+
+    script: str
+    identity: str
 
 
 def read_statements(package: str) -> dict[str, str]:
-    """All statements of a package's queries.sql by name."""
+    """All statements of a package's queries.sql by name, without comments."""
     parts = _NAME.split(files(package).joinpath("queries.sql").read_text("utf-8"))[1:]
     return {
-        name: sql.strip().removesuffix(";")
+        name: _COMMENT.sub("", sql).strip().removesuffix(";")
         for name, sql in zip(parts[::2], parts[1::2], strict=True)
     }
 
 
-def read_migrations(package: str) -> tuple[str, ...]:
-    """The scripts that bring a database from each version to the next, in order."""
-    folder = files(package).joinpath("migrations")
-    scripts = sorted((entry for entry in folder.iterdir()), key=lambda entry: entry.name)
-    return tuple(entry.read_text("utf-8") for entry in scripts if entry.name.endswith(".sql"))
+def shared_schema() -> str:
+    """The script that makes the tables of both databases, in SQLite's words."""
+    return files(__package__).joinpath("schema.sql").read_text("utf-8")
+
+
+def schema_of(script: str) -> Schema:
+    """A script with its identity: the number, and a hash of its words."""
+    words = " ".join(re.sub(r"--.*", "", script).split())
+    return Schema(script, f"{SCHEMA_NUMBER}-{hashlib.sha256(words.encode()).hexdigest()[:16]}")
 
 
 @cache
@@ -56,5 +71,14 @@ class Connection(Protocol):
 
     @property
     def in_transaction(self) -> bool: ...
+    def array(self, values: Sequence[int] | Sequence[str]) -> Any:
+        """A list of values as one value."""
+
     def execute(self, statement: str, values: Sequence[Any] = (), /) -> Cursor: ...
-    def executemany(self, statement: str, rows: Iterable[Sequence[Any]], /) -> object: ...
+    def executemany(self, statement: str, rows: Iterable[Sequence[Any]], /) -> object:
+        """Run the statement for each of the rows."""
+
+    def query_many(
+        self, statement: str, rows: Sequence[Sequence[Any]], /
+    ) -> Iterable[tuple[Any, ...]]:
+        """As `executemany`; all rows that come back, which may be awaited when they are read."""

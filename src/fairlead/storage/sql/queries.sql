@@ -1,105 +1,318 @@
 -- Every statement of the stores, by name, in words that SQLite and PostgreSQL both understand.
+-- `?` is a value; a list of values is `IN (SELECT value FROM json_each(?))`, an array in PostgreSQL.
 -- INDEXED BY stands where another plan would grow with the number of documents; in SQLite, without
--- its index such a statement fails instead of slowing down. PostgreSQL has its own ways: it is left
--- out there, and max of two values and json_each of a text are functions of the schema.
+-- its index such a statement fails instead of slowing down. PostgreSQL leaves it out, and has words
+-- of its own for statements that are run for many rows at once.
 
 -- name: select_for_check
-SELECT
-  id, name, count, counted_at, reset_interval, thresholds, pending_cap, waiting + processing, lift,
-  day, day_bytes, bytes_a_day
-FROM customers;
+-- Customers as a submission needs them, locked until the end of the transaction.
+SELECT id, name, account, paused, count, counted_at, day, day_bytes, settings
+FROM customers WHERE name IN (SELECT value FROM json_each(?)) ORDER BY id;
+
+-- name: select_customers_by_id
+-- The same, by number.
+SELECT id, name, account, paused, count, counted_at, day, day_bytes, settings
+FROM customers WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id;
 
 -- name: add_customer
-INSERT INTO customers (name, created_at, account) VALUES (?, ?, ?) RETURNING id;
-
--- name: add_account
-INSERT INTO accounts (name) VALUES (?) RETURNING id;
+-- A new customer; nothing where another process was quicker.
+INSERT INTO customers (name, created_at) VALUES (?, ?) ON CONFLICT (name) DO NOTHING RETURNING id;
 
 -- name: save_check
+-- The classic record and the bytes of the day, after documents were accepted.
 UPDATE customers SET count = ?, counted_at = ?, day = ?, day_bytes = ? WHERE id = ?;
 
--- name: take_seqs
-UPDATE line_state SET next_seq = next_seq + ? RETURNING next_seq;
+-- name: take_numbers
+-- The next arrival numbers: the last of them, or one row for each.
+UPDATE document_numbers SET next = next + ? RETURNING next - 1;
 
 -- name: insert_document
+-- An accepted document.
 INSERT INTO documents (
-  seq, id, customer, name, size, sha256, state, priority, count, policy, urgent, submitted_at,
-  rank, slot_rank, slot_seq, queued, ahead, classic_count, shape, pages, estimate, password, parent,
-  root, depth)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'waiting', ?7, ?8, ?9, ?10, ?11, ?12, ?12, ?1, 1, ?13, ?14, ?15,
-  ?16, ?17, ?18, ?19, ?20, ?21);
+  seq, id, customer, pipeline, name, size, sha256, state, priority, count, policy, urgent,
+  submitted_at, estimate, shape, pages, password, parent, root, depth)
+VALUES (?, ?, ?, ?, ?, ?, ?, 'waiting', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
--- name: keep_original
-INSERT INTO short_originals (document, content) VALUES (?, ?);
+-- name: insert_waiting
+-- A document that waits for a start.
+INSERT INTO waiting (
+  customer, pipeline, slot, slot_seq, document, priority, urgent, displaced, estimate, submitted_at,
+  attempts, suspect, error, detail)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
--- name: short_original
-SELECT content FROM short_originals WHERE document = (SELECT seq FROM documents WHERE id = ?);
+-- name: insert_delayed
+-- A document that waits for its time.
+INSERT INTO delayed (
+  due, customer, pipeline, slot, slot_seq, document, priority, urgent, displaced, estimate,
+  submitted_at, attempts, suspect, error, detail)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
--- name: forget_original
-DELETE FROM short_originals WHERE document = ?;
+-- name: insert_running
+-- A document that was claimed.
+INSERT INTO running (
+  customer, pipeline, slot, slot_seq, document, priority, urgent, displaced, estimate, submitted_at,
+  attempts, suspect, error, detail, lease, worker, ready, started_at, payer, charge, charge_weight,
+  charged_tag, inner_charge, inner_tag)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: insert_content
+-- An original or a result.
+INSERT INTO contents (document, role, key, sha256, content) VALUES (?, ?, ?, ?, ?);
 
 -- name: add_event
+-- One line of the public record.
 INSERT INTO events (at, kind, customer, document, data, actor) VALUES (?, ?, ?, ?, ?, ?);
 
+-- name: add_queue_event
+-- What this transaction did to the queue.
+INSERT INTO queue_events (body) VALUES (?);
+
 -- name: family_of
+-- How many attachments a document has in all, and their bytes.
 SELECT count(*), coalesce(sum(size), 0) FROM documents WHERE root = ?;
 
 -- name: find_key
-SELECT fingerprint, first_seq, documents FROM idempotency WHERE customer = ? AND key = ?;
+SELECT fingerprint, documents FROM idempotency_keys WHERE customer = ? AND key = ?;
 
 -- name: add_key
-INSERT INTO idempotency (customer, key, fingerprint, first_seq, documents, at)
-VALUES (?, ?, ?, ?, ?, ?);
+INSERT INTO idempotency_keys (customer, key, fingerprint, documents, at) VALUES (?, ?, ?, ?, ?);
 
--- name: refresh_customer
--- Changes the customer's numbers, and puts it where it then belongs in the line.
-UPDATE customers SET
-  waiting = waiting + ?2,
-  processing = processing + ?3,
-  last_started_at = coalesce(?4, last_started_at),
-  (head_rank, head_seq) = (
-    SELECT slot_rank + customers.lift, slot_seq FROM documents INDEXED BY queue
-    WHERE customer = customers.id AND queued = 1
-      AND NOT customers.paused
-      AND (customers.processing_cap IS NULL
-           OR customers.processing + ?3 < customers.processing_cap)
-    ORDER BY slot_rank, slot_seq LIMIT 1),
-  waits_since = (
-    SELECT max(submitted_at, coalesce(?4, customers.last_started_at, submitted_at))
-    FROM documents INDEXED BY arrivals
-    WHERE customer = customers.id AND queued = 1
-    ORDER BY slot_seq LIMIT 1)
-WHERE id = ?1;
+-- --- the queue ---
 
--- name: count_for_account
-UPDATE accounts SET
-  waiting = waiting + ?2, processing = processing + ?3, done_since = done_since + ?4
-WHERE id = (SELECT account FROM customers WHERE id = ?1);
+-- name: queue_state
+SELECT version, policy, clock, credit, next_ticket, quotas, claims, lane_claims, longest
+FROM queue_state;
 
--- name: line_state
+-- name: policy
+SELECT policy FROM queue_state;
+
+-- name: save_queue_state
+-- Nothing where another claim was quicker.
+UPDATE queue_state SET
+  version = version + 1, policy = ?, clock = ?, credit = ?, next_ticket = ?, quotas = ?, claims = ?,
+  lane_claims = ?, longest = ?
+WHERE version = ? RETURNING version;
+
+-- name: unfolded_events
+-- What happened since the last claim.
+SELECT id, body FROM queue_events ORDER BY id LIMIT ?;
+
+-- name: number_of_events
+-- How many there are, counted up to a limit.
+SELECT count(*) FROM (SELECT 1 FROM queue_events LIMIT ?) AS counted;
+
+-- name: delete_queue_events
+DELETE FROM queue_events WHERE id IN (SELECT value FROM json_each(?));
+
+-- name: best_entries
+-- The entries with the best places of a pipeline.
+SELECT member, class, rank, ticket FROM queue_entries INDEXED BY queue_places
+WHERE pipeline = ? AND waits_since IS NOT NULL ORDER BY class, rank, ticket LIMIT ?;
+
+-- name: places_before
+-- How many members have a place before one, and how many beyond their allowance; of those not given.
 SELECT
-  policy, clock, clock_at, ideal, lane_credit, backlog, customers,
-  (SELECT coalesce(sum(workers), 0) FROM attendance WHERE until > ?), longest
-FROM line_state;
+  count(DISTINCT CASE WHEN (class, rank, ticket) < (?1, ?2, ?3) THEN member END),
+  count(DISTINCT CASE WHEN class = 1 THEN member END)
+FROM queue_entries INDEXED BY queue_places
+WHERE waits_since IS NOT NULL AND member NOT IN (SELECT value FROM json_each(?4));
 
--- name: bring_clocks
-UPDATE line_state SET clock = ?, clock_at = ?, ideal = ?;
+-- name: overdue_entries
+-- The entries that have waited longest, of those whose wait began before a time.
+SELECT member, waits_since, tie FROM queue_entries INDEXED BY queue_waits
+WHERE pipeline = ? AND waits_since IS NOT NULL AND waits_since < ?
+ORDER BY waits_since, tie LIMIT ?;
 
--- name: save_clock
-UPDATE line_state SET clock = ?;
+-- name: number_of_entries
+-- How many entries may run.
+SELECT count(*) FROM queue_entries WHERE waits_since IS NOT NULL;
 
--- name: save_turns
-UPDATE line_state SET
-  lane_credit = ?, clock = ?, lane_work = lane_work + ?, all_work = all_work + ?;
+-- name: members
+-- Members with their entries: a row for each entry, or one without.
+SELECT
+  m.id, m.account, m.paused, m.cap, m.processing, m.delayed, m.last_started_at, m.weight, m.interval,
+  m.debt, m.debt_at, m.tag, m.queued, m.tagged, m.work, m.work_at, m.inner_clock,
+  m.resumed_at, m.told_of,
+  e.pipeline, e.waiting, e.head, e.head_seq, e.oldest_seq, e.oldest_at, e.has_ahead, e.class, e.rank, e.ticket,
+  e.waits_since, e.tie
+FROM queue_members m LEFT JOIN queue_entries e ON e.member = m.id
+WHERE m.id IN (SELECT value FROM json_each(?));
 
--- name: save_policy
-UPDATE line_state SET policy = ?, lane_credit = 0, lane_work = 0, all_work = 0;
+-- name: members_of_accounts
+-- Shared accounts, and the customers inside them.
+SELECT
+  m.id, m.account, m.paused, m.cap, m.processing, m.delayed, m.last_started_at, m.weight, m.interval,
+  m.debt, m.debt_at, m.tag, m.queued, m.tagged, m.work, m.work_at, m.inner_clock,
+  m.resumed_at, m.told_of,
+  e.pipeline, e.waiting, e.head, e.head_seq, e.oldest_seq, e.oldest_at, e.has_ahead, e.class, e.rank, e.ticket,
+  e.waits_since, e.tie
+FROM queue_members m LEFT JOIN queue_entries e ON e.member = m.id
+WHERE m.id IN (SELECT value FROM json_each(?1)) OR m.account IN (SELECT value FROM json_each(?1));
 
--- name: save_longest
-UPDATE line_state SET longest = ?;
+-- name: all_members
+SELECT
+  m.id, m.account, m.paused, m.cap, m.processing, m.delayed, m.last_started_at, m.weight, m.interval,
+  m.debt, m.debt_at, m.tag, m.queued, m.tagged, m.work, m.work_at, m.inner_clock,
+  m.resumed_at, m.told_of,
+  e.pipeline, e.waiting, e.head, e.head_seq, e.oldest_seq, e.oldest_at, e.has_ahead, e.class, e.rank, e.ticket,
+  e.waits_since, e.tie
+FROM queue_members m LEFT JOIN queue_entries e ON e.member = m.id;
 
--- name: backlog
-SELECT backlog FROM line_state;
+-- name: pipelines
+-- Those in which something may run; one look in the index for each, however many entries there are.
+WITH RECURSIVE found (pipeline) AS (
+  SELECT min(pipeline) FROM queue_entries WHERE waits_since IS NOT NULL
+  UNION ALL
+  SELECT (SELECT min(e.pipeline) FROM queue_entries e
+          WHERE e.waits_since IS NOT NULL AND e.pipeline > found.pipeline)
+  FROM found WHERE found.pipeline IS NOT NULL)
+SELECT pipeline FROM found WHERE pipeline IS NOT NULL;
+
+-- name: save_member
+INSERT INTO queue_members (
+  id, account, paused, cap, processing, delayed, last_started_at, weight, interval, debt, debt_at,
+  tag, queued, tagged, work, work_at, inner_clock, resumed_at, told_of)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (id) DO UPDATE SET
+  account = excluded.account, paused = excluded.paused, cap = excluded.cap,
+  processing = excluded.processing, delayed = excluded.delayed,
+  last_started_at = excluded.last_started_at, weight = excluded.weight,
+  interval = excluded.interval, debt = excluded.debt, debt_at = excluded.debt_at,
+  tag = excluded.tag, queued = excluded.queued, tagged = excluded.tagged, work = excluded.work,
+  work_at = excluded.work_at, inner_clock = excluded.inner_clock,
+  resumed_at = excluded.resumed_at, told_of = excluded.told_of;
+
+-- name: save_entry
+INSERT INTO queue_entries (
+  member, pipeline, waiting, head, head_seq, oldest_seq, oldest_at, has_ahead, class, rank, ticket,
+  waits_since, tie)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (member, pipeline) DO UPDATE SET
+  waiting = excluded.waiting, head = excluded.head, head_seq = excluded.head_seq,
+  oldest_seq = excluded.oldest_seq, oldest_at = excluded.oldest_at, has_ahead = excluded.has_ahead,
+  class = excluded.class,
+  rank = excluded.rank, ticket = excluded.ticket, waits_since = excluded.waits_since,
+  tie = excluded.tie;
+
+-- name: save_tally
+INSERT INTO queue_tallies (state, priority, documents) VALUES (?, ?, ?)
+ON CONFLICT (state, priority) DO UPDATE SET
+  documents = queue_tallies.documents + excluded.documents;
+
+-- name: save_cost
+INSERT INTO queue_costs (shape, by, doublings, documents, seconds) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (shape, by, doublings) DO UPDATE SET
+  documents = excluded.documents, seconds = excluded.seconds;
+
+-- name: cost_row
+SELECT documents, seconds FROM queue_costs WHERE shape = ? AND by = ? AND doublings = ?;
+
+-- name: cost_rows
+SELECT doublings, documents, seconds FROM queue_costs WHERE shape = ? AND by = ?;
+
+-- name: waiting_by_slot
+-- The documents of an entry with the best slots.
+SELECT
+  customer, pipeline, slot, slot_seq, document, priority, urgent, displaced, estimate, submitted_at,
+  attempts, suspect, error, detail
+FROM waiting WHERE customer = ? AND pipeline = ?
+ORDER BY customer, pipeline, slot, slot_seq, document LIMIT ?;
+
+-- name: waiting_by_age
+-- The oldest documents of an entry.
+SELECT
+  customer, pipeline, slot, slot_seq, document, priority, urgent, displaced, estimate, submitted_at,
+  attempts, suspect, error, detail
+FROM waiting INDEXED BY waiting_by_age WHERE customer = ? AND pipeline = ?
+ORDER BY customer, pipeline, document LIMIT ?;
+
+-- name: oldest_waiting
+-- The oldest document of an entry.
+SELECT customer, pipeline, document, submitted_at
+FROM waiting INDEXED BY waiting_by_age WHERE customer = ? AND pipeline = ?
+ORDER BY customer, pipeline, document LIMIT 1;
+
+-- name: waiting_ahead
+-- Under classic, the documents of an entry that go before the holder of its best slot.
+SELECT
+  customer, pipeline, slot, slot_seq, document, priority, urgent, displaced, estimate, submitted_at,
+  attempts, suspect, error, detail
+FROM waiting INDEXED BY waiting_ahead
+WHERE customer = ? AND pipeline = ? AND (urgent = 1 OR displaced = 1)
+ORDER BY urgent DESC, priority, document LIMIT ?;
+
+-- name: delete_waiting
+-- Nothing where it waits no more.
+DELETE FROM waiting
+WHERE customer = ? AND pipeline = ? AND slot = ? AND slot_seq = ? AND document = ?
+RETURNING document;
+
+-- name: move_slot
+-- After a swap of slots.
+UPDATE waiting SET slot = ?6, slot_seq = ?7, displaced = 1
+WHERE customer = ?1 AND pipeline = ?2 AND slot = ?3 AND slot_seq = ?4 AND document = ?5;
+
+-- name: due_documents
+-- Documents whose time has come.
+SELECT
+  customer, pipeline, slot, slot_seq, document, priority, urgent, displaced, estimate, submitted_at,
+  attempts, suspect, error, detail
+FROM delayed WHERE due <= ? ORDER BY due, document LIMIT 500;
+
+-- name: delete_delayed
+DELETE FROM delayed WHERE document = ? RETURNING document;
+
+-- name: next_due
+-- When the next delayed document is due.
+SELECT min(due) FROM delayed;
+
+-- name: claimed_documents
+-- What workers need of the documents that were claimed.
+SELECT
+  d.seq, d.id, c.name, d.name, d.size, d.sha256, d.depth, d.password,
+  (SELECT content FROM contents WHERE document = d.seq AND role = 'original' AND name = '')
+FROM documents d JOIN customers c ON c.id = d.customer
+WHERE d.seq IN (SELECT value FROM json_each(?));
+
+-- name: add_lease
+INSERT INTO leases (id, worker, until) VALUES (?, ?, ?);
+
+-- name: renew_leases
+UPDATE leases SET until = ? WHERE id IN (SELECT value FROM json_each(?));
+
+-- name: held_claims
+-- Of the documents, those that are processed, with their fences.
+SELECT document, lease FROM running WHERE document IN (SELECT value FROM json_each(?));
+
+-- name: take_running
+-- A claim that ends; nothing where it is not the newest of its document.
+DELETE FROM running WHERE document = ? AND lease = ?
+RETURNING
+  customer, pipeline, slot, slot_seq, document, priority, urgent, displaced, estimate, submitted_at,
+  attempts, suspect, error, detail, lease, worker, ready, started_at, payer, charge, charge_weight,
+  charged_tag, inner_charge, inner_tag;
+
+-- name: take_expired_leases
+-- Leases that ended, and are not renewed in this moment.
+DELETE FROM leases WHERE id IN (
+  SELECT id FROM leases WHERE until < ? ORDER BY until LIMIT 500)
+RETURNING id;
+
+-- name: take_leases_of
+-- The leases of a worker that is known to be gone.
+DELETE FROM leases WHERE worker = ? RETURNING id;
+
+-- name: has_expired
+SELECT EXISTS (SELECT 1 FROM leases WHERE until < ?);
+
+-- name: claims_of_leases
+SELECT document, lease FROM running WHERE lease IN (SELECT value FROM json_each(?)) ORDER BY document;
+
+-- name: claims_of_workers
+SELECT document, lease FROM running WHERE worker IN (SELECT value FROM json_each(?)) ORDER BY document;
+
+-- name: lease_holders
+SELECT DISTINCT worker FROM running;
 
 -- name: attend
 INSERT INTO attendance (engine, workers, until) VALUES (?1, ?2, ?3)
@@ -108,275 +321,80 @@ ON CONFLICT (engine) DO UPDATE SET workers = ?2, until = ?3;
 -- name: leave
 DELETE FROM attendance WHERE engine = ? OR until <= ?;
 
--- name: may_find
-SELECT
-  EXISTS (SELECT 1 FROM customers WHERE head_rank IS NOT NULL)
-  OR EXISTS (SELECT 1 FROM documents WHERE retry_at IS NOT NULL AND retry_at <= ?1)
-  OR EXISTS (SELECT 1 FROM documents WHERE lease_until IS NOT NULL AND lease_until < ?1);
+-- name: workers
+SELECT coalesce(sum(workers), 0) FROM attendance WHERE until > ?;
 
--- name: claimable
-SELECT
-  coalesce((
-    SELECT sum(c.waiting)
-    FROM (SELECT waiting FROM customers WHERE head_rank IS NOT NULL LIMIT ?2) c), 0)
-  + (SELECT count(*) FROM (
-    SELECT 1 FROM documents WHERE retry_at IS NOT NULL AND retry_at <= ?1 LIMIT ?2) d)
-  + (SELECT count(*) FROM (
-    SELECT 1 FROM documents WHERE lease_until IS NOT NULL AND lease_until < ?1 LIMIT ?2) e);
+-- --- ends ---
 
--- name: most_overdue
-SELECT id FROM customers
-WHERE head_rank IS NOT NULL AND waits_since < ? ORDER BY waits_since, id LIMIT 1;
-
--- name: longest_waiting
-SELECT id, waits_since, runnable_since, told_of, name FROM customers
-WHERE head_rank IS NOT NULL ORDER BY waits_since, id LIMIT 1;
-
--- name: told_of
-UPDATE customers SET told_of = waits_since WHERE id = ?;
-
--- name: first_in_line
--- The customer whose turn it is, the holder of its best place, and its document that is to go ahead.
-SELECT
-  first.id, first.head_rank, h.seq, h.slot_rank, h.slot_seq, j.seq, j.ahead, j.rank, j.slot_rank,
-  j.slot_seq
-FROM (
-  SELECT id, head_rank FROM customers
-  WHERE head_rank IS NOT NULL ORDER BY head_rank, head_seq LIMIT 1) AS first
-  JOIN documents h ON h.seq = (
-    SELECT seq FROM documents INDEXED BY queue
-    WHERE customer = first.id AND queued = 1 ORDER BY slot_rank, slot_seq LIMIT 1)
-  LEFT JOIN documents j ON j.seq = (
-    SELECT seq FROM documents INDEXED BY ahead
-    WHERE customer = first.id AND ahead IS NOT NULL ORDER BY ahead, rank, seq LIMIT 1);
-
--- name: account_of_customer
-SELECT a.id, a.finish, a.last_tag, a.submitted_at, a.weight, a.waiting + a.processing
-FROM customers c JOIN accounts a ON a.id = c.account WHERE c.id = ?;
-
--- name: save_tags
-UPDATE accounts SET finish = ?, last_tag = ?, submitted_at = ? WHERE id = ?;
-
--- name: highest_finish
--- Of the accounts of which nothing waits.
-SELECT finish FROM accounts INDEXED BY finishes
-WHERE finish > ? AND waiting = 0 ORDER BY finish DESC LIMIT 1;
-
--- name: last_waiting_tag
-SELECT max((SELECT slot_rank + c.lift FROM documents INDEXED BY queue
-            WHERE customer = c.id AND queued = 1 ORDER BY slot_rank DESC, slot_seq DESC LIMIT 1))
-FROM customers c WHERE c.account = ?;
-
--- name: cost_row
-SELECT documents, seconds FROM costs WHERE shape = ? AND by = ? AND doublings = ?;
-
--- name: cost_rows
-SELECT doublings, documents, seconds FROM costs WHERE shape = ? AND by = ?;
-
--- name: save_cost
-INSERT INTO costs (shape, by, doublings, documents, seconds) VALUES (?1, ?2, ?3, ?4, ?5)
-ON CONFLICT (shape, by, doublings) DO UPDATE SET documents = ?4, seconds = ?5;
-
--- name: oldest_of_customer
--- The holder of the oldest place: the oldest document, unless an urgent one used up its place.
-SELECT seq, estimate FROM documents INDEXED BY arrivals
-WHERE customer = ? AND queued = 1 ORDER BY slot_seq LIMIT 1;
-
--- name: give_slot
-UPDATE documents SET slot_rank = ?, slot_seq = ?, ahead = coalesce(ahead, 1) WHERE seq = ?;
-
--- name: claim_document
--- Nothing, where it would lie ready (?4) and is a suspect.
-UPDATE documents SET
-  state = 'processing', fence = fence + 1, attempts = attempts + 1, worker = ?1, lease_until = ?2,
-  started_at = ?3, ready = ?4, queued = 0, ahead = NULL
-WHERE seq = ?5 AND (NOT ?4 OR (attempts = 0 AND NOT suspect))
-RETURNING
-  id, fence, worker, (SELECT name FROM customers WHERE id = customer), name, size, sha256,
-  priority, submitted_at, started_at, attempts, depth, password, error IS NOT NULL,
-  attempts > 1 OR suspect, (SELECT content FROM short_originals WHERE document = seq), estimate;
-
--- name: held_claim
-SELECT seq, customer, attempts, estimate, shape, pages, size, urgent, root, depth FROM documents
-WHERE id = ? AND fence = ? AND state = 'processing';
-
--- name: renew_claim
-UPDATE documents SET lease_until = ? WHERE id = ? AND fence = ? AND state = 'processing'
-RETURNING 1;
-
--- name: is_held
-SELECT 1 FROM documents WHERE id = ? AND fence = ? AND state = 'processing';
+-- name: ending_documents
+-- What the end of documents needs of them.
+SELECT seq, shape, pages, size, root, depth FROM documents
+WHERE seq IN (SELECT value FROM json_each(?));
 
 -- name: finish_document
 UPDATE documents SET
-  state = 'done', kind = ?, facts = ?, text_key = ?, text_sha256 = ?, markdown_key = ?,
-  markdown_sha256 = ?, seconds = ?, finished_at = ?,
-  worker = NULL, lease_until = NULL, error = NULL, detail = NULL, password = NULL
-WHERE seq = ?;
-
--- name: keep_texts
-INSERT INTO short_texts (document, text, markdown) VALUES (?, ?, ?);
-
--- name: short_texts
-SELECT text, markdown FROM short_texts WHERE document = (SELECT seq FROM documents WHERE id = ?);
-
--- name: forget_texts
-DELETE FROM short_texts WHERE document = ?;
+  state = 'done', kind = ?2, facts = ?3, seconds = ?4, started_at = ?5, finished_at = ?6,
+  attempts = ?7, password = NULL
+WHERE seq = ?1;
 
 -- name: fail_document
 UPDATE documents SET
-  state = 'failed', kind = coalesce(?, kind), error = ?, detail = ?, seconds = ?,
-  finished_at = ?, worker = NULL, lease_until = NULL, password = NULL
-WHERE seq = ?;
-
--- name: requeue_document
--- Back to its place in the queue.
-UPDATE documents SET
-  state = 'waiting', started_at = NULL, worker = NULL, lease_until = NULL, retry_at = NULL,
-  attempts = attempts - ?2, queued = 1,
-  ahead = CASE WHEN urgent THEN 0 WHEN slot_seq <> seq THEN 1 END
+  state = 'failed', kind = coalesce(?2, kind), error = ?3, detail = ?4, seconds = ?5, started_at = ?6,
+  finished_at = ?7, attempts = ?8, password = NULL
 WHERE seq = ?1;
-
--- name: suspect_document
-UPDATE documents SET suspect = TRUE WHERE seq = ?;
-
--- name: delay_document
-UPDATE documents SET
-  state = 'waiting', started_at = NULL, worker = NULL, lease_until = NULL, retry_at = ?,
-  error = ?, detail = ?
-WHERE seq = ?;
-
--- name: due_retries
-SELECT seq, customer FROM documents
-WHERE retry_at IS NOT NULL AND retry_at <= ? ORDER BY retry_at LIMIT 500;
-
--- name: expired_leases
-SELECT seq, customer, attempts, ready, worker FROM documents
-WHERE lease_until IS NOT NULL AND lease_until < ? ORDER BY lease_until LIMIT 500;
-
--- name: leases_of_worker
-SELECT seq, customer, attempts, ready, worker FROM documents
-WHERE lease_until IS NOT NULL AND worker = ?;
-
--- name: claims_of_worker
-SELECT id, fence FROM documents WHERE lease_until IS NOT NULL AND worker = ?;
-
--- name: lease_holders
-SELECT DISTINCT worker FROM documents WHERE lease_until IS NOT NULL;
-
--- name: find_document
-SELECT seq, customer, state, estimate, started_at FROM documents WHERE id = ?;
 
 -- name: cancel_document
 UPDATE documents SET
-  state = 'cancelled', finished_at = ?, worker = NULL, lease_until = NULL, retry_at = NULL,
-  queued = 0, ahead = NULL, password = NULL
-WHERE seq = ?;
-
--- name: retry_document
-UPDATE documents SET
-  state = 'waiting', attempts = 0, suspect = FALSE, started_at = NULL, finished_at = NULL,
-  retry_at = NULL, seconds = NULL, error = NULL, detail = NULL, queued = 1,
-  ahead = CASE WHEN urgent THEN 0 WHEN slot_seq <> seq THEN 1 END
-WHERE seq = ?;
-
--- name: place_of_retried
-SELECT
-  d.policy, coalesce(d.classic_count, d.count), c.reset_interval, c.thresholds, c.lift
-FROM documents d JOIN customers c ON c.id = d.customer WHERE d.seq = ?;
-
--- name: place_document
-UPDATE documents SET
-  count = ?2, priority = ?3, policy = ?4, rank = ?5, slot_rank = ?5, slot_seq = seq,
-  classic_count = ?6, ahead = CASE WHEN urgent AND queued = 1 THEN 0 END
+  state = 'cancelled', started_at = ?2, finished_at = ?3, attempts = ?4, error = ?5, detail = ?6,
+  password = NULL
 WHERE seq = ?1;
 
--- name: pending_accounts
-SELECT id, weight FROM accounts WHERE waiting + processing > 0;
+-- name: add_unsuccessful
+INSERT INTO unsuccessful (document, state, customer, slot, slot_seq, displaced)
+VALUES (?, ?, ?, ?, ?, ?);
 
--- name: pending_customers
-SELECT id, reset_interval, thresholds FROM customers WHERE account = ?;
+-- name: remove_unsuccessful
+DELETE FROM unsuccessful WHERE document = ? RETURNING slot, slot_seq, displaced;
 
--- name: pending_documents
-SELECT
-  d.seq, d.customer, coalesce(d.classic_count, d.count), d.priority, d.estimate, d.submitted_at
-FROM customers c JOIN documents d ON d.customer = c.id
-WHERE c.account = ? AND d.state IN ('waiting', 'processing') ORDER BY d.seq;
+-- name: find_document
+SELECT seq, customer, pipeline, state, priority, urgent, estimate, submitted_at
+FROM documents WHERE id = ?;
 
--- name: forget_tags
-UPDATE accounts SET finish = NULL, last_tag = NULL, submitted_at = NULL WHERE finish IS NOT NULL;
+-- name: waiting_of_document
+SELECT slot, slot_seq, displaced, attempts, suspect, error, detail
+FROM waiting INDEXED BY waiting_by_age WHERE customer = ? AND pipeline = ? AND document = ?;
 
--- name: forget_lifts
-UPDATE customers SET lift = 0 WHERE lift <> 0;
+-- name: take_waiting
+-- Take a document out of the queue; nothing where it waits no more.
+DELETE FROM waiting WHERE customer = ? AND pipeline = ? AND document = ?
+RETURNING estimate, attempts, error, detail, slot, slot_seq, displaced;
 
--- name: lift_customer
-UPDATE customers SET lift = lift + ? WHERE id = ?;
+-- name: take_delayed
+DELETE FROM delayed WHERE document = ? RETURNING estimate, attempts, error, detail, slot, slot_seq, displaced;
 
--- name: first_tag_outside_the_line
--- The best place of a customer that is not in the line.
-SELECT d.slot_rank + c.lift FROM customers c JOIN documents d INDEXED BY queue ON d.customer = c.id
-WHERE c.id = ? AND c.head_rank IS NULL AND d.queued = 1
-ORDER BY d.slot_rank, d.slot_seq LIMIT 1;
+-- name: take_claim
+-- Take a document from its worker.
+DELETE FROM running WHERE document = ?
+RETURNING
+  customer, pipeline, slot, slot_seq, document, priority, urgent, displaced, estimate, submitted_at,
+  attempts, suspect, error, detail, lease, worker, ready, started_at, payer, charge, charge_weight,
+  charged_tag, inner_charge, inner_tag;
 
--- name: pending_room
-SELECT pending_cap, waiting + processing, name FROM customers WHERE id = ?;
+-- name: retry_document
+-- A person wants it to be processed once more; nothing where somebody was quicker.
+UPDATE documents SET
+  state = 'waiting', attempts = 0, started_at = NULL, finished_at = NULL, seconds = NULL,
+  error = NULL, detail = NULL
+WHERE seq = ? AND state IN ('failed', 'cancelled') RETURNING seq;
 
--- name: customer_id
-SELECT id FROM customers WHERE name = ?;
+-- name: bury_document
+INSERT INTO deleted (seq, id, customer, at) SELECT seq, id, customer, ?2 FROM documents WHERE seq = ?1;
 
--- name: set_paused
-UPDATE customers SET paused = ?1 WHERE id = ?2 AND paused <> ?1 RETURNING 1;
+-- name: delete_contents
+DELETE FROM contents WHERE document = ?;
 
--- name: reset_customer
-UPDATE customers SET count = NULL, counted_at = NULL WHERE id = ?;
-
--- name: find_account
-SELECT id FROM accounts WHERE name = ?;
-
--- name: account_settings
-SELECT a.id, a.name, a.weight FROM customers c JOIN accounts a ON a.id = c.account WHERE c.id = ?;
-
--- name: join_account
-UPDATE customers SET account = ? WHERE id = ?;
-
--- name: carry_tags
--- What comes next must not overtake what waits already, and no debt is left behind.
-UPDATE accounts SET
-  finish = max(coalesce(finish, old_finish), coalesce(old_finish, finish)),
-  last_tag = max(coalesce(last_tag, old_tag), coalesce(old_tag, last_tag)),
-  submitted_at = max(coalesce(submitted_at, old_at), coalesce(old_at, submitted_at))
-FROM (
-  SELECT finish AS old_finish, last_tag AS old_tag, submitted_at AS old_at
-  FROM accounts WHERE id = ?1) AS old
-WHERE id = ?2;
-
--- name: set_weight
-UPDATE accounts SET weight = ? WHERE id = ?;
-
--- name: recount_accounts
-UPDATE accounts SET
-  (waiting, processing, runnable) = (
-    SELECT
-      coalesce(sum(waiting), 0), coalesce(sum(processing), 0), count(head_rank)
-    FROM customers WHERE account = accounts.id)
-WHERE id IN (?, ?);
-
--- name: recount_backlog
-UPDATE line_state SET
-  backlog = (SELECT coalesce(sum(weight), 0) FROM accounts WHERE runnable > 0);
-
--- name: seq_of_document
-SELECT seq FROM (
-  SELECT seq, id FROM documents UNION ALL SELECT seq, id FROM deleted) AS known WHERE id = ?
-
--- name: add_access_key
-INSERT INTO keys (id, customer, sha256, created_at) VALUES (?, ?, ?, ?);
-
--- name: access_key_sha256
-SELECT sha256 FROM keys WHERE id = ?;
-
--- name: revoke_access_key
-UPDATE keys SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL RETURNING customer;
+-- name: delete_document
+DELETE FROM documents WHERE seq = ? RETURNING state, priority;
 
 -- name: find_deleted
 SELECT 1 FROM deleted WHERE id = ?;
@@ -384,66 +402,153 @@ SELECT 1 FROM deleted WHERE id = ?;
 -- name: deleted_customer
 SELECT c.name FROM deleted x JOIN customers c ON c.id = x.customer WHERE x.id = ?;
 
+-- name: seq_of_document
+SELECT seq FROM (
+  SELECT seq, id FROM documents UNION ALL SELECT seq, id FROM deleted) AS known WHERE id = ?
+
 -- name: before_document
 d.seq < (SELECT seq FROM (
   SELECT seq, id FROM documents UNION ALL SELECT seq, id FROM deleted) AS known WHERE id = ?)
 
--- name: bury_document
-INSERT INTO deleted (seq, id, customer, at) SELECT seq, id, customer, ?2 FROM documents WHERE seq = ?1;
+-- --- customers and accounts ---
 
--- name: delete_document
-DELETE FROM documents WHERE seq = ?;
+-- name: lock_customer
+SELECT id, name, account, paused, count, counted_at, day, day_bytes, settings
+FROM customers WHERE name = ?;
 
--- name: tally_new
-INSERT INTO tallies VALUES ('waiting', ?, ?)
-ON CONFLICT (state, priority) DO UPDATE SET documents = tallies.documents + excluded.documents;
+-- name: customer_id
+SELECT id FROM customers WHERE name = ?;
+
+-- name: customer_names
+SELECT id, name FROM customers;
+
+-- name: set_paused
+UPDATE customers SET paused = ?1 WHERE id = ?2 AND paused <> ?1 RETURNING 1;
+
+-- name: set_customer
+UPDATE customers SET settings = ?, account = ? WHERE id = ?;
+
+-- name: reset_customer
+UPDATE customers SET count = NULL, counted_at = NULL WHERE id = ?;
+
+-- name: find_account
+SELECT id, weight FROM accounts WHERE name = ?;
+
+-- name: account_weight
+SELECT weight FROM accounts WHERE id = ?;
+
+-- name: account_names
+SELECT id, name FROM accounts;
+
+-- name: add_account
+INSERT INTO accounts (name, weight) VALUES (?, ?) RETURNING id;
+
+-- name: set_weight
+UPDATE accounts SET weight = ? WHERE id = ?;
+
+-- --- switching the policy ---
+
+-- name: all_waiting
+SELECT
+  customer, pipeline, slot, slot_seq, document, priority, urgent, displaced, estimate, submitted_at,
+  attempts, suspect, error, detail
+FROM waiting;
+
+-- name: rewrite_slots
+-- By another policy: the slot is of the policy, and nothing is displaced.
+UPDATE waiting SET
+  slot = CASE WHEN ?1 = 'classic' THEN priority WHEN urgent = 1 THEN 0 ELSE 1 END,
+  slot_seq = document, displaced = 0;
+
+-- name: rewrite_delayed_slots
+UPDATE delayed SET
+  slot = CASE WHEN ?1 = 'classic' THEN priority WHEN urgent = 1 THEN 0 ELSE 1 END,
+  slot_seq = document, displaced = 0;
+
+-- name: rewrite_running_slots
+-- What is being processed is not corrected later.
+UPDATE running SET
+  slot = CASE WHEN ?1 = 'classic' THEN priority WHEN urgent = 1 THEN 0 ELSE 1 END,
+  slot_seq = document, displaced = 0, charge = NULL, inner_charge = NULL;
+
+-- name: forget_slots
+UPDATE unsuccessful SET slot = NULL, slot_seq = NULL, displaced = 0;
+
+-- name: classic_records
+SELECT id, count, counted_at, settings FROM customers;
+
+-- name: customers_with_documents
+-- Those that have ever been checked; the others begin with their first document.
+SELECT id FROM customers c
+WHERE count IS NOT NULL OR EXISTS (SELECT 1 FROM documents WHERE customer = c.id);
+
+-- name: save_counter
+UPDATE customers SET count = ?, counted_at = ? WHERE id = ?;
+
+-- --- keys ---
+
+-- name: add_access_key
+INSERT INTO access_keys (id, role, customer, sha256, created_at) VALUES (?, ?, ?, ?, ?);
+
+-- name: access_key_sha256
+SELECT sha256 FROM access_keys WHERE id = ?;
+
+-- name: revoke_access_key
+UPDATE access_keys SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL RETURNING customer;
+
+-- --- reads ---
+
+-- name: content
+SELECT content FROM contents
+WHERE document = (SELECT seq FROM documents WHERE id = ?) AND role = ? AND name = '';
+
+-- name: stored_document
+SELECT
+  t.key, t.sha256, m.key, m.sha256, (SELECT due FROM delayed WHERE document = d.seq), d.depth
+FROM documents d
+  LEFT JOIN contents t ON t.document = d.seq AND t.role = 'text' AND t.name = ''
+  LEFT JOIN contents m ON m.document = d.seq AND m.role = 'markdown' AND m.name = ''
+WHERE d.id = ?;
 
 -- name: tallies
-SELECT state, priority, documents FROM tallies WHERE documents > 0 ORDER BY state, priority;
+SELECT state, priority, documents FROM queue_tallies WHERE documents <> 0;
 
--- name: miscounted_tallies
-SELECT state, priority, documents FROM tallies WHERE documents <> 0
-EXCEPT SELECT state, priority, count(*) FROM documents GROUP BY state, priority;
+-- name: counted_tallies
+-- By the documents themselves, for the doctor.
+SELECT
+  CASE WHEN r.document IS NULL THEN d.state ELSE 'processing' END AS now, d.priority, count(*)
+FROM documents d LEFT JOIN running r ON r.document = d.seq GROUP BY now, d.priority;
+
+-- name: counted_pending
+-- By the rows of the queue, for the doctor.
+SELECT customer, sum(waiting), sum(processing) FROM (
+  SELECT customer, count(*) AS waiting, 0 AS processing FROM waiting GROUP BY customer
+  UNION ALL SELECT customer, count(*), 0 FROM delayed GROUP BY customer
+  UNION ALL SELECT customer, 0, count(*) FROM running GROUP BY customer) AS pending
+GROUP BY customer;
+
+-- name: pending_rows
+-- Pending documents that are not exactly once in the queue, for the doctor.
+SELECT count(*) FROM documents d
+WHERE (d.state = 'waiting') <> (1 = (
+  (SELECT count(*) FROM waiting w
+   WHERE w.customer = d.customer AND w.pipeline = d.pipeline AND w.document = d.seq)
+  + (SELECT count(*) FROM delayed y WHERE y.document = d.seq)
+  + (SELECT count(*) FROM running r WHERE r.document = d.seq)));
+
+-- name: misplaced_originals
+SELECT count(*) FROM contents o LEFT JOIN documents d ON d.seq = o.document
+WHERE d.seq IS NULL OR (o.role = 'original' AND d.size <> length(o.content));
 
 -- name: last_event
 SELECT coalesce(max(seq), 0) FROM events;
 
--- name: totals
-SELECT coalesce(sum(waiting), 0), coalesce(sum(processing), 0), count(*) FROM customers;
+-- name: number_of_customers
+SELECT count(*) FROM customers;
 
--- name: runnable
--- Whether a document may run now or later without anybody's help: paused ones do not count.
-SELECT
-  EXISTS (SELECT 1 FROM customers WHERE head_rank IS NOT NULL)
-  OR EXISTS (SELECT 1 FROM documents WHERE lease_until IS NOT NULL)
-  OR EXISTS (SELECT 1 FROM documents d JOIN customers c ON c.id = d.customer
-             WHERE d.retry_at IS NOT NULL AND NOT c.paused);
-
--- name: place_of_document
-SELECT d.customer, d.urgent, d.rank, d.seq, c.lift
-FROM documents d JOIN customers c ON c.id = d.customer WHERE d.id = ? AND d.queued = 1;
-
--- name: ahead_in_line
--- Documents of other customers that may run and hold a place before (rank, seq).
-SELECT c.name, count(*), sum(d.estimate)
-FROM customers c JOIN documents d ON d.customer = c.id
-WHERE c.head_rank IS NOT NULL AND c.id <> ?1
-  AND d.queued = 1 AND (d.slot_rank, d.slot_seq) < (?2 - c.lift, ?3)
-GROUP BY c.id ORDER BY count(*) DESC, c.name;
-
--- name: ahead_in_customer
--- Documents of the same customer that go before one with this key.
-SELECT count(*), coalesce(sum(estimate), 0) FROM documents
-WHERE customer = ?1 AND queued = 1
-  AND (urgent > ?2 OR (urgent = ?2 AND (rank, seq) < (?3, ?4)));
-
--- name: nth_slot
-SELECT slot_rank, slot_seq FROM documents
-WHERE customer = ? AND queued = 1 ORDER BY slot_rank, slot_seq LIMIT 1 OFFSET ?;
-
--- name: running
-SELECT d.started_at, d.estimate, c.name
-FROM documents d JOIN customers c ON c.id = d.customer WHERE d.lease_until IS NOT NULL;
+-- name: running_documents
+SELECT r.started_at, r.estimate, c.name
+FROM running r JOIN customers c ON c.id = r.customer;
 
 -- name: latest_arrivals
 SELECT submitted_at, priority, count, estimate FROM documents ORDER BY seq DESC LIMIT 1000;
@@ -459,54 +564,13 @@ ORDER BY e.seq DESC LIMIT 200;
 SELECT id FROM documents WHERE id IN (SELECT value FROM json_each(?));
 
 -- name: known_texts
-SELECT text_key, markdown_key FROM documents WHERE id IN (SELECT value FROM json_each(?));
-
--- name: miscounted_customers
--- Customers whose kept numbers differ from the documents: never any, and the doctor looks.
-SELECT c.name FROM customers c LEFT JOIN (
-  SELECT
-    customer, count(*) FILTER (WHERE state = 'waiting') AS waiting,
-    count(*) FILTER (WHERE state = 'processing') AS processing
-  FROM documents GROUP BY customer) d ON d.customer = c.id
-WHERE c.waiting <> coalesce(d.waiting, 0) OR c.processing <> coalesce(d.processing, 0);
-
--- name: miscounted_accounts
-SELECT coalesce(a.name, (SELECT name FROM customers WHERE account = a.id LIMIT 1), CAST(a.id AS TEXT))
-FROM accounts a LEFT JOIN (
-  SELECT
-    account, sum(waiting) AS waiting, sum(processing) AS processing,
-    count(head_rank) AS runnable
-  FROM customers GROUP BY account) c ON c.account = a.id
-WHERE (a.waiting, a.processing, a.runnable)
-  <> (coalesce(c.waiting, 0), coalesce(c.processing, 0), coalesce(c.runnable, 0));
-
--- name: miscounted_line
-SELECT 1 FROM line_state
-WHERE backlog <> (SELECT coalesce(sum(weight), 0) FROM accounts WHERE runnable > 0)
-  OR customers <> (SELECT count(*) FROM customers WHERE head_rank IS NOT NULL);
-
--- name: misplaced_originals
-SELECT count(*) FROM short_originals o LEFT JOIN documents d ON d.seq = o.document
-WHERE d.seq IS NULL OR d.size <> length(o.content);
-
--- name: shares
--- Accounts in the line: the work done for each, with what runs now, and the work due to each.
-WITH running AS (
-  SELECT c.account, sum(max(0, ?1 - d.started_at)) AS seconds
-  FROM documents d JOIN customers c ON c.id = d.customer
-  WHERE d.lease_until IS NOT NULL GROUP BY c.account)
-SELECT
-  coalesce(a.name, (SELECT name FROM customers WHERE account = a.id LIMIT 1)),
-  a.done_since + coalesce(r.seconds, 0),
-  (?2 - a.ideal_from) * a.weight / 1000.0
-FROM accounts a LEFT JOIN running r ON r.account = a.id
-WHERE a.runnable > 0;
-
--- name: lane_use
-SELECT lane_work, all_work FROM line_state;
+SELECT key FROM contents WHERE key IS NOT NULL AND document IN (
+  SELECT seq FROM documents WHERE id IN (SELECT value FROM json_each(?)));
 
 -- name: webhooks_told
-SELECT id, kinds FROM webhooks WHERE customer = ? AND enabled = 1;
+-- The enabled webhooks of these customers.
+SELECT customer, id, kinds FROM webhooks
+WHERE customer IN (SELECT value FROM json_each(?)) AND enabled = 1;
 
 -- name: count_webhooks
 SELECT count(*) FROM webhooks WHERE customer = ?;
@@ -528,6 +592,9 @@ DELETE FROM webhooks WHERE id = ? RETURNING customer;
 
 -- name: remove_deliveries
 DELETE FROM deliveries WHERE webhook = ?;
+
+-- name: lock_webhook
+SELECT id FROM webhooks WHERE id = ?;
 
 -- name: refresh_webhook
 -- After anything of its deliveries changed: when the first of them is due.
@@ -560,7 +627,7 @@ ORDER BY w.due_at LIMIT 1;
 
 -- name: first_delivery_due
 SELECT seq FROM deliveries INDEXED BY deliveries_due
-WHERE webhook = ? AND due_at IS NOT NULL ORDER BY due_at, seq LIMIT 1;
+WHERE webhook = ? AND due_at <= ? ORDER BY due_at, seq LIMIT 1;
 
 -- name: claim_delivery
 UPDATE deliveries SET fence = fence + 1, attempts = attempts + 1, due_at = ? WHERE seq = ?;
@@ -591,3 +658,19 @@ DELETE FROM deliveries WHERE seq IN (
   SELECT seq FROM deliveries INDEXED BY deliveries_settled
   WHERE due_at IS NULL AND last_at < ? LIMIT ?)
 RETURNING 1;
+
+-- name: is_busy
+-- Whether a document may run now or later without anybody's help: paused ones do not count.
+SELECT
+  EXISTS (SELECT 1 FROM running)
+  OR EXISTS (SELECT 1 FROM customers c WHERE c.paused = 0 AND (
+    EXISTS (SELECT 1 FROM waiting w WHERE w.customer = c.id)))
+  OR EXISTS (SELECT 1 FROM delayed y JOIN customers c ON c.id = y.customer WHERE c.paused = 0);
+
+-- name: waiting_before
+-- Documents of an entry with better slots.
+SELECT count(*), coalesce(sum(estimate), 0) FROM waiting
+WHERE customer = ? AND pipeline = ? AND (slot, slot_seq) < (?, ?);
+
+-- name: names_of_customers
+SELECT id, name FROM customers WHERE id IN (SELECT value FROM json_each(?));

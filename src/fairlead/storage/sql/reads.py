@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable
 from typing import Any
 
+from msgspec.structs import replace
+
 from fairlead.errors import Message, UnknownCustomer, UnknownDocument, UnknownKey
-from fairlead.model.customers import CustomerRecord, Fairness, Overdue, Share
-from fairlead.model.documents import Document, Event, StoredDocument, Tally, Totals
-from fairlead.model.explanations import CustomerAhead, QueuePlace
+from fairlead.model.customers import CustomerRecord, CustomerSettings, Fairness
+from fairlead.model.documents import Document, Event, ShortTexts, StoredDocument, Tally, Totals
 from fairlead.model.keys import Key, StoredKey
 from fairlead.model.states import State
-from fairlead.policy.fairness import jain_index
+from fairlead.policy import fairness as figures
+from fairlead.policy.fair import Place
 from fairlead.policy.forecast import FinishedDocument, Flow, RecentArrival, RunningDocument
+from fairlead.policy.queue_events import Tallied
+from fairlead.policy.rules import Rules
 from fairlead.storage.sql import rows
+from fairlead.storage.sql.claims import load_unknown
 from fairlead.storage.sql.queries import Connection, sql
-from fairlead.storage.sql.transaction import Transaction
+from fairlead.storage.sql.queue_rows import LoadedQueue, decode_events, load_folded
 
-MOST_NAMED = 5
-"""How many of the customers ahead are named."""
+FEW_WAITING = 2000
+"""Up to so many waiting documents are listed by the rows of the queue."""
 
 
 def document(connection: Connection, id_: str) -> Document:
@@ -30,10 +35,10 @@ def document(connection: Connection, id_: str) -> Document:
 
 
 def stored_document(connection: Connection, id_: str) -> StoredDocument:
-    row = connection.execute(rows.STORED_DOCUMENT.select + " WHERE d.id = ?", (id_,)).fetchone()
+    row = connection.execute(sql("stored_document"), (id_,)).fetchone()
     if row is None:
         raise unknown_document(id_)
-    return rows.STORED_DOCUMENT.read(row)
+    return StoredDocument(*row)
 
 
 def unknown_document(id_: str) -> UnknownDocument:
@@ -53,17 +58,40 @@ def documents(
 ) -> list[Document]:
     wanted: list[tuple[str, Any]] = [
         ("d.customer = (SELECT id FROM customers WHERE name = ?)", customer),
-        ("d.state = ?", state),
         ("d.priority = ?", priority),
         (f"d.parent = ({sql('seq_of_document')})", parent),
         ("lower(d.name) LIKE lower(?) ESCAPE '\\'", name and _containing(name)),
         (sql("before_document"), before),
     ]
     asked = [(term, value) for term, value in wanted if value is not None]
-    where = " WHERE " + " AND ".join(term for term, _ in asked) if asked else ""
+    terms = [term for term, _ in asked] + _state_terms(connection, state)
+    where = " WHERE " + " AND ".join(terms) if terms else ""
     query = rows.DOCUMENT.select + where + " ORDER BY d.seq DESC LIMIT ?"
     values = (*(value for _, value in asked), limit)
     return [rows.DOCUMENT.read(row) for row in connection.execute(query, values)]
+
+
+def _state_terms(connection: Connection, state: State | None) -> list[str]:
+    """Conditions on the state that are found by the page, not by the table."""
+    match state:
+        case None:
+            return []
+        case State.PROCESSING:
+            return ["d.seq IN (SELECT document FROM running)"]
+        case State.FAILED | State.CANCELLED:
+            return [
+                f"d.state = '{state.value}'",
+                f"d.seq IN (SELECT document FROM unsuccessful WHERE state = '{state.value}')",  # noqa: S608
+            ]
+        case State.WAITING:
+            waits = ["d.state = 'waiting'", "r.document IS NULL"]
+            number = sum(each.documents for each in tallies(connection) if each.state == state)
+            if number <= FEW_WAITING:
+                queued = "SELECT document FROM waiting UNION ALL SELECT document FROM delayed"
+                waits.append(f"d.seq IN ({queued})")
+            return waits
+        case _:
+            return ["d.state = 'done'"]
 
 
 def _containing(part: str) -> str:
@@ -72,28 +100,194 @@ def _containing(part: str) -> str:
     return f"%{escaped}%"
 
 
-def customer(connection: Connection, name: str) -> CustomerRecord:
-    row = connection.execute(rows.CUSTOMER.select + " WHERE c.name = ?", (name,)).fetchone()
+# --- customers and the queue ---
+
+
+def customer(
+    own: Connection,
+    whole: Connection,
+    rules: Rules,
+    now: float,
+    name: str,
+    *,
+    among_others: bool = False,
+) -> CustomerRecord:
+    """A customer, with its numbers in the queue."""
+    row = own.execute(rows.CUSTOMER_SELECT + " WHERE c.name = ?", (name,)).fetchone()
     if row is None:
         raise unknown_customer(name)
-    return rows.customer(row)
+    loaded = load_folded(whole, rules, {row[0]}, with_touched=among_others)
+    load_unknown(loaded, 1)
+    count_places = _counter_of_places(whole, loaded) if among_others else lambda _: (0, 0)
+    return _customer(row, loaded, now, count_places)
+
+
+def _counter_of_places(connection: Connection, loaded: LoadedQueue) -> figures.CountPlaces:
+    """Counts the places of a queue: in memory what is loaded, in the database the others."""
+    count_loaded = figures.counter_of_places(loaded.queue)
+    others = connection.array(sorted(loaded.queue.members))
+
+    def count(place: Place) -> tuple[int, int]:
+        before, beyond = count_loaded(place)
+        row = connection.execute(sql("places_before"), (*place, others)).get
+        return before + row[0], beyond + row[1]
+
+    return count
 
 
 def unknown_customer(name: str, *, hint: str = "see: fairlead customers list") -> UnknownCustomer:
     return UnknownCustomer(Message("unknown customer {name}", name=repr(name), hint=hint))
 
 
-def customers(connection: Connection) -> list[CustomerRecord]:
-    query = rows.CUSTOMER.select + " ORDER BY c.name"
-    return [rows.customer(row) for row in connection.execute(query)]
+def customers(
+    own: Connection,
+    whole: Connection,
+    rules: Rules,
+    now: float,
+    names: Collection[str] | None = None,
+) -> list[CustomerRecord]:
+    """The customers of these names, or all."""
+    if names is None:
+        found = own.execute(rows.CUSTOMER_SELECT + " ORDER BY c.name").fetchall()
+        loaded = load_folded(whole, rules, None)
+    else:
+        query = " WHERE c.name IN (SELECT value FROM json_each(?)) ORDER BY c.name"
+        values = (own.array(sorted(names)),)
+        found = own.execute(rows.CUSTOMER_SELECT + query, values).fetchall()
+        loaded = load_folded(whole, rules, {row[0] for row in found})
+    load_unknown(loaded, 1)
+    count_places = figures.counter_of_places(loaded.queue)
+    return [_customer(row, loaded, now, count_places) for row in found]
 
 
-def events(connection: Connection, after: int, limit: int, customer: str | None) -> list[Event]:
+def _customer(
+    row: rows.Row, loaded: LoadedQueue, now: float, count_places: figures.CountPlaces
+) -> CustomerRecord:
+    own = rows.CustomerRow(*row[:9])
+    created_at, weight = row[9:]
+    member = loaded.queue.members.get(own.id) or loaded.queue.member(own.id)
+    oldest = [
+        entry.oldest[1] for entry in member.entries.values() if entry.waiting and entry.oldest
+    ]
+    settings: CustomerSettings = own.own_settings
+    if weight is not None:
+        settings = replace(settings, weight=weight)
+    standing = None
+    if loaded.queue.is_fair:
+        standing = figures.standing(loaded.queue, own.id, now, count_places)
+    return CustomerRecord(
+        name=own.name,
+        created_at=created_at,
+        counter=own.counter,
+        paused=bool(own.paused),
+        settings=settings,
+        waiting=member.waiting,
+        processing=member.processing,
+        last_started_at=member.last_started_at,
+        oldest_waiting_at=min(oldest, default=None),
+        standing=standing,
+    )
+
+
+def tallies(connection: Connection) -> list[Tally]:
+    """How many documents of each priority are in each state, with what is not folded yet."""
+    numbers: Counter[tuple[str, int]] = Counter()
+    for state, priority, number in connection.execute(sql("tallies")):
+        numbers[state, priority] += number
+    for event in _events(connection):
+        if isinstance(event, Tallied):
+            numbers[event.state, event.priority] += event.documents
+    return [Tally(*key, number) for key, number in sorted(numbers.items()) if number]
+
+
+def _events(connection: Connection) -> list[Any]:
+    rows_ = connection.execute(sql("unfolded_events"), (1_000_000,))
+    return [event for _, body in rows_ for event in decode_events(body)]
+
+
+def totals(connection: Connection) -> Totals:
+    numbers: defaultdict[str, int] = defaultdict(int)
+    for tally in tallies(connection):
+        numbers[tally.state] += tally.documents
+    known: int = connection.execute(sql("number_of_customers")).get
+    return Totals(numbers["waiting"], numbers["processing"], known)
+
+
+def claimable(connection: Connection, rules: Rules, now: float, most: int) -> int:
+    """About how many documents could be begun now, counted up to `most`."""
+    loaded = LoadedQueue(connection, rules)
+    loaded.load_members(loaded.touched())
+    loaded.load_best([row[0] for row in connection.execute(sql("pipelines"))], most)
+    loaded.fold()
+    load_unknown(loaded, 1)
+    queue = loaded.queue
+    number = sum(
+        entry.waiting
+        for entry in queue.all_entries()
+        if queue.place_of(entry) is not None and not entry.member.is_account
+    )
+    number += len(connection.execute(sql("due_documents"), (now,)).fetchall())
+    number += bool(connection.execute(sql("has_expired"), (now,)).get)
+    return min(most, number)
+
+
+def fairness(connection: Connection, rules: Rules, now: float) -> Fairness:
+    loaded = load_folded(connection, rules, None)
+    load_unknown(loaded, 1)
+    names = {-id_: name for id_, name in connection.execute(sql("account_names"))}
+    names |= dict(connection.execute(sql("customer_names")).fetchall())
+    left = sum(
+        max(0.0, estimate - (now - started_at))
+        for started_at, estimate, _ in connection.execute(sql("running_documents"))
+    )
+    return figures.figures(
+        loaded.queue,
+        names=names,
+        now=now,
+        workers=connection.execute(sql("workers"), (now,)).get,
+        longest=loaded.longest,
+        running_left=left,
+        lane_claims=loaded.stored.lane_claims,
+        claims=loaded.stored.claims,
+    )
+
+
+def flow(connection: Connection, rules: Rules, now: float) -> Flow:
+    """The work of late. It reads a bounded number of rows, however many there are."""
+    run, unit = connection.execute, rules.unit
+    is_fair = run(sql("policy")).get == "fair"
+    return Flow(
+        workers=run(sql("workers"), (now,)).get,
+        running=tuple(
+            RunningDocument(max(0.0, now - since), cost, customer)
+            for since, cost, customer in run(sql("running_documents"))
+        ),
+        arrived=tuple(
+            RecentArrival(max(0.0, now - at), -count * unit if is_fair else level, cost)
+            for at, level, count, cost in run(sql("latest_arrivals"))
+        ),
+        finished=tuple(FinishedDocument(*row) for row in run(sql("latest_costs"))),
+    )
+
+
+def is_idle(connection: Connection) -> bool:
+    """Whether nothing runs and nothing would run without somebody's help."""
+    return not connection.execute(sql("is_busy")).get
+
+
+# --- events, keys, contents ---
+
+
+def events(
+    connection: Connection, after: int, limit: int, customer: str | None, last: int | None = None
+) -> list[Event]:
+    """Events after a number, up to the `last` one that may be read."""
     of_one = (
         "" if customer is None else "e.customer = (SELECT id FROM customers WHERE name = ?) AND "
     )
-    query = f"{rows.EVENT.select} WHERE {of_one}e.seq > ? ORDER BY e.seq LIMIT ?"
-    values = (after, limit) if customer is None else (customer, after, limit)
+    query = f"{rows.EVENT.select} WHERE {of_one}e.seq > ? AND e.seq <= ? ORDER BY e.seq LIMIT ?"
+    bounds = (after, 2**62 if last is None else last, limit)
+    values = bounds if customer is None else (customer, *bounds)
     return [rows.EVENT.read(row) for row in connection.execute(query, values)]
 
 
@@ -132,121 +326,61 @@ def keys(connection: Connection) -> list[Key]:
     return [rows.KEY.read(row) for row in connection.execute(query)]
 
 
-def tallies(connection: Connection) -> list[Tally]:
-    return [Tally(*row) for row in connection.execute(sql("tallies"))]
-
-
 def deleted_customer(connection: Connection, id_: str) -> str | None:
     name: str | None = connection.execute(sql("deleted_customer"), (id_,)).get
     return name
 
 
-def totals(connection: Connection) -> Totals:
-    row = connection.execute(sql("totals")).fetchone()
-    return Totals(*row) if row else Totals(0, 0, 0)
+def original(connection: Connection, id_: str) -> bytes | None:
+    """The bytes of a short document, which the database stores; None: they are a blob."""
+    content: bytes | None = connection.execute(sql("content"), (id_, "original")).get
+    return content
 
 
-def place(connection: Connection, id_: str) -> QueuePlace | None:
-    """What goes before a document, as things stand; None where it is not in the queue."""
-    row = connection.execute(sql("place_of_document"), (id_,)).fetchone()
-    if row is None:
+def short_texts(connection: Connection, id_: str) -> ShortTexts | None:
+    """The texts of a document that the database stores; None: they are blobs."""
+    text: bytes | None = connection.execute(sql("content"), (id_, "text")).get
+    if text is None:
         return None
-    customer, urgent, rank, seq, lift = row
-    own = connection.execute(sql("ahead_in_customer"), (customer, urgent, rank, seq)).fetchone()
-    assert own is not None  # noqa: S101 (an aggregate always has a row)
-    slot = connection.execute(sql("nth_slot"), (customer, own[0])).fetchone()
-    assert slot is not None  # noqa: S101 (the document itself holds one)
-    tag = slot[0] + lift
-    key = (customer, tag, slot[1])
-    others: list[rows.Row] = connection.execute(sql("ahead_in_line"), key).fetchall()
-    return QueuePlace(
-        own_documents=own[0],
-        other_documents=sum(number for _, number, _ in others),
-        other_customers=len(others),
-        tag=tag,
-        seconds=own[1] + sum(seconds for _, _, seconds in others),
-        own_seconds=own[1],
-        most=tuple(CustomerAhead(name, number) for name, number, _ in others[:MOST_NAMED]),
-    )
-
-
-def fairness(tx: Transaction) -> Fairness:
-    run = tx.connection.execute
-    accounts = tuple(
-        Share(name, done, due, due - done)
-        for name, done, due in run(sql("shares"), (tx.now, tx.ideal))
-    )
-    lane_work, all_work = run(sql("lane_use")).fetchone() or (0.0, 0.0)
-    overdue, bound = _most_overdue(tx), tx.start_bound
-    return Fairness(
-        policy=tx.policy,
-        workers=tx.workers,
-        waiting_customers=tx.customers,
-        jain_index=jain_index(accounts, least_due=tx.longest),
-        most_overdue=overdue,
-        lane_share=lane_work / all_work if all_work else None,
-        longest_document=tx.longest,
-        start_bound=bound,
-        bound_broken=overdue is not None and bound is not None and overdue.seconds > bound,
-        accounts=accounts,
-    )
-
-
-def _most_overdue(tx: Transaction) -> Overdue | None:
-    """The customer that has waited longest for a start, if it is overdue."""
-    row = tx.connection.execute(sql("longest_waiting")).fetchone()
-    if row is None:
-        return None
-    _, since, runnable_since, _, name = row
-    return Overdue(name, max(0.0, tx.now - max(since, runnable_since)))
-
-
-def flow(tx: Transaction) -> Flow:
-    """The work of late. It reads a bounded number of rows, however many there are."""
-    run, now = tx.connection.execute, tx.now
-    unit = tx.rules.unit
-    return Flow(
-        workers=tx.workers,
-        running=tuple(
-            RunningDocument(max(0.0, now - since), cost, customer)
-            for since, cost, customer in run(sql("running"))
-        ),
-        arrived=tuple(
-            RecentArrival(max(0.0, now - at), -count * unit if tx.is_fair else level, cost)
-            for at, level, count, cost in run(sql("latest_arrivals"))
-        ),
-        finished=tuple(FinishedDocument(*row) for row in run(sql("latest_costs"))),
-    )
+    return ShortTexts(text, connection.execute(sql("content"), (id_, "markdown")).get)
 
 
 def known_documents(connection: Connection, ids: Iterable[str]) -> set[str]:
-    found = connection.execute(sql("known_documents"), (json.dumps(list(ids)),))
-    return {row[0] for row in found}
+    values = (connection.array(list(ids)),)
+    return {row[0] for row in connection.execute(sql("known_documents"), values)}
 
 
 def known_texts(connection: Connection, ids: Iterable[str]) -> set[str]:
-    found = connection.execute(sql("known_texts"), (json.dumps(list(ids)),))
-    return {key for row in found for key in row if key is not None}
+    values = (connection.array(list(ids)),)
+    return {row[0] for row in connection.execute(sql("known_texts"), values)}
 
 
-def problems(connection: Connection) -> list[str]:
+# --- for the doctor ---
+
+
+def problems(connection: Connection, rules: Rules) -> list[str]:
     """Stored numbers that differ from what they count."""
-
-    def names(query: str) -> list[str]:
-        return [row[0] for row in connection.execute(sql(query))]
-
-    found = [
-        f"the numbers kept for customer {name!r} differ from its documents"
-        for name in names("miscounted_customers")
-    ]
-    found += [
-        f"the numbers kept for account {name!r} differ from its customers"
-        for name in names("miscounted_accounts")
-    ]
-    if connection.execute(sql("miscounted_line")).get:
-        found.append("the numbers kept for the line differ from its customers")
-    if connection.execute(sql("miscounted_tallies")).get:
+    loaded = load_folded(connection, rules, None)
+    load_unknown(loaded, 1)
+    names = dict(connection.execute(sql("customer_names")).fetchall())
+    counted = {row[0]: row[1:] for row in connection.execute(sql("counted_pending"))}
+    kept = {
+        member.id: (member.waiting, member.processing)
+        for member in loaded.queue.members.values()
+        if not member.is_account
+    }
+    differ = sorted(
+        names.get(id_, str(id_))
+        for id_ in {*counted, *kept}
+        if tuple(counted.get(id_, (0, 0))) != kept.get(id_, (0, 0))
+    )
+    found = [f"the numbers kept for customer {name!r} differ from its documents" for name in differ]
+    by_state = {row[:2]: row[2] for row in connection.execute(sql("counted_tallies"))}
+    if by_state != {(each.state, each.priority): each.documents for each in tallies(connection)}:
         found.append("the numbers kept for states and priorities differ")
+    wrong = connection.execute(sql("pending_rows")).get
+    if wrong:
+        found.append(f"{wrong:,} documents are pending and not in the queue, or the reverse")
     misplaced = connection.execute(sql("misplaced_originals")).get
     if misplaced:
         found.append(f"{misplaced:,} originals have no document, or another length")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Generic, Protocol, TypeVar
+from functools import lru_cache
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
+import msgspec
 from msgspec import Struct
 
-from fairlead.model.customers import Counter, CustomerRecord, CustomerSettings, Tags
-from fairlead.model.documents import Document, Event, EventKind, StoredDocument
+from fairlead.model.customers import Counter, CustomerSettings
+from fairlead.model.documents import Document, Event, EventKind
 from fairlead.model.keys import Key
 from fairlead.model.states import State
 from fairlead.model.webhooks import Delivery, Status, Webhook
@@ -17,10 +19,7 @@ from fairlead.model.webhooks import Delivery, Status, Webhook
 Row = tuple[Any, ...]
 T = TypeVar("T", bound=Struct)
 
-_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
-
-THOUSANDTHS = 1000.0
-"""Weights are kept in thousandths."""
+_ENCODER = msgspec.json.Encoder()
 
 
 class Columns:
@@ -63,18 +62,28 @@ def _object(text: str | None) -> dict[str, Any]:
     return found
 
 
-_DOCUMENTS = "documents d JOIN customers c ON c.id = d.customer"
+_DOCUMENTS = (
+    "documents d JOIN customers c ON c.id = d.customer "
+    "LEFT JOIN running r ON d.state = 'waiting' AND r.document = d.seq "
+    "LEFT JOIN waiting w ON d.state = 'waiting' AND w.customer = d.customer "
+    "AND w.pipeline = d.pipeline AND w.document = d.seq "
+    "LEFT JOIN delayed y ON d.state = 'waiting' AND y.document = d.seq"
+)
 DOCUMENT = Records(
     Document,
     "d",
     _DOCUMENTS,
     {"state": State, "urgent": bool, "facts": _object},
     customer="c.name",
+    state="CASE WHEN r.document IS NULL THEN d.state ELSE 'processing' END",
+    started_at="coalesce(r.started_at, d.started_at)",
+    attempts="coalesce(r.attempts, w.attempts, y.attempts, d.attempts)",
+    error="coalesce(d.error, r.error, w.error, y.error)",
+    detail="coalesce(d.detail, r.detail, w.detail, y.detail)",
     parent="CASE WHEN d.parent IS NOT NULL THEN coalesce("
     "(SELECT id FROM documents WHERE seq = d.parent), "
     "(SELECT id FROM deleted WHERE seq = d.parent)) END",
 )
-STORED_DOCUMENT = Records(StoredDocument, "d", "documents d", {})
 EVENT = Records(
     Event,
     "e",
@@ -87,10 +96,10 @@ EVENT = Records(
 KEY = Records(
     Key,
     "k",
-    "keys k LEFT JOIN customers c ON c.id = k.customer",
+    "access_keys k LEFT JOIN customers c ON c.id = k.customer",
     {"operator": bool},
     customer="c.name",
-    operator="k.customer IS NULL",
+    operator="k.role = 'operator'",
 )
 WEBHOOK = Records(
     Webhook,
@@ -110,77 +119,77 @@ DELIVERY = Records(
     next_at="d.due_at",
 )
 
-_SETTINGS = CustomerSettings.__struct_fields__
-_OF_THE_ACCOUNT = ("account", "weight")
-OWN_SETTINGS = tuple(name for name in _SETTINGS if name not in _OF_THE_ACCOUNT)
-"""Settings that are columns of the table of customers."""
-_PLAIN = ("name", "created_at", "waiting", "processing", "last_started_at", "oldest_waiting_at")
-CUSTOMER = Columns(
-    (*_PLAIN, "paused", "count", "counted_at", "finish", "last_tag", "submitted_at", *_SETTINGS),
-    "c",
-    "customers c JOIN accounts a ON a.id = c.account",
-    oldest_waiting_at="(SELECT d.submitted_at FROM documents d INDEXED BY arrivals "
-    "WHERE d.customer = c.id AND d.queued = 1 ORDER BY d.slot_seq LIMIT 1)",
-    account="a.name",
-    **{name: f"a.{name}" for name in ("weight", "finish", "last_tag", "submitted_at")},
+CUSTOMER_SELECT = (
+    "SELECT c.id, c.name, c.account, c.paused, c.count, c.counted_at, c.day, c.day_bytes, "
+    "c.settings, c.created_at, a.weight FROM customers c LEFT JOIN accounts a ON a.id = c.account"
 )
-SET_CUSTOMER = (
-    f"UPDATE customers SET {', '.join(f'{each} = ?' for each in OWN_SETTINGS)} WHERE id = ?"  # noqa: S608 (names of fields)
-)
+"""The columns of `CustomerRow`, then its time and the weight of a shared account."""
 
 
-def customer(row: Row) -> CustomerRecord:
-    values = CUSTOMER.named(row)
-    values["weight"] /= THOUSANDTHS
-    values["thresholds"] = thresholds_from(values["thresholds"])
-    return CustomerRecord(
-        **{name: values[name] for name in _PLAIN},
-        paused=bool(values["paused"]),
-        counter=counter(values["count"], values["counted_at"]),
-        tags=tags_from(values["finish"], values["last_tag"], values["submitted_at"]),
-        settings=CustomerSettings(**{name: values[name] for name in _SETTINGS}),
-    )
+class CustomerRow(NamedTuple):
+    """A customer's row; `account` is a shared one."""
 
+    id: int
+    name: str
+    account: int | None
+    paused: int
+    classic_count: int | None
+    counted_at: float | None
+    day: int
+    day_bytes: int
+    settings: str
 
-def own_settings(settings: CustomerSettings) -> list[Any]:
-    """The values of `OWN_SETTINGS` as they are kept."""
-    values = {name: getattr(settings, name) for name in OWN_SETTINGS}
-    return list((values | {"thresholds": thresholds_to(settings.thresholds)}).values())
+    @property
+    def counter(self) -> Counter | None:
+        """The classic rule's record; None: never checked."""
+        return counter(self.classic_count, self.counted_at)
+
+    @property
+    def own_settings(self) -> CustomerSettings:
+        """Its settings; the weight is its account's where it shares one."""
+        return settings_from(self.settings)
 
 
 def counter(count: int | None, counted_at: float | None) -> Counter | None:
     return None if count is None or counted_at is None else Counter(count, counted_at)
 
 
-def tags_from(finish: float | None, last: float | None, submitted_at: float | None) -> Tags | None:
-    """An account's record of the fair rule; None where it never sent anything."""
-    if finish is None or last is None or submitted_at is None:
-        return None
-    return Tags(finish, last, submitted_at)
+@lru_cache(1024)
+def settings_from(text: str) -> CustomerSettings:
+    """Settings as they are kept: a JSON object of those that differ from the usual ones."""
+    if text == "{}":
+        return _USUAL
+    return msgspec.json.decode(text, type=CustomerSettings)
 
 
-def thresholds_from(text: str | None) -> tuple[int, ...] | None:
-    return None if text is None else tuple(json.loads(text))
+_USUAL = CustomerSettings()
 
 
-def thresholds_to(thresholds: Sequence[int] | None) -> str | None:
-    return None if thresholds is None else json.dumps(list(thresholds))
+def settings_text(settings: CustomerSettings) -> str:
+    return msgspec.json.encode(settings.changes()).decode()
 
 
 def data_text(data: Mapping[str, Any]) -> str | None:
     """Facts, or an event's data, as text to keep; nothing where there is none."""
-    return _ENCODER.encode(data) if data else None
+    return _ENCODER.encode(data).decode() if data else None
 
 
 # --- copying a store ---
 
 TABLES = (
-    *("accounts", "customers", "documents", "line_state", "idempotency", "events"),
-    *("attendance", "costs", "webhooks", "deliveries", "keys", "deleted", "short_texts"),
-    *("short_originals", "tallies"),
+    *("accounts", "customers", "documents", "unsuccessful", "deleted", "contents"),
+    *("idempotency_keys", "waiting", "delayed", "running", "leases", "queue_events"),
+    *("queue_members", "queue_entries", "queue_state", "queue_tallies", "queue_costs"),
+    *("attendance", "events", "access_keys", "webhooks", "deliveries"),
 )
 """Every table, those that others refer to first."""
-NUMBERED = {"accounts": "id", "customers": "id", "events": "seq", "deliveries": "seq"}
+NUMBERED = {
+    "accounts": "id",
+    "customers": "id",
+    "events": "seq",
+    "deliveries": "seq",
+    "queue_events": "id",
+}
 """Tables whose rows get the next number by themselves."""
 
 

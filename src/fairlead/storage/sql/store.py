@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -30,10 +30,10 @@ from fairlead.model.documents import (
 from fairlead.model.explanations import QueuePlace
 from fairlead.model.keys import Key, StoredKey
 from fairlead.model.states import State
-from fairlead.policy.fair import Clock
 from fairlead.policy.forecast import Flow
-from fairlead.policy.rules import PolicyName, Rules
-from fairlead.storage.sql import accept, actions, claims, fair_accounts, reads, switch_policy
+from fairlead.policy.queue import PolicyName
+from fairlead.policy.rules import Rules
+from fairlead.storage.sql import accept, actions, claims, ends, position, reads, switch_policy
 from fairlead.storage.sql.group_commit import Writer
 from fairlead.storage.sql.outbox import Outbox
 from fairlead.storage.sql.queries import Connection, sql
@@ -44,6 +44,11 @@ T = TypeVar("T")
 
 _OUT_OF_ORDER = (DamagedData, TemporarilyUnavailable, ReadOnlyData, StoreRefused)
 """Errors that no submission causes. The commit may even have succeeded."""
+
+FOLD_AFTER = 32
+"""Writes of a process after which it looks whether the queue is to be folded."""
+MANY_EVENTS = 100
+"""Events of the queue that somebody folds, although nobody claims."""
 
 _log = logging.getLogger(__name__)
 
@@ -61,6 +66,8 @@ class Store(ABC):
         self._writer = writer
         self._rules = rules
         self._policy_set: PolicyName | None = None
+        self._unfolded_writes = 0
+        self._extent = claims.Extent()
         self.outbox: Outbox = Outbox(self._write, self._reading)
 
     # --- what a database brings ---
@@ -116,18 +123,18 @@ class Store(ABC):
 
     def submit(self, submission: Submission) -> list[Document]:
         """Check and accept the documents in one transaction, or refuse them all."""
-        return self._write(lambda tx: accept.accept(tx, submission))
+        return self._write(lambda tx: accept.accept(tx, submission), folds=True)
 
     def submit_all(self, submissions: Sequence[Submission]) -> list[list[Document]]:
         """Accept many submissions in one transaction, or refuse them all."""
-        return self._write(lambda tx: accept.accept_all(tx, submissions))
+        return self._write(lambda tx: accept.accept_all(tx, submissions), folds=True)
 
     def submit_each(self, submissions: Sequence[Submission]) -> list[list[Document] | Exception]:
         """Accept many submissions with one fsync, each accepted or refused alone."""
         if not submissions:
             return []
         try:
-            return self._write(lambda tx: accept.accept_each(tx, submissions))
+            return self._write(lambda tx: accept.accept_each(tx, submissions), folds=True)
         except _OUT_OF_ORDER as error:
             return [error] * len(submissions)
         except Exception as error:  # of one of them: the others must not suffer from it
@@ -153,16 +160,43 @@ class Store(ABC):
         while this claim waited for a lock is left alone: its holder had to wait as well.
         """
         self._follow_settings()
+        claimed: list[Claim] = []
+        requested = claims.Requested(tuple(workers), tuple(ahead))
+        width = requested.number + 1
+        while True:
+            result = self._claim(requested, width)
+            claimed += result.claims
+            self._extent = result.extent
+            if not result.is_partial:
+                return claimed
+            width = width if result.claims else 4 * width
+            requested = requested.without(len(result.claims))
+
+    def _claim(self, requested: claims.Requested, width: int) -> claims.ClaimResult:
         asked_at = self._writer.asked_at()
 
-        def claim(connection: Connection) -> list[Claim]:
-            if not claims.may_find(connection, self._now(connection)):
-                return []  # without a write, which would wake up those who wait for a change
-            return self._change(
-                lambda tx: claims.claim_all(tx, workers, ahead, asked_at), None, connection
-            )
+        def claim(connection: Connection) -> claims.ClaimResult:
+            tx = self._transaction(connection)
+            if ends.rescue_expired(tx, asked_at):
+                tx.write()
+            return claims.claim_documents(tx, requested, width, self._extent)
 
-        return self._writer.run(claim, durable=False)
+        return self._writer.run_alone(claim, durable=False)
+
+    def fold(self) -> None:
+        """Bring the queue up to what happened, without a claim."""
+        self.claim_for([])
+
+    def _fold_now_and_then(self) -> None:
+        """Fold a long list of events where nobody claims."""
+        self._unfolded_writes += 1
+        if self._unfolded_writes < FOLD_AFTER:
+            return
+        self._unfolded_writes = 0
+        with self._reading(whole=True) as connection:
+            number = connection.execute(sql("number_of_events"), (MANY_EVENTS + 1,)).get
+        if number > MANY_EVENTS:
+            self.fold()
 
     def renew(self, held: Sequence[Claim]) -> list[Claim]:
         """Renew the leases; return the claims that are held no more."""
@@ -182,15 +216,15 @@ class Store(ABC):
 
     def finish_all(self, outcomes: Sequence[tuple[Claim, Outcome]]) -> list[Saved]:
         """Save many outcomes in one transaction."""
-        return self._write(lambda tx: claims.settle_all(tx, outcomes))
+        return self._write(lambda tx: ends.settle_all(tx, outcomes), folds=True)
 
     def release(self, held: Sequence[Claim]) -> list[Saved]:
         """Give back claims without an outcome; the attempts do not count."""
-        return self._write(lambda tx: [claims.release(tx, claim.id, claim.fence) for claim in held])
+        return self._write(lambda tx: ends.release(tx, held))
 
     def release_from(self, workers: Sequence[str]) -> int:
         """Give back all claims of these workers, when they stop; the attempts do not count."""
-        return self._write(lambda tx: claims.release_from(tx, workers))
+        return self._write(lambda tx: ends.release_from(tx, workers))
 
     def lease_holders(self) -> list[str]:
         """The names of all workers that hold a claim."""
@@ -199,7 +233,7 @@ class Store(ABC):
 
     def rescue_from(self, worker: str) -> int:
         """Requeue what a worker held that is known to be gone, before its leases end."""
-        return self._write(lambda tx: claims.rescue_from(tx, worker))
+        return self._write(lambda tx: ends.rescue_from(tx, worker))
 
     def attend(self, engine: str, workers: int) -> None:
         """Record that an engine runs so many workers; valid as long as a lease."""
@@ -263,20 +297,35 @@ class Store(ABC):
         self._write(lambda tx: actions.revoke_key(tx, id_), by=by)
         return self.key(id_)
 
-    def use_policy(self, name: PolicyName) -> Switched | None:
+    def use_policy(self, name: PolicyName, *, by: str | None = None) -> Switched | None:
         """Place all pending documents by another policy; None: it was in force."""
-        return self._writer.run(
-            lambda connection: switch_policy.switch(self._transaction(connection), name)
-        )
+
+        def switch(connection: Connection) -> Switched | None:
+            tx = self._transaction(connection)
+            tx.actor = by
+            return switch_policy.switch(tx, name)
+
+        return self._writer.run_alone(switch, durable=True, excludes_writes=True)
 
     # --- how changes are made ---
 
     def _write(
-        self, action: Callable[[Transaction], T], *, durable: bool = True, by: str | None = None
+        self,
+        action: Callable[[Transaction], T],
+        *,
+        durable: bool = True,
+        by: str | None = None,
+        folds: bool = False,
     ) -> T:
-        """One change in a transaction, which others may share; `by` is who decided it."""
+        """One change in a transaction, which others may share; `by` is who decided it.
+
+        `folds`: it adds to the events of the queue, which are folded now and then.
+        """
         self._follow_settings()
-        return self._writer.run(partial(self._change, action, by), durable=durable)
+        result = self._writer.run(partial(self._change, action, by), durable=durable)
+        if folds:
+            self._fold_now_and_then()
+        return result
 
     def _change(
         self, action: Callable[[Transaction], T], by: str | None, connection: Connection
@@ -284,12 +333,26 @@ class Store(ABC):
         tx = self._transaction(connection)
         tx.actor = by
         result = action(tx)
-        if tx.is_fair:
-            fair_accounts.rest(tx)
+        tx.write()
         return result
 
     def _transaction(self, connection: Connection) -> Transaction:
-        return Transaction.at(connection, self._rules(), self._now(connection))
+        return Transaction(
+            connection,
+            self._rules(),
+            self._now(connection),
+            self._policy_of(connection),
+            partial(self._snapshot, connection),
+        )
+
+    def _policy_of(self, connection: Connection) -> PolicyName:
+        policy: PolicyName = connection.execute(sql("policy")).get
+        return policy
+
+    @contextmanager
+    def _snapshot(self, connection: Connection) -> Iterator[Connection]:
+        """A connection that sees one snapshot, within a transaction of this one."""
+        yield connection
 
     def _follow_settings(self) -> None:
         """Switch the policy where the settings name one, once for each time they change.
@@ -304,8 +367,8 @@ class Store(ABC):
         if done is not None and done.documents:
             _log.warning(
                 "fairlead: the policy is now %s (was %s); documents placed anew: %s, "
-                "of customers: %s, with another priority: %s",
-                *(done.after, done.before, done.documents, done.customers, done.moved),
+                "of customers: %s",
+                *(done.after, done.before, done.documents, done.customers),
             )
 
     # --- reads ---
@@ -364,20 +427,25 @@ class Store(ABC):
 
     def place(self, id_: str) -> QueuePlace | None:
         """What goes before a document; None: it is not in the queue."""
-        return self._read_whole(reads.place, id_)
+        return self._read_queue(position.place, id_)
 
-    def customer(self, name: str) -> CustomerRecord:
-        return self._read(reads.customer, name)
+    def customer(self, name: str, *, among_others: bool = False) -> CustomerRecord:
+        """A customer; `among_others`: with how many accounts go before it, under fair."""
+        with self._reading() as own, self._reading(whole=True) as whole:
+            return reads.customer(
+                own, whole, self._rules(), self._now(whole), name, among_others=among_others
+            )
 
-    def customers(self) -> list[CustomerRecord]:
-        """All customers, by name."""
-        return self._read(reads.customers)
+    def customers(self, names: Collection[str] | None = None) -> list[CustomerRecord]:
+        """The customers of these names, or all, by name; unknown ones are left out."""
+        with self._reading() as own, self._reading(whole=True) as whole:
+            return reads.customers(own, whole, self._rules(), self._now(whole), names)
 
     def events(
         self, after: int = 0, limit: int = 1000, *, customer: str | None = None
     ) -> list[Event]:
         """Events after the one of this number, oldest first; of one customer or of all."""
-        return self._read(reads.events, after, limit, customer)
+        return self._read(reads.events, after, limit, customer, self._last_event_to_read())
 
     def events_of(self, document: str) -> list[Event]:
         """All events of one document, oldest first; none if the id is unknown."""
@@ -411,7 +479,10 @@ class Store(ABC):
         return self._writer.commits, self._writer.writes
 
     def last_event(self) -> int:
-        """The number of the newest event."""
+        """The number of the newest event; no lower one will still appear."""
+        settled = self._last_event_to_read()
+        if settled is not None:
+            return settled
         with self._reading(whole=True) as connection:
             return int(connection.execute(sql("last_event")).get)
 
@@ -421,14 +492,11 @@ class Store(ABC):
 
     def is_idle(self) -> bool:
         """Whether nothing runs and nothing would run without somebody's help."""
-        with self._reading(whole=True) as connection:
-            return not connection.execute(sql("runnable")).get
+        return self._read_whole(reads.is_idle)
 
     def claimable(self, most: int) -> int:
         """About how many documents could be begun now, counted up to `most`."""
-        with self._reading() as connection:
-            values = (self._now(connection), most)
-            return min(most, int(connection.execute(sql("claimable"), values).get))
+        return self._read_queue(reads.claimable, most)
 
     def known_documents(self, ids: Iterable[str]) -> set[str]:
         """Those of the ids that are documents."""
@@ -436,15 +504,11 @@ class Store(ABC):
 
     def original(self, id_: str) -> bytes | None:
         """The bytes of a short document, which the database stores; None: they are a blob."""
-        with self._reading() as connection:
-            content: bytes | None = connection.execute(sql("short_original"), (id_,)).get
-            return content
+        return self._read(reads.original, id_)
 
     def short_texts(self, id_: str) -> ShortTexts | None:
         """The texts of a document that the database stores; None: they are blobs."""
-        with self._reading() as connection:
-            row = connection.execute(sql("short_texts"), (id_,)).fetchone()
-            return None if row is None else ShortTexts(*row)
+        return self._read(reads.short_texts, id_)
 
     def known_texts(self, ids: Iterable[str]) -> set[str]:
         """The keys of the texts that belong to these documents."""
@@ -453,23 +517,29 @@ class Store(ABC):
     def problems(self) -> list[str]:
         """What is wrong with the database, for the doctor."""
         with self._reading(whole=True) as connection:
-            return self._damage(connection) + reads.problems(connection)
+            return self._damage(connection) + reads.problems(connection, self._rules())
 
     def policy(self) -> PolicyName:
         """The policy in force."""
-        return self._state_of(lambda tx: tx.policy)
-
-    def clock(self) -> Clock:
-        """The fair rule's virtual clock, brought to now."""
-        return self._state_of(lambda tx: tx.clock)
+        return self._read_whole(self._policy_of)
 
     def fairness(self) -> Fairness:
-        return self._state_of(reads.fairness)
+        return self._read_queue(reads.fairness)
 
     def flow(self) -> Flow:
         """The latest work, from which starts are forecast."""
-        return self._state_of(reads.flow)
+        return self._read_queue(reads.flow)
 
-    def _state_of(self, query: Callable[[Transaction], T]) -> T:
+    def _last_event_to_read(self) -> int | None:
+        """Up to which number no event will still appear; None: any."""
+        return None
+
+    def _read_queue(
+        self,
+        query: Callable[Concatenate[Connection, Rules, float, P], T],
+        *values: P.args,
+        **named: P.kwargs,
+    ) -> T:
+        """Ask about the queue as a whole, by the rules in force and at this time."""
         with self._reading(whole=True) as connection:
-            return query(Transaction.read(connection, self._rules(), self._now(connection)))
+            return query(connection, self._rules(), self._now(connection), *values, **named)

@@ -2,112 +2,121 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from msgspec.structs import asdict
 
-from fairlead.model.customers import Tags
 from fairlead.model.documents import EventKind, Switched
-from fairlead.policy.fair import Clock
-from fairlead.policy.rules import PolicyName
-from fairlead.storage.sql import customer_queue, fair_accounts
+from fairlead.policy.queue import PolicyName, Queue, QueueState
+from fairlead.storage.sql import rows
+from fairlead.storage.sql.claims import Overtaken, load_unknown
 from fairlead.storage.sql.queries import sql
-from fairlead.storage.sql.rows import THOUSANDTHS, Row, thresholds_from
+from fairlead.storage.sql.queue_rows import LoadedQueue
 from fairlead.storage.sql.transaction import Transaction
 
 
-class _Account(NamedTuple):
-    """An account with something pending: its weight, and each customer's own settings."""
-
-    id: int
-    weight: float
-    customers: dict[int, tuple[float | None, tuple[int, ...] | None]]
-
-
-class _Pending(NamedTuple):
-    """A document that waits or is processed."""
-
-    seq: int
-    customer: int
-    classic_count: int
-    priority: int
-    estimate: float
-    submitted_at: float
-
-
 def switch(tx: Transaction, to: PolicyName) -> Switched | None:
-    """Place all pending documents by the other policy; None: it was in force."""
-    if tx.policy == to:
+    """Order all waiting documents by the other policy; None: it was in force."""
+    loaded = LoadedQueue(tx.connection, tx.rules)
+    before = loaded.stored.policy
+    if before == to:
         return None
-    before, tx.policy = tx.policy, to
-    tx.connection.execute(sql("save_policy"), (to,))
-    tx.connection.execute(sql("forget_tags"))
-    tx.connection.execute(sql("forget_lifts"))
-    place = _by_fair if to == "fair" else _by_classic
-    done = Switched(before, to, 0, 0, 0)
-    for account in _accounts(tx):
-        done = _place(tx, account, place, done)
-    fair_accounts.rest(tx)
-    tx.add_event(EventKind.POLICY_SWITCHED, **done._asdict())
+    loaded.load_all()
+    loaded.fold()
+    load_unknown(loaded, 1)
+    _to_fair(tx, loaded) if to == "fair" else _to_classic(tx, loaded)
+    members = [member for member in loaded.queue.members.values() if not member.is_account]
+    done = Switched(
+        before,
+        to,
+        sum(member.waiting for member in members),
+        sum(member.waiting > 0 for member in members),
+    )
+    if not loaded.save():
+        raise Overtaken
+    tx.add_event(EventKind.POLICY_SWITCHED, **asdict(done))
+    tx.write()
     return done
 
 
-_Placer = Callable[[Transaction, _Account, list[_Pending]], Iterator[Row]]
-
-
-def _place(tx: Transaction, account: _Account, place: _Placer, so_far: Switched) -> Switched:
-    query = sql("pending_documents")
-    pending = [_Pending(*row) for row in tx.connection.execute(query, (account.id,))]
-    placed = list(place(tx, account, pending))
-    tx.connection.executemany(sql("place_document"), placed)
-    owners = {each.customer for each in pending}
-    for customer in owners:
-        customer_queue.refresh(tx, customer)
-    moved = sum(old.priority != new[2] for old, new in zip(pending, placed, strict=True))
-    return so_far._replace(
-        documents=so_far.documents + len(pending),
-        customers=so_far.customers + len(owners),
-        moved=so_far.moved + moved,
+def _to_fair(tx: Transaction, loaded: LoadedQueue) -> None:
+    """Debts follow from the classic counts, places from the order of the queue before."""
+    old, unit = loaded.queue, tx.rules.unit
+    order = sorted(
+        (place, entry.member.id)
+        for entry in old.all_entries()
+        if (place := old.place_of(entry)) is not None
     )
+    counts = _next_classic_counts(tx)
+    queue = _rewritten(tx, loaded, "fair")
+    for member in queue.members.values():
+        member.share.tag, member.share.tagged, member.share.place = 0.0, 0, None
+        member.share.debt_at = tx.now
+        member.share.debt = 0.0
+    for member in list(queue.members.values()):
+        if member.is_account:
+            continue
+        count, share = counts.get(member.id, 0), member.share
+        if member.account is not None:
+            account = queue.member(member.account).share
+            account.queued += share.queued
+            account.debt += -count * unit - share.queued / account.weight
+        share.debt = max(0.0, -count * unit - share.queued / share.weight)
+    for member in queue.members.values():
+        member.share.debt = max(0.0, member.share.debt)
+    queue.place_in_order([member for _, member in order], tx.now)
 
 
-def _accounts(tx: Transaction) -> Iterator[_Account]:
-    found: list[Row] = tx.connection.execute(sql("pending_accounts")).fetchall()
-    for id_, weight in found:
-        customers = {
-            customer: (interval, thresholds_from(thresholds))
-            for customer, interval, thresholds in tx.connection.execute(
-                sql("pending_customers"), (id_,)
-            )
-        }
-        yield _Account(id_, weight / THOUSANDTHS, customers)
+def _to_classic(tx: Transaction, loaded: LoadedQueue) -> None:
+    """Each customer's count is the one shown; waiting documents keep priority and arrival."""
+    old = loaded.queue
+    customers = [member for member in old.members.values() if not member.is_account]
+    known = {row[0] for row in tx.connection.execute(sql("customers_with_documents"))}
+    counts = [
+        (old.count(member.id, tx.now), tx.now, member.id)
+        for member in customers
+        if member.id in known
+    ]
+    tx.connection.executemany(sql("save_counter"), counts)
+    queue = _rewritten(tx, loaded, "classic")
+    for member in queue.members.values():
+        share = member.share
+        share.debt, share.tag, share.tagged, share.place = 0.0, 0.0, 0, None
+        if member.is_account:
+            share.queued = 0.0
+    queue.place_in_order([member.id for member in customers], tx.now)
 
 
-def _by_fair(tx: Transaction, account: _Account, pending: list[_Pending]) -> Iterator[Row]:
-    """As if all of it had been sent at this moment, in the order in which it came."""
-    tags: Tags | None = None
-    clock = Clock(tx.clock.value, tx.now)
-    rules = {customer: tx.rules.fair(*own) for customer, own in account.customers.items()}
-    for each in pending:
-        rule = rules[each.customer]
-        placed = rule.submit(
-            tags,
-            clock,
-            cost=each.estimate,
-            weight=account.weight,
-            now=each.submitted_at,
-            has_pending=tags is not None,
-        )
-        tags = placed.tags
-        own = (placed.count, placed.priority, rule.label, placed.tag, each.classic_count)
-        yield (each.seq, *own)
-    owner = fair_accounts.Account(account.id, None, account.weight, has_pending=True)
-    fair_accounts.save(tx, owner, tags)
+def _rewritten(tx: Transaction, loaded: LoadedQueue, to: PolicyName) -> Queue:
+    """The same members under the other policy, with the slots that it gives documents."""
+    tx.policy = to
+    for name in ("rewrite_slots", "rewrite_delayed_slots", "rewrite_running_slots"):
+        tx.connection.execute(sql(name), (to,))
+    tx.connection.execute(sql("forget_slots"))
+    old = loaded.queue
+    state = old.save_state()
+    after = QueueState(to, 0.0, state.credit, state.next_ticket, state.quotas)
+    queue = Queue(old.rule, old.lane, after)
+    loaded.queue = queue
+    for member in old.members.values():
+        member.inner_clock, member.inner = None, {}
+        for entry in member.entries.values():
+            entry.queued_as = entry.lane_key = entry.place = entry.oldest = None
+            entry.is_oldest_stale, entry.has_ahead = False, True
+            if member.is_account:
+                entry.waiting = 0
+    for member in sorted(old.members.values(), key=lambda each: each.id):
+        queue.add(member)
+    queue.changed = set(queue.members.values())
+    loaded.forget_documents()
+    loaded.load_documents([entry for entry in queue.all_entries() if entry.waiting], 1)
+    return queue
 
 
-def _by_classic(tx: Transaction, account: _Account, pending: list[_Pending]) -> Iterator[Row]:
-    """By the counts that the classic rule gave, which are kept whatever policy is in force."""
-    rules = {customer: tx.rules.classic(*own) for customer, own in account.customers.items()}
-    for each in pending:
-        policy = rules[each.customer]
-        level = policy.priority_of(each.classic_count)
-        yield (each.seq, each.classic_count, level, policy.label, float(level), None)
+def _next_classic_counts(tx: Transaction) -> dict[int, int]:
+    """What the next classic check would give each customer."""
+    counts = {}
+    for id_, count, counted_at, text in tx.connection.execute(sql("classic_records")):
+        own = rows.settings_from(text)
+        rule = tx.rules.classic(own.reset_interval, own.thresholds)
+        counter = rows.counter(count, counted_at)
+        counts[id_] = 0 if counter is None else rule.check(counter, now=tx.now).count
+    return counts

@@ -1,19 +1,25 @@
-"""One transaction: the connection, the rules in force, and the state of the queue as a whole."""
+"""One transaction: the connection, the rules in force, and what it is going to append.
+
+Events of the public record and of the queue are collected and written together at the end.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable, Collection
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Any
 
 from fairlead.model.documents import EventKind
 from fairlead.model.webhooks import KINDS
-from fairlead.policy.fair import Clock
-from fairlead.policy.fairness import start_bound
-from fairlead.policy.overdue_lane import OverdueLane
-from fairlead.policy.rules import PolicyName, Rules
+from fairlead.policy.queue import PolicyName
+from fairlead.policy.queue_events import Learned, QueueEvent, StoredEvent, Tallied
+from fairlead.policy.rules import Rules
 from fairlead.storage.sql.queries import Connection, sql
-from fairlead.storage.sql.rows import THOUSANDTHS, data_text
-from fairlead.storage.sql.webhook_rows import Subscription, add_deliveries, subscriptions
+from fairlead.storage.sql.queue_rows import LoadedQueue, encode_events, load_folded
+from fairlead.storage.sql.rows import data_text
+from fairlead.storage.sql.webhook_rows import add_deliveries, subscriptions
 
 NOBODY = 0
 """The customer of an event that is about the whole installation."""
@@ -21,83 +27,79 @@ NOBODY = 0
 
 @dataclass(slots=True)
 class Transaction:
-    """What every change of the store needs, with the clocks brought to now."""
+    """What every change of the store needs. `snapshot` gives a connection with one snapshot.
+
+    That connection sees what was committed when it is asked for, and is only read.
+    """
 
     connection: Connection
     rules: Rules
     now: float
     policy: PolicyName
-    clock: Clock
-    ideal: float
-    credit: float
-    backlog: int
-    customers: int
-    workers: int
-    longest: float
+    snapshot: Callable[[], AbstractContextManager[Connection]]
     actor: str | None = None
-    webhooks: dict[int, list[Subscription]] = field(default_factory=dict)
-
-    @classmethod
-    def read(cls, connection: Connection, rules: Rules, now: float) -> Transaction:
-        """The state of the queue at `now`; nothing is saved."""
-        row = connection.execute(sql("line_state"), (now,)).fetchone()
-        assert row is not None  # noqa: S101 (the migration made it)
-        policy, value, at, *others = row
-        tx = cls(connection, rules, now, cast("PolicyName", policy), Clock(value, at), *others)
-        tx._bring_clocks()
-        return tx
-
-    @classmethod
-    def at(cls, connection: Connection, rules: Rules, now: float) -> Transaction:
-        """The same, for a change."""
-        tx = cls.read(connection, rules, now)
-        clocks = (tx.clock.value, tx.clock.at, tx.ideal)
-        connection.execute(sql("bring_clocks"), clocks)
-        return tx
+    queue_events: list[StoredEvent] = field(default_factory=list)
+    _events: list[tuple[Any, ...]] = field(default_factory=list)
+    _tallies: Counter[tuple[str, int]] = field(default_factory=Counter)
+    _deliveries: list[tuple[int, str, int]] = field(default_factory=list)
 
     @property
     def is_fair(self) -> bool:
         return self.policy == "fair"
 
-    @property
-    def lane(self) -> OverdueLane | None:
-        return self.rules.lane_of(self.policy)
+    def slot(self, priority: int, number: int, *, urgent: bool) -> tuple[int, int]:
+        """The slot of a document in the queue of its customer."""
+        if self.is_fair:
+            return (0 if urgent else 1), number
+        return priority, number
 
-    @property
-    def start_bound(self) -> float | None:
-        """Within how many seconds each waiting customer gets a start."""
-        return start_bound(
-            self.lane, customers=self.customers, longest=self.longest, workers=self.workers
-        )
+    def load_queue(self, members: Collection[int]) -> LoadedQueue:
+        """These members of the queue as they are now, with what this transaction did."""
+        pending = [each for each in self.queue_events if not isinstance(each, Tallied | Learned)]
+        with self.snapshot() as connection:
+            return load_folded(connection, self.rules, members, pending)
 
-    def save_clock(self, clock: Clock) -> None:
-        if clock != self.clock:
-            self.clock = clock
-            self.connection.execute(sql("save_clock"), (clock.value,))
+    def add_queue_event(self, event: QueueEvent | Learned) -> None:
+        self.queue_events.append(event)
+
+    def count_state(self, state: str, priority: int, documents: int) -> None:
+        """So many documents more, or fewer, are in this state."""
+        self._tallies[state, priority] += documents
 
     def add_event(
         self, kind: EventKind, customer: int = NOBODY, document: int | None = None, **data: object
     ) -> None:
         """Add an event, with a delivery for each of the customer's webhooks that asks for it."""
-        self.connection.execute(
-            sql("add_event"),
-            (self.now, kind.value, customer, document, data_text(data), self.actor),
-        )
+        values = (self.now, kind.value, customer, document, data_text(data), self.actor)
+        self._events.append(values)
         name = KINDS.get(kind)
         if name is not None and document is not None:
-            if customer not in self.webhooks:
-                self.webhooks[customer] = subscriptions(self.connection, customer)
-            webhooks = [each.id for each in self.webhooks[customer] if name in each.kinds]
-            if webhooks:
-                add_deliveries(self.connection, self.now, webhooks, name, document)
+            self._deliveries.append((customer, name, document))
 
-    def _bring_clocks(self) -> None:
-        """Let the clocks run up to now. The ideal server serves all waiting accounts at once."""
-        before, weights = self.clock, self.backlog / THOUSANDTHS
-        self.clock = Clock(before.value, max(before.at, self.now))
-        if self.is_fair:
-            self.clock = self.rules.fair().advanced(
-                before, now=self.now, workers=self.workers, backlog=weights
-            )
-        if weights:
-            self.ideal += self.workers * (self.clock.at - before.at) / weights
+    def write(self) -> None:
+        """Write what was collected; the last thing in the transaction."""
+        self.queue_events += [
+            Tallied(state, priority, number)
+            for (state, priority), number in sorted(self._tallies.items())
+            if number
+        ]
+        if self.queue_events:
+            body = encode_events(self.queue_events)
+            self.connection.execute(sql("add_queue_event"), (body,))
+        self.write_events()
+        self.queue_events, self._tallies = [], Counter()
+
+    def write_events(self) -> None:
+        """Write the events of the public record, and the deliveries that follow from them."""
+        if self._deliveries:
+            self._add_deliveries()
+        if self._events:
+            self.connection.executemany(sql("add_event"), self._events)
+        self._events, self._deliveries = [], []
+
+    def _add_deliveries(self) -> None:
+        told = subscriptions(self.connection, {customer for customer, *_ in self._deliveries})
+        for customer, name, document in self._deliveries:
+            webhooks = [each.id for each in told.get(customer, ()) if name in each.kinds]
+            if webhooks:
+                add_deliveries(self.connection, self.now, sorted(webhooks), name, document)

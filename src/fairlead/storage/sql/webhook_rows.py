@@ -27,10 +27,15 @@ class Subscription(NamedTuple):
     kinds: list[str]
 
 
-def subscriptions(connection: Connection, customer: int) -> list[Subscription]:
-    """The enabled webhooks of a customer."""
-    webhooks = connection.execute(sql("webhooks_told"), (customer,)).fetchall()
-    return [Subscription(id_, json.loads(kinds)) for id_, kinds in webhooks]
+def subscriptions(
+    connection: Connection, customers: Iterable[int]
+) -> dict[int, list[Subscription]]:
+    """The enabled webhooks of customers."""
+    told: dict[int, list[Subscription]] = {}
+    values = (connection.array(sorted(customers)),)
+    for customer, id_, kinds in connection.execute(sql("webhooks_told"), values).fetchall():
+        told.setdefault(customer, []).append(Subscription(id_, json.loads(kinds)))
+    return told
 
 
 def add_deliveries(
@@ -60,8 +65,19 @@ def add_delivery(
     body = _body({"type": kind, "timestamp": rfc3339(now), "data": data})
     values = (webhook, kind, document, body, now, now)
     number: int = connection.execute(sql("add_delivery"), values).get
-    connection.execute(sql("refresh_webhook"), (webhook,))
+    refresh_webhook(connection, webhook)
     return number
+
+
+def lock_webhook(connection: Connection, webhook: str) -> None:
+    """Let nobody else change the deliveries of a webhook in this transaction."""
+    connection.execute(sql("lock_webhook"), (webhook,))
+
+
+def refresh_webhook(connection: Connection, webhook: str) -> None:
+    """Note when the first delivery is due. The lock comes first, so that it sees all of them."""
+    lock_webhook(connection, webhook)
+    connection.execute(sql("refresh_webhook"), (webhook,))
 
 
 def forget_document(connection: Connection, id_: str) -> None:

@@ -1,18 +1,28 @@
-"""Opening the SQLite file: pragmas, migrations, and SQLite's errors as Fairlead's."""
+"""Opening the SQLite file: pragmas, schema, and SQLite's errors as Fairlead's."""
 
 from __future__ import annotations
 
 import fcntl
+import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import apsw
 
-from fairlead.errors import DamagedData, DataError, DiskFull, NewerData, ReadOnlyData, StoreBusy
-from fairlead.storage.sql.queries import read_migrations
+from fairlead.errors import (
+    DamagedData,
+    DataError,
+    DiskFull,
+    NewerData,
+    OtherSchema,
+    ReadOnlyData,
+    StoreBusy,
+)
+from fairlead.storage.sql.queries import SCHEMA_NUMBER, Schema, schema_of, shared_schema
 from fairlead.storage.sqlite.lock_wait import BUSY_SECONDS
 
 APPLICATION_ID = 0x4661_6972  # "Fair"
@@ -20,8 +30,16 @@ STATEMENTS = 1024
 """Prepared statements in the cache. Each row of an executemany uses an entry up: with apsw's 100,
 a batch of 34 documents would evict all of them."""
 
+_FIRST_PRAGMAS = """
+PRAGMA auto_vacuum = INCREMENTAL;
+PRAGMA secure_delete = ON;
+PRAGMA journal_mode = WAL;
+PRAGMA synchronous = FULL;
+"""
+"""Before the first table."""
 _PRAGMAS = """
 PRAGMA synchronous = FULL;
+PRAGMA secure_delete = ON;
 PRAGMA cache_size = -65536;
 PRAGMA journal_size_limit = 67108864;
 PRAGMA temp_store = MEMORY;
@@ -29,33 +47,48 @@ PRAGMA temp_store = MEMORY;
 
 
 @cache
-def migrations() -> tuple[str, ...]:
-    """The scripts that bring a database from each version to the next, in order."""
-    return read_migrations(__package__)
+def schema() -> Schema:
+    return schema_of(shared_schema())
 
 
-def connect(path: Path) -> apsw.Connection:
+class Connection(apsw.Connection):
+    """A connection that runs the shared statements."""
+
+    def array(self, values: Sequence[int] | Sequence[str]) -> str:
+        return json.dumps(values)
+
+    def query_many(self, statement: str, rows: Sequence[Sequence[Any]], /) -> list[tuple[Any, ...]]:
+        results: list[tuple[Any, ...]] = []
+        for row in rows:
+            results += self.execute(statement, tuple(row))
+        return results
+
+
+def connect(path: Path) -> Connection:
     """A connection to an existing database, ready for use."""
     with our_errors(path):
-        connection = apsw.Connection(
+        connection = Connection(
             str(path), flags=apsw.SQLITE_OPEN_READWRITE, statementcachesize=STATEMENTS
         )
         connection.set_busy_timeout(int(1000 * BUSY_SECONDS))
-        connection.execute(_PRAGMAS)
+        connection.execute(_PRAGMAS).fetchall()  # a statement with a row ends the others else
+        # Without this, SQLite plans statements with a bound LIMIT anew each time.
+        connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         return connection
 
 
 def prepare(path: Path) -> None:
-    """Make the database where there is none, and bring an older one up to date."""
+    """Make the database where there is none; refuse one with another schema."""
     with our_errors(path), _one_at_a_time(path.parent):
         _make_private(path)
         connection = apsw.Connection(str(path))
         try:
             connection.set_busy_timeout(int(1000 * BUSY_SECONDS))
             _check_owner(connection, path)
-            if check_version(connection, path) < len(migrations()):
-                connection.execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL")
-                _migrate(connection, path)
+            if connection.execute("PRAGMA user_version").get == 0:
+                connection.execute(_FIRST_PRAGMAS).fetchall()
+                _make_tables(connection)
+            check_schema(connection, path)
         finally:
             connection.close()
 
@@ -94,24 +127,33 @@ def _check_owner(connection: apsw.Connection, path: Path) -> None:
         raise DamagedData(f"{path} is not a Fairlead database; choose another folder with --data")
 
 
-def check_version(connection: apsw.Connection, path: Path) -> int:
-    """The version of the schema; refuses one that is newer than this Fairlead."""
-    version: int = connection.execute("PRAGMA user_version").get
-    if version > len(migrations()):
+def check_schema(connection: apsw.Connection, path: Path) -> None:
+    """Refuse a database that another version of Fairlead made."""
+    number: int = connection.execute("PRAGMA user_version").get
+    has_identity = connection.execute(
+        "SELECT 1 FROM sqlite_schema WHERE name = 'schema_identity'"
+    ).get
+    if number > SCHEMA_NUMBER and has_identity:  # the first versions counted without one
         raise NewerData(
-            f"{path} has schema version {version} and this Fairlead knows {len(migrations())}; "
+            f"{path} has schema number {number} and this Fairlead knows {SCHEMA_NUMBER}; "
             "install the newer Fairlead that wrote it"
         )
-    return version
+    identity = has_identity and connection.execute("SELECT identity FROM schema_identity").get
+    if identity != schema().identity:
+        raise OtherSchema(
+            f"{path} was made by another version of Fairlead before its first release, whose "
+            "tables differ; use that version, or choose a new folder with --data"
+        )
 
 
-def _migrate(connection: apsw.Connection, path: Path) -> None:
-    """Migrate in one transaction; the version is read inside it, as another may be first."""
+def _make_tables(connection: apsw.Connection) -> None:
+    """Make all tables in one transaction."""
     connection.execute("BEGIN IMMEDIATE")
     try:
-        for number in range(check_version(connection, path), len(migrations())):
-            connection.execute(migrations()[number])
-            connection.pragma("user_version", number + 1)
+        connection.execute(schema().script)
+        connection.execute("CREATE TABLE schema_identity (identity TEXT NOT NULL) STRICT")
+        connection.execute("INSERT INTO schema_identity VALUES (?)", (schema().identity,))
+        connection.pragma("user_version", SCHEMA_NUMBER)
         connection.pragma("application_id", APPLICATION_ID)
         connection.execute("COMMIT")
     except BaseException:

@@ -12,33 +12,33 @@ from pathlib import Path
 
 import apsw
 
-from fairlead.change_feed import ChangeFeed
 from fairlead.policy.rules import Rules
-from fairlead.storage.sql.group_commit import Writer
-from fairlead.storage.sql.queries import Connection
+from fairlead.storage.sql.group_commit import GroupCommitWriter
+from fairlead.storage.sql.queries import SCHEMA_NUMBER, Connection
 from fairlead.storage.sql.rows import NUMBERED, Row
 from fairlead.storage.sql.store import Store
 from fairlead.storage.sqlite.change_watch import ChangeWatcher
 from fairlead.storage.sqlite.checkpoint import Checkpointer
-from fairlead.storage.sqlite.connection import (
-    check_version,
-    connect,
-    migrations,
-    our_errors,
-    prepare,
-)
+from fairlead.storage.sqlite.connection import Connection as SqliteConnection
+from fairlead.storage.sqlite.connection import check_schema, connect, our_errors, prepare
+from fairlead.storage.sqlite.inotify import InotifyFeed
 from fairlead.storage.sqlite.lock_wait import LockWait
 
-POLL_SECONDS = 0.02
-"""SQLite announces no commits, so waiting threads poll."""
 
+class SqliteWriter(GroupCommitWriter):
+    """SQLite lets one process write at a time: the others wait in BEGIN IMMEDIATE.
 
-class SqliteWriter(Writer):
-    """SQLite lets one process write at a time: the others wait in BEGIN IMMEDIATE."""
+    `on_commit` is called after each commit that changed something.
+    """
 
-    def __init__(self, path: Path, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, path: Path, clock: Callable[[], float], on_commit: Callable[[], None]
+    ) -> None:
         super().__init__(clock)
         self._path = path
+        self._on_commit = on_commit
+        self._changed_rows = 0  # since the connection was opened
+        self._has_news = False
         self._connection = connect(path)
         self._lock_wait = LockWait()
         self._connection.set_busy_handler(self._lock_wait)
@@ -54,7 +54,7 @@ class SqliteWriter(Writer):
     def _our_errors(self) -> AbstractContextManager[None]:
         return our_errors(self._path)
 
-    def _begin(self, *, durable: bool) -> apsw.Connection:
+    def _begin(self, *, durable: bool) -> SqliteConnection:
         if durable != self._is_durable:
             level = "FULL" if durable else "NORMAL"
             self._connection.execute(f"PRAGMA synchronous = {level}")
@@ -65,14 +65,20 @@ class SqliteWriter(Writer):
             self._lock_wait.is_vain = True
             raise
         self._lock_wait.is_vain = False
-        if self._connection.execute("PRAGMA user_version").get != len(migrations()):
-            check_version(self._connection, self._path)  # a newer process has migrated it
+        if self._connection.execute("PRAGMA user_version").get != SCHEMA_NUMBER:
+            check_schema(self._connection, self._path)  # a newer process has migrated it
         return self._connection
 
     def _end(self) -> None:
         self._connection.execute("COMMIT")
+        changed_rows = self._connection.total_changes()
+        self._has_news = changed_rows != self._changed_rows  # else it was a claim in vain
+        self._changed_rows = changed_rows
 
     def _after(self) -> None:
+        if self._has_news:
+            self._has_news = False
+            self._on_commit()
         self._checkpointer.after_commit()
 
     def _is_in_transaction(self) -> bool:
@@ -93,15 +99,17 @@ class SqliteStore(Store):
         self, path: Path, *, rules: Callable[[], Rules], clock: Callable[[], float]
     ) -> None:
         prepare(path)
-        super().__init__(SqliteWriter(path, clock), rules=rules)
+        self._watcher = ChangeWatcher(path)
+        self._feed = InotifyFeed(path.with_name(f"{path.name}-commits"), self._watcher.version)
+        super().__init__(SqliteWriter(path, clock, self._feed.committed), rules=rules)
         self._clock = clock
         self._path = path
-        self._readers: deque[apsw.Connection] = deque()
-        self._watcher = ChangeWatcher(path)
-        self.changes = ChangeFeed(self._watcher.version, POLL_SECONDS)
+        self._readers: deque[SqliteConnection] = deque()
+        self.changes = self._feed
 
     def close(self) -> None:
         self._writer.close()
+        self._feed.close()
         self._watcher.close()
         while self._readers:
             self._readers.pop().close()
@@ -132,7 +140,7 @@ class SqliteStore(Store):
                 connection.close()
 
     @contextmanager
-    def _reading(self, *, whole: bool = False) -> Iterator[apsw.Connection]:  # noqa: ARG002
+    def _reading(self, *, whole: bool = False) -> Iterator[SqliteConnection]:  # noqa: ARG002
         with our_errors(self._path):
             try:
                 connection = self._readers.pop()

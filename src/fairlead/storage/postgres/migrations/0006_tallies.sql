@@ -1,3 +1,0 @@
--- New documents are tallied by whoever adds them.
-DROP TRIGGER tally_new ON documents;
-DROP FUNCTION tally_new;

@@ -1,0 +1,93 @@
+"""A few connections to the server for many threads."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import BoundedSemaphore
+from typing import Any, TypeVar
+
+import psycopg
+
+from fairlead.errors import StoreBusy, StoreUnreachable
+from fairlead.storage.postgres.connection import BUSY_SECONDS, connect, shown
+from fairlead.storage.postgres.session import Session
+
+T = TypeVar("T")
+MOST = 8
+ONE_SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
+
+
+class SessionPool:
+    """A few connections for many threads, made when they are needed.
+
+    One that was lost since it was last used is replaced at once; where that fails, whoever asked
+    hears of it without waiting.
+    """
+
+    def __init__(self, url: str, options: dict[str, str]) -> None:
+        self._url = url
+        self._options = options
+        self._idle: deque[Session] = deque()
+        self._room = BoundedSemaphore(MOST)
+        self._is_closed = False
+
+    def close(self) -> None:
+        """Close all connections; those in use when they are given back."""
+        self._is_closed = True
+        while self._idle:
+            self._idle.pop().close()
+
+    def value(self, query: str) -> Any:
+        """The value of a query with one row and column, in one round trip."""
+        with self._session(lambda session: session.execute(query).get) as (_, value):
+            return value
+
+    @contextmanager
+    def transaction(self, *begin: str) -> Iterator[Session]:
+        """A transaction that begins with these statements; committed at the end, or undone."""
+        with self._session(lambda session: session.begin(*begin)) as (session, _):
+            try:
+                yield session
+                session.commit()
+            except BaseException:
+                session.roll_back()
+                raise
+
+    @contextmanager
+    def _session(self, first: Callable[[Session], T]) -> Iterator[tuple[Session, T]]:
+        """A session and what its first use returned, by which a lost connection is noticed."""
+        if not self._room.acquire(timeout=BUSY_SECONDS):
+            raise StoreBusy(f"{shown(self._url)} has not answered for {BUSY_SECONDS} s")
+        try:
+            session, result = self._used(first)
+            try:
+                yield session, result
+            finally:
+                self._give_back(session)
+        finally:
+            self._room.release()
+
+    def _used(self, first: Callable[[Session], T]) -> tuple[Session, T]:
+        if self._is_closed:
+            raise StoreUnreachable(
+                f"the connection to {shown(self._url)} is closed; open a new one"
+            )
+        while True:
+            try:
+                session, is_new = self._idle.pop(), False
+            except IndexError:
+                session, is_new = connect(self._url, self._options), True
+            try:
+                return session, first(session)
+            except BaseException as error:
+                session.close()
+                if is_new or not isinstance(error, psycopg.OperationalError):
+                    raise
+
+    def _give_back(self, session: Session) -> None:
+        if self._is_closed or session.is_broken:
+            session.close()
+        else:
+            self._idle.append(session)

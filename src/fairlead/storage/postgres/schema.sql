@@ -1,0 +1,49 @@
+
+-- What only PostgreSQL has, beside the shared schema.
+
+CREATE SEQUENCE document_numbers;
+
+-- Rows that change with every claim: room for new versions beside the old, cleaned up early.
+ALTER TABLE queue_state SET (fillfactor = 10, autovacuum_vacuum_scale_factor = 0,
+  autovacuum_vacuum_threshold = 1000, autovacuum_analyze_threshold = 1000000);
+ALTER TABLE queue_tallies SET (fillfactor = 20, autovacuum_vacuum_scale_factor = 0,
+  autovacuum_vacuum_threshold = 1000);
+ALTER TABLE queue_members SET (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02);
+ALTER TABLE queue_entries SET (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02);
+ALTER TABLE customers SET (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02);
+ALTER TABLE documents SET (fillfactor = 70);
+ALTER TABLE queue_events SET (autovacuum_vacuum_scale_factor = 0,
+  autovacuum_vacuum_threshold = 1000);
+ALTER TABLE running SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+ALTER TABLE leases SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+
+-- A connection that was told a customer sees that customer's rows and no others, whatever it asks
+-- for. Without a customer it sees all. The table's owner is bound by it too.
+CREATE FUNCTION only_customer() RETURNS BIGINT LANGUAGE sql STABLE PARALLEL SAFE
+AS $$ SELECT nullif(current_setting('fairlead.customer', TRUE), '')::BIGINT $$;
+
+DO $$
+DECLARE
+  guarded TEXT[] := ARRAY[
+    'accounts', 'access_keys', 'contents', 'customers', 'delayed', 'deleted', 'deliveries',
+    'documents', 'events', 'idempotency_keys', 'running', 'unsuccessful', 'waiting', 'webhooks'];
+  own TEXT;
+  name TEXT;
+BEGIN
+  FOREACH name IN ARRAY guarded LOOP
+    own := CASE name
+      WHEN 'customers' THEN 'id = (SELECT only_customer())'
+      WHEN 'accounts' THEN
+        'id = (SELECT account FROM customers WHERE customers.id = (SELECT only_customer()))'
+      WHEN 'deliveries' THEN
+        'webhook IN (SELECT id FROM webhooks WHERE customer = (SELECT only_customer()))'
+      WHEN 'contents' THEN
+        'document IN (SELECT seq FROM documents WHERE customer = (SELECT only_customer()))'
+      ELSE 'customer = (SELECT only_customer())'
+    END;
+    EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', name);
+    EXECUTE format('ALTER TABLE %I FORCE ROW LEVEL SECURITY', name);
+    EXECUTE format(
+      'CREATE POLICY own ON %I USING ((SELECT only_customer()) IS NULL OR %s)', name, own);
+  END LOOP;
+END $$;

@@ -1,0 +1,316 @@
+"""Ends of claims: results, failures, attempts that broke, and documents whose worker is gone."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from fairlead.model.documents import (
+    Broken,
+    Claim,
+    Done,
+    EventKind,
+    Failed,
+    NewDocument,
+    Outcome,
+    Saved,
+    Sniff,
+)
+from fairlead.policy.attachments import Family
+from fairlead.policy.costs import CostBucket, cost_bucket
+from fairlead.policy.queue_events import Arrived, ChargeValues, Ended, Learned
+from fairlead.storage.sql import rows
+from fairlead.storage.sql.accept import Batch, Origin, lock_customers
+from fairlead.storage.sql.queries import sql
+from fairlead.storage.sql.transaction import Transaction
+
+WORKER_LOST = "worker-lost"
+
+
+class Running(NamedTuple):
+    """A row of `running`. The first fields are the columns of `waiting`."""
+
+    customer: int
+    pipeline: str
+    slot: int
+    slot_seq: int
+    document: int
+    priority: int
+    urgent: int
+    displaced: int
+    estimate: float
+    submitted_at: float
+    attempts: int
+    suspect: int
+    error: str | None
+    detail: str | None
+    lease: int
+    worker: str
+    ready: int
+    started_at: float
+    payer: int
+    charge: float | None
+    charge_weight: float | None
+    charged_tag: int | None
+    inner_charge: float | None
+    inner_tag: int | None
+
+    def waiting(self, **changes: Any) -> tuple[Any, ...]:
+        """The row of `waiting`, or of `delayed` behind its due time, to which it returns."""
+        return self._replace(**changes)[:14]
+
+    def ended(self, now: float, seconds: float | None, *, is_delayed: bool = False) -> Ended:
+        charge: ChargeValues | None = None
+        inner: ChargeValues | None = None
+        if self.charge is not None and self.charge_weight is not None:
+            charge = (self.charge, self.charge_weight, bool(self.charged_tag))
+        if self.inner_charge is not None:
+            inner = (self.inner_charge, 1.0, bool(self.inner_tag))
+        place = (self.customer, self.pipeline)
+        return Ended(now, *place, seconds, self.payer, charge, inner, is_delayed)
+
+
+class _Details(NamedTuple):
+    """What the end of a document needs of its permanent record."""
+
+    seq: int
+    shape: str
+    pages: int | None
+    size: int
+    root: int | None
+    depth: int
+
+
+def settle_all(tx: Transaction, outcomes: Sequence[tuple[Claim, Outcome]]) -> list[Saved]:
+    """Save outcomes, but of claims that are no longer the newest of their document."""
+    parts = _Parts(tx, outcomes)
+    keys = [(claim.number, claim.fence) for claim, _ in outcomes]
+    taken = tx.connection.query_many(sql("take_running"), list(dict.fromkeys(keys)))
+    held = {(row[4], row[14]): Running(*row) for row in taken}
+    values = (tx.connection.array(sorted(document for document, _ in held)),)
+    found = tx.connection.execute(sql("ending_documents"), values) if held else ()
+    details = {row[0]: _Details(*row) for row in found}
+    writer, saved = _EndWriter(tx), []
+    for key, (_, outcome) in zip(keys, outcomes, strict=True):
+        running = held.pop(key, None)
+        if running is None:
+            saved.append(Saved.STALE)
+            continue
+        saved.append(Saved.SAVED)
+        detail = details[running.document]
+        match outcome:
+            case Done():
+                writer.finish(running, detail, parts.taken_of(running, detail, outcome))
+                parts.accept(running, detail)
+            case Failed():
+                writer.fail(running, outcome, detail)
+            case Broken():
+                writer.requeue_or_fail(running, outcome, detail)
+    writer.write()
+    parts.write()
+    return saved
+
+
+def release(tx: Transaction, held: Sequence[Claim]) -> list[Saved]:
+    """Give back claims on which nothing was decided; the attempts do not count."""
+    keys = [(claim.number, claim.fence) for claim in held]
+    released = _release(tx, keys)
+    return [Saved.SAVED if key in released else Saved.STALE for key in keys]
+
+
+def release_from(tx: Transaction, workers: Sequence[str]) -> int:
+    """Give back all that these workers hold; return how many documents that were."""
+    values = (tx.connection.array(workers),)
+    return len(_release(tx, tx.connection.execute(sql("claims_of_workers"), values).fetchall()))
+
+
+def _release(tx: Transaction, keys: Sequence[tuple[Any, ...]]) -> set[tuple[int, int]]:
+    writer = _EndWriter(tx)
+    taken = [Running(*row) for row in tx.connection.query_many(sql("take_running"), keys)]
+    for running in taken:
+        writer.requeue(running, attempts=running.attempts - 1)
+        data = {"fence": running.lease}
+        tx.add_event(EventKind.RELEASED, running.customer, running.document, **data)
+    writer.write()
+    return {(running.document, running.lease) for running in taken}
+
+
+def rescue_expired(tx: Transaction, asked_at: float) -> int:
+    """Requeue what the leases that had ended at a time held."""
+    values = (min(tx.now, asked_at),)
+    leases = tx.connection.execute(sql("take_expired_leases"), values).fetchall()
+    return _rescue(tx, [row[0] for row in leases])
+
+
+def rescue_from(tx: Transaction, worker: str) -> int:
+    leases = tx.connection.execute(sql("take_leases_of"), (worker,)).fetchall()
+    return _rescue(tx, [row[0] for row in leases])
+
+
+def _rescue(tx: Transaction, leases: Sequence[int]) -> int:
+    """Put documents whose worker is gone back into the queue; fail those that had every try.
+
+    An attempt at one that lay ready does not count. As a suspect it lies ready no more: so this
+    happens to a document once.
+    """
+    if not leases:
+        return 0
+    values = (tx.connection.array(sorted(leases)),)
+    keys = tx.connection.execute(sql("claims_of_leases"), values).fetchall()
+    writer = _EndWriter(tx)
+    taken = [Running(*row) for row in tx.connection.query_many(sql("take_running"), keys)]
+    for running in taken:
+        if not running.ready and tx.rules.retry.delay(running.attempts) is None:
+            detail = f"its worker died {running.attempts} times while reading it"
+            writer.fail(running, Failed(WORKER_LOST, detail), None, lost=True)
+        else:
+            writer.requeue(running, attempts=running.attempts - running.ready, suspect=1)
+            data = {"worker": running.worker} | ({"ready": True} if running.ready else {})
+            tx.add_event(EventKind.RESCUED, running.customer, running.document, **data)
+    writer.write()
+    return len(taken)
+
+
+def cancelled(tx: Transaction, running: Running) -> None:
+    """Settle a claim whose document was cancelled while it was processed."""
+    used = max(0.0, tx.now - running.started_at)
+    tx.add_queue_event(running.ended(tx.now, used))
+
+
+class _EndWriter:
+    """Collects the ends of claims and writes them together."""
+
+    def __init__(self, tx: Transaction) -> None:
+        self._tx = tx
+        self._done: list[tuple[Any, ...]] = []
+        self._failed: list[tuple[Any, ...]] = []
+        self._unsuccessful: list[tuple[Any, ...]] = []
+        self._contents: list[tuple[Any, ...]] = []
+        self._waiting: list[tuple[Any, ...]] = []
+        self._delayed: list[tuple[Any, ...]] = []
+        self._learned: defaultdict[CostBucket, list[float]] = defaultdict(list)
+
+    def write(self) -> None:
+        run = self._tx.connection.executemany
+        for bucket, seconds in self._learned.items():
+            self._tx.add_queue_event(Learned(*bucket, tuple(seconds)))
+        run(sql("finish_document"), self._done)
+        run(sql("insert_content"), self._contents)
+        run(sql("fail_document"), self._failed)
+        run(sql("add_unsuccessful"), self._unsuccessful)
+        run(sql("insert_waiting"), self._waiting)
+        run(sql("insert_delayed"), self._delayed)
+
+    def finish(self, running: Running, detail: _Details, done: Done) -> None:
+        tx, number = self._tx, running.document
+        facts = rows.data_text(dict(done.facts))
+        times = (done.seconds, running.started_at, tx.now, running.attempts)
+        self._done.append((number, done.kind, facts, *times))
+        short = (None, None) if done.short is None else done.short
+        text = (done.text_key, done.text_sha256, short[0])
+        self._contents.append((number, "text", *text))
+        if done.markdown_sha256 is not None or short[1] is not None:
+            markdown = (done.markdown_key, done.markdown_sha256, short[1])
+            self._contents.append((number, "markdown", *markdown))
+        self._end(running, "done", done.seconds, detail)
+        tx.add_event(EventKind.DONE, running.customer, number, seconds=done.seconds)
+
+    def fail(
+        self, running: Running, failed: Failed, detail: _Details | None, *, lost: bool = False
+    ) -> None:
+        tx, number = self._tx, running.document
+        code, words, kind, seconds = failed
+        times = (seconds, running.started_at, tx.now, running.attempts)
+        self._failed.append((number, kind, code, words, *times))
+        slot = (running.slot, running.slot_seq, running.displaced)
+        self._unsuccessful.append((number, "failed", running.customer, *slot))
+        self._end(running, "failed", 0.0 if lost else seconds, detail)
+        tx.add_event(EventKind.FAILED, running.customer, number, error=code, seconds=seconds)
+
+    def requeue_or_fail(self, running: Running, broken: Broken, detail: _Details) -> None:
+        tx, (code, words, seconds) = self._tx, broken
+        delay = tx.rules.retry.delay(running.attempts)
+        if delay is None:
+            self.fail(running, Failed(code, words, seconds=seconds), detail)
+            return
+        row = running.waiting(error=code, detail=words)
+        self._delayed.append((tx.now + delay, *row))
+        tx.add_queue_event(running.ended(tx.now, seconds, is_delayed=True))
+        self._count(running, "waiting")
+        data = {"error": code, "delay": delay}
+        tx.add_event(EventKind.REQUEUED, running.customer, running.document, **data)
+
+    def requeue(self, running: Running, **changes: int) -> None:
+        """Put a document back into the queue, at its slot; the work done does not count."""
+        row = running.waiting(**changes)
+        self._waiting.append(row)
+        tx, slot = self._tx, (running.slot, running.slot_seq)
+        tx.add_queue_event(running.ended(tx.now, 0.0))
+        oldest = (running.document, running.submitted_at)
+        place = (running.customer, running.pipeline)
+        has_ahead = bool(running.urgent or running.displaced)
+        estimate = running.estimate
+        tx.add_queue_event(Arrived(tx.now, *place, 1, estimate, slot, oldest, 0, has_ahead))
+        self._count(running, "waiting")
+
+    def _end(
+        self, running: Running, state: str, seconds: float | None, detail: _Details | None
+    ) -> None:
+        """Settle what was charged, and learn from what the work took."""
+        self._tx.add_queue_event(running.ended(self._tx.now, seconds))
+        self._count(running, state)
+        if seconds is not None and detail is not None:
+            bucket = cost_bucket(Sniff(detail.shape, detail.pages), detail.size)
+            self._learned[bucket].append(seconds)
+
+    def _count(self, running: Running, state: str) -> None:
+        self._tx.count_state("processing", running.priority, -1)
+        self._tx.count_state(state, running.priority, 1)
+
+
+class _Parts:
+    """The attachments of documents that are done. Their customers are locked before anything."""
+
+    def __init__(self, tx: Transaction, outcomes: Iterable[tuple[Claim, Outcome]]) -> None:
+        self._tx = tx
+        owners = {
+            claim.customer for claim, done in outcomes if isinstance(done, Done) and done.parts
+        }
+        self._customers: dict[int, rows.CustomerRow] = {}
+        self._accepted: dict[int, Sequence[NewDocument]] = {}
+        self._batch: Batch | None = None
+        if owners:
+            find = tx.connection.execute
+            ids = [find(sql("customer_id"), (name,)).get for name in sorted(owners)]
+            self._customers = {row.id: row for row in lock_customers(tx, ids)}
+
+    def taken_of(self, running: Running, detail: _Details, done: Done) -> Done:
+        """The result with the parts that become documents; the facts say how many are left out."""
+        if not done.parts:
+            return done
+        root = running.document if detail.root is None else detail.root
+        if self._batch is not None:
+            self._batch.write()  # the family of a document may have grown in this transaction
+        family = self._tx.connection.execute(sql("family_of"), (root,)).fetchone()
+        assert family is not None  # noqa: S101 (an aggregate always has a row)
+        sizes = [part.size for part in done.parts]
+        number = self._tx.rules.parts.taken(detail.depth, Family(*family), sizes)
+        is_urgent = bool(running.urgent)
+        taken = [part._replace(urgent=is_urgent) for part in done.parts[:number]]
+        self._accepted[running.document] = taken
+        left_out = len(done.parts) - number
+        facts = dict(done.facts) | ({"parts_left_out": left_out} if left_out else {})
+        return done._replace(facts=facts)
+
+    def accept(self, running: Running, detail: _Details) -> None:
+        parts = self._accepted.get(running.document)
+        if parts:
+            root = running.document if detail.root is None else detail.root
+            origin = Origin(running.document, root, detail.depth + 1)
+            self._batch = self._batch or Batch(self._tx)
+            self._batch.accept_parts(self._customers[running.customer], parts, origin)
+
+    def write(self) -> None:
+        if self._batch is not None:
+            self._batch.write()

@@ -1,0 +1,116 @@
+"""The position of a waiting document: the queue is emptied in memory, nothing is written.
+
+Exact up to `MOST_COUNTED` documents ahead; beyond that the rest is an estimate, marked as one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from fairlead.model.explanations import CustomerAhead, QueuePlace
+from fairlead.policy.queue import Start
+from fairlead.policy.rules import Rules
+from fairlead.storage.sql.claims import load_unknown
+from fairlead.storage.sql.queries import Connection, sql
+from fairlead.storage.sql.queue_rows import LoadedQueue
+
+MOST_COUNTED = 1000
+MOST_NAMED = 5
+"""How many of the customers ahead are named."""
+_WIDTHS = (64, 1024, 100_000)
+_DEPTH = 8
+
+
+def place(connection: Connection, rules: Rules, now: float, id_: str) -> QueuePlace | None:
+    """What starts before a document, as things stand; None where it is not in the queue."""
+    row = connection.execute(sql("find_document"), (id_,)).fetchone()
+    if row is None or row[3] != "waiting":
+        return None
+    number, customer, pipeline = row[:3]
+    own = (customer, pipeline, number)
+    slot = connection.execute(sql("waiting_of_document"), own).fetchone()
+    if slot is None:
+        return None
+    for width in _WIDTHS:
+        loaded = _loaded(connection, rules, now, customer, width)
+        ahead, is_found = _starts_before(loaded, now, number)
+        if is_found:
+            return _place(connection, customer, ahead)
+        if not loaded.queue.needs_entries:
+            break
+    return _estimated(connection, customer, (*own[:2], *slot[:2]), ahead)
+
+
+def _loaded(
+    connection: Connection, rules: Rules, now: float, customer: int, width: int
+) -> LoadedQueue:
+    loaded = LoadedQueue(connection, rules)
+    loaded.load_members(loaded.touched() | {customer})
+    pipelines = [row[0] for row in connection.execute(sql("pipelines"))]
+    loaded.load_best(pipelines, width)
+    if rules.lane is not None:
+        loaded.load_overdue(pipelines, now - rules.lane.after, width)
+    loaded.fold()
+    queue = loaded.queue
+    queue.state.quotas.clear()
+    for member in list(queue.members.values()):
+        # Neither its own pause nor its cap is what is asked for here; others at their cap wait.
+        if member.id == customer or member.may_start_more:
+            member.is_paused, member.cap = False, None
+    queue.place_in_order([customer], now)
+    return loaded
+
+
+def _starts_before(loaded: LoadedQueue, now: float, number: int) -> tuple[list[Start], bool]:
+    """The documents that start before this one, and whether it was reached."""
+    starts: list[Start] = []
+    depth = _DEPTH
+    while len(starts) < MOST_COUNTED:
+        load_unknown(loaded, depth)
+        chosen = loaded.queue.choose(1, now)
+        if chosen and chosen[0].document.number == number:
+            return starts, True
+        starts += chosen
+        if not chosen and not loaded.queue.needs_documents:
+            break
+        depth = min(4 * depth, MOST_COUNTED)
+    return starts, False
+
+
+def _place(connection: Connection, customer: int, ahead: list[Start], **more: Any) -> QueuePlace:
+    own = [start for start in ahead if start.customer == customer]
+    others = Counter(start.customer for start in ahead if start.customer != customer)
+    names = _names(connection, list(others))
+    most = sorted(others.items(), key=lambda item: (-item[1], names.get(item[0], "")))
+    return QueuePlace(
+        own_documents=len(own),
+        other_documents=others.total(),
+        other_customers=len(others),
+        seconds=sum(start.document.estimate for start in ahead),
+        own_seconds=sum(start.document.estimate for start in own),
+        most=tuple(CustomerAhead(names[id_], many) for id_, many in most[:MOST_NAMED]),
+        **more,
+    )
+
+
+def _estimated(
+    connection: Connection, customer: int, slot: tuple[Any, ...], ahead: list[Start]
+) -> QueuePlace:
+    """What was counted, scaled to the documents of the same customer that go before."""
+    counted = _place(connection, customer, ahead, is_estimate=True)
+    own, seconds = connection.execute(sql("waiting_before"), slot).get
+    others = counted.other_documents * (own / counted.own_documents if counted.own_documents else 1)
+    others_seconds = counted.seconds - counted.own_seconds
+    scale = others / counted.other_documents if counted.other_documents else 1.0
+    return counted._replace(
+        own_documents=own,
+        other_documents=max(counted.other_documents, round(others)),
+        seconds=seconds + others_seconds * scale,
+        own_seconds=seconds,
+    )
+
+
+def _names(connection: Connection, ids: list[int]) -> dict[int, str]:
+    values = (connection.array(ids),)
+    return dict(connection.execute(sql("names_of_customers"), values).fetchall())

@@ -1,0 +1,320 @@
+-- The schema. Before the first release it is changed in place; its hash identifies it.
+-- Times are seconds since 1970. There are no triggers: every write passes one function.
+
+-- --- permanent records ---
+
+CREATE TABLE accounts (                 -- accounts that several customers share
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  name TEXT NOT NULL UNIQUE,
+  weight REAL NOT NULL DEFAULT 1
+) STRICT;
+
+CREATE TABLE customers (                -- written by submissions and settings, under its row lock
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  name TEXT NOT NULL UNIQUE,
+  created_at REAL NOT NULL,
+  account INTEGER,                      -- a shared one
+  paused INTEGER NOT NULL DEFAULT 0,
+  count INTEGER,                        -- the classic rule's record; NULL: never checked
+  counted_at REAL,
+  day INTEGER NOT NULL DEFAULT 0,       -- the last day of a submission, and its bytes
+  day_bytes INTEGER NOT NULL DEFAULT 0,
+  settings TEXT NOT NULL DEFAULT '{}'   -- JSON, those that differ from the usual ones
+) STRICT;
+
+CREATE TABLE documents (                -- inserted at acceptance, updated once at the end
+  seq INTEGER PRIMARY KEY,              -- arrival
+  id TEXT NOT NULL UNIQUE,
+  customer INTEGER NOT NULL,
+  pipeline TEXT NOT NULL,
+  name TEXT NOT NULL,
+  size INTEGER NOT NULL,
+  sha256 TEXT NOT NULL,
+  state TEXT NOT NULL                   -- 'waiting' until the end, also while it is processed
+    CHECK (state IN ('waiting', 'done', 'failed', 'cancelled')),
+  priority INTEGER NOT NULL,
+  count INTEGER NOT NULL,
+  policy TEXT NOT NULL,
+  urgent INTEGER NOT NULL,
+  submitted_at REAL NOT NULL,
+  estimate REAL NOT NULL,
+  shape TEXT NOT NULL,
+  pages INTEGER,
+  parent INTEGER,
+  root INTEGER,
+  depth INTEGER NOT NULL DEFAULT 0,
+  password TEXT,
+  kind TEXT,
+  started_at REAL,
+  finished_at REAL,
+  attempts INTEGER NOT NULL DEFAULT 0,
+  seconds REAL,
+  error TEXT,
+  detail TEXT,
+  facts TEXT
+) STRICT;
+CREATE INDEX documents_of_customer ON documents (customer, seq);
+CREATE INDEX parts ON documents (parent) WHERE parent IS NOT NULL;
+CREATE INDEX family ON documents (root) WHERE root IS NOT NULL;
+
+CREATE TABLE document_numbers (one INTEGER PRIMARY KEY CHECK (one = 1), next INTEGER NOT NULL) STRICT;
+INSERT INTO document_numbers VALUES (1, 1);
+
+CREATE TABLE unsuccessful (             -- failed and cancelled documents, so that they are listed quickly
+  document INTEGER PRIMARY KEY,
+  state TEXT NOT NULL,
+  customer INTEGER NOT NULL,
+  slot INTEGER,                         -- to which a retry returns; NULL: its own
+  slot_seq INTEGER,
+  displaced INTEGER NOT NULL
+) STRICT;
+CREATE INDEX unsuccessful_by_state ON unsuccessful (state, document);
+CREATE INDEX unsuccessful_of_customer ON unsuccessful (customer, state, document);
+
+CREATE TABLE deleted (
+  seq INTEGER PRIMARY KEY,
+  id TEXT NOT NULL UNIQUE,
+  customer INTEGER NOT NULL,
+  at REAL NOT NULL
+) STRICT;
+
+CREATE TABLE contents (                 -- originals and results: the bytes, or the key of a blob
+  document INTEGER NOT NULL,
+  role TEXT NOT NULL CHECK (role IN ('original', 'text', 'markdown', 'data', 'file')),
+  name TEXT NOT NULL DEFAULT '',
+  key TEXT,
+  sha256 TEXT,
+  content BLOB,
+  PRIMARY KEY (document, role, name)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE idempotency_keys (
+  customer INTEGER NOT NULL,
+  key TEXT NOT NULL,
+  fingerprint TEXT NOT NULL,
+  documents TEXT NOT NULL,              -- arrival numbers in JSON
+  at REAL NOT NULL,
+  PRIMARY KEY (customer, key)
+) STRICT, WITHOUT ROWID;
+
+-- --- the queue: only claims write the tables that begin with queue_, but for queue_events ---
+
+CREATE TABLE waiting (                  -- one row per waiting document, in queue order
+  customer INTEGER NOT NULL,
+  pipeline TEXT NOT NULL,
+  slot INTEGER NOT NULL,                -- classic: priority; fair: 0 urgent, 1 others
+  slot_seq INTEGER NOT NULL,            -- arrival, or that of the document it swapped slots with
+  document INTEGER NOT NULL,
+  priority INTEGER NOT NULL,
+  urgent INTEGER NOT NULL,
+  displaced INTEGER NOT NULL DEFAULT 0, -- it swapped slots with an urgent one
+  estimate REAL NOT NULL,
+  submitted_at REAL NOT NULL,
+  attempts INTEGER NOT NULL DEFAULT 0,
+  suspect INTEGER NOT NULL DEFAULT 0,   -- an attempt was lost with its worker
+  error TEXT,                           -- of the last attempt that broke
+  detail TEXT,
+  PRIMARY KEY (customer, pipeline, slot, slot_seq, document)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX waiting_by_age ON waiting (customer, pipeline, document);
+CREATE INDEX waiting_ahead ON waiting (customer, pipeline, urgent DESC, priority, document)
+WHERE urgent = 1 OR displaced = 1;
+
+CREATE TABLE delayed (                  -- waits for a time: claims move it to `waiting` when due
+  document INTEGER PRIMARY KEY,
+  due REAL NOT NULL,
+  customer INTEGER NOT NULL,
+  pipeline TEXT NOT NULL,
+  slot INTEGER NOT NULL,
+  slot_seq INTEGER NOT NULL,
+  priority INTEGER NOT NULL,
+  urgent INTEGER NOT NULL,
+  displaced INTEGER NOT NULL DEFAULT 0,
+  estimate REAL NOT NULL,
+  submitted_at REAL NOT NULL,
+  attempts INTEGER NOT NULL,
+  suspect INTEGER NOT NULL DEFAULT 0,
+  error TEXT,
+  detail TEXT
+) STRICT;
+CREATE INDEX delayed_by_due ON delayed (due, document);
+
+CREATE TABLE running (                  -- claims under way
+  document INTEGER PRIMARY KEY,
+  lease INTEGER NOT NULL,               -- the fence
+  worker TEXT NOT NULL,
+  ready INTEGER NOT NULL,               -- prefetched: it lies ready and may not have begun
+  started_at REAL NOT NULL,
+  customer INTEGER NOT NULL,
+  pipeline TEXT NOT NULL,
+  slot INTEGER NOT NULL,
+  slot_seq INTEGER NOT NULL,
+  priority INTEGER NOT NULL,
+  urgent INTEGER NOT NULL,
+  displaced INTEGER NOT NULL,
+  estimate REAL NOT NULL,
+  submitted_at REAL NOT NULL,
+  attempts INTEGER NOT NULL,            -- this one included
+  suspect INTEGER NOT NULL,
+  error TEXT,
+  detail TEXT,
+  payer INTEGER NOT NULL,               -- the member that was charged, and what it was
+  charge REAL,
+  charge_weight REAL,
+  charged_tag INTEGER,
+  inner_charge REAL,
+  inner_tag INTEGER
+) STRICT;
+CREATE INDEX running_by_lease ON running (lease);
+
+CREATE TABLE leases (                   -- one row per claim call and worker
+  id INTEGER PRIMARY KEY,
+  worker TEXT NOT NULL,
+  until REAL NOT NULL
+) STRICT;
+CREATE INDEX leases_by_end ON leases (until);
+
+CREATE TABLE queue_events (             -- what happened since the last claim, one row per transaction
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  body TEXT NOT NULL
+) STRICT;
+
+CREATE TABLE queue_members (            -- customers, and shared accounts under negative numbers
+  id INTEGER PRIMARY KEY,
+  account INTEGER,                      -- the shared account that it is inside, as a member
+  paused INTEGER NOT NULL,
+  cap INTEGER,
+  processing INTEGER NOT NULL,
+  delayed INTEGER NOT NULL,
+  last_started_at REAL,
+  weight REAL NOT NULL,
+  interval REAL,
+  debt REAL NOT NULL,
+  debt_at REAL NOT NULL,
+  tag REAL NOT NULL,
+  queued REAL NOT NULL,                 -- estimates of what waits
+  tagged INTEGER NOT NULL,
+  work REAL NOT NULL,                   -- work of late, for the figures
+  work_at REAL NOT NULL,
+  inner_clock REAL,                     -- of a shared account
+  resumed_at REAL,
+  told_of REAL                          -- the wait of which a broken bound was reported
+) STRICT;
+CREATE INDEX members_of_account ON queue_members (account) WHERE account IS NOT NULL;
+
+CREATE TABLE queue_entries (            -- a member's waiting documents of one pipeline
+  member INTEGER NOT NULL,
+  pipeline TEXT NOT NULL,
+  waiting INTEGER NOT NULL,
+  head INTEGER,                         -- its best slot
+  head_seq INTEGER,
+  oldest_seq INTEGER,                   -- its oldest document
+  oldest_at REAL,
+  has_ahead INTEGER NOT NULL,           -- some of them may be urgent or displaced
+  class INTEGER,                        -- its place; NULL: nothing of it may run
+  rank REAL,
+  ticket INTEGER,
+  waits_since REAL,                     -- for the overdue lane; NULL: it is inside an account
+  tie INTEGER,
+  PRIMARY KEY (member, pipeline)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX queue_places ON queue_entries (pipeline, class, rank, ticket)
+WHERE waits_since IS NOT NULL;
+CREATE INDEX queue_waits ON queue_entries (pipeline, waits_since, tie)
+WHERE waits_since IS NOT NULL;
+
+CREATE TABLE queue_state (              -- one row
+  one INTEGER PRIMARY KEY CHECK (one = 1),
+  version INTEGER NOT NULL,             -- raised by every claim that writes
+  policy TEXT NOT NULL,
+  clock REAL NOT NULL,
+  credit INTEGER NOT NULL,
+  next_ticket INTEGER NOT NULL,
+  quotas TEXT NOT NULL,                 -- JSON, by pipeline
+  claims INTEGER NOT NULL,
+  lane_claims INTEGER NOT NULL,
+  longest REAL NOT NULL                 -- seconds of the longest document; fades
+) STRICT;
+INSERT INTO queue_state VALUES (1, 0, 'classic', 0, 0, 0, '{}', 0, 0, 0);
+
+CREATE TABLE queue_tallies (            -- documents by state and priority
+  state TEXT NOT NULL,
+  priority INTEGER NOT NULL,
+  documents INTEGER NOT NULL,
+  PRIMARY KEY (state, priority)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE queue_costs (              -- learned processing times by shape and length
+  shape TEXT NOT NULL,
+  by TEXT NOT NULL,
+  doublings INTEGER NOT NULL,
+  documents INTEGER NOT NULL,
+  seconds REAL NOT NULL,
+  PRIMARY KEY (shape, by, doublings)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE attendance (               -- engines that run, and their workers
+  engine TEXT PRIMARY KEY,
+  workers INTEGER NOT NULL,
+  until REAL NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- --- events, keys, webhooks ---
+
+CREATE TABLE events (
+  seq INTEGER PRIMARY KEY AUTOINCREMENT,
+  at REAL NOT NULL,
+  kind TEXT NOT NULL,
+  customer INTEGER NOT NULL,            -- 0: the whole installation
+  document INTEGER,
+  data TEXT,
+  actor TEXT
+) STRICT;
+CREATE INDEX audit ON events (seq) WHERE actor IS NOT NULL;
+CREATE INDEX events_of_customer ON events (customer, seq);
+CREATE INDEX events_of_document ON events (document) WHERE document IS NOT NULL;
+
+CREATE TABLE access_keys (
+  id TEXT PRIMARY KEY,
+  role TEXT NOT NULL CHECK (role IN ('customer', 'service', 'viewer', 'worker', 'operator')),
+  customer INTEGER REFERENCES customers (id),
+  sha256 TEXT NOT NULL,
+  created_at REAL NOT NULL,
+  revoked_at REAL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE webhooks (
+  id TEXT PRIMARY KEY,
+  customer INTEGER NOT NULL REFERENCES customers (id),
+  url TEXT NOT NULL,
+  kinds TEXT NOT NULL,                  -- names in JSON
+  secret TEXT NOT NULL,                 -- as it was shown; every delivery is signed with it
+  enabled INTEGER NOT NULL DEFAULT 1,
+  created_at REAL NOT NULL,
+  failing_since REAL,                   -- the first failed attempt since the last good one
+  disabled_because TEXT,
+  due_at REAL                           -- of its first pending delivery; NULL: nothing to send
+) STRICT, WITHOUT ROWID;
+CREATE INDEX webhooks_of_customer ON webhooks (customer);
+CREATE INDEX webhooks_due ON webhooks (due_at) WHERE enabled = 1 AND due_at IS NOT NULL;
+
+CREATE TABLE deliveries (               -- AUTOINCREMENT: receivers see the number, so it comes once
+  seq INTEGER PRIMARY KEY AUTOINCREMENT,
+  webhook TEXT NOT NULL REFERENCES webhooks (id),
+  kind TEXT NOT NULL,
+  document TEXT,
+  body TEXT NOT NULL,                   -- the same at every attempt
+  created_at REAL NOT NULL,
+  attempts INTEGER NOT NULL DEFAULT 0,
+  fence INTEGER NOT NULL DEFAULT 0,
+  due_at REAL,                          -- the next attempt, or the end of a claim; NULL: settled
+  delivered INTEGER NOT NULL DEFAULT 0,
+  last_at REAL,
+  code INTEGER,
+  answer TEXT,
+  error TEXT
+) STRICT;
+CREATE INDEX deliveries_due ON deliveries (webhook, due_at, seq) WHERE due_at IS NOT NULL;
+CREATE INDEX deliveries_of_webhook ON deliveries (webhook, seq);
+CREATE INDEX deliveries_settled ON deliveries (last_at) WHERE due_at IS NULL;
+CREATE INDEX deliveries_of_document ON deliveries (document) WHERE document IS NOT NULL;

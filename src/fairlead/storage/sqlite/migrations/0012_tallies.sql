@@ -1,2 +1,0 @@
--- New documents are tallied by whoever adds them: a batch of them at once, not each by itself.
-DROP TRIGGER tally_new;
