@@ -93,13 +93,18 @@ def _report(fairlead: Fairlead, scenario: Scenario, picture: Path | None) -> Non
     failed = scenario.failed()
     click.echo(f"\n{scenario.total_documents - len(failed)} documents read, {len(failed)} failed.")
     data = ["--data", str(fairlead.folder.path)]
-    click.echo(f"List documents:  {shlex.join([_command(), 'docs', 'list', *data])}")
+    click.echo(f"List documents:  {shlex.join([*_command(), 'docs', 'list', *data])}")
     for newest in fairlead.documents(limit=1).items:
-        click.echo(f"Print a text:    {shlex.join([_command(), 'docs', 'text', newest.id, *data])}")
+        click.echo(
+            f"Print a text:    {shlex.join([*_command(), 'docs', 'text', newest.id, *data])}"
+        )
     if picture is not None:
         draw_picture(table, picture)
 
 
-def _command() -> str:
+def _command() -> list[str]:
     """How this command can be called again from here."""
-    return "fairlead" if shutil.which("fairlead") else sys.argv[0]
+    if shutil.which("fairlead"):
+        return ["fairlead"]
+    is_module = sys.argv[0].endswith("__main__.py")
+    return [sys.executable, "-m", "fairlead"] if is_module else [sys.argv[0]]

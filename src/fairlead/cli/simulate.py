@@ -72,7 +72,7 @@ def _plan(name: str, options: Options) -> Plan:
     lane = None
     if options.overdue_lane:
         after = interval if options.overdue_after is None else options.overdue_after
-        lane = OverdueLane(after=after, unit=policy.unit if isinstance(policy, FairRule) else 1.0)
+        lane = OverdueLane(after=after)
     settings |= {"thresholds": list(policy.thresholds), "overdue_after": lane and lane.after}
     return Plan(policy, lane, settings)
 

@@ -7,7 +7,7 @@ the scenario is the same on fast and slow machines.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from fairlead.app import Fairlead
@@ -105,9 +105,14 @@ class Scenario:
 
     def wait_reports(self) -> list[WaitReport]:
         documents = self._documents()
-        next_claim = _next_claims(self._fairlead.store.events(limit=10 * self.total_documents))
-        arrivals = [_arrival(document, next_claim.get(document.id)) for document in documents]
-        runs = simulate(arrivals, FifoPolicy(), self._fairlead.settings.workers, None)
+        workers = self._fairlead.settings.workers
+        arrivals = [
+            Arrival(document.submitted_at, document.customer, seconds)
+            for document, seconds in zip(
+                documents, _occupied_seconds(documents, workers), strict=True
+            )
+        ]
+        runs = simulate(arrivals, FifoPolicy(), workers, None)
         fifo = summarise(arrivals, runs)
         reports = []
         for name in self._customers:
@@ -169,29 +174,17 @@ class _CustomerDocuments:
         )
 
 
-def _next_claims(events: list[Event]) -> dict[str, float]:
-    """For each document, when its worker claimed the next one."""
-    next_claims: dict[str, float] = {}
-    current: dict[str, str] = {}
-    for event in events:
-        if event.kind is EventKind.CLAIMED and event.document is not None:
-            worker = event.data["worker"]
-            if worker in current:
-                next_claims[current[worker]] = event.at
-            current[worker] = event.document
-    return next_claims
+def _occupied_seconds(documents: Sequence[Document], workers: int) -> list[float]:
+    """How long each document occupied a worker.
 
-
-def _arrival(document: Document, next_claim: float | None) -> Arrival:
-    """The document as a row of a trace: when it came, and how long it occupied its worker.
-
-    That is until the worker claimed the next one, so that the overhead between two documents counts
-    for both policies alike; or, if the worker became idle, until the document was done.
+    Workers were busy throughout. So their whole time is divided by what each document took, and
+    what came in addition counts for both policies alike: starting up, attachments, saving.
     """
-    started = _started(document)
-    done = document.finished_at or started
-    free = done if next_claim is None else min(done, next_claim)
-    return Arrival(document.submitted_at, document.customer, free - started)
+    begin = min(document.submitted_at for document in documents)
+    end = max(document.finished_at or begin for document in documents)
+    seconds = [document.seconds or 0.0 for document in documents]
+    total = sum(seconds)
+    return [workers * (end - begin) * each / total if total else 0.0 for each in seconds]
 
 
 def _started(document: Document) -> float:

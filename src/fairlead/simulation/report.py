@@ -105,7 +105,7 @@ def _pending(
 ) -> tuple[list[float], dict[int, list[int]]]:
     """`_POINTS` evenly spread times, and the pending documents of each priority at these times."""
     accepted = acceptances(arrivals)
-    first, last = accepted[0].at, max(run.finished for run in runs)
+    first, last = accepted[0][0], max(run.finished for run in runs)
     times = [first + (last - first) * step / (_POINTS - 1) for step in range(_POINTS)]
     levels = {}
     for level in sorted({run.priority for run in runs}):

@@ -1,22 +1,33 @@
-"""Runs a trace under a policy with some workers: when each document starts and ends."""
+"""Runs a trace under a policy with some workers: when each document starts and ends.
+
+The queue is the one that stores use, wholly in memory; only time is virtual.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from heapq import heappop, heappush
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from fairlead.errors import InvalidSetting
+from fairlead.model.customers import Counter
 from fairlead.policy.classic import Policy
 from fairlead.policy.fair import FairRule
 from fairlead.policy.overdue_lane import OverdueLane
-from fairlead.simulation.policies import Placement, SimulatedPolicy, policy_for
+from fairlead.policy.queue import (
+    DEFAULT_PIPELINE,
+    Queue,
+    QueuedDocument,
+    QueueState,
+    Slot,
+    Start,
+)
+from fairlead.policy.queue_events import Ended, MemberChanged
 from fairlead.simulation.trace import Arrival
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(Struct, frozen=True, gc=False):
     """The result of one document. `lane` says whether the overdue lane started it."""
 
     count: int
@@ -26,11 +37,7 @@ class Run:
     lane: bool
 
 
-class Acceptance(NamedTuple):
-    """When a row of the trace is accepted."""
-
-    at: float
-    row: int
+_NOT_RUN = Run(0, 0, 0.0, 0.0, lane=False)
 
 
 def simulate(
@@ -42,72 +49,143 @@ def simulate(
     """Run the trace under a policy; one `Run` per row, in the trace's order.
 
     Documents of one customer arrive in the order of their rows, also where `at` goes back: such a
-    document is accepted at the latest time of its customer, while its check is given `at` as
-    written, as a clock that jumps back would do. At any time, workers that are done become free
-    first, then documents are accepted, then free workers start documents.
+    document is accepted at the latest time of its customer, while its classic check is given `at`
+    as written, as a clock that jumps back would do. At any time, documents end first, then
+    documents are accepted in the order of their rows, then idle workers claim.
     """
     if workers < 1:
         raise InvalidSetting(f"workers must be a whole number from 1; got {workers!r}")
-    return run_trace(policy_for(policy, workers, lane), arrivals, workers)
+    if isinstance(policy, FairRule):
+        return _FairSimulation(arrivals, policy, workers, lane).run()
+    return _ClassicSimulation(arrivals, policy, workers, lane).run()
 
 
-def run_trace(policy: SimulatedPolicy, arrivals: Sequence[Arrival], workers: int) -> list[Run]:
-    simulated = _Workers(arrivals, policy, workers)
-    for acceptance in acceptances(arrivals):
-        simulated.work_until(acceptance.at)
-        simulated.accept(acceptance)
-    simulated.work_until(float("inf"))
-    return [simulated.runs[row] for row in range(len(arrivals))]
-
-
-def acceptances(arrivals: Sequence[Arrival]) -> list[Acceptance]:
-    """All rows in the order in which they are accepted: by time, then by row."""
+def acceptances(arrivals: Sequence[Arrival]) -> list[tuple[float, int]]:
+    """Times and rows in the order in which rows are accepted: by time, then by row."""
     latest: dict[str, float] = {}
     accepted = []
     for row, arrival in enumerate(arrivals):
-        latest[arrival.customer] = max(arrival.at, latest.get(arrival.customer, arrival.at))
-        accepted.append(Acceptance(latest[arrival.customer], row))
+        at = max(arrival.at, latest.get(arrival.customer, arrival.at))
+        latest[arrival.customer] = at
+        accepted.append((at, row))
     return sorted(accepted)
 
 
-class _Workers:
-    def __init__(self, arrivals: Sequence[Arrival], policy: SimulatedPolicy, workers: int) -> None:
-        self.runs: dict[int, Run] = {}
-        self._arrivals = arrivals
-        self._policy = policy
-        self._free = workers
-        self._busy: list[tuple[float, int]] = []
-        self._accepted: list[tuple[int, Placement]] = []
+class _Simulation:
+    """Workers that claim from the queue. Documents are numbered in the order of acceptance."""
+
+    def __init__(self, arrivals: Sequence[Arrival], queue: Queue, workers: int) -> None:
+        self._queue = queue
+        self._accepted = acceptances(arrivals)
+        self._arrivals = [arrivals[row] for _, row in self._accepted]
+        self._customers: dict[str, int] = {}
+        self._counts: list[int] = []
+        self._runs: list[Run] = [_NOT_RUN] * len(arrivals)
+        self._idle = workers
+        self._busy: list[tuple[float, int, Start]] = []
         self._now = float("-inf")
 
-    def accept(self, acceptance: Acceptance) -> None:
-        self._now = acceptance.at
-        placement = self._policy.accept(self._arrivals[acceptance.row], self._now)
-        self._accepted.append((acceptance.row, placement))
+    def run(self) -> list[Run]:
+        for number, (at, _) in enumerate(self._accepted):
+            if at > self._now:
+                self._work_until(at)
+                self._now = at
+            self._accept(number, self._arrivals[number])
+        self._work_until(float("inf"))
+        return self._runs
 
-    def work_until(self, end: float) -> None:
-        """Start and finish documents up to `end`; at `end` itself, only finish them.
+    def _accept(self, number: int, arrival: Arrival) -> None:
+        customers, now = self._customers, self._now
+        customer = customers.get(arrival.customer)
+        if customer is None:
+            customer = customers[arrival.customer] = len(customers)
+        count, priority, slot = self._place(number, customer, arrival)
+        self._counts.append(count)
+        estimate = arrival.seconds if arrival.estimate is None else arrival.estimate
+        document = QueuedDocument(
+            number, customer, slot, priority=priority, estimate=estimate, submitted_at=now
+        )
+        self._queue.push(document, now)
+
+    def _place(self, number: int, customer: int, arrival: Arrival) -> tuple[int, int, Slot]:
+        """Count, priority and slot of a document that is accepted now."""
+        raise NotImplementedError
+
+    def _work_until(self, end: float) -> None:
+        """Start and end documents up to `end`; at `end` itself, only end them.
 
         Which documents start at `end` depends on all that arrive then.
         """
-        while self._now < end:
-            self._start_documents()
-            if not self._busy or self._busy[0][0] > end:
-                return
-            self._now = self._busy[0][0]
-            self._finish_documents()
+        busy = self._busy
+        if self._idle:
+            self._claim()
+        while busy and busy[0][0] <= end:
+            now = self._now = busy[0][0]
+            while busy and busy[0][0] == now:
+                _, number, start = heappop(busy)
+                self._end(number, start)
+            if now < end:
+                self._claim()
 
-    def _start_documents(self) -> None:
-        while self._free and (claim := self._policy.claim(self._now)):
-            row, placed = self._accepted[claim.document]
-            finished = self._now + self._arrivals[row].seconds
-            self.runs[row] = Run(placed.count, placed.priority, self._now, finished, claim.lane)
-            heappush(self._busy, (finished, claim.document))
-            self._free -= 1
+    def _claim(self) -> None:
+        now = self._now
+        starts = self._queue.choose(self._idle, now)
+        self._idle -= len(starts)
+        for start in starts:
+            document = start.document
+            number = document.number
+            finished = now + self._arrivals[number].seconds
+            self._runs[self._accepted[number][1]] = Run(
+                self._counts[number], document.priority, now, finished, start.through_lane
+            )
+            heappush(self._busy, (finished, number, start))
 
-    def _finish_documents(self) -> None:
-        while self._busy and self._busy[0][0] <= self._now:
-            _, document = heappop(self._busy)
-            row, _ = self._accepted[document]
-            self._policy.finish(document, self._arrivals[row].seconds, self._now)
-            self._free += 1
+    def _end(self, number: int, start: Start) -> None:
+        seconds = self._arrivals[number].seconds
+        ended = Ended(
+            self._now, start.customer, DEFAULT_PIPELINE, seconds, start.payer, start.charge
+        )
+        self._queue.fold((ended,))
+        self._idle += 1
+
+
+class _ClassicSimulation(_Simulation):
+    """Classic, and fifo with its one priority: they count each customer's own submissions."""
+
+    def __init__(
+        self,
+        arrivals: Sequence[Arrival],
+        policy: Policy,
+        workers: int,
+        lane: OverdueLane | None,
+    ) -> None:
+        super().__init__(arrivals, Queue(FairRule(), lane, QueueState("classic")), workers)
+        self._policy = policy
+        self._counters: dict[int, Counter] = {}
+
+    def _place(self, number: int, customer: int, arrival: Arrival) -> tuple[int, int, Slot]:
+        check = self._policy.check(self._counters.get(customer), now=arrival.at)
+        self._counters[customer] = check.counter
+        return check.count, check.priority, (check.priority, number)
+
+
+class _FairSimulation(_Simulation):
+    """Fair. A row without an estimate is estimated at its true seconds."""
+
+    def __init__(
+        self,
+        arrivals: Sequence[Arrival],
+        rule: FairRule,
+        workers: int,
+        lane: OverdueLane | None,
+    ) -> None:
+        super().__init__(arrivals, Queue(rule, lane, QueueState("fair")), workers)
+        self._rule = rule
+        self._weights: dict[int, float] = {}
+
+    def _place(self, number: int, customer: int, arrival: Arrival) -> tuple[int, int, Slot]:
+        if self._weights.get(customer, 1.0) != arrival.weight:
+            self._weights[customer] = arrival.weight
+            self._queue.fold((MemberChanged(self._now, customer, weight=arrival.weight),))
+        count = self._queue.count(customer, self._now)
+        return count, self._rule.priority_of(count), (1, number)
