@@ -6,16 +6,24 @@ import builtins
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import asdict
 
 from fairlead.errors import CustomerExists
-from fairlead.model.customers import Check, Customer, CustomerRecord
+from fairlead.model.customers import Customer, CustomerRecord
 from fairlead.model.names import check_customer
 from fairlead.policy.classic import ClassicPolicy
-from fairlead.policy.explain import why_reset
-from fairlead.policy.fair import Clock, FairRule, Placed
-from fairlead.policy.rules import PolicyName, Rules
+from fairlead.policy.fair import FairRule
+from fairlead.policy.queue import PolicyName
+from fairlead.policy.rules import Rules
 from fairlead.storage import Store
+
+
+class NextPlace(Struct, frozen=True):
+    """What a customer's next document would get now."""
+
+    count: int
+    priority: int
 
 
 class Customers:
@@ -45,7 +53,8 @@ class Customers:
 
     def list(self) -> builtins.list[Customer]:
         """All customers, by name."""
-        return [self.view(record) for record in self._store.customers()]
+        policy = self._store.policy()
+        return [self.view(record, policy) for record in self._store.customers()]
 
     def show(self, name: str, /) -> Customer:
         return self.view(self._store.customer(name))
@@ -75,40 +84,38 @@ class Customers:
         return self.show(name)
 
     def rule(
-        self, customer: CustomerRecord, policy: PolicyName | None = None
+        self, customer: CustomerRecord | str, policy: PolicyName | None = None
     ) -> ClassicPolicy | FairRule:
         """The rule in force, as it holds for this customer; `policy` where it is known already."""
-        rules, own = self._rules(), customer.settings
+        rules, own = self._rules(), self._record(customer).settings
         make = rules.fair if (policy or self._store.policy()) == "fair" else rules.classic
         return make(own.reset_interval, own.thresholds)
 
     def next_place(
-        self, customer: CustomerRecord, policy: PolicyName | None = None, clock: Clock | None = None
-    ) -> Check | Placed:
-        """What the customer's next document would get now: `.count` and `.priority`.
+        self, customer: CustomerRecord | str, policy: PolicyName | None = None
+    ) -> NextPlace:
+        """What the customer's next document would get now.
 
-        For many customers, read `policy` and `clock` once and pass them in.
+        For many customers, read `policy` once and pass it in.
         """
-        rule = self.rule(customer, policy)
+        record = self._record(customer)
+        rule = self.rule(record, policy)
         if isinstance(rule, ClassicPolicy):
-            return rule.check(customer.counter, now=self._store.now())
-        return rule.submit(
-            customer.tags,
-            clock or self._store.clock(),
-            cost=0,
-            weight=customer.settings.weight,
-            now=self._store.now(),
-            has_pending=customer.pending > 0,
-        )
+            check = rule.check(record.counter, now=self._store.now())
+            return NextPlace(check.count, check.priority)
+        count = 0 if record.standing is None else record.standing.count
+        return NextPlace(count, rule.priority_of(count))
 
-    def view(self, record: CustomerRecord) -> Customer:
+    def view(self, customer: CustomerRecord | str, policy: PolicyName | None = None) -> Customer:
         """The customer as it is shown, with what follows from its record at this moment."""
+        record = self._record(customer)
         waits_since, now = record.oldest_waiting_at, self._store.now()
-        rule, following = self.rule(record), self.next_place(record)
+        rule, following = self.rule(record, policy), self.next_place(record, policy)
         if isinstance(rule, ClassicPolicy):
             count = record.counter.count if record.counter else None
         else:
             count = following.count
+        resets_at = reset_time(rule, record, now)
         return Customer(
             name=record.name,
             pending=record.pending,
@@ -116,22 +123,31 @@ class Customers:
             processing=record.processing,
             count=count,
             next_priority=following.priority,
-            resets_in=_resets_in(rule, record, now),
+            resets_in=None if resets_at is None else round(resets_at - now),
             oldest_wait=None if waits_since is None else max(0.0, now - waits_since),
             paused=record.paused,
             created_at=record.created_at,
             **asdict(record.settings),
         )
 
+    def _record(self, customer: CustomerRecord | str) -> CustomerRecord:
+        return self._store.customer(customer) if isinstance(customer, str) else customer
 
-def _resets_in(rule: ClassicPolicy | FairRule, record: CustomerRecord, now: float) -> int | None:
-    """Seconds without a submission after which the customer starts over, if it must wait."""
-    if isinstance(rule, ClassicPolicy):
-        seconds: int | None = why_reset(rule, record, now).params.get("seconds")
-        return seconds
-    if record.tags is None or record.pending:
+
+def reset_time(
+    rule: ClassicPolicy | FairRule, customer: CustomerRecord, now: float
+) -> float | None:
+    """When the count is back at zero; None: it is, or under fair only what waits is counted.
+
+    Under classic no document may arrive until then, under fair none may start.
+    """
+    if isinstance(rule, FairRule):
+        standing = customer.standing
+        is_faded = standing is None or standing.had_lately <= 0 or standing.fades_at <= now
+        return None if is_faded or standing is None else standing.fades_at
+    if customer.counter is None or rule.is_reset(customer.counter, now=now):
         return None
-    return max(0, round(record.tags.submitted_at + rule.reset_interval - now))
+    return customer.counter.updated_at + rule.reset_interval
 
 
 def _check_account(changes: Mapping[str, Any]) -> None:

@@ -79,7 +79,7 @@ class Fairlead:
         self.customers = Customers(self.store, self._sources.rules, actor)
         self.keys = Keys(self.store, self.folder, actor)
         self.webhooks = Webhooks(self.store, self.services.networks, self.clock, actor)
-        self.queue = Queue(self.store, self.customers)
+        self.queue = Queue(self.store, self.customers, actor)
 
     def _open_store(
         self, url: str | None, clock: Callable[[], float] | None, *, patient: bool
@@ -230,14 +230,13 @@ class Fairlead:
     def why(self, id_: str, /) -> Explanation:
         """Why the document has its priority, and what it waits for."""
         document = self.document(id_)
-        customer = self.store.customer(document.customer)
+        customer = self.store.customer(document.customer, among_others=True)
         is_waiting = document.state is State.WAITING
         return explain(
             document,
             customer,
             self.store.place(id_),
             policy=self.customers.rule(customer),
-            clock=self.store.clock(),
             lane=self._sources.rules().lane,
             now=self.store.now(),
             retry_at=self.store.stored_document(id_).retry_at if is_waiting else None,

@@ -5,16 +5,18 @@ from __future__ import annotations
 from fairlead.app.customers import Customers
 from fairlead.model.customers import Customer, Fairness
 from fairlead.model.documents import Switched, Totals
-from fairlead.policy.rules import PolicyName, check_policy
+from fairlead.policy.queue import PolicyName
+from fairlead.policy.rules import check_policy
 from fairlead.storage import Store
 
 
 class Queue:
     """The queue as a whole."""
 
-    def __init__(self, store: Store, customers: Customers) -> None:
+    def __init__(self, store: Store, customers: Customers, actor: str | None) -> None:
         self._store = store
         self._customers = customers
+        self._actor = actor
 
     def fairness(self) -> Fairness:
         """How fair the queue is now, as numbers."""
@@ -32,9 +34,9 @@ class Queue:
         """The policy in force: "classic" or "fair"."""
         return self._store.policy()
 
-    def use_policy(self, name: str) -> Switched | None:
+    def use_policy(self, name: str, /, *, by: str | None = None) -> Switched | None:
         """Switch a live queue to another policy, and return what that did; None: it was in force.
 
         A policy that the settings name is in force again when they change or a process starts.
         """
-        return self._store.use_policy(check_policy(name))
+        return self._store.use_policy(check_policy(name), by=by or self._actor)

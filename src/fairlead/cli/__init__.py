@@ -44,6 +44,9 @@ COMMANDS = {
         "migrate.migrate_store_command",
         "Copy the store of a data folder to a PostgreSQL database.",
     ),
+    "policy": LazyCommand(
+        "policy.policy_group", "Show or switch the policy that decides the order of the queue."
+    ),
     "serve": LazyCommand(
         "serve.serve_command", "Start the server: HTTP API, dashboard and workers."
     ),

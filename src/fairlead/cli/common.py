@@ -22,7 +22,7 @@ from fairlead.model.json import to_dict
 from fairlead.model.keys import without_secrets
 
 if TYPE_CHECKING:
-    from fairlead.model.customers import Fairness
+    from fairlead.model.customers import Fairness, Share
 
 T = TypeVar("T")
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -213,7 +213,7 @@ def print_fields(fields: Mapping[str, Any]) -> None:
         if value is None or value is False or value in ({}, ""):
             continue
         shown = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
-        click.echo(f"{name + ':':<16}{safe(shown)}")
+        click.echo(f"{name + ':':<15} {safe(shown)}")
 
 
 def safe(text: str) -> str:
@@ -238,18 +238,28 @@ def duration(seconds: float | None) -> str:
     return f"{seconds:.1f} s"
 
 
+def balance(share: Share) -> str:
+    """How far an account is ahead of its share of the work, or behind it."""
+    if round(share.behind, 3) == 0:
+        return ""
+    return f"{duration(abs(share.behind))} {'behind' if share.behind > 0 else 'ahead'}"
+
+
 def fairness_words(fairness: Fairness) -> str:
     """The fairness figures in one line."""
     parts = [f"policy {fairness.policy}"]
     if fairness.jain_index is not None:
         parts.append(f"Jain's index {fairness.jain_index:.2f} of waiting customers")
-    if fairness.worst is not None and fairness.worst.lag > 0:
-        parts.append(
-            f"furthest behind its share: {fairness.worst.name}, {duration(fairness.worst.lag)}"
-        )
+    worst = fairness.worst
+    if worst is not None and worst.behind > 0:
+        parts.append(f"furthest behind its share: {worst.name}, {duration(worst.behind)}")
     if fairness.most_overdue is not None:
         customer, seconds = fairness.most_overdue.customer, fairness.most_overdue.seconds
         parts.append(f"longest without a start: {customer}, {duration(seconds)}")
     if fairness.lane_share is not None:
-        parts.append(f"overdue lane: {fairness.lane_share:.0%} of processing time")
+        parts.append(f"overdue lane: {fairness.lane_share:.0%} of starts")
+    if fairness.newcomer_bound is not None:
+        parts.append(f"a new customer starts within {duration(fairness.newcomer_bound)}")
+    if fairness.start_bound is not None:
+        parts.append(f"every waiting customer starts within {duration(fairness.start_bound)}")
     return "; ".join(parts)

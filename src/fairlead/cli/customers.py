@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from fairlead.cli.common import (
+    balance,
     duration,
     fairness_words,
     json_option,
@@ -18,7 +19,7 @@ from fairlead.cli.common import (
 )
 from fairlead.cli.target import Target, opened, target_options
 from fairlead.errors import UsageError
-from fairlead.model.customers import Customer, Customers, Setting, customer_settings
+from fairlead.model.customers import Customer, Customers, Setting, Share, customer_settings
 from fairlead.model.json import to_dict
 
 
@@ -49,10 +50,12 @@ def list_command(*, target: Target, as_json: bool) -> None:
         return
     columns = [
         *("customer", "pending", "waiting", "processing", "count", "next priority"),
-        *("resets in", "oldest wait", "weight", "account", "behind", "paused"),
+        *("resets in", "oldest wait", "had lately", "share", "ahead or behind"),
+        *("weight", "account", "paused"),
     ]
-    behind = {account.name: account.lag for account in fairness.accounts}
-    print_table(columns, [_row(customer, behind) for customer in customers], empty="no customers")
+    shares = {share.name: share for share in fairness.accounts}
+    rows = [_row(customer, shares.get(customer.account or customer.name)) for customer in customers]
+    print_table(columns, rows, empty="no customers")
     click.echo(safe(f"fairness: {fairness_words(fairness)}"), err=True)
 
 
@@ -61,9 +64,17 @@ def list_command(*, target: Target, as_json: bool) -> None:
 @target_options
 @json_option
 def show_command(*, name: str, target: Target, as_json: bool) -> None:
-    """Show a customer."""
+    """Show a customer, and the work that its account has had lately."""
     with opened(target) as installation:
-        _print_customer(installation.customers.show(name), as_json=as_json)
+        customer = installation.customers.show(name)
+        accounts = installation.queue.fairness().accounts
+    account = customer.account or customer.name
+    share = next((share for share in accounts if share.name == account), None)
+    if as_json:
+        print_json(to_dict(customer) | {"fairness": share})
+        return
+    _print_customer(customer, as_json=False)
+    print_fields(dict(zip(("had_lately", "share", "ahead_or_behind"), _work(share), strict=True)))
 
 
 def _whole_numbers(text: str) -> tuple[int, ...]:
@@ -142,8 +153,7 @@ def _print_customer(customer: Customer, *, as_json: bool) -> None:
         print_fields(to_dict(customer) | times)
 
 
-def _row(customer: Customer, behind: dict[str, float]) -> list[str]:
-    lag = behind.get(customer.account or customer.name, 0.0)
+def _row(customer: Customer, share: Share | None) -> list[str]:
     return [
         customer.name,
         *map(str, (customer.pending, customer.waiting, customer.processing)),
@@ -151,8 +161,15 @@ def _row(customer: Customer, behind: dict[str, float]) -> list[str]:
         str(customer.next_priority),
         duration(customer.resets_in),
         duration(customer.oldest_wait),
+        *_work(share),
         "" if customer.weight == 1 else f"{customer.weight:g}",
         customer.account or "",
-        duration(lag) if lag > 0 else "",
         "paused" if customer.paused else "",
     ]
+
+
+def _work(share: Share | None) -> tuple[str, str, str]:
+    """The work that an account has had lately, its share of all, and how far from a fair one."""
+    if share is None:
+        return "", "", ""
+    return duration(share.had_lately), f"{share.share:.0%}", balance(share)

@@ -111,11 +111,15 @@ def _work(fairlead: Fairlead) -> Iterator[Finding]:
     server, totals = fairlead.folder.server_pid(), fairlead.queue.totals()
     if server is not None:
         yield Finding("ok", f"process {server} uses this folder")
+    workers = fairlead.queue.fairness().workers
+    if workers:
+        yield Finding("ok", f"workers that are running: {workers:,}")
     elif totals.waiting:
-        yield Finding(
-            "warning", "documents are waiting and no worker is running; start one: fairlead worker"
+        advice = (
+            "start one: fairlead worker" if server is None else "restart the server with --workers"
         )
-    else:
+        yield Finding("warning", f"documents are waiting and no worker is running; {advice}")
+    elif server is None:
         yield Finding("ok", "no worker is running, and no document is waiting")
 
 

@@ -29,7 +29,14 @@ from fairlead.client.transport import (
 from fairlead.client.upload import opened
 from fairlead.model.customers import Customer, CustomerSettings, Fairness
 from fairlead.model.customers import Customers as CustomerList
-from fairlead.model.documents import Document, Documents, Event, EventKind
+from fairlead.model.documents import (
+    Document,
+    Documents,
+    Event,
+    EventKind,
+    PolicyInForce,
+    Switched,
+)
 from fairlead.model.documents import Page as DocumentPage
 from fairlead.model.explanations import Explanation
 from fairlead.model.installation import AsyncPage, NamedSource
@@ -273,6 +280,18 @@ class AsyncQueue(AsyncGroup):
         """All customers by name, and how fair the queue is, at one moment."""
         overview = await self._transport.json(CustomerList, "GET", "customers")
         return overview.customers, overview.fairness
+
+    async def policy(self) -> str:
+        """The policy in force: "classic" or "fair"."""
+        return (await self._transport.json(PolicyInForce, "GET", "policy")).policy
+
+    async def use_policy(self, name: str) -> Switched | None:
+        """Switch a live queue to another policy, and return what that did; None: it was in force.
+
+        A policy that the server's settings name is in force again when they change or it starts.
+        """
+        done = await self._transport.json(Switched, "PUT", "policy", json={"policy": name})
+        return None if done.before == done.after else done
 
 
 class AsyncClient:

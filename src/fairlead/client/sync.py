@@ -31,7 +31,14 @@ from fairlead.client.transport import (
 from fairlead.client.upload import opened
 from fairlead.model.customers import Customer, CustomerSettings, Fairness
 from fairlead.model.customers import Customers as CustomerList
-from fairlead.model.documents import Document, Documents, Event, EventKind
+from fairlead.model.documents import (
+    Document,
+    Documents,
+    Event,
+    EventKind,
+    PolicyInForce,
+    Switched,
+)
 from fairlead.model.documents import Page as DocumentPage
 from fairlead.model.explanations import Explanation
 from fairlead.model.installation import NamedSource, Page
@@ -273,6 +280,18 @@ class Queue(Group):
         """All customers by name, and how fair the queue is, at one moment."""
         overview = self._transport.json(CustomerList, "GET", "customers")
         return overview.customers, overview.fairness
+
+    def policy(self) -> str:
+        """The policy in force: "classic" or "fair"."""
+        return (self._transport.json(PolicyInForce, "GET", "policy")).policy
+
+    def use_policy(self, name: str) -> Switched | None:
+        """Switch a live queue to another policy, and return what that did; None: it was in force.
+
+        A policy that the server's settings name is in force again when they change or it starts.
+        """
+        done = self._transport.json(Switched, "PUT", "policy", json={"policy": name})
+        return None if done.before == done.after else done
 
 
 class Client:

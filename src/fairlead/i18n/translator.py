@@ -117,6 +117,11 @@ class Translator:
         tenths = round(max(0.0, seconds), 1)
         return f"{self.number(tenths)} s" if 0 < tenths < 10 else self.short_duration(tenths)
 
+    def balance(self, seconds: float) -> str:
+        """A length of time with its sign: + for ahead, − for behind."""
+        sign = "+" if seconds > 0 else "−" if seconds < 0 else ""
+        return sign + self.span(abs(seconds))
+
     def instant(self, seconds: float, zone: tzinfo = UTC) -> str:
         """A time to the second, with the name of its zone."""
         return f"{datetime.fromtimestamp(seconds, zone):{self._format.time}:%S %Z}"

@@ -23,11 +23,11 @@ from fairlead.server.dashboard import documents as document_pages
 from fairlead.server.dashboard import live, login, overview
 from fairlead.server.examples import EXAMPLES
 from fairlead.server.middleware import DirectRoutes, RequestGuard
-from fairlead.server.routes import customers, documents, events, health, keys, webhooks
+from fairlead.server.routes import customers, documents, events, health, keys, policy, webhooks
 
 ROUTERS = (
-    *(documents.router, events.router, customers.router, keys.router, webhooks.router),
-    *(health.router, login.router, overview.router, customer_pages.router),
+    *(documents.router, events.router, customers.router, keys.router, policy.router),
+    *(webhooks.router, health.router, login.router, overview.router, customer_pages.router),
     *(document_pages.router, live.router),
 )
 STREAMS = frozenset(["/v1/events", "/live"])

@@ -10,7 +10,17 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from fairlead.model.customers import Customer, Customers, Fairness
-from fairlead.model.documents import Audit, Document, Documents, Event, EventKind, Page, Text
+from fairlead.model.documents import (
+    Audit,
+    Document,
+    Documents,
+    Event,
+    EventKind,
+    Page,
+    PolicyInForce,
+    Switched,
+    Text,
+)
 from fairlead.model.explanations import CustomerAhead, Explanation, Forecast, Place, Reason
 from fairlead.model.json import from_json, to_dict
 from fairlead.model.keys import Key, Keys, Limits, Me, NewKey
@@ -39,8 +49,9 @@ _FAIRNESS = from_json(
     Fairness,
     """{"policy": "classic", "workers": 2, "waiting_customers": 1, "jain_index": null,
     "most_overdue": {"customer": "acme", "seconds": 0.8}, "lane_share": null,
-    "longest_document": 1.2, "start_bound": null, "bound_broken": false,
-    "accounts": [{"name": "acme", "done": 0.4, "due": 0.8, "lag": 0.4}]}""",
+    "longest_document": 1.2, "newcomer_bound": null, "start_bound": 1504.2,
+    "bound_broken": false, "accounts": [{"name": "acme", "had_lately": 0.4, "share": 1.0,
+    "behind": 0.0, "weight": 1.0, "waiting": 1}]}""",
 )
 _WEBHOOK = from_json(
     Webhook,
@@ -66,6 +77,8 @@ _RECORDS: list[Any] = [
     NewKey(f"fl_{_KEY_ID}_{'example' * 6}0", **asdict(_KEY)),
     Me(_KEY_ID, "acme", Limits(1_000_000_000, 2_000_000_000, 100)),
     Audit([Event(9, _NOON, EventKind.CUSTOMER_SET, "acme", None, {"weight": 2.0}, _KEY_ID)], None),
+    PolicyInForce("classic"),
+    Switched("classic", "fair", 120, 7),
     Webhooks([_WEBHOOK]),
     WebhookWithSecret(**asdict(_WEBHOOK), secret=_SECRET),
     Deliveries([_DELIVERY], None),
@@ -96,6 +109,7 @@ EXAMPLES: dict[str, Any] = {
     "Changes": {"weight": 2.0, "account": "brine"},
     "KeyWanted": {"customer": "acme"},
     "NewCustomer": {"name": "acme"},
+    "PolicyWanted": {"policy": "fair"},
     "NewWebhook": {"url": "https://example.com/hook", "kinds": ["document.done"]},
     "Problem": body("unknown-document", f"no document has the id '{_ID}'; check the id"),
     "WebhookChanges": {"enabled": True},

@@ -10,8 +10,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from fairlead.app import Fairlead
-from fairlead.model.documents import Event, EventKind
+from fairlead.model.documents import Event
 from fairlead.model.names import time_of
+from fairlead.server.first_starts import FirstStarts
 
 WAITS = (0.01, 0.05, 0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600, 14_400)
 
@@ -25,6 +26,7 @@ class Metrics:
         self._events = Counter(
             "fairlead_events", "Things that happened", ["kind"], registry=registry
         )
+        self._first_starts = FirstStarts()
         self._waits = Histogram(
             "fairlead_wait_seconds",
             "From submission to the first start",
@@ -49,7 +51,7 @@ class Metrics:
     def hear(self, events: Sequence[Event]) -> None:
         for event in events:
             self._events.labels(event.kind.value).inc()
-            if event.kind is EventKind.CLAIMED and event.document and event.data.get("fence") == 1:
+            if self._first_starts.is_first(event) and event.document:
                 self._waits.observe(max(0.0, event.at - time_of(event.document)))
 
     def text(self) -> bytes:

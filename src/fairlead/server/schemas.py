@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, TypeVar, Union
+from typing import Annotated, Any, Literal, TypeVar, Union
 
 import msgspec
 from fastapi import Request
@@ -11,7 +11,15 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from starlette import responses
 
 from fairlead.model.customers import Customer, Customers, CustomerSettings
-from fairlead.model.documents import Audit, Document, Documents, Page, Text
+from fairlead.model.documents import (
+    Audit,
+    Document,
+    Documents,
+    Page,
+    PolicyInForce,
+    Switched,
+    Text,
+)
 from fairlead.model.explanations import Explanation
 from fairlead.model.json import Record, from_json, schemas, to_json
 from fairlead.model.keys import Key, Keys, Me, NewKey
@@ -87,11 +95,18 @@ class NewWebhook(Body):
     customer: Name | None = None
 
 
+class PolicyWanted(Body):
+    """The policy that is to be in force."""
+
+    policy: Literal["classic", "fair"]
+
+
 _OUT = [
     *(Audit, Customer, Customers, Deliveries, Delivery, Document, Documents, Explanation, Key),
-    *(Keys, Me, NewKey, Page, Problem, Text, Webhook, WebhookWithSecret, Webhooks),
+    *(Keys, Me, NewKey, Page, PolicyInForce, Problem, Switched, Text, Webhook),
+    *(WebhookWithSecret, Webhooks),
 ]
-_IN = [Changes, KeyWanted, NewCustomer, NewWebhook, WebhookChanges]
+_IN = [Changes, KeyWanted, NewCustomer, NewWebhook, PolicyWanted, WebhookChanges]
 
 
 def components() -> dict[str, Any]:

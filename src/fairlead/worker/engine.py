@@ -81,7 +81,9 @@ class LocalEngine:
         self._wake_pipe = WakePipe()
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._wake_pipe, selectors.EVENT_READ)
-        self._changes = store.changes.subscribe(self._wake_pipe.wake)
+        self._has_news = False  # whether anything was committed since the last look for work
+        self._has_idle = False  # whether a worker waits for work
+        self._changes = store.changes.subscribe(self._note_commit)
         self._outage = Outage()
         self._attempts = Attempts(self._outage)
         self._results = ResultWriter(store, files, texts, self._wake_pipe.wake, self._outage)
@@ -186,14 +188,21 @@ class LocalEngine:
             return True
         if until_idle and not self._results.unsaved():
             with self._attempts:
+                self._on_tick()  # it may submit more, now that all is saved
                 return self._store.is_idle()
         return False
 
     def _step(self, *, claims: bool) -> None:
+        """Claim first, so that nothing stands between a wake-up and the claim."""
+        self._has_news = False
         with self._attempts:
             self._use_store(claims=claims)
-        has_idle = self.prefetch.ran_dry and any(slot.is_free for slot in self.slots)
-        self._results.set_urgent(is_urgent=has_idle or not claims)
+        self._has_idle = self.prefetch.ran_dry and any(slot.is_free for slot in self.slots)
+        self._results.set_urgent(is_urgent=self._has_idle or not claims)
+        with self._attempts:
+            if not self._attempts.is_failing:  # else leases and claims come first
+                self._report_progress()
+            self._on_tick()
         if self._stop is Stop.NO and (seconds := self.prefetch.gather_seconds(self.slots)):
             self._wake_pipe.wait(seconds)  # each answer that is taken disturbs the workers
         self._extend_deadlines(time.monotonic() - self._listened_at)
@@ -207,10 +216,12 @@ class LocalEngine:
         self._raise_if_unsaved()
         with self._attempts:
             self._end_over_time()
-        with self._attempts:
-            if not self._attempts.is_failing:  # else leases and claims come first
-                self._report_progress()
-            self._on_tick()
+
+    def _note_commit(self) -> None:
+        """Wake the engine if a worker is idle; any thread may call this, also the engine's own."""
+        self._has_news = True
+        if self._has_idle:
+            self._wake_pipe.wake()
 
     def _report_progress(self) -> None:
         """Report pages read, at most once a second; a short document is never reported."""
@@ -235,6 +246,8 @@ class LocalEngine:
         self._attempts.succeeded()
 
     def _sleep_seconds(self) -> float:
+        if self._has_news and self._has_idle:
+            return 0.0
         is_busy = any(slot.claim for slot in self.slots)
         is_free = not all(slot.claim for slot in self.slots)
         longest = min(

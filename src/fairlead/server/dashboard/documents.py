@@ -155,6 +155,7 @@ def _content(page: Page, id_: str) -> dict[str, Any]:
         "reasons": [translator.reason(reason) for reason in why.reasons],
         "forecast": why.forecast and translator.forecast(why.forecast, fairlead.store.now()),
         "position": why.position,
+        "is_about": ahead is not None and ahead.is_estimate,
         "ahead": translator.most_ahead(ahead.most)
         if ahead and ahead.most and is_operator
         else None,

@@ -19,6 +19,7 @@ from fairlead.model.documents import Document, Event, EventKind, Tally
 from fairlead.model.names import time_of
 from fairlead.model.states import State
 from fairlead.policy.classic import DEFAULT_THRESHOLDS
+from fairlead.server.first_starts import FirstStarts
 
 HOUR = 3600.0
 MINUTE = 60
@@ -34,7 +35,6 @@ LIGHT, HEAVY = 3, 21
 """Documents in an hour: up to LIGHT all have priority 1, above HEAVY the last one has 9."""
 CLASSES = ("light", "medium", "heavy")
 
-_ARRIVALS = frozenset([EventKind.SUBMITTED, EventKind.RETRIED])
 _ENDS = frozenset([EventKind.DONE, EventKind.FAILED])
 _STOPS = _ENDS | {
     *(EventKind.CANCELLED, EventKind.DELETED, EventKind.REQUEUED, EventKind.RELEASED),
@@ -47,7 +47,6 @@ class HourTotals:
 
     def __init__(self) -> None:
         self.by_name: defaultdict[str, float] = defaultdict(float)
-        self.whole = 0.0
         self._minutes: deque[tuple[int, defaultdict[str, float]]] = deque()
 
     def add(self, at: float, name: str, amount: float) -> None:
@@ -58,19 +57,14 @@ class HourTotals:
             self.forget(at)
         self._minutes[-1][1][name] += amount
         self.by_name[name] += amount
-        self.whole += amount
 
     def forget(self, now: float) -> None:
         oldest = int(now - HOUR) // MINUTE
         while self._minutes and self._minutes[0][0] < oldest:
             for name, amount in self._minutes.popleft()[1].items():
                 self.by_name[name] -= amount
-                self.whole -= amount
                 if self.by_name[name] <= 1e-9:
                     del self.by_name[name]
-
-    def share(self, name: str) -> float:
-        return self.by_name.get(name, 0.0) / self.whole if self.whole > 1e-9 else 0.0
 
 
 class Wait(NamedTuple):
@@ -113,9 +107,10 @@ class LastHour:
     """What events told. Times of events come in order, as the store writes them."""
 
     def __init__(self) -> None:
-        self.sent, self.work = HourTotals(), HourTotals()
+        self.sent = HourTotals()
         self.waits: deque[Wait] = deque(maxlen=MOST_WAITS)
         self.running: dict[str, RunningJob] = {}
+        self._first_starts = FirstStarts()
         self.arrived: dict[int, int] = {}
         self.ended: dict[int, int] = {}
         self.samples: deque[PendingSample] = deque(maxlen=int(HOUR) // STEP + 1)
@@ -123,7 +118,7 @@ class LastHour:
     def hear(self, events: Iterable[Event]) -> None:
         """Take in events; those of documents that were accepted together are counted at once."""
         for (kind, at, customer), group in groupby(events, attrgetter("kind", "at", "customer")):
-            if kind not in _ARRIVALS:
+            if kind is not EventKind.SUBMITTED:
                 for event in group:
                     self._hear(event)
             elif customer is not None:
@@ -135,8 +130,12 @@ class LastHour:
         document, customer = event.document, event.customer
         if document is None or customer is None:
             return
+        is_first_start = self._first_starts.is_first(event)
         if event.kind is EventKind.CLAIMED:
-            self._start(event, document, customer)
+            self._start(event, document, customer, is_first=is_first_start)
+        elif event.kind is EventKind.RETRIED:
+            self._count(self.arrived, event.at)
+            self.sent.add(event.at, customer, 1)
         elif event.kind is EventKind.PROGRESS and document in self.running:
             pages = {name: event.data.get(name, 0) for name in ("pages_done", "pages")}
             self.running[document] = self.running[document]._replace(**pages)
@@ -144,12 +143,11 @@ class LastHour:
             self.running.pop(document, None)
             if event.kind in _ENDS:
                 self._count(self.ended, event.at)
-                self.work.add(event.at, customer, event.data.get("seconds") or 0.0)
 
-    def _start(self, event: Event, document: str, customer: str) -> None:
+    def _start(self, event: Event, document: str, customer: str, *, is_first: bool) -> None:
         worker = str(event.data.get("worker", ""))
         self.running[document] = RunningJob(worker, document, customer, event.at)
-        if event.data.get("fence") == 1:
+        if is_first:
             wait = max(0.0, event.at - time_of(document))
             self.waits.append(Wait(event.at, customer, wait))
 
@@ -165,7 +163,6 @@ class LastHour:
 
     def forget(self, now: float) -> None:
         self.sent.forget(now)
-        self.work.forget(now)
         while self.waits and self.waits[0].at < now - HOUR:
             self.waits.popleft()
 

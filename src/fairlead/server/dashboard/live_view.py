@@ -10,6 +10,7 @@ import asyncio
 import json
 import logging
 import secrets
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -27,10 +28,12 @@ from fairlead.model.documents import Event, EventKind
 from fairlead.server.dashboard.last_hour import STEP, LastHour, read_last_hour
 from fairlead.server.dashboard.rows import (
     CustomerRow,
+    FairnessFigures,
     customer_row,
     document_row,
     figures,
     who_waits,
+    work_figures,
     worker_rows,
 )
 from fairlead.server.sse import StreamQueue
@@ -41,8 +44,11 @@ LEAST_PAUSE, LONGEST_PAUSE = 0.25, 0.7
 """Seconds between two updates."""
 PAUSE_FACTOR = 30
 """The pause after an update is so many times as long as the work of the update."""
-SLOW = 2.0
-"""Seconds after which figures that change by themselves are read again."""
+SLOW, SLOWEST, SLOW_FACTOR = 2.0, 30.0, 150
+"""Seconds after which figures that change by themselves are read again: so many times as long as
+reading them takes, which grows with the customers that wait."""
+FADING = 15.0
+"""Seconds after which all customers are read again under fair: their counts fade by time alone."""
 MOST_AT_ONCE = 60
 """Customers that are read one by one; of more, all are read together."""
 MOST_DOCUMENTS = 100
@@ -51,6 +57,8 @@ MOST_WORKERS = 64
 MOST_RECENT = 240
 """Messages kept for viewers that reconnect."""
 MOST_QUEUED = 60
+OPERATOR_FIGURES = frozenset(["had_lately", "share", "behind"])
+"""Of the account, which customers may share, or in relation to all others."""
 
 Ask = Callable[..., Awaitable[Any]]
 
@@ -76,12 +84,18 @@ class LiveMessage:
         rows, documents = self.customers, self.documents
         content: dict[str, Any] = {"figures": self.figures} | self.lists
         if customer is not None:
-            rows = {name: row for name, row in rows.items() if name == customer}
+            rows = {name: _own(row) for name, row in rows.items() if name == customer}
             documents = [row for row in documents if row["customer"] == customer]
             content = {}
-        content |= {"customers": rows, "documents": documents}
+        content["documents"] = documents
+        content["customers"] = {name: row for name, row in rows.items() if row}
         content = {name: value for name, value in content.items() if value}
         return json.dumps(content, ensure_ascii=False, separators=(",", ":")) if content else ""
+
+
+def _own(row: dict[str, Any]) -> dict[str, Any]:
+    """A customer's row without the figures that tell of the work of others."""
+    return {name: value for name, value in row.items() if name not in OPERATOR_FIGURES}
 
 
 LiveQueue = StreamQueue[LiveMessage]
@@ -117,29 +131,33 @@ class Snapshot:
         self._rows: dict[str, CustomerRow] = {}
         self._figures: dict[str, Any] = {}
         self._lists: dict[str, Any] = {}
-        self._slow_at = float("-inf")
+        self._slow_at = self._all_read_at = float("-inf")
+        self._slow_pause = SLOW
         self._name_of = lru_cache(4 * MOST_WORKERS)(self._document_name)
 
     def update(self, changes: Changes, past: LastHour, number: int) -> LiveMessage | None:
         """Read what changed; the message of how it differs from what was sent."""
         now = self._fairlead.store.now()
-        is_slow = changes.everything or abs(now - self._slow_at) >= SLOW
+        is_slow = changes.everything or abs(now - self._slow_at) >= self._slow_pause
         if is_slow:
-            self._slow_at = now
-            self._rules = self._fairlead.queue.policy(), self._fairlead.store.clock()
-            self._fairness = self._fairlead.queue.fairness()
+            self._slow_at, began = now, time.thread_time()
+            self._fairness = FairnessFigures(self._fairlead.queue.fairness())
+            took = time.thread_time() - began
+            self._slow_pause = min(max(SLOW, SLOW_FACTOR * took), SLOWEST)
             self._waits = past.waits_by_class()
-        self._read(changes)
+            if self._fairness.policy == "fair" and abs(now - self._all_read_at) >= FADING:
+                changes.everything = True
+        self._read(changes, now)
         customers = {}
-        for name in self._outdated(changes, past, now) if is_slow else self._named(changes):
+        for name in self._outdated(changes, now) if is_slow else self._named(changes):
             before = self._rows.get(name)
-            row = customer_row(self._fairlead, self._records[name], self._rules, past, now)
+            row = customer_row(self._fairlead, self._records[name], self._fairness, past, now)
             if row != before:
                 self._rows[name] = row
                 values = asdict(row)
                 customers[name] = values if before is None else _changed(values, asdict(before))
         rows, tallies = self._rows.values(), self._fairlead.store.tallies()
-        numbers = figures(rows, tallies, self._fairness, past, self._waits, now)
+        numbers = figures(rows, tallies, self._fairness.fairness, past, self._waits, now)
         numbers["step"] = int(now) // STEP
         lists = {"waits": who_waits(rows), "workers": self.workers(past)}
         content = (
@@ -151,28 +169,34 @@ class Snapshot:
         self._figures, self._lists = numbers, lists
         return LiveMessage(number, *content) if any(content) else None
 
-    def _read(self, changes: Changes) -> None:
+    def _read(self, changes: Changes, now: float) -> None:
         store = self._fairlead.store
         if changes.everything or len(changes.customers) > MOST_AT_ONCE:
+            self._all_read_at = now
             self._records = {customer.name: customer for customer in store.customers()}
         else:
-            self._records |= {name: store.customer(name) for name in changes.customers}
+            changed = store.customers(changes.customers) if changes.customers else []
+            self._records |= {customer.name: customer for customer in changed}
 
     def _named(self, changes: Changes) -> Collection[str]:
         is_all = changes.everything or len(changes.customers) > MOST_AT_ONCE
         return self._records if is_all else changes.customers
 
-    def _outdated(self, changes: Changes, past: LastHour, now: float) -> Collection[str]:
+    def _outdated(self, changes: Changes, now: float) -> Collection[str]:
         """The customers that events named, and those whose rows time alone has changed."""
-        if self._rules[0] == "fair":
+        if self._fairness.policy == "fair":
             return self._records
         by_time = {
             row.name
             for row in self._rows.values()
-            if (row.resets_at and row.resets_at < now)
-            or round(100 * past.work.share(row.name), 1) != row.share
+            if (row.resets_at and row.resets_at < now) or self._has_other_work(row)
         }
         return by_time.union(self._named(changes))
+
+    def _has_other_work(self, row: CustomerRow) -> bool:
+        account = self._records[row.name].settings.account or row.name
+        work = work_figures(self._fairness.shares.get(account))
+        return any(getattr(row, name) != value for name, value in work.items())
 
     def workers(self, past: LastHour) -> list[dict[str, Any]]:
         return worker_rows(list(past.running.values()), self._name_of, MOST_WORKERS)
@@ -230,8 +254,8 @@ class LiveView:
     def rows(self, customers: Iterable[CustomerRecord]) -> list[CustomerRow]:
         """Rows as of now, in a thread."""
         fairlead, now = self._fairlead, self._fairlead.store.now()
-        rules = fairlead.queue.policy(), fairlead.store.clock()
-        return [customer_row(fairlead, record, rules, self.past, now) for record in customers]
+        fairness = FairnessFigures(fairlead.queue.fairness())
+        return [customer_row(fairlead, record, fairness, self.past, now) for record in customers]
 
     def workers(self) -> list[dict[str, Any]]:
         return self._snapshot.workers(self.past)

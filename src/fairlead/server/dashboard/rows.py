@@ -10,17 +10,20 @@ from typing import Any
 from msgspec import Struct
 
 from fairlead.app import Fairlead
-from fairlead.model.customers import CustomerRecord, Fairness
+from fairlead.app.customers import reset_time
+from fairlead.model.customers import CustomerRecord, Fairness, Share
 from fairlead.model.documents import Document, Tally
 from fairlead.model.states import State
 from fairlead.policy.classic import ClassicPolicy
-from fairlead.policy.fair import Clock, FairRule
-from fairlead.policy.rules import PolicyName
+from fairlead.policy.rules import check_policy
 from fairlead.server.dashboard.last_hour import LastHour, RunningJob, WaitSummary
 
 
 class CustomerRow(Struct, frozen=True):
-    """A customer as tables show it. Times are seconds since 1970."""
+    """A customer as tables show it. Times are seconds since 1970.
+
+    `had_lately`, `share` in per cent and `behind` are those of its account.
+    """
 
     name: str
     pending: int
@@ -30,24 +33,35 @@ class CustomerRow(Struct, frozen=True):
     priority: int
     resets_at: float | None
     oldest_at: float | None
+    had_lately: float
     share: float
+    behind: float
     sent: int
     paused: bool
+
+
+class FairnessFigures:
+    """The fairness figures of a moment with the policy in force, and shares by account."""
+
+    def __init__(self, fairness: Fairness) -> None:
+        self.fairness = fairness
+        self.policy = check_policy(fairness.policy)
+        self.shares = {share.name: share for share in fairness.accounts}
 
 
 def customer_row(
     fairlead: Fairlead,
     customer: CustomerRecord,
-    rules: tuple[PolicyName, Clock],
+    figures: FairnessFigures,
     past: LastHour,
     now: float,
 ) -> CustomerRow:
-    rule = fairlead.customers.rule(customer, rules[0])
-    following = fairlead.customers.next_place(customer, *rules)
+    rule = fairlead.customers.rule(customer, figures.policy)
+    following = fairlead.customers.next_place(customer, figures.policy)
+    resets_at, count = reset_time(rule, customer, now), following.count
     if isinstance(rule, ClassicPolicy):
-        count, resets_at = _classic_count(customer, rule, now)
-    else:
-        count, resets_at = following.count, _fair_reset(customer, rule, now)
+        counter = customer.counter
+        count = counter.count if counter is not None and resets_at is not None else 0
     return CustomerRow(
         name=customer.name,
         pending=customer.pending,
@@ -57,26 +71,21 @@ def customer_row(
         priority=following.priority,
         resets_at=resets_at,
         oldest_at=customer.oldest_waiting_at,
-        share=round(100 * past.work.share(customer.name), 1),
+        **work_figures(figures.shares.get(customer.settings.account or customer.name)),
         sent=round(past.sent.by_name.get(customer.name, 0)),
         paused=customer.paused,
     )
 
 
-def _classic_count(
-    customer: CustomerRecord, rule: ClassicPolicy, now: float
-) -> tuple[int, float | None]:
-    """The count, and when it resets if no other document arrives."""
-    if customer.counter is None or rule.is_reset(customer.counter, now=now):
-        return 0, None
-    return customer.counter.count, customer.counter.updated_at + rule.reset_interval
-
-
-def _fair_reset(customer: CustomerRecord, rule: FairRule, now: float) -> float | None:
-    if customer.tags is None or customer.pending:
-        return None
-    at = customer.tags.submitted_at + rule.reset_interval
-    return at if at > now else None
+def work_figures(share: Share | None) -> dict[str, float]:
+    """The work of an account, rounded so that its fading alone seldom changes what is shown."""
+    if share is None:
+        return {"had_lately": 0.0, "share": 0.0, "behind": 0.0}
+    return {
+        "had_lately": float(f"{share.had_lately:.2g}"),
+        "share": round(100 * share.share, 1),
+        "behind": float(f"{share.behind:.2g}"),
+    }
 
 
 SORTS: dict[str, Callable[[CustomerRow], Any]] = {
@@ -87,7 +96,9 @@ SORTS: dict[str, Callable[[CustomerRow], Any]] = {
     "priority": lambda row: -row.priority,
     "resets": lambda row: (row.resets_at is None, -(row.resets_at or 0)),
     "oldest": lambda row: (row.oldest_at is None, row.oldest_at or 0),
+    "had": lambda row: -row.had_lately,
     "share": lambda row: -row.share,
+    "behind": lambda row: -row.behind,
 }
 """How a table of customers can be sorted, most notable first."""
 
@@ -143,6 +154,8 @@ def figures(
         "jain": _rounded(fairness.jain_index, 2),
         "overdue": overdue and overdue.customer,
         "overdue_at": overdue and round(now - overdue.seconds, 1),
+        "newcomer_bound": _rounded(fairness.newcomer_bound, 1),
+        "start_bound": _rounded(fairness.start_bound, 1),
         "bound_broken": fairness.bound_broken,
         "lane": None if fairness.lane_share is None else round(100 * fairness.lane_share),
     }

@@ -34,8 +34,8 @@ FAILURES = {
 """Why a document failed, in a few words, by the failure code."""
 HISTORY = {
     "submitted": "submitted",
-    "claimed": "attempt {fence} started, on {worker}",
-    "claimed-lane": "attempt {fence} started through the overdue lane, on {worker}",
+    "claimed": "attempt {attempt} started, on {worker}",
+    "claimed-lane": "attempt {attempt} started through the overdue lane, on {worker}",
     "began": "attempt started",
     "progress": "read {pages_done} of {pages} pages",
     "done": "done, processing time {seconds}",

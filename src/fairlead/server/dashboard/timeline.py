@@ -35,24 +35,26 @@ def timeline(
 ) -> list[TimelineEvent]:
     """What happened, in words; who did it is for operators. Of progress only the newest."""
     entries: list[TimelineEvent] = []
+    starts = 0
     for event in events:
+        starts += event.kind is EventKind.CLAIMED
         if event.kind.value not in HISTORY:
             continue
         if entries and event.kind is EventKind.PROGRESS and entries[-1].kind == "progress":
             entries.pop()
         after = event.at - entries[-1].at if entries else None
         by = event.actor if is_operator else None
-        text = _words(event, translator, is_operator=is_operator)
+        text = _words(event, translator, starts, is_operator=is_operator)
         entries.append(TimelineEvent(event.at, event.kind.value, text, after, by))
     return entries
 
 
-def _words(event: Event, translator: Translator, *, is_operator: bool) -> str:
+def _words(event: Event, translator: Translator, starts: int, *, is_operator: bool) -> str:
     data: dict[str, Any] = dict(event.data)
     code = event.kind.value
     if event.kind is EventKind.CLAIMED:
         code = ("claimed-lane" if data.get("lane") else "claimed") if is_operator else "began"
-        data = {"fence": data.get("fence"), "worker": short_worker(str(data.get("worker")))}
+        data = {"attempt": starts, "worker": short_worker(str(data.get("worker")))}
     for name in ("seconds", "delay"):
         if name in data:
             data[name] = translator.span(data[name] or 0.0)
@@ -80,7 +82,7 @@ def attempts(events: Sequence[Event]) -> list[Attempt]:
     for event in events:
         if event.kind is EventKind.CLAIMED:
             worker = short_worker(str(event.data.get("worker", "")))
-            tries.append(Attempt(int(event.data.get("fence", 0)), worker, event.at))
+            tries.append(Attempt(len(tries) + 1, worker, event.at))
         elif event.kind in _OUTCOMES and tries and tries[-1].ended is None:
             tries[-1] = tries[-1]._replace(
                 ended=event.at, outcome=_OUTCOMES[event.kind], error=event.data.get("error")

@@ -28,13 +28,7 @@ async def every(request: Request) -> Response:
     context, _ = await authenticated_operator(request)
     fairlead = context.fairlead
 
-    def customers() -> Customers:
-        return Customers(
-            list(map(fairlead.customers.view, fairlead.store.customers())),
-            fairlead.queue.fairness(),
-        )
-
-    return schemas.JSONResponse(await context.ask(customers))
+    return schemas.JSONResponse(await context.ask(lambda: Customers(*fairlead.queue.overview())))
 
 
 @router.post(

@@ -1,6 +1,6 @@
 // Puts values into the elements that show them, and only where they differ.
 
-import { number, span, tenths } from "./format.js";
+import { balance, number, span, tenths } from "./format.js";
 
 const states = JSON.parse(document.body.dataset.states);
 const failures = JSON.parse(document.body.dataset.failures);
@@ -19,6 +19,7 @@ const WAYS = {
     return from === null && waited !== null ? text(cell, span(waited)) : changed;
   },
   tenths: (cell, value) => text(cell, tenths(value)),
+  balance: (cell, behind) => text(cell, balance(-behind)),
   span: (cell, seconds) => text(cell, seconds === null ? "–" : span(seconds)),
   flag: (cell, on) => { cell.hidden = !on; return false; },
   meter: (cell, value) => { cell.hidden = value === null; cell.value = value ?? 1; return false; },

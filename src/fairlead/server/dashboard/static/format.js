@@ -20,6 +20,10 @@ export function span(seconds) {
   return `${number(Math.round(rounded))} s`;
 }
 
+export function balance(seconds) {
+  return (seconds > 0 ? "+" : seconds < 0 ? "−" : "") + span(Math.abs(seconds));
+}
+
 export function tenths(value) {
   return value.toFixed(1).replace(".", decimal);
 }
