@@ -30,10 +30,13 @@ SERVICE_FILES = (
     *("cli/test_both_ways.py", "cli/test_command_line_postgres.py", "cli/test_signals.py"),
     *("dashboard/test_dashboard_browser.py", "dashboard/test_dashboard_load.py"),
     *("dashboard/test_dashboard_pages.py", "storage/test_full_disk.py", "storage/test_postgres.py"),
+    *("storage/test_inotify.py", "storage/test_notify.py"),
+    "storage/test_feed_gaps.py",
     *("webhooks/test_deliverer.py", "webhooks/test_sender.py"),
     *("worker/test_celery_engine.py", "worker/test_corpus.py", "worker/test_engine.py"),
     *("worker/test_hostile.py", "worker/test_hostile_documents.py"),
-    *("worker/test_killed_engines.py", "worker/test_mutated_documents.py"),
+    *("worker/test_idle_start.py", "worker/test_killed_engines.py"),
+    "worker/test_mutated_documents.py",
     *("worker/test_outages.py", "worker/test_parts.py", "worker/test_prefetch.py"),
     *("worker/test_sandbox.py", "worker/test_warmup.py"),
 )
@@ -49,7 +52,8 @@ FULL = (
 
 POSTGRES_DIFFERS = (
     *("storage/test_concurrency.py", "storage/test_flow.py", "storage/test_leases.py"),
-    *("storage/test_migrations.py", "storage/test_order.py", "storage/test_postgres.py"),
+    *("storage/test_order.py", "storage/test_postgres.py", "storage/test_schema.py"),
+    *("storage/test_feed_gaps.py", "storage/test_many_processes.py", "storage/test_vectors.py"),
 )
 """Files of the stores' contract that `make test` runs on PostgreSQL too: locks, leases, order."""
 

@@ -42,7 +42,9 @@ def test_the_settings_file_switches_a_live_queue(data: Path) -> None:
         (data / "fairlead.toml").write_text('policy = "fair"\nunit = 0.01\n')
         newcomer = fairlead.submit("globex", b"x")
         assert fairlead.queue.policy() == newcomer.policy.partition("/")[0] == "fair"
-        assert {fairlead.document(each.id).policy for each in documents} == {"fair/1"}
+        assert newcomer.policy == "fair/2"
+        kept = [fairlead.document(each.id) for each in documents]
+        assert {each.policy for each in kept} == {"classic/1"}, "by which they were checked"
         (data / "fairlead.toml").write_text('policy = "classic"\n')
         fairlead.submit("globex", b"x")
         again = [fairlead.document(each.id) for each in documents]
@@ -65,7 +67,7 @@ def test_the_policy_stays_where_nobody_names_one(data: Path) -> None:
     with Fairlead(data, settings={"policy": "fair"}) as fairlead:
         fairlead.submit("acme", b"x")
     with Fairlead(data) as fairlead:
-        assert fairlead.submit("acme", b"x").policy == "fair/1"
+        assert fairlead.submit("acme", b"x").policy == "fair/2"
 
 
 def test_switching_by_hand_says_what_it_did(data: Path) -> None:
@@ -90,26 +92,23 @@ def test_costs_are_learnt_from_the_work_itself(data: Path) -> None:
 
 
 def test_fair_is_explained(data: Path, run: Run) -> None:
-    with Fairlead(data, settings={"policy": "fair", "unit": 0.001}) as fairlead:
+    data.mkdir()
+    (data / "fairlead.toml").write_text('policy = "fair"\nunit = 0.001\n')
+    with Fairlead(data) as fairlead:
         large = fairlead.submit_many("large", [b"x"] * 4)
         small = fairlead.submit("small", b"x")
     said = as_json(run("docs", "why", large[3].id, "--json"))
     codes = [each["code"] for each in said["reasons"]]
-    assert codes == ["work-before", "ahead", "costs", "clock-before", "starts-ahead"]
+    assert codes == ["work-before", "ahead", "costs", "little-lately-first"]
     assert said["ahead"]["own_documents"] == 3
     assert said["ahead"]["most"] == [{"customer": "small", "documents": 1}]
     assert said["ahead"]["seconds"] == pytest.approx(4 * large[0].estimate, abs=0.001)
     words = run("docs", "why", large[3].id).stdout
-    assert "its customer was" in words
+    assert "worth of work done lately or waiting" in words
     assert "customers with documents before it: small (1)" in words
     first = as_json(run("docs", "why", small.id, "--json"))["reasons"]
-    assert [each["code"] for each in first] == [
-        "no-work-before",
-        "ahead",
-        "costs",
-        "clock-reached",
-        "starts-ahead",
-    ]
+    codes = [each["code"] for each in first]
+    assert codes == ["no-work-before", "ahead", "costs", "little-lately"]
 
 
 def test_weights_and_accounts_are_set_and_shown(data: Path, run: Run) -> None:
@@ -168,6 +167,41 @@ def test_the_fairness_figures_are_numbers_in_python(data: Path) -> None:
         assert found.most_overdue is not None
         assert found.most_overdue.customer == "acme"
         assert found.start_bound is None  # nobody works
+        assert found.newcomer_bound is None
+        (share,) = found.accounts
+        assert (share.had_lately, share.behind, share.waiting) == (0.0, 0.0, 1)
+
+
+def test_the_command_line_shows_and_switches_the_policy(data: Path, run: Run) -> None:
+    with Fairlead(data) as fairlead:
+        fairlead.submit_many("acme", [b"x"] * 5)
+    assert run("policy", "show").stdout == "classic\n"
+    said = run("policy", "use", "fair").stdout
+    assert said.startswith(
+        "the policy is now fair (was classic); 5 waiting documents of 1 customer"
+    )
+    assert as_json(run("policy", "show", "--json")) == {"policy": "fair"}
+    assert "in force already" in run("policy", "use", "fair").stdout
+    back = as_json(run("policy", "use", "classic", "--json"))
+    assert (back["before"], back["after"], back["documents"]) == ("fair", "classic", 5)
+    assert as_json(run("policy", "use", "classic", "--json"))["documents"] == 0
+    refused = run("policy", "use", "lottery")
+    assert refused.exit_code == 2
+    assert "classic" in refused.stderr
+
+
+def test_what_a_customer_has_had_is_on_the_command_line(data: Path, run: Run) -> None:
+    with Fairlead(data, settings={"policy": "fair"}) as fairlead:
+        fairlead.submit("acme", b"x")
+    shown = as_json(run("customers", "show", "acme", "--json"))
+    assert shown["fairness"]["name"] == "acme"
+    assert set(shown["fairness"]) == {
+        *("name", "had_lately", "share", "behind", "weight", "waiting")
+    }
+    assert "had_lately:" in run("customers", "show", "acme").stdout
+    head = run("customers", "list").stdout.splitlines()[0]
+    assert "had lately" in head
+    assert "ahead or behind" in head
 
 
 @pytest.mark.services

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from fairlead import Fairlead
 from fairlead.cli import main
-from fairlead.storage.sqlite.connection import migrations
+from fairlead.storage.sql.queries import SCHEMA_NUMBER
 
 Run = Callable[..., Result]
 
@@ -205,7 +205,7 @@ def test_the_doctor_finds_wrong_numbers(run: Run, letter: Path, data: Path) -> N
 
     submitted(run, letter)
     connection = apsw.Connection(str(data / "fairlead.db"))
-    connection.execute("UPDATE customers SET waiting = 7")
+    connection.execute("DELETE FROM queue_events")
     connection.close()
     result = run("doctor")
     assert result.exit_code == 1
@@ -334,10 +334,21 @@ def test_a_data_folder_of_a_newer_version(run: Run, letter: Path, data: Path) ->
 
     submitted(run, letter)
     connection = apsw.Connection(str(data / "fairlead.db"))
-    connection.pragma("user_version", len(migrations()) + 1)
+    connection.pragma("user_version", SCHEMA_NUMBER + 1)
     connection.close()
     refused(run("docs", "list"), 1, "newer")
     refused(run("worker", "--until-idle"), 1, "newer")
+
+
+def test_a_data_folder_of_an_older_schema(run: Run, letter: Path, data: Path) -> None:
+    import apsw  # noqa: PLC0415
+
+    submitted(run, letter)
+    connection = apsw.Connection(str(data / "fairlead.db"))
+    connection.execute("UPDATE schema_identity SET identity = 'another'")
+    connection.close()
+    refused(run("docs", "list"), 1, "another version of Fairlead")
+    refused(run("worker", "--until-idle"), 1, "another version of Fairlead")
 
 
 def test_a_file_in_place_of_the_data_folder(run: Run, letter: Path, data: Path) -> None:

@@ -175,7 +175,8 @@ def test_an_operator_does_all_there_is_to_do(operator: Client, connect: Connect)
     assert not operator.customers.resume(name).paused
     assert operator.customers.reset(name).count is None
     assert operator.customers.show(name) in operator.customers.list()
-    assert operator.queue.fairness().policy == "classic"
+    assert operator.queue.fairness().policy == operator.queue.policy() == "classic"
+    assert operator.queue.use_policy("classic") is None
     key, kept = operator.keys.add(name)
     assert key.startswith(f"fl_{kept.id}_")
     assert operator.keys.list(name) == [kept]
@@ -330,6 +331,13 @@ def test_records_are_the_same_through_the_server(server: Served, operator: Clien
         volatile = {"oldest_wait": 0, "resets_in": 0}
         assert to_dict(known) | volatile == to_dict(shown) | volatile
         assert operator.queue.fairness().policy == fairlead.queue.policy()
+        assert operator.queue.policy() == fairlead.queue.policy()
+        done = operator.queue.use_policy("fair")
+        assert done is not None
+        assert (done.before, done.after) == ("classic", "fair")
+        assert fairlead.queue.policy() == "fair"
+        assert fairlead.queue.use_policy("classic") is not None
+        assert operator.queue.policy() == "classic"
         assert to_dict(Keys(operator.keys.list(None))) == to_dict(Keys(fairlead.keys.list(None)))
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from fairlead import Fairlead
 from fairlead.i18n import translator
+from fairlead.model.customers import Share
 from fairlead.model.documents import Claim, Done, Event, EventKind, Failed, Tally
 from fairlead.model.names import new_id
 from fairlead.server.dashboard.charts import Chart, flow_chart, nice, pending_chart, staircase_chart
@@ -34,6 +35,7 @@ from fairlead.server.dashboard.rows import (
     short_worker,
     sorted_rows,
     who_waits,
+    work_figures,
 )
 from fairlead.server.dashboard.timeline import attempts, timeline
 
@@ -52,12 +54,11 @@ def test_sums_forget_what_is_older_than_an_hour() -> None:
     sums = HourTotals()
     sums.add(NOW, "acme", 3)
     sums.add(NOW + 1800, "globex", 1)
-    assert (sums.share("acme"), sums.share("globex")) == (0.75, 0.25)
+    assert sums.by_name == {"acme": 3, "globex": 1}
     sums.forget(NOW + HOUR + 120)
-    assert (sums.share("acme"), sums.share("globex")) == (0.0, 1.0)
+    assert sums.by_name == {"globex": 1}
     sums.forget(NOW + 3 * HOUR)
     assert sums.by_name == {}
-    assert sums.share("globex") == 0.0
 
 
 @given(st.lists(st.tuples(st.integers(0, 9000), st.sampled_from("abc"), st.integers(0, 9))))
@@ -78,23 +79,31 @@ def test_sums_are_those_of_the_last_hour(added: list[tuple[int, str, int]]) -> N
 def test_the_past_knows_who_works_on_what_and_who_waited() -> None:
     past, id_ = LastHour(), new_id(NOW)
     past.hear([event(EventKind.SUBMITTED, NOW, id_)])
-    past.hear([event(EventKind.CLAIMED, NOW + 5, id_, fence=1, worker="host-1:7.1#2")])
+    past.hear([event(EventKind.CLAIMED, NOW + 5, id_, attempt=1, worker="host-1:7.1#2")])
     past.hear([event(EventKind.PROGRESS, NOW + 6, id_, pages_done=3, pages=9)])
     assert [(each.customer, each.pages_done) for each in past.running.values()] == [("acme", 3)]
     assert past.waits_of("acme").median == pytest.approx(5, abs=0.01)
     past.hear([event(EventKind.DONE, NOW + 9, id_, seconds=4.0)])
     assert past.running == {}
-    assert past.work.share("acme") == 1.0
     assert (sum(past.arrived.values()), sum(past.ended.values())) == (1, 1)
 
 
 def test_a_second_attempt_is_no_second_wait() -> None:
     past, id_ = LastHour(), new_id(NOW)
-    for fence in (1, 2):
-        past.hear([event(EventKind.CLAIMED, NOW + fence, id_, fence=fence, worker="w")])
-        past.hear([event(EventKind.REQUEUED, NOW + fence, id_, error="timeout", delay=2)])
+    for attempt in (1, 2):
+        past.hear([event(EventKind.CLAIMED, NOW + attempt, id_, attempt=attempt, worker="w")])
+        past.hear([event(EventKind.REQUEUED, NOW + attempt, id_, error="timeout", delay=2)])
     assert len(past.waits) == 1
     assert past.running == {}
+
+
+@pytest.mark.parametrize("kind", [EventKind.RELEASED, EventKind.RESCUED, EventKind.RETRIED])
+def test_a_first_attempt_after_another_start_is_no_wait(kind: EventKind) -> None:
+    past, id_ = LastHour(), new_id(NOW)
+    past.hear([event(EventKind.CLAIMED, NOW + 1, id_, attempt=1, worker="w")])
+    past.hear([event(kind, NOW + 2, id_)])
+    past.hear([event(EventKind.CLAIMED, NOW + 9000, id_, attempt=1, worker="w")])
+    assert [wait.seconds for wait in past.waits] == [pytest.approx(1, abs=0.01)]
 
 
 @pytest.mark.parametrize(
@@ -137,7 +146,8 @@ def test_what_was_pending_is_computed_back_from_now() -> None:
 def row(name: str, **values: Any) -> CustomerRow:
     usual: dict[str, Any] = {
         "pending": 0, "waiting": 0, "processing": 0, "count": 0, "priority": 1, "resets_at": None,
-        "oldest_at": None, "share": 0.0, "sent": 0, "paused": False,
+        "oldest_at": None, "had_lately": 0.0, "share": 0.0, "behind": 0.0, "sent": 0,
+        "paused": False,
     }  # fmt: skip
     return CustomerRow(name, **(usual | values))
 
@@ -154,6 +164,27 @@ def test_rows_are_sorted_most_notable_first_and_filtered() -> None:
     assert [each.name for each in filtered_rows(rows, "", "paused")] == ["c"]
     assert [each.name for each in filtered_rows(rows, "a", "all")] == ["A"]
     assert [each["name"] for each in who_waits(rows)] == ["b"]
+
+
+def test_who_is_furthest_behind_its_share_is_most_notable() -> None:
+    rows = [row("a", behind=-4.0), row("b", behind=3.0, had_lately=1.0), row("c", had_lately=9.0)]
+    assert [each.name for each in sorted_rows(rows, "behind", reverse=False)] == ["b", "c", "a"]
+    assert [each.name for each in sorted_rows(rows, "had", reverse=False)] == ["c", "b", "a"]
+
+
+def test_the_work_of_an_account_is_rounded() -> None:
+    share = Share("group", 123.456, 0.12345, -7.8912, 2.0, 3)
+    assert work_figures(share) == {"had_lately": 120.0, "share": 12.3, "behind": -7.9}
+    assert work_figures(None) == {"had_lately": 0.0, "share": 0.0, "behind": 0.0}
+
+
+def test_customers_do_not_see_the_figures_that_tell_of_others() -> None:
+    values = {"pending": 2, "had_lately": 3.0, "share": 40.0, "behind": 1.0}
+    message = LiveMessage(1, {}, {}, {"acme": values}, [])
+    assert message.text("acme") == '{"customers":{"acme":{"pending":2}}}'
+    assert '"share":40.0' in message.text(None)
+    only_work = LiveMessage(2, {}, {}, {"acme": {"share": 40.0}}, [])
+    assert only_work.text("acme") == ""
 
 
 def test_workers_have_short_names() -> None:

@@ -56,6 +56,7 @@ def test_small_customers_come_while_the_pile_is_worked_off(tmp_path: Path) -> No
     assert reports[LARGE].priorities == (1, 9)
     assert reports["[b]small"].priorities == (1, 1)
     assert reports["[b]small"].waited.max < reports[LARGE].waited.max
+    assert 0.5 < reports[LARGE].fifo.max / reports[LARGE].waited.max < 1.5  # the same work
     assert "[b]small" in shown(wait_table(list(reports.values())))
     draw_picture(wait_table(list(reports.values())), tmp_path / "picture.svg")
     assert "[b]small" in (tmp_path / "picture.svg").read_text("utf-8").replace("&#160;", " ")

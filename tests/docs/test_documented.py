@@ -21,7 +21,7 @@ from fairlead.demo.samples import samples
 from fairlead.model.documents import EventKind
 from fairlead.read import readers
 from fairlead.server.problems import KINDS
-from fairlead.storage.sql.claims import WORKER_LOST
+from fairlead.storage.sql.ends import WORKER_LOST
 from fairlead.worker.sandbox.answer import FINAL, REQUEUED
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -24,6 +24,7 @@ from fairlead.model.documents import Document, Event, EventKind
 SLOWEST = 120.0
 ENDS = (EventKind.DONE, EventKind.FAILED, EventKind.CANCELLED)
 _BACK = (EventKind.RESCUED, EventKind.RELEASED)
+_LONGEST_WRITE = 1.0
 
 
 class Worker:
@@ -147,9 +148,13 @@ def every_event(fairlead: Fairlead) -> list[Event]:
 
 
 def inversions(events: list[Event], documents: Mapping[str, Document]) -> int:
-    """Claims of a document while a better one waited that could have been claimed."""
+    """Claims of a document while a better one waited that could have been claimed.
+
+    Claims wait for no other write: what is committed while one is made may be too late for it.
+    """
     waiting: dict[str, tuple[int, int]] = {}
     places: dict[str, tuple[int, int]] = {}
+    since: dict[str, float] = {}
     wrong = 0
     for number, event in enumerate(events):
         id_ = event.document
@@ -157,10 +162,14 @@ def inversions(events: list[Event], documents: Mapping[str, Document]) -> int:
             continue
         if event.kind is EventKind.SUBMITTED:
             waiting[id_] = places[id_] = (documents[id_].priority, number)
+            since[id_] = event.at
         elif event.kind in _BACK:
             waiting[id_] = places[id_]
+            since[id_] = event.at
         elif event.kind is EventKind.CLAIMED:
             place = waiting.pop(id_)
-            best = min(waiting.values(), default=place)
+            known = event.at - _LONGEST_WRITE
+            better = (waiting[other] for other in waiting if since[other] < known)
+            best = min(better, default=place)
             wrong += best < place and not event.data.get("lane")
     return wrong

@@ -1,12 +1,15 @@
-"""The simulator with a forecast for documents as they arrive, against when they really start."""
+"""Documents run through the pure queue, with forecasts against when they really start."""
 
 from __future__ import annotations
 
 import math
 import random
 from collections import deque
+from copy import deepcopy
+from heapq import heappop, heappush
 from typing import NamedTuple
 
+from fairlead.model.customers import Counter
 from fairlead.policy.classic import ClassicPolicy
 from fairlead.policy.fair import FairRule
 from fairlead.policy.forecast import (
@@ -19,10 +22,17 @@ from fairlead.policy.forecast import (
     forecast,
 )
 from fairlead.policy.overdue_lane import OverdueLane
-from fairlead.simulation.policies import Placement, SimulatedFair, policy_for
-from fairlead.simulation.queue import SimulatedClaim
-from fairlead.simulation.simulate import run_trace
-from fairlead.simulation.trace import Arrival
+from fairlead.policy.queue import Queue, QueuedDocument, QueueState, Start
+from fairlead.policy.queue_events import Ended
+
+
+class Sent(NamedTuple):
+    """A document that a customer submits: when, what it takes, and what is estimated."""
+
+    at: float
+    customer: int
+    seconds: float
+    estimate: float
 
 
 class MadeForecast(NamedTuple):
@@ -33,97 +43,134 @@ class MadeForecast(NamedTuple):
     forecast: Range
 
 
-class ForecastingPolicy:
-    """A simulated policy that forecasts the start of some of its documents."""
+class Forecaster:
+    """Runs documents through a queue, and forecasts the start of some that wait."""
 
     def __init__(
-        self,
-        policy: ClassicPolicy | FairRule,
-        workers: int,
-        lane: OverdueLane | None,
-        chance: random.Random,
+        self, policy: ClassicPolicy | FairRule, workers: int, chance: random.Random, often: float
     ) -> None:
         self.forecasts: list[MadeForecast] = []
-        self._policy = policy_for(policy, workers, lane)
-        self._unit = policy.unit if isinstance(policy, FairRule) else 0.0
+        self.started: dict[int, float] = {}
+        self._policy = policy
+        self._is_fair = isinstance(policy, FairRule)
+        rule = policy if isinstance(policy, FairRule) else FairRule()
+        state = QueueState(policy="fair" if self._is_fair else "classic")
+        self._queue = Queue(rule, OverdueLane(), state)
+        self._counters: dict[int, Counter] = {}
         self._workers = workers
-        self._lane = lane
         self._random = chance
-        self._rows: list[Arrival] = []
-        self._keys: dict[int, tuple[float, int]] = {}
-        self._running: dict[int, float] = {}
+        self._often = often
+        self._sent: list[Sent] = []
+        self._running: dict[int, Start] = {}
+        self._ends: list[tuple[float, int]] = []
+        self._waiting: dict[int, QueuedDocument] = {}
         self._arrived: deque[tuple[float, float, float]] = deque(maxlen=1000)
         self._pairs: deque[FinishedDocument] = deque(maxlen=200)
 
-    def accept(self, arrival: Arrival, now: float) -> Placement:
-        placed = self._policy.accept(arrival, now)
-        number = len(self._rows)
-        self._rows.append(arrival)
-        is_fair = isinstance(self._policy, SimulatedFair)
-        rank = self._policy.documents[number].tag if is_fair else float(placed.priority)  # type: ignore[attr-defined]
-        behind = -placed.count * self._unit if is_fair else float(placed.priority)
-        self._keys[number] = (rank, number)
-        self._arrived.appendleft((now, behind, cost(arrival)))
-        if self._random.random() < 0.3:
-            self._forecast(number, now)
-            self._forecast(self._random.choice(list(self._keys)), now)
-        return placed
+    def run(self, documents: list[Sent]) -> None:
+        """Let all documents arrive, start and end in virtual time."""
+        for document in documents:
+            self._end_until(document.at)
+            self._submit(document)
+            self._start(document.at)
+        self._end_until(math.inf)
 
-    def claim(self, now: float) -> SimulatedClaim | None:
-        claim = self._policy.claim(now)
-        if claim is not None:
-            del self._keys[claim.document]
-            self._running[claim.document] = now
-        return claim
+    def _submit(self, sent: Sent) -> None:
+        number, now = len(self._sent), sent.at
+        self._sent.append(sent)
+        priority, behind = self._check(sent.customer, now)
+        slot = (0 if self._is_fair else priority, number)
+        document = QueuedDocument(
+            *(number, sent.customer, slot),
+            priority=priority,
+            estimate=sent.estimate,
+            submitted_at=now,
+        )
+        self._queue.push(document, now)
+        self._waiting[number] = document
+        self._arrived.appendleft((now, behind, sent.estimate))
+        if self._random.random() < self._often and len(self._running) == self._workers:
+            self._forecast({number, self._random.choice(list(self._waiting))}, now)
 
-    def finish(self, document: int, actual: float, now: float) -> None:
-        self._policy.finish(document, actual, now)
-        del self._running[document]
-        self._pairs.append(FinishedDocument(cost(self._rows[document]), actual))
+    def _check(self, customer: int, now: float) -> tuple[int, float]:
+        """The priority, and how far behind the front the document is placed."""
+        if isinstance(self._policy, FairRule):
+            count = self._queue.count(customer, now)
+            return self._policy.priority_of(count), -count * self._policy.unit
+        check = self._policy.check(self._counters.get(customer), now=now)
+        self._counters[customer] = check.counter
+        return check.priority, float(check.priority)
 
-    def _forecast(self, number: int, now: float) -> None:
-        if len(self._running) < self._workers:
-            return  # it starts at once: no forecast is needed
-        key = self._keys[number]
-        before = [other for other, place in self._keys.items() if place < key]
-        is_fair = isinstance(self._policy, SimulatedFair)
-        behind = key[0] - self._policy.clock.value if is_fair else key[0]  # type: ignore[attr-defined]
-        ahead = Ahead(len(before), sum(cost(self._rows[each]) for each in before), behind, is_fair)
+    def _start(self, now: float) -> None:
+        for start in self._queue.choose(self._workers - len(self._running), now):
+            number = start.document.number
+            del self._waiting[number]
+            self._running[number] = start
+            self.started[number] = now
+            heappush(self._ends, (now + self._sent[number].seconds, number))
+
+    def _end_until(self, until: float) -> None:
+        while self._ends and self._ends[0][0] <= until:
+            now, number = heappop(self._ends)
+            start, seconds = self._running.pop(number), self._sent[number].seconds
+            charge = start.charge
+            values = None if charge is None else (charge.seconds, charge.weight, charge.to_tag)
+            pipeline = start.document.pipeline
+            ended = Ended(now, start.customer, pipeline, seconds, start.payer, values)
+            self._queue.fold([ended])
+            self._pairs.append(FinishedDocument(start.document.estimate, seconds))
+            self._start(now)
+
+    def _forecast(self, numbers: set[int], now: float) -> None:
+        """Forecast the starts of waiting documents, from their places in the queue."""
+        before = [start.document for start in self._order(numbers, now)]
         flow = Flow(
             self._workers,
             tuple(
-                RunningDocument(now - since, cost(self._rows[each]))
-                for each, since in self._running.items()
+                RunningDocument(now - self.started[each], self._sent[each].estimate)
+                for each in self._running
             ),
             tuple(RecentArrival(now - at, far, work) for at, far, work in self._arrived),
             tuple(self._pairs),
         )
-        result = forecast(ahead, flow)
-        assert result is not None
-        self.forecasts.append(MadeForecast(number, now, result))
+        for number in sorted(numbers):
+            place = [document.number for document in before].index(number)
+            ahead = before[:place]
+            own = sum(each.estimate for each in ahead if each.customer == before[place].customer)
+            behind = float(before[place].priority)
+            if self._is_fair:
+                behind = self._queue.members[before[place].customer].share.debt + own
+            work = sum(document.estimate for document in ahead)
+            result = forecast(Ahead(len(ahead), work, behind, self._is_fair), flow)
+            assert result is not None
+            self.forecasts.append(MadeForecast(number, now, result))
 
-
-def cost(arrival: Arrival) -> float:
-    return arrival.seconds if arrival.estimate is None else arrival.estimate
+    def _order(self, numbers: set[int], now: float) -> list[Start]:
+        """The documents in the order in which they would start now, until these are among them."""
+        queue, starts, missing = deepcopy(self._queue), list[Start](), set(numbers)
+        while missing:
+            starts += queue.choose(1, now)
+            missing.discard(starts[-1].document.number)
+        return starts
 
 
 def traffic(
     seed: int, *, load: float, workers: int, noise: float, hours: float = 1.5
-) -> list[Arrival]:
+) -> list[Sent]:
     """Customers of all sizes that send bursts, and estimates that are off by `noise`."""
     chance = random.Random(seed)
-    rows: list[Arrival] = []
+    rows: list[Sent] = []
     mean_cost, end = 6.0, hours * 3600
     sizes = [1, 1, 2, 3, 5, 20]
     mean_burst = sum(sizes) / len(sizes)
     at = 0.0
     while at < end:
         at += chance.expovariate(load * workers / (mean_cost * mean_burst))
-        customer = f"c{int(chance.paretovariate(0.7)) % 15}"
+        customer = int(chance.paretovariate(0.7)) % 15
         for _ in range(chance.choice(sizes)):
             seconds = mean_cost * chance.lognormvariate(-0.32, 0.8)
             off = chance.lognormvariate(-noise * noise / 2, noise)
-            rows.append(Arrival(at, customer, seconds, 1.0, seconds * off))
+            rows.append(Sent(at, customer, seconds, seconds * off))
     return rows
 
 
@@ -138,17 +185,18 @@ class Result(NamedTuple):
 
 
 def judged(
-    policy: ClassicPolicy | FairRule, rows: list[Arrival], workers: int, seed: int
+    policy: ClassicPolicy | FairRule,
+    rows: list[Sent],
+    workers: int,
+    seed: int,
+    often: float = 0.3,
 ) -> Result:
-    unit = policy.unit if isinstance(policy, FairRule) else 1.0
-    forecaster = ForecastingPolicy(policy, workers, OverdueLane(unit=unit), random.Random(seed))
-    runs = run_trace(forecaster, rows, workers)
-    order = sorted(range(len(rows)), key=lambda row: (rows[row].at, row))
-    started = [runs[row].started for row in order]
+    forecaster = Forecaster(policy, workers, random.Random(seed), often)
+    forecaster.run(rows)
     below = above = 0
     widths = []
     for document, now, (_, low, high) in forecaster.forecasts:
-        wait = started[document] - now
+        wait = forecaster.started[document] - now
         below += wait < low
         above += wait > high
         widths.append((high - low) / wait if wait > 0 else math.inf)

@@ -184,7 +184,9 @@ def _empty(connection: psycopg.Connection, schema: str) -> None:
         names = ", ".join(f"{schema}.{each}" for each in tables)
         connection.execute(
             f"TRUNCATE {names} RESTART IDENTITY;"
-            f"INSERT INTO {schema}.line_state (one, next_seq, lane_credit) VALUES (1, 1, 0)"
+            f"ALTER SEQUENCE {schema}.document_numbers RESTART;"
+            f"INSERT INTO {schema}.queue_state "
+            "VALUES (1, 0, 'classic', 0, 0, 0, '{}', 0, 0, 0)"
         )
 
 

@@ -70,6 +70,12 @@ class Server:
             pytest.fail(f"{self._command[0]} did not start:\n{said.text()}")
 
     @property
+    def pid(self) -> int:
+        """The id of its first process; everything else is a descendant of it."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
     def is_running(self) -> bool:
         """Whether it was started and has not been stopped since."""
         return self._process is not None
@@ -172,14 +178,14 @@ class Output:
 
 
 @contextmanager
-def redis() -> Iterator[Server]:
-    """A Redis that keeps nothing on disk."""
+def redis(*, durable: bool = False) -> Iterator[Server]:
+    """A Redis that keeps nothing on disk. Durable: it logs every write, fsynced each second."""
     binary = shutil.which("redis-server")
     need(binary is not None, "redis-server (Debian: redis-server)")
     (port,) = free_ports(1)
-    with folder() as place:
+    with folder(on_disk=durable) as place:
         command = [str(binary), "--port", str(port), "--bind", "127.0.0.1", "--dir", str(place)]
-        command += ["--save", "", "--appendonly", "no"]
+        command += ["--save", "", "--appendonly", "yes" if durable else "no"]
         with running(
             Server(command, "Ready to accept connections", url=f"redis://127.0.0.1:{port}")
         ) as server:
@@ -187,11 +193,14 @@ def redis() -> Iterator[Server]:
 
 
 @contextmanager
-def rabbitmq() -> Iterator[Server]:
-    """A RabbitMQ with a register of nodes (epmd) of its own, all on loopback."""
+def rabbitmq(*, durable: bool = False) -> Iterator[Server]:
+    """A RabbitMQ with a register of nodes (epmd) of its own, all on loopback.
+
+    Durable: its data is on a disk, not in memory.
+    """
     need(_RABBITMQ.exists() and shutil.which("epmd") is not None, "RabbitMQ (rabbitmq-server)")
     port, between_nodes, register = free_ports(3)
-    with folder() as place, ExitStack() as stack:
+    with folder(on_disk=durable) as place, ExitStack() as stack:
         environment = {"ERL_EPMD_PORT": str(register), "ERL_EPMD_ADDRESS": "127.0.0.1"}
         names = Server(["epmd", "-d", "-d"], "entering the main", url="", environment=environment)
         stack.enter_context(running(names))
@@ -234,10 +243,10 @@ def running(server: Server) -> Iterator[Server]:
 
 
 @contextmanager
-def folder() -> Iterator[Path]:
-    """A folder of a server's own, in memory where there is one."""
-    memory = Path("/dev/shm")
-    place = Path(tempfile.mkdtemp(prefix="fairlead-", dir=memory if memory.is_dir() else None))
+def folder(*, on_disk: bool = False) -> Iterator[Path]:
+    """A folder of a server's own, in memory where there is one, or on a disk."""
+    parent = Path("/var/tmp" if on_disk else "/dev/shm")
+    place = Path(tempfile.mkdtemp(prefix="fairlead-", dir=parent if parent.is_dir() else None))
     try:
         yield place
     finally:

@@ -156,14 +156,15 @@ def customers_of(claims: list[Claim]) -> list[str]:
 
 def let_go_first(store: Any, monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
     """Let another act once, after the store was asked to write and before it begins to."""
-    begin = store._writer._begin
+    name = "_begin" if hasattr(store._writer, "_begin") else "_run_once"
+    begin = getattr(store._writer, name)
 
-    def begin_late(**how: Any) -> Any:
+    def begin_late(*values: Any, **how: Any) -> Any:
         monkeypatch.undo()
         act()
-        return begin(**how)
+        return begin(*values, **how)
 
-    monkeypatch.setattr(store._writer, "_begin", begin_late)
+    monkeypatch.setattr(store._writer, name, begin_late)
 
 
 def busy_day(store: Store, clock: Clock) -> None:

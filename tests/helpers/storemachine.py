@@ -15,30 +15,46 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from msgspec.structs import replace
 from storekit import CRASHED, DAMAGED, DONE, StoreFactory, house, new_document
 from storemodel import Model
 
 from fairlead.errors import InvalidTransition, PendingCapReached
-from fairlead.model.documents import Claim, Outcome, Saved, Submission
+from fairlead.model.customers import CustomerRecord
+from fairlead.model.documents import Claim, Outcome, Saved, Sniff, Submission
 from fairlead.policy.overdue_lane import OverdueLane
+from fairlead.policy.queue import PolicyName
 from fairlead.policy.retry import RetryRule
 from fairlead.policy.rules import Rules
 from fairlead.storage import Store
 
 RULES = Rules(
+    unit=2.0,
+    allowance=0.5,
     reset_interval=10.0,
     thresholds=(-1, -2, -4),
     lane=OverdueLane(after=5.0, share=3),
     retry=RetryRule(max_attempts=3, first_delay=2.0, longest_delay=3.0),
     lease=30.0,
 )
+LOOKS = (Sniff("text"), Sniff("image"), Sniff("pdf", 100))
+"""Of documents that cost little, a second, and more than that, before anything is learned."""
+OUTCOMES: dict[str, Outcome] = {
+    "done": DONE,
+    "quick": DONE._replace(seconds=0.5),
+    "slow": DONE._replace(seconds=5.0),
+    "damaged": DAMAGED._replace(seconds=1.0),
+    "crashed": CRASHED,
+    "crashed late": CRASHED._replace(seconds=3.0),
+}
 
-customers = st.sampled_from(["acme", "globex", "initech"])
+customers = st.sampled_from(["acme", "globex", "initech", "umbrella"])
 workers = st.sampled_from(["anna", "bert"])
+outcomes = st.sampled_from(list(OUTCOMES))
 recent = st.integers(0, 5)
 mostly_none = [None] * 2  # a store in which hardly anything may run shows hardly anything
 own_settings = {
+    "account": st.sampled_from([None, "shared"]),
+    "weight": st.sampled_from([0.5, 1.0, 2.0]),
     "processing_cap": st.sampled_from([*mostly_none, 1, 2]),
     "pending_cap": st.sampled_from([*mostly_none, 3, 6]),
     "reset_interval": st.sampled_from([None, 0.0, 30.0]),
@@ -47,9 +63,10 @@ own_settings = {
 
 
 class StoreMachine(RuleBasedStateMachine):
-    """Subclasses name the store."""
+    """Subclasses name the store and the policy with which it begins."""
 
     factory: ClassVar[StoreFactory]
+    policy: ClassVar[PolicyName]
 
     def __init__(self) -> None:
         super().__init__()
@@ -57,6 +74,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.house = self.stack.enter_context(house(type(self).factory, RULES))
         self.model = Model(RULES)
         self.claims: list[Claim] = []
+        self.switch(self.policy)
 
     def teardown(self) -> None:
         self.stack.close()
@@ -71,11 +89,14 @@ class StoreMachine(RuleBasedStateMachine):
 
     # --- what may happen ---
 
-    @rule(customer=customers, flags=st.lists(st.booleans(), min_size=1, max_size=6))
-    def submit(self, customer: str, flags: list[bool]) -> None:
-        new = tuple(new_document(urgent=flag) for flag in flags)
-        is_new = customer not in self.model.customers
-        expected = self.model.submit(customer, [(each.id, each.urgent) for each in new], self.now)
+    @rule(
+        customer=customers,
+        flags=st.lists(st.booleans(), min_size=1, max_size=6),
+        look=st.integers(0, 2),
+    )
+    def submit(self, customer: str, flags: list[bool], look: int = 0) -> None:
+        new = tuple(new_document(urgent=flag)._replace(look=LOOKS[look]) for flag in flags)
+        expected = self.model.has_room(customer, len(new))
         try:
             accepted = self.store.submit(Submission(customer, new))
         except PendingCapReached:
@@ -83,7 +104,8 @@ class StoreMachine(RuleBasedStateMachine):
         else:
             assert expected
             assert [each.id for each in accepted] == [each.id for each in new]
-        assert not (is_new and not expected)
+            for one in accepted:
+                self.model.add(customer, one.id, one.estimate, self.now, urgent=one.urgent)
 
     @rule(worker=workers)
     def claim(self, worker: str) -> None:
@@ -91,14 +113,21 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(worker=workers, free=st.integers(0, 2), ahead=st.integers(1, 4))
     def claim_ahead(self, worker: str, free: int, ahead: int) -> None:
+        last = self.store.last_event()
         claims = self.store.claim_for([worker] * free, [worker] * ahead)
+        told = [each for each in self.store.events(after=last) if each.kind == "claimed"]
+        self.model.bring_back(self.now)
         expected = []
         for ready in [False] * free + [True] * ahead:
-            claim = self.model.claim(worker, self.now, ready=ready)
+            claim = self.model.claim_next(worker, self.now, ready=ready)
             if claim is None:
                 break
-            expected.append(claim)
-        assert [(each.id, each.fence, each.suspect) for each in claims] == expected
+            expected.append((claim.id, claim.is_suspect, claim.lane))
+        lanes = {each.document: each.data.get("lane", False) for each in told}
+        assert [(each.id, each.suspect, lanes[each.id]) for each in claims] == expected
+        assert not {each.fence for each in claims} & {each.fence for each in self.claims}
+        for each in claims:
+            self.model.hold(each.id, each.fence, self.now)
         self.claims += claims
 
     @rule(times=st.integers(1, 4))
@@ -106,10 +135,10 @@ class StoreMachine(RuleBasedStateMachine):
         for _ in range(times):
             self.claim("anna")
             if self.claims:
-                self.finish(0, DONE)
+                self.finish(0, "done")
 
-    @rule(outcome=st.sampled_from([DONE, DAMAGED, CRASHED]))
-    def come_late(self, outcome: Outcome) -> None:
+    @rule(outcome=outcomes)
+    def come_late(self, outcome: str) -> None:
         self.claim("slow")
         self.advance(RULES.lease + 1)
         self.claim("quick")
@@ -117,17 +146,17 @@ class StoreMachine(RuleBasedStateMachine):
             self.finish(1, outcome)
 
     @precondition(lambda self: self.claims)
-    @rule(back=recent, outcome=st.sampled_from([DONE, DONE, DAMAGED, CRASHED, CRASHED]))
-    def finish(self, back: int, outcome: Outcome) -> None:
+    @rule(back=recent, outcome=outcomes)
+    def finish(self, back: int, outcome: str) -> None:
         claim = self.recent_claim(back)
-        expected = self.model.finish(claim.id, claim.fence, outcome, self.now)
-        assert (self.store.finish(claim, outcome) is Saved.SAVED) == expected
+        expected = self.model.settle(claim.id, claim.fence, OUTCOMES[outcome], self.now)
+        assert (self.store.finish(claim, OUTCOMES[outcome]) is Saved.SAVED) == expected
 
     @precondition(lambda self: self.claims)
     @rule(back=recent)
     def release(self, back: int) -> None:
         claim = self.recent_claim(back)
-        expected = self.model.release(claim.id, claim.fence)
+        expected = self.model.release(claim.id, claim.fence, self.now)
         assert (self.store.release([claim]) == [Saved.SAVED]) == expected
 
     @precondition(lambda self: self.claims)
@@ -139,7 +168,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(worker=workers)
     def rescue_from(self, worker: str) -> None:
-        assert self.store.rescue_from(worker) == self.model.rescue_from(worker)
+        assert self.store.rescue_from(worker) == self.model.rescue_from(worker, self.now)
 
     @rule(seconds=st.sampled_from([2.0, 4.0, 10.0, 11.0, 31.0]))
     def advance(self, seconds: float) -> None:
@@ -158,7 +187,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(customer=customers, paused=st.sampled_from([True, False, False]))
     def pause_or_resume(self, customer: str, paused: bool) -> None:
         self.store.add_customer(customer)
-        self.model.customer(customer).paused = paused
+        self.model.set_paused(customer, self.now, paused=paused)
         if paused:
             self.store.pause(customer)
         else:
@@ -167,23 +196,27 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(customer=customers, changes=st.fixed_dictionaries({}, optional=own_settings))
     def set_customer(self, customer: str, changes: dict[str, Any]) -> None:
         self.store.add_customer(customer)
-        own = self.model.customer(customer)
-        own.settings = replace(own.settings, **changes)
+        self.model.set_customer(customer, changes, self.now)
         self.store.set_customer(customer, **changes)
-        assert self.store.customer(customer).settings == own.settings
+        assert self.store.customer(customer).settings == self.model.settings_of(customer)
 
     @rule(customer=customers)
     def reset(self, customer: str) -> None:
         self.store.add_customer(customer)
-        self.model.customer(customer).count = None
+        self.model.reset(customer, self.now)
         self.store.reset(customer)
+
+    @rule(policy=st.sampled_from(["classic", "fair"]))
+    def switch(self, policy: PolicyName) -> None:
+        self.model.switch(policy, self.now)
+        self.store.use_policy(policy)
 
     def recent_claim(self, back: int) -> Claim:
         return self.claims[-1 - back % len(self.claims)]
 
     def decide(self, what: str, back: int) -> None:
-        id_ = self.model.documents[-1 - back % len(self.model.documents)].id
-        expected = getattr(self.model, what)(id_)
+        id_ = self.model.histories[-1 - back % len(self.model.histories)].id
+        expected = getattr(self.model, f"{what}_document")(id_, self.now)
         try:
             getattr(self.store, what)(id_)
         except (InvalidTransition, PendingCapReached):
@@ -195,7 +228,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @invariant()
     def documents_agree(self) -> None:
-        kept = [
+        stored = [
             (
                 *(each.id, each.customer, each.urgent, each.state.value, each.count),
                 *(each.priority, each.attempts, self.store.stored_document(each.id).retry_at),
@@ -203,29 +236,46 @@ class StoreMachine(RuleBasedStateMachine):
             )
             for each in self.store.documents(limit=10_000)
         ]
-        assert kept[::-1] == [
+        model = self.model
+        assert stored[::-1] == [
             (
-                *(each.id, each.customer.name, each.urgent, each.state, each.count),
-                *(each.priority, each.attempts, each.retry_at, each.error, each.submitted_at),
+                *(history.id, each.customer.name, each.urgent, model.state_of(each), each.count),
+                *(each.priority, history.attempts, model.retry_at(each), history.error),
+                each.submitted_at,
             )
-            for each in self.model.documents
+            for each, history in zip(model.documents, model.histories, strict=True)
         ]
 
     @invariant()
     def customers_agree(self) -> None:
-        kept = {
-            each.name: (each.waiting, each.processing, each.counter and each.counter.count)
+        stored = {
+            each.name: (each.waiting, each.processing, self.count_of(each))
             for each in self.store.customers()
         }
-        assert kept == {
-            each.name: (len(each.having("waiting")), len(each.having("processing")), each.count)
-            for each in self.model.customers.values()
+        assert stored == {
+            name: (
+                len(self.model.documents_of(name, "waiting", "delayed")),
+                len(self.model.documents_of(name, "processing")),
+                self.expected_count(name),
+            )
+            for name in self.model.customers
         }
+
+    def count_of(self, customer: CustomerRecord) -> int | None:
+        """Under classic the count of the last submission, under fair that of the next."""
+        if customer.standing is not None:
+            return customer.standing.count
+        return None if customer.counter is None else customer.counter.count
+
+    def expected_count(self, name: str) -> int | None:
+        if self.model.policy == "fair":
+            return self.model.count_of_next(name, self.now)
+        return self.model.customers[name].count
 
     @invariant()
     def the_whole_agrees(self) -> None:
         totals = self.store.totals()
-        states = [each.state for each in self.model.documents]
+        states = [self.model.state_of(each) for each in self.model.documents]
         assert totals == (
             *(states.count("waiting"), states.count("processing"), len(self.model.customers)),
         )
@@ -242,9 +292,9 @@ Step = tuple[str, dict[str, Any]]
 """A rule of the machine by its name, and its arguments."""
 
 
-def replay(factory: StoreFactory, history: Iterable[Step]) -> None:
+def replay(factory: StoreFactory, policy: PolicyName, history: Iterable[Step]) -> None:
     """Take the steps of one history; raises where the store and the model disagree."""
-    machine = _machine_of(factory)()
+    machine = _machine_of(factory, policy)()
     try:
         for name, arguments in history:
             getattr(machine, name)(**arguments)
@@ -256,11 +306,15 @@ def replay(factory: StoreFactory, history: Iterable[Step]) -> None:
         machine.teardown()
 
 
-def check_against_model(factory: StoreFactory, *, shrink: bool = True, **changes: Any) -> None:
+def check_against_model(
+    factory: StoreFactory, policy: PolicyName, *, shrink: bool = True, **changes: Any
+) -> None:
     """Run random histories; raises where the store and the model disagree."""
     phases = (Phase.generate, Phase.shrink) if shrink else (Phase.generate,)
-    run_state_machine_as_test(_machine_of(factory), settings=settings(phases=phases, **changes))
+    machine = _machine_of(factory, policy)
+    run_state_machine_as_test(machine, settings=settings(phases=phases, **changes))
 
 
-def _machine_of(factory: StoreFactory) -> type[StoreMachine]:
-    return type("Machine", (StoreMachine,), {"factory": staticmethod(factory)})
+def _machine_of(factory: StoreFactory, policy: PolicyName) -> type[StoreMachine]:
+    names = {"factory": staticmethod(factory), "policy": policy}
+    return type("Machine", (StoreMachine,), names)

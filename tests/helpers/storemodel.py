@@ -1,265 +1,273 @@
-"""A store written the plain way: lists and sorting, everything computed anew at each question.
+"""A store written the plain way, over `QueueModel`: attempts, leases, fences, retries, caps.
 
 It knows the settings of the rules and none of their code, so that both can be wrong only
-separately.
+separately. Estimates are told by the store: learned costs have tests of their own.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec.structs import replace
+from queuemodel import Document, QueueModel, QueueSettings
 
 from fairlead.model.customers import CustomerSettings
 from fairlead.model.documents import Broken, Done, Failed, Outcome
 from fairlead.policy.rules import Rules
 
-Place = tuple[int, int]
-
 
 @dataclass
-class ModelDocument:
+class History:
+    """What the store knows of a document beyond its place in the queue."""
+
     id: str
-    number: int
-    customer: ModelCustomer
-    urgent: bool
-    count: int
-    priority: int
-    submitted_at: float
-    place: Place
-    state: str = "waiting"
     attempts: int = 0
-    fence: int = 0
+    fence: int | None = None
+    worker: str = ""
     ready: bool = False
     lost_before: bool = False
-    worker: str | None = None
-    lease_until: float = 0.0
-    retry_at: float | None = None
+    started_at: float = 0.0
     error: str | None = None
-
-    @property
-    def is_queued(self) -> bool:
-        return self.state == "waiting" and self.retry_at is None
+    end: str = ""
+    """done, failed or cancelled, once its state is `ended`."""
 
     @property
     def is_suspect(self) -> bool:
         """Whether it was tried before, or may have been."""
         return self.attempts > 0 or self.lost_before
 
-    @property
-    def turn(self) -> tuple[bool, int, int]:
-        """The order within a customer: urgent ones, then by priority, then by arrival."""
-        return not self.urgent, self.priority, self.number
+
+@dataclass(frozen=True)
+class ModelClaim:
+    id: str
+    is_suspect: bool
+    lane: bool
 
 
 @dataclass
-class ModelCustomer:
-    name: str
-    number: int
-    count: int | None = None
-    counted_at: float = 0.0
-    settings: CustomerSettings = field(default_factory=CustomerSettings)
-    paused: bool = False
-    last_started_at: float = 0.0
-    documents: list[ModelDocument] = field(default_factory=list)
-
-    def having(self, state: str) -> list[ModelDocument]:
-        return [each for each in self.documents if each.state == state]
-
-    @property
-    def queued(self) -> list[ModelDocument]:
-        return [each for each in self.documents if each.is_queued]
-
-    @property
-    def pending(self) -> int:
-        return len(self.having("waiting")) + len(self.having("processing"))
-
-    @property
-    def may_run(self) -> bool:
-        cap = self.settings.processing_cap
-        at_cap = cap is not None and len(self.having("processing")) >= cap
-        return bool(self.queued) and not self.paused and not at_cap
-
-    @property
-    def waits_since(self) -> float:
-        oldest = min(self.queued, key=lambda each: each.number)
-        return max(self.last_started_at, oldest.submitted_at)
+class Lease:
+    worker: str
+    until: float
 
 
-class Model:
+class Model(QueueModel):
+    """Times are given. Documents are named by their ids."""
+
     def __init__(self, rules: Rules) -> None:
-        self.rules = rules
-        self.customers: dict[str, ModelCustomer] = {}
-        self.documents: list[ModelDocument] = []
-        self.credit = 0
-
-    def submit(self, name: str, new: list[tuple[str, bool]], now: float) -> bool:
-        """Whether it is accepted."""
-        customer = self.customer(name)
-        cap = customer.settings.pending_cap
-        if cap is not None and customer.pending + len(new) > cap:
-            return False
-        for id_, urgent in new:
-            self.check(customer, now)
-            self.add(customer, id_, urgent, now)
-        return True
-
-    def customer(self, name: str) -> ModelCustomer:
-        return self.customers.setdefault(name, ModelCustomer(name, len(self.customers)))
-
-    def check(self, customer: ModelCustomer, now: float) -> None:
-        interval = customer.settings.reset_interval
-        interval = self.rules.reset_interval if interval is None else interval
-        if customer.count is None or now > customer.counted_at + interval:
-            customer.count = 0
-        else:
-            customer.count -= 1
-        customer.counted_at = now
-
-    def add(self, customer: ModelCustomer, id_: str, urgent: bool, now: float) -> None:
-        assert customer.count is not None
-        priority, number = 1, len(self.documents)
-        for bound in customer.settings.thresholds or self.rules.thresholds:
-            if customer.count < bound:
-                priority += 1
-        document = ModelDocument(
-            *(id_, number, customer, urgent, customer.count, priority, now, (priority, number))
+        lane = rules.lane
+        super().__init__(
+            QueueSettings(
+                policy=rules.policy or "classic",
+                unit=rules.unit,
+                allowance=rules.allowance,
+                interval=rules.reset_interval,
+                overdue_after=0.0 if lane is None else lane.after,
+                share=0 if lane is None else lane.share,
+                thresholds=rules.thresholds,
+            )
         )
-        self.documents.append(document)
-        customer.documents.append(document)
+        self.rules = rules
+        self.histories: list[History] = []
+        """Of each document, by its number."""
+        self.leases: dict[int, Lease] = {}
+        self.own_settings: dict[str, CustomerSettings] = {}
 
-    def claim(
-        self, worker: str, now: float, *, ready: bool = False
-    ) -> tuple[str, int, bool] | None:
-        """The document that goes next: its id, its fence, and whether it is a suspect.
+    # Customers.
 
-        None: there is none, or it is a suspect and would lie ready.
-        """
-        self.bring_back(now)
-        running = [each for each in self.customers.values() if each.may_run]
-        if not running:
-            return None
-        credit = self.credit
-        chosen = self.by_lane(running, now) or self.by_line(running)
-        is_suspect = chosen.is_suspect
-        if ready and is_suspect:
-            self.credit = credit
-            return None
-        chosen.state, chosen.worker, chosen.ready = "processing", worker, ready
-        chosen.attempts += 1
-        chosen.fence += 1
-        chosen.lease_until = now + self.rules.lease
-        chosen.customer.last_started_at = now
-        return chosen.id, chosen.fence, is_suspect
+    def settings_of(self, name: str) -> CustomerSettings:
+        """As they are shown: the weight is that of the account."""
+        own = self.own_settings.get(name, CustomerSettings())
+        account = self.account_of(self.customer(name))
+        return replace(own, weight=self.weights.get(account, 1.0))
+
+    def set_customer(self, name: str, changes: dict[str, Any], now: float) -> None:
+        """Who joins an account and names no weight takes the account's."""
+        before = self.settings_of(name)
+        after = replace(before, **changes)
+        account = after.account
+        weight = after.weight
+        if account in self.weights and weight == before.weight:
+            weight = self.weights[account]
+        self.own_settings[name] = replace(after, weight=1.0)
+        customer = self.customer(name)
+        self.set_interval(name, after.reset_interval, now)
+        customer.thresholds = after.thresholds
+        self.bring_to(customer, now)
+        customer.cap = after.processing_cap
+        self.weights[account or name] = weight
+        self.set_account(name, account, now)
+        self.enter_or_leave(customer, now)
+
+    def documents_of(self, name: str, *states: str) -> list[Document]:
+        return [one for one in self.documents if one.customer.name == name and one.state in states]
+
+    def pending(self, name: str) -> int:
+        return len(self.documents_of(name, "waiting", "delayed", "processing"))
+
+    def has_room(self, name: str, documents: int) -> bool:
+        cap = self.settings_of(name).pending_cap
+        return cap is None or self.pending(name) + documents <= cap
+
+    # Claims.
+
+    def add(self, name: str, id_: str, estimate: float, now: float, *, urgent: bool) -> None:
+        self.submit(name, now=now, estimate=estimate, urgent=urgent)
+        self.histories.append(History(id_))
 
     def bring_back(self, now: float) -> None:
-        for each in self.documents:
-            if each.retry_at is not None and each.retry_at <= now:
-                each.retry_at = None
-            if each.state == "processing" and each.lease_until < now:
-                self.lose(each)
+        """What a claim does first: expired leases, then delayed documents."""
+        expired = [fence for fence, lease in self.leases.items() if lease.until < now]
+        self.lose_leases(expired, now)
+        self.due(now)
 
-    def lose(self, document: ModelDocument) -> None:
+    def lose_leases(self, fences: list[int], now: float) -> int:
+        for fence in fences:
+            del self.leases[fence]
+        lost = [one for one in self.documents if self.history(one).fence in fences]
+        for document in lost:
+            self.lose_worker(document, now)
+        return len(lost)
+
+    def lose_worker(self, document: Document, now: float) -> None:
         """Its worker is gone."""
-        document.state, document.lost_before = "waiting", True
-        if document.ready:
-            document.attempts -= 1
-        elif document.attempts >= self.rules.retry.max_attempts:
-            document.state, document.error = "failed", "worker-lost"
+        history = self.history(document)
+        history.fence = None
+        history.lost_before = True
+        if history.ready:
+            history.attempts -= 1
+        elif history.attempts >= self.rules.retry.max_attempts:
+            self.finish(document.number, now, 0.0)
+            history.end, history.error = "failed", "worker-lost"
+            return
+        self.lose(document.number, now)
 
-    def by_lane(self, running: list[ModelCustomer], now: float) -> ModelDocument | None:
-        lane = self.rules.lane
-        if lane is None or self.credit < lane.share - 1:
+    def claim_next(self, worker: str, now: float, *, ready: bool = False) -> ModelClaim | None:
+        """The document that goes next; None: there is none, or it would lie ready as a suspect.
+
+        The caller tells the fence by `hold`.
+        """
+
+        def may_start(document: Document) -> bool:
+            return not (ready and self.history(document).is_suspect)
+
+        start = self.claim(now, may_start=may_start)
+        if start is None:
             return None
-        overdue = [each for each in running if now > each.waits_since + lane.after]
-        if not overdue:
-            return None
-        self.credit -= lane.share - 1
-        customer = min(overdue, key=lambda each: (each.waits_since, each.number))
-        return min(customer.queued, key=lambda each: each.place[1])
+        history = self.histories[start.document]
+        claim = ModelClaim(history.id, history.is_suspect, start.lane)
+        history.worker, history.ready, history.started_at = worker, ready, now
+        history.attempts += 1
+        return claim
 
-    def by_line(self, running: list[ModelCustomer]) -> ModelDocument:
-        if self.rules.lane is not None:
-            self.credit = min(self.rules.lane.share - 1, self.credit + 1)
-        best = min((each for one in running for each in one.queued), key=lambda each: each.place)
-        chosen = min(best.customer.queued, key=lambda each: each.turn)
-        best.place, chosen.place = chosen.place, best.place
-        return chosen
+    def hold(self, id_: str, fence: int, now: float) -> None:
+        """The store gave this fence to a claim, which is that of the lease."""
+        history = self.history(self.document(id_))
+        history.fence = fence
+        self.leases[fence] = Lease(history.worker, now + self.rules.lease)
 
-    def held(self, id_: str, fence: int) -> ModelDocument | None:
+    def held(self, id_: str, fence: int) -> Document | None:
         document = self.document(id_)
-        is_held = document.state == "processing" and document.fence == fence
+        is_held = document.state == "processing" and self.history(document).fence == fence
         return document if is_held else None
 
-    def finish(self, id_: str, fence: int, outcome: Outcome, now: float) -> bool:
+    def renew(self, id_: str, fence: int, now: float) -> bool:
+        """Whether the claim is held; all claims of its lease are renewed."""
+        if fence in self.leases:
+            self.leases[fence].until = now + self.rules.lease
+        return self.held(id_, fence) is not None
+
+    def rescue_from(self, worker: str, now: float) -> int:
+        own = [fence for fence, lease in self.leases.items() if lease.worker == worker]
+        return self.lose_leases(own, now)
+
+    # Ends.
+
+    def settle(self, id_: str, fence: int, outcome: Outcome, now: float) -> bool:
         """Whether it is saved."""
         document = self.held(id_, fence)
         if document is None:
             return False
+        history = self.history(document)
+        history.fence = None
         match outcome:
             case Done():
-                document.state, document.error = "done", None
-            case Failed(code, _, _):
-                document.state, document.error = "failed", code
-            case Broken(code, _):
-                self.break_off(document, code, now)
+                self.finish(document.number, now, outcome.seconds)
+                history.end, history.error = "done", None
+            case Failed():
+                self.finish(document.number, now, outcome.seconds)
+                history.end, history.error = "failed", outcome.code
+            case Broken():
+                self.break_off(document, outcome, now)
         return True
 
-    def break_off(self, document: ModelDocument, code: str, now: float) -> None:
-        retry = self.rules.retry
-        document.state, document.error = "failed", code
-        if document.attempts < retry.max_attempts:
-            document.state = "waiting"
-            delays = [retry.first_delay * 2**number for number in range(document.attempts)]
-            document.retry_at = now + min(retry.longest_delay, delays[-1])
+    def break_off(self, document: Document, broken: Broken, now: float) -> None:
+        retry, history = self.rules.retry, self.history(document)
+        history.error = broken.code
+        due = None
+        if history.attempts < retry.max_attempts:
+            delays = [retry.first_delay * 2**number for number in range(history.attempts)]
+            due = now + min(retry.longest_delay, delays[-1])
+        else:
+            history.end = "failed"
+        self.fail_attempt(document.number, now, broken.seconds, due)
 
-    def release(self, id_: str, fence: int) -> bool:
+    def release(self, id_: str, fence: int, now: float) -> bool:
         document = self.held(id_, fence)
         if document is None:
             return False
-        document.state = "waiting"
-        document.attempts -= 1
+        history = self.history(document)
+        history.fence = None
+        history.attempts -= 1
+        self.lose(document.number, now)
         return True
 
-    def renew(self, id_: str, fence: int, now: float) -> bool:
-        document = self.held(id_, fence)
-        if document is not None:
-            document.lease_until = now + self.rules.lease
-        return document is not None
-
-    def rescue_from(self, worker: str) -> int:
-        held = [
-            each for each in self.documents if each.state == "processing" and each.worker == worker
-        ]
-        for each in held:
-            self.lose(each)
-        return len(held)
-
-    def cancel(self, id_: str) -> bool:
+    def cancel_document(self, id_: str, now: float) -> bool:
         """Whether that is possible."""
         document = self.document(id_)
-        if document.state in ("done", "failed"):
+        history = self.history(document)
+        if history.end in ("done", "failed"):
             return False
-        document.state, document.retry_at = "cancelled", None
+        if not history.end:
+            used = now - history.started_at
+            self.cancel(document.number, now, used)
+            history.end, history.fence = "cancelled", None
         return True
 
-    def retry(self, id_: str) -> bool:
+    def retry_document(self, id_: str, now: float) -> bool:
         """Whether that is possible."""
         document = self.document(id_)
-        if document.state in ("waiting", "processing"):
+        history = self.history(document)
+        if not history.end:
             return True
-        cap = document.customer.settings.pending_cap
-        if document.state == "done" or (cap is not None and document.customer.pending >= cap):
+        if history.end == "done" or not self.has_room(document.customer.name, 1):
             return False
-        document.state, document.attempts, document.error = "waiting", 0, None
-        document.lost_before = False
+        history.end, history.attempts, history.error = "", 0, None
+        history.lost_before = False
+        self.wait_again(document, now)
         return True
 
-    def document(self, id_: str) -> ModelDocument:
-        return next(each for each in self.documents if each.id == id_)
+    # What can be read.
+
+    def history(self, document: Document) -> History:
+        return self.histories[document.number]
+
+    def document(self, id_: str) -> Document:
+        return next(one for one in self.documents if self.history(one).id == id_)
+
+    def state_of(self, document: Document) -> str:
+        """As it is shown."""
+        if document.state == "ended":
+            return self.history(document).end
+        return "waiting" if document.state == "delayed" else document.state
+
+    def retry_at(self, document: Document) -> float | None:
+        return document.retry_at if document.state == "delayed" else None
 
     def is_idle(self) -> bool:
+        """Whether nothing runs, and nothing would without somebody's help."""
         return not any(
-            each.may_run
-            or each.having("processing")
-            or (not each.paused and any(one.retry_at is not None for one in each.documents))
-            for each in self.customers.values()
+            one.state == "processing"
+            or (one.state in ("waiting", "delayed") and not one.customer.paused)
+            for one in self.documents
         )

@@ -20,7 +20,7 @@ from fairlead.policy.explain import Plural
 from fairlead.policy.failures import SENTENCES
 from fairlead.server.dashboard import texts as words
 from fairlead.server.dashboard.page import environment
-from fairlead.storage.sql.claims import WORKER_LOST
+from fairlead.storage.sql.ends import WORKER_LOST
 from fairlead.worker.sandbox.answer import FINAL, REQUEUED
 
 SOURCE = Path(fairlead.__file__).parent

@@ -13,11 +13,13 @@ from fairlead.model.explanations import Forecast, Reason
 from fairlead.policy.explain import WORDS, words
 
 PARAMS = {
-    **dict.fromkeys(["count", "bound", "units"], -3),
+    **dict.fromkeys(["count", "bound"], -3),
+    **dict.fromkeys(["units", "accounts_before", "accounts_beyond"], 3),
     **dict.fromkeys(["priority", "attempts", "processing", "own_documents"], 2),
     **dict.fromkeys(["other_documents", "other_customers"], 5),
-    **dict.fromkeys(["seconds", "interval", "weight"], 1234.5),
+    **dict.fromkeys(["seconds", "weight"], 1234.5),
     "customer": "acme",
+    "account": "group",
     "error": "damaged",
     "detail": "The PDF is damaged.",
 }
@@ -52,6 +54,42 @@ def ahead(own: int) -> Reason:
 def test_polish_has_three_forms(number: int, polish: str) -> None:
     said = translator("pl").reason(ahead(number))
     assert f"przed nim: {polish} samego klienta, 1 dokument innych (22 klienci)" == said
+
+
+@pytest.mark.parametrize(
+    ("before", "polish"),
+    [
+        (1, "1 klient dostał mniej lub czeka dłużej i idzie najpierw"),
+        (3, "3 klienci dostali mniej lub czekają dłużej i idą najpierw"),
+        (5, "5 klientów dostało mniej lub czeka dłużej i idzie najpierw"),
+    ],
+)
+def test_who_goes_first_is_told_with_the_right_verb(before: int, polish: str) -> None:
+    reason = Reason("had-lately", {"units": 14, "accounts_before": before})
+    said = translator("pl").reason(reason)
+    assert said == f"klient dostał ostatnio pracę odpowiadającą 14 dokumentom; {polish}"
+
+
+def test_the_fair_rule_is_told_without_clock_and_tags() -> None:
+    had = Reason("had-lately", {"units": 1, "accounts_before": 1})
+    assert translator("de").reason(had) == (
+        "der Kunde hat zuletzt Arbeit für 1 Dokument bekommen; "
+        "1 Kunde hat weniger bekommen oder wartet länger und kommt zuerst an die Reihe"
+    )
+    beyond = Reason("beyond-allowance", {"accounts_beyond": 2, "other_documents": 5})
+    assert translator("es").reason(beyond) == (
+        "superado su margen, su cliente comparte por igual con 2 clientes más; "
+        "5 documentos de otros clientes empiezan antes"
+    )
+    fades = Reason("fades", {"seconds": 480})
+    assert translator("pt").reason(fades) == ("isso diminui com o tempo: em 8 min seria o primeiro")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"), [(12.0, "+12 s"), (-3.4, "−3,4 s"), (0.0, "0 s"), (-600, "−10 min")]
+)
+def test_ahead_has_a_plus_and_behind_a_minus(seconds: float, shown: str) -> None:
+    assert translator("de").balance(seconds) == shown
 
 
 def test_a_failure_is_told_in_the_customers_language() -> None:

@@ -6,9 +6,9 @@ import multiprocessing
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from itertools import chain, count
 from pathlib import Path
 
@@ -28,7 +28,10 @@ from fairlead.integrations.counters.counter_store import MICRO
 from fairlead.model.customers import Counter
 from fairlead.policy.classic import ClassicPolicy
 
-OWN = {"redis": servers.redis, "postgres": postgreskit.frail_server}
+OWN: dict[str, Callable[[], AbstractContextManager[servers.Server]]] = {
+    "redis": servers.redis,
+    "postgres": postgreskit.frail_server,
+}
 """A server of one's own, of each kind."""
 
 _customers = (f"customer {number}" for number in count(1))

@@ -30,7 +30,7 @@ def test_parts_agree_with_the_whole_and_can_build(name: str) -> None:
     assert "setuptools" in pins(name)  # tools/setup.sh builds without an environment of its own
 
 
-@pytest.mark.parametrize("name", PARTS)
+@pytest.mark.parametrize("name", [*PARTS, "bench/peers-requirements.txt"])
 def test_pins_name_no_index_and_no_host(name: str) -> None:
     text = (ROOT / name).read_text("utf-8")
     assert re.findall(r"^-.*|\S*://\S*| @ .*", text, re.MULTILINE) == []

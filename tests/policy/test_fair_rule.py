@@ -1,167 +1,176 @@
+"""The fair rule, account by account: debt, fading, places, charges and corrections."""
+
 from __future__ import annotations
 
 import math
-from fractions import Fraction
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec.structs import replace
 
 from fairlead.errors import InvalidSetting
-from fairlead.model.customers import Tags
-from fairlead.policy.fair import Clock, FairRule, Placed
+from fairlead.policy.fair import (
+    BEYOND_ALLOWANCE,
+    WITHIN_ALLOWANCE,
+    FairClock,
+    FairRule,
+    Share,
+)
 
 RULE = FairRule()
-numbers = st.fractions(-1000, 1000, max_denominator=12)
-amounts = st.fractions(0, 1000, max_denominator=12)
-weights = st.fractions(Fraction(1, 12), 12, max_denominator=12)
+debts = st.floats(0, 1e5)
+spans = st.floats(0, 1e5)
 
 
-def exact_rule() -> FairRule:
-    unit: Any = Fraction(6)
-    theta: Any = Fraction(1, 2)
-    return FairRule(unit=unit, theta=theta)
+def account(clock: FairClock, debt: float = 0.0, *, now: float = 0.0, weight: float = 1.0) -> Share:
+    """An account that waits, and has had so much lately."""
+    share = Share(weight=weight, debt=debt, debt_at=now)
+    clock.enter(share, now)
+    return share
 
 
-def submit(
-    tags: Tags | None,
-    clock: Clock,
-    now: float = 0.0,
-    *,
-    cost: float = 6.0,
-    weight: float = 1.0,
-    pending: bool = False,
-    rule: FairRule = RULE,
-) -> Placed:
-    return rule.submit(tags, clock, cost=cost, weight=weight, now=now, has_pending=pending)
-
-
-def test_a_newcomer_is_tagged_with_the_clock() -> None:
-    placed = submit(None, Clock(100.0, 7.0), 7.0, cost=12.0, weight=4.0)
-    assert placed == Placed(100.0, 0, 1, Tags(103.0, 100.0, 7.0))
-
-
-@pytest.mark.parametrize("value", [0.0, 0.1, 1e6 / 7, 1e9 + 0.3])
 @pytest.mark.parametrize("unit", [6.0, 0.1, 1 / 3])
-def test_a_burst_of_unit_costs_shows_the_classic_counts(value: float, unit: float) -> None:
+def test_a_burst_of_unit_costs_shows_the_classic_counts(unit: float) -> None:
     """Also where the sums of floats end a hair below."""
-    rule, tags, counts = FairRule(unit=unit), None, []
+    clock, share, counts = FairClock(FairRule(unit=unit)), Share(), []
     for _ in range(30):
-        placed = submit(tags, Clock(value, 0.0), cost=unit, pending=tags is not None, rule=rule)
-        tags = placed.tags
-        counts.append(placed.count)
+        counts.append(clock.count(share, 0.0))
+        share.queued += unit
     assert counts == [-number for number in range(30)]
 
 
-@pytest.mark.parametrize(
-    ("pause", "pending", "tag"),
-    [(1500.0, False, 90.0), (1500.5, False, 40.0), (1500.5, True, 90.0), (-5.0, False, 90.0)],
-)
-def test_a_pause_of_more_than_the_interval_with_nothing_pending_starts_over(
-    pause: float, pending: bool, tag: float
+def test_the_count_has_what_was_started_and_what_waits() -> None:
+    assert RULE.count(11.9, 0.0, 1.0) == -1
+    assert RULE.count(6.0, 12.0, 2.0) == -2
+
+
+@given(debts, spans, spans)
+def test_fading_in_two_parts_is_fading_at_once(debt: float, first: float, second: float) -> None:
+    interval = RULE.reset_interval
+    parts = RULE.faded(RULE.faded(debt, first, interval), second, interval)
+    assert parts == pytest.approx(RULE.faded(debt, first + second, interval), abs=1e-6)
+
+
+@given(debts)
+def test_a_debt_has_faded_when_the_rule_says(debt: float) -> None:
+    at = RULE.faded_at(debt, 0.0, RULE.reset_interval)
+    assert RULE.faded(debt, at, RULE.reset_interval) == pytest.approx(0.0, abs=1e-6)
+    assert debt < 0.01 or RULE.faded(debt, 0.9 * at, RULE.reset_interval) > 0
+
+
+def test_a_clock_that_goes_back_changes_nothing() -> None:
+    assert RULE.faded(30.0, -5.0, 1500.0) == 30.0
+    clock, share = FairClock(RULE), Share(debt=30.0, debt_at=100.0)
+    clock.bring(share, 50.0)
+    assert (share.debt, share.debt_at) == (30.0, 100.0)
+
+
+def test_within_the_allowance_the_rank_is_when_the_debt_has_faded() -> None:
+    clock = FairClock(RULE)
+    assert account(clock, now=7.0).place == (WITHIN_ALLOWANCE, 7.0, 0)
+    place = account(clock, 12.0, now=7.0).place
+    assert place is not None
+    assert (place[0], place[2]) == (WITHIN_ALLOWANCE, 1)
+    assert place[1] == pytest.approx(7.0 + 1500.0 * math.log1p(2.0))
+
+
+def test_at_the_allowance_one_is_beyond_it_and_level_with_the_clock() -> None:
+    clock = FairClock(RULE, value=50.0)
+    assert account(clock, RULE.allowed_debt).place == (BEYOND_ALLOWANCE, 50.0, 0)
+    just_within = account(clock, RULE.allowed_debt - 0.001).place
+    assert just_within is not None
+    assert just_within[0] == WITHIN_ALLOWANCE
+
+
+def test_a_debt_stands_still_beyond_the_allowance() -> None:
+    clock = FairClock(RULE)
+    share = account(clock, 300.0)
+    clock.bring(share, 1000.0)
+    assert share.debt == 300.0
+    clock.leave(share, 1000.0)
+    clock.bring(share, 2000.0)
+    assert share.debt < 300.0
+
+
+def test_a_claim_charges_the_debt_by_weight() -> None:
+    clock = FairClock(RULE)
+    share = account(clock, weight=2.0)
+    share.queued = 12.0
+    charge = clock.claim(share, 12.0, 0.0, through_lane=False)
+    assert (charge.seconds, charge.weight, charge.to_tag) == (6.0, 2.0, False)
+    assert (share.debt, share.queued, clock.value) == (6.0, 0.0, 0.0)
+
+
+@pytest.mark.parametrize(("through_lane", "value"), [(False, 40.0), (True, 0.0)])
+def test_beyond_the_allowance_a_claim_charges_the_tag(through_lane: bool, value: float) -> None:
+    clock = FairClock(RULE)
+    share = account(clock, 300.0)
+    share.tag = 40.0
+    share.place = (BEYOND_ALLOWANCE, 40.0, 0)
+    charge = clock.claim(share, 6.0, 0.0, through_lane=through_lane)
+    assert charge.to_tag
+    assert (share.tag, share.debt, share.tagged) == (46.0, 300.0, 1)
+    assert clock.value == value  # the lane does not move the others
+
+
+@given(st.floats(0, 100), st.floats(0, 100), st.floats(0.1, 10))
+def test_a_correction_puts_the_true_time_in_place_of_the_estimate(
+    estimate: float, actual: float, weight: float
 ) -> None:
-    tags = Tags(finish=90.0, last=84.0, submitted_at=10.0)
-    placed = submit(tags, Clock(40.0, 10.0 + pause), 10.0 + pause, pending=pending)
-    assert placed.tag == tag
-    assert placed.tags.finish == tag + 6.0
+    clock = FairClock(RULE)
+    share = account(clock, weight=weight)
+    charge = clock.claim(share, estimate, 0.0, through_lane=False)
+    clock.leave(share, 0.0)
+    clock.correct(share, charge, actual, 0.0)
+    assert share.debt == pytest.approx(actual / weight)
 
 
-def test_after_a_pause_a_finish_tag_behind_the_clock_stays_there() -> None:
-    tags = Tags(finish=30.0, last=24.0, submitted_at=0.0)
-    assert submit(tags, Clock(40.0, 2000.0), 2000.0).tag == 40.0
+def test_an_unknown_time_leaves_the_estimate() -> None:
+    clock = FairClock(RULE)
+    share = account(clock)
+    charge = clock.claim(share, 9.0, 0.0, through_lane=False)
+    clock.correct(share, charge, None, 0.0)
+    assert share.debt == 9.0
 
 
-def test_the_time_of_the_last_submission_never_goes_back() -> None:
-    tags = Tags(0.0, 0.0, submitted_at=50.0)
-    assert submit(tags, Clock(0.0, 50.0), 20.0).tags.submitted_at == 50.0
-
-
-def test_the_clock_grows_with_workers_and_against_weights_while_somebody_waits() -> None:
-    clock = Clock(100.0, 10.0)
-    assert RULE.advanced(clock, now=18.0, workers=3, backlog=2.0) == Clock(106.0, 18.0)
-    assert RULE.advanced(clock, now=18.0, workers=3, backlog=0.0) == Clock(100.0, 18.0)
-    assert RULE.advanced(clock, now=5.0, workers=3, backlog=2.0) == clock
-
-
-@given(numbers, numbers)
-def test_claims_and_rest_never_turn_the_clock_back(value: Any, tag: Any) -> None:
-    clock = Clock(value, 0)
-    assert RULE.claimed(clock, tag) == Clock(max(value, tag), 0)
-    assert RULE.when_idle(clock, tag) == Clock(max(value, tag), 0)
-
-
-@given(numbers, amounts, amounts, amounts, weights)
-def test_a_correction_puts_the_true_cost_in_place_of_the_estimate(
-    start: Any, cost: Any, actual: Any, more: Any, weight: Any
+@given(debts, st.floats(0, 100), st.floats(0, 100), spans)
+def test_an_account_never_moves_back_while_it_waits(
+    debt: float, estimate: float, actual: float, later: float
 ) -> None:
-    """As if it had been known, but never below the last tag."""
-    rule, clock = exact_rule(), Clock(start, 0)
-    first = submit(None, clock, cost=cost, weight=weight, rule=rule).tags
-    second = submit(first, clock, cost=more, weight=weight, pending=True, rule=rule).tags
-    after = rule.corrected(second, estimate=cost, actual=actual, weight=weight)
-    assert after == replace(second, finish=max(second.last, start + (actual + more) / weight))
-    assert isinstance(after.finish, Fraction)
+    clock = FairClock(RULE)
+    share = account(clock, debt)
+    charge = clock.claim(share, estimate, 0.0, through_lane=False)
+    clock.enter(share, 0.0)
+    before = share.place
+    assert before is not None
+    clock.correct(share, charge, actual, later)
+    assert share.place is not None
+    assert share.place[:2] <= before[:2]
 
 
-@given(st.lists(amounts, min_size=1, max_size=8), weights)
-def test_all_cancelled_is_as_if_never_submitted(costs: list[Any], weight: Any) -> None:
-    rule, tags, given_out = exact_rule(), None, []
-    start: Any = Fraction(5)
-    for cost in costs:
-        placed = submit(tags, Clock(start, 0), cost=cost, weight=weight, pending=True, rule=rule)
-        tags = placed.tags
-        given_out.append(placed.tag)
-    for cost in reversed(costs):
-        given_out.pop()
-        assert tags is not None
-        tags = rule.given_back(
-            tags, estimate=cost, weight=weight, last_waiting=max(given_out, default=None)
-        )
-    assert tags == Tags(start, start, 0.0)
-
-
-@given(st.lists(amounts, min_size=2, max_size=8), st.data())
-def test_after_a_cancellation_nothing_overtakes_what_still_waits(
-    costs: list[Any], data: st.DataObject
-) -> None:
-    rule, tags, waiting = exact_rule(), None, []
-    clock = Clock(0, 0)
-    for cost in costs:
-        placed = submit(tags, clock, cost=cost, pending=True, rule=rule)
-        tags = placed.tags
-        waiting.append((placed.tag, cost))
-    gone = waiting.pop(data.draw(st.integers(0, len(waiting) - 1)))
-    assert tags is not None
-    highest = max(tag for tag, _ in waiting)
-    tags = rule.given_back(tags, estimate=gone[1], weight=1, last_waiting=highest)
-    assert submit(tags, clock, pending=True, rule=rule).tag >= highest
-
-
-@pytest.mark.parametrize(
-    ("tag", "count"), [(-3.0, 0), (10.0, 0), (15.9, 0), (16.0, -1), (21.9, -1), (22.0, -2)]
-)
-def test_the_count_is_the_lead_in_whole_units(tag: float, count: int) -> None:
-    assert RULE.shown_count(tag, Clock(10.0, 0.0)) == count
+def test_what_was_forgiven_is_forgotten_and_placed_anew() -> None:
+    clock = FairClock(RULE)
+    share = account(clock, 300.0)
+    clock.forgive(share, 5.0)
+    assert (share.debt, share.place) == (0.0, (WITHIN_ALLOWANCE, 5.0, 1))
 
 
 @pytest.mark.parametrize("value", [0, -1, math.nan, math.inf])
 def test_what_must_be_above_zero_is_checked(value: float) -> None:
     with pytest.raises(InvalidSetting, match="unit must be a number above 0"):
         FairRule(unit=value)
-    with pytest.raises(InvalidSetting, match="weight must be a number above 0"):
-        submit(None, Clock(0, 0), weight=value)
+    with pytest.raises(InvalidSetting, match="allowance must be a number above 0"):
+        FairRule(allowance=value)
 
 
 @pytest.mark.parametrize("value", [-1, math.nan, math.inf])
-def test_what_must_not_be_negative_is_checked(value: float) -> None:
-    with pytest.raises(InvalidSetting, match="theta must be"):
-        FairRule(theta=value)
-    with pytest.raises(InvalidSetting, match="cost must be"):
-        submit(None, Clock(0, 0), cost=value)
+def test_the_interval_is_checked(value: float) -> None:
     with pytest.raises(InvalidSetting, match="reset_interval must be"):
         FairRule(reset_interval=value)
+
+
+def test_without_an_interval_nothing_is_remembered() -> None:
+    assert RULE.faded(100.0, 0.001, 0.0) == 0.0
 
 
 def test_thresholds_are_checked() -> None:

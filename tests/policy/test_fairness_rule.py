@@ -1,52 +1,331 @@
-"""Fairness figures: Jain's index and the bound on starts."""
+"""Fairness figures: Jain's index, the bounds, shares of the work, and where a customer stands."""
 
 from __future__ import annotations
+
+import math
+from typing import Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.model.customers import Share
-from fairlead.policy.fairness import jain_index, start_bound
+from fairlead.model.customers import Fairness, Share
+from fairlead.policy.fair import FairRule
+from fairlead.policy.fairness import figures, jain_index, newcomer_bound, standing, start_bound
 from fairlead.policy.overdue_lane import OverdueLane
+from fairlead.policy.queue import Queue, QueuedDocument, QueueState, Start
+from fairlead.policy.queue_events import Ended, MemberChanged
 
+UNIT = 6.0
+RULE = FairRule(unit=UNIT, allowance=5.0)  # beyond 30 seconds of work
+NAMES = dict(enumerate(["zero", "acme", "brine", "cask", "dune"])) | {100: "group"}
+ACME, BRINE, CASK, DUNE, GROUP = 1, 2, 3, 4, 100
 works = st.lists(st.floats(0.1, 1e6), min_size=2, max_size=20)
 
 
-def share(name: str, done: float, due: float) -> Share:
-    return Share(name, done, due, due - done)
+def share(had: float, *, weight: float = 1.0, waiting: int = 1) -> Share:
+    return Share("x", had, 0.0, 0.0, weight, waiting)
+
+
+class Scene:
+    """A queue that is wholly in memory, and a clock."""
+
+    def __init__(self, policy: Literal["classic", "fair"] = "fair") -> None:
+        self.queue = Queue(RULE, OverdueLane(after=100.0), QueueState(policy=policy))
+        self.now = 1000.0
+        self._number = 0
+
+    def submit(self, customer: int, documents: int = 1, estimate: float = UNIT) -> None:
+        for _ in range(documents):
+            self._number += 1
+            slot = (1, self._number)
+            document = QueuedDocument(
+                self._number, customer, slot, estimate=estimate, submitted_at=self.now
+            )
+            self.queue.push(document, self.now)
+
+    def start(self, number: int = 1) -> list[Start]:
+        return self.queue.choose(number, self.now)
+
+    def finish(self, start: Start, seconds: float) -> None:
+        charge = start.charge
+        values = None if charge is None else (charge.seconds, charge.weight, charge.to_tag)
+        inner = start.inner
+        inner_values = None if inner is None else (inner.seconds, inner.weight, inner.to_tag)
+        self.queue.fold(
+            [
+                Ended(
+                    *(self.now, start.customer, start.document.pipeline, seconds, start.payer),
+                    *(values, inner_values),
+                )
+            ]
+        )
+
+    def work(self, customer: int, seconds: float) -> None:
+        """Let a document of a customer that alone waits take so long."""
+        self.submit(customer, estimate=seconds)
+        (start,) = self.start()
+        assert start.customer == customer
+        self.finish(start, seconds)
+
+    def figures(self, *, workers: int = 2, longest: float = 10.0) -> Fairness:
+        return figures(
+            self.queue,
+            names=NAMES,
+            now=self.now,
+            workers=workers,
+            longest=longest,
+            running_left=4.0,
+            lane_claims=1,
+            claims=8,
+        )
+
+
+# --- Jain's index ---
 
 
 @given(works)
-def test_equal_parts_of_the_due_give_one(dues: list[float]) -> None:
-    shares = [share(str(n), due / 3, due) for n, due in enumerate(dues)]
-    assert jain_index(shares, least_due=0.0) == pytest.approx(1.0)
+def test_equal_work_for_each_weight_gives_one(weights: list[float]) -> None:
+    shares = [share(3 * weight, weight=weight) for weight in weights]
+    assert jain_index(shares) == pytest.approx(1.0)
 
 
 @given(st.integers(2, 50))
-def test_one_who_gets_all_gives_one_in_n(number: int) -> None:
-    shares = [share(str(n), 10.0 * (n == 0), 10.0) for n in range(number)]
-    assert jain_index(shares, least_due=0.0) == pytest.approx(1 / number)
+def test_one_who_has_had_all_gives_one_in_n(number: int) -> None:
+    assert jain_index([share(10.0 * (n == 0)) for n in range(number)]) == pytest.approx(1 / number)
 
 
-@given(works, works)
-def test_the_index_lies_between(done: list[float], due: list[float]) -> None:
-    shares = [share("", *pair) for pair in zip(done, due, strict=False)]
-    index = jain_index(shares, least_due=0.0)
-    assert index is None or 1 / len(shares) - 1e-9 <= index <= 1 + 1e-9
-
-
-def test_who_has_only_begun_to_wait_does_not_count() -> None:
-    shares = [share("a", 10.0, 10.0), share("b", 9.0, 10.0), share("new", 0.0, 0.5)]
-    index = jain_index(shares, least_due=1.0)
+@given(works)
+def test_the_index_lies_between(had: list[float]) -> None:
+    index = jain_index([share(seconds) for seconds in had])
     assert index is not None
-    assert index > 0.99
-    assert jain_index(shares[1:], least_due=1.0) is None
+    assert 1 / len(had) - 1e-9 <= index <= 1 + 1e-9
 
 
-def test_the_bound_grows_with_customers_and_falls_with_workers() -> None:
+def test_only_those_who_wait_are_compared() -> None:
+    assert jain_index([share(5.0), share(5.0), share(90.0, waiting=0)]) == pytest.approx(1.0)
+    assert jain_index([share(5.0), share(90.0, waiting=0)]) is None
+
+
+def test_where_nobody_has_had_anything_all_have_had_the_same() -> None:
+    assert jain_index([share(0.0), share(0.0)]) == 1.0
+
+
+# --- bounds ---
+
+
+def test_the_bound_on_starts_grows_with_accounts_and_falls_with_workers() -> None:
     lane = OverdueLane(after=100.0, share=4)
-    assert start_bound(lane, customers=3, longest=2.0, workers=1) == 100.0 + 16 * 2.0 + 2.0
-    assert start_bound(lane, customers=3, longest=2.0, workers=4) == 100.0 + 4 * 2.0 + 2.0
-    assert start_bound(None, customers=3, longest=2.0, workers=4) is None
-    assert start_bound(lane, customers=3, longest=2.0, workers=0) is None
+    assert start_bound(lane, accounts=3, longest=2.0, workers=1) == 100.0 + 13 * 2.0 + 2.0
+    assert start_bound(lane, accounts=3, longest=2.0, workers=4) == 100.0 + 13 * 2.0 / 4 + 2.0
+    assert start_bound(None, accounts=3, longest=2.0, workers=4) is None
+    assert start_bound(lane, accounts=3, longest=2.0, workers=0) is None
+
+
+def test_the_bound_for_a_newcomer_has_no_backlog_in_it() -> None:
+    lane = OverdueLane(share=4)
+    values = {"longest": 10.0, "running_left": 4.0}
+    assert newcomer_bound(lane, before=0, workers=1, **values) == 4.0 + 2 * 10.0
+    assert newcomer_bound(lane, before=3, workers=2, **values) == (4.0 + 3 * 10.0 + 3 * 10.0) / 2
+    assert newcomer_bound(None, before=3, workers=2, **values) == (4.0 + 3 * 10.0) / 2
+    assert newcomer_bound(lane, before=3, workers=0, **values) is None
+
+
+def test_accounts_that_have_had_more_are_not_before_a_newcomer() -> None:
+    scene = Scene()
+    scene.work(ACME, 12.0)
+    scene.submit(ACME, 50)
+    assert scene.figures().newcomer_bound == (4.0 + 2 * 10.0) / 2  # the lane alone
+    scene.submit(BRINE)
+    assert scene.figures().newcomer_bound == (4.0 + 10.0 + 2 * 10.0) / 2
+
+
+def test_what_has_faded_while_it_waited_is_before_a_newcomer() -> None:
+    scene = Scene()
+    scene.work(ACME, 12.0)
+    scene.submit(ACME)
+    scene.now += RULE.reset_interval * math.log1p(12.0 / UNIT) + 1
+    assert scene.figures().newcomer_bound == (4.0 + 10.0 + 2 * 10.0) / 2
+
+
+def test_classic_has_no_bound_for_newcomers() -> None:
+    scene = Scene("classic")
+    scene.submit(ACME)
+    found = scene.figures()
+    assert found.newcomer_bound is None
+    assert found.start_bound == 100.0 + 5 * 10.0 / 2 + 10.0
+
+
+def test_a_wait_beyond_the_bound_is_told() -> None:
+    scene = Scene()
+    scene.submit(ACME)
+    scene.now += 135.0
+    found = scene.figures()
+    assert (found.start_bound, found.bound_broken) == (135.0, False)
+    scene.now += 1.0
+    assert scene.figures().bound_broken
+
+
+# --- shares of the work ---
+
+
+@pytest.mark.parametrize("policy", ["classic", "fair"])
+def test_who_has_had_more_is_ahead_and_who_less_is_behind(
+    policy: Literal["classic", "fair"],
+) -> None:
+    scene = Scene(policy)
+    scene.work(ACME, 9.0)
+    scene.work(BRINE, 3.0)
+    scene.submit(BRINE, 2)
+    found = scene.figures()
+    assert [(each.name, each.had_lately, each.share, each.behind) for each in found.accounts] == [
+        ("acme", 9.0, 0.75, -3.0),
+        ("brine", 3.0, 0.25, 3.0),
+    ]
+    assert [each.waiting for each in found.accounts] == [0, 2]
+    assert found.worst == found.accounts[1]
+    assert (found.policy, found.waiting_customers, found.lane_share) == (policy, 1, 0.125)
+
+
+def test_shares_are_by_weight() -> None:
+    scene = Scene()
+    scene.queue.fold([MemberChanged(scene.now, ACME, weight=3.0)])
+    scene.work(ACME, 9.0)
+    scene.work(BRINE, 3.0)
+    scene.submit(ACME)
+    scene.submit(BRINE)
+    found = scene.figures()
+    assert [each.behind for each in found.accounts] == [0.0, 0.0]
+    assert found.jain_index == pytest.approx(1.0)
+
+
+def test_work_done_fades_and_is_then_left_out() -> None:
+    scene = Scene()
+    scene.work(ACME, 9.0)
+    scene.now += RULE.reset_interval
+    (acme,) = scene.figures().accounts
+    assert acme.had_lately == pytest.approx(9.0 / math.e, abs=0.001)
+    scene.now += 20 * RULE.reset_interval
+    assert scene.figures().accounts == ()
+
+
+@pytest.mark.parametrize("policy", ["classic", "fair"])
+def test_a_shared_account_counts_as_one(policy: Literal["classic", "fair"]) -> None:
+    scene = Scene(policy)
+    changes = [MemberChanged(scene.now, each, account=GROUP, weight=2.0) for each in (CASK, DUNE)]
+    scene.queue.fold(changes)
+    scene.work(CASK, 6.0)
+    scene.work(DUNE, 4.0)
+    scene.work(ACME, 5.0)
+    scene.submit(DUNE, 3)
+    found = scene.figures()
+    assert [(each.name, each.had_lately, each.weight) for each in found.accounts] == [
+        ("acme", 5.0, 1.0),
+        ("group", 10.0, 2.0),
+    ]
+    assert [each.waiting for each in found.accounts] == [0, 3]
+    assert found.waiting_customers == 1
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([ACME, BRINE, CASK]), st.floats(0.1, 50)), max_size=12),
+    st.floats(0, 5000),
+)
+def test_behind_and_ahead_add_up_to_nothing(done: list[tuple[int, float]], later: float) -> None:
+    scene = Scene()
+    for customer, seconds in done:
+        scene.work(customer, seconds)
+    scene.now += later
+    found = scene.figures().accounts
+    assert sum(each.behind for each in found) == pytest.approx(0.0, abs=0.01)
+    assert not found or sum(each.share for each in found) == pytest.approx(1.0, abs=0.001)
+
+
+# --- who has waited longest ---
+
+
+def test_the_most_overdue_has_waited_longest_for_a_start() -> None:
+    scene = Scene()
+    assert scene.figures().most_overdue is None
+    scene.submit(ACME, 2)
+    scene.now += 5.0
+    scene.submit(BRINE)
+    scene.now += 5.0
+    scene.start()  # of acme
+    scene.now += 3.0
+    overdue = scene.figures().most_overdue
+    assert overdue is not None
+    assert (overdue.customer, overdue.seconds) == ("brine", 8.0)
+
+
+def test_who_may_not_run_is_not_overdue() -> None:
+    scene = Scene()
+    scene.submit(ACME)
+    scene.queue.fold([MemberChanged(scene.now, ACME, is_paused=True)])
+    found = scene.figures()
+    assert found.most_overdue is None
+    assert found.waiting_customers == 0
+    assert [each.waiting for each in found.accounts] == [1]
+
+
+# --- where a customer stands ---
+
+
+def test_a_newcomer_has_had_nothing() -> None:
+    scene = Scene()
+    found = standing(scene.queue, ACME, scene.now)
+    assert (found.count, found.had_lately, found.is_beyond) == (0, 0.0, False)
+    assert found.fades_at == scene.now
+    assert (found.accounts_before, found.accounts_beyond) == (0, 0)
+
+
+def test_who_has_had_less_or_came_earlier_is_before() -> None:
+    scene = Scene()
+    scene.work(ACME, 12.0)
+    scene.submit(BRINE)
+    scene.submit(ACME)
+    scene.submit(CASK)
+    acme = standing(scene.queue, ACME, scene.now)
+    assert (acme.count, acme.had_lately, acme.accounts_before) == (-3, 12.0, 2)
+    assert standing(scene.queue, BRINE, scene.now).accounts_before == 0
+    assert standing(scene.queue, CASK, scene.now).accounts_before == 1
+    assert standing(scene.queue, DUNE, scene.now).accounts_before == 2  # if it submitted now
+
+
+def test_what_one_has_had_fades_by_the_time_that_is_told() -> None:
+    scene = Scene()
+    scene.work(ACME, 12.0)
+    fades_at = standing(scene.queue, ACME, scene.now).fades_at
+    scene.now += 60.0
+    assert standing(scene.queue, ACME, scene.now).fades_at == pytest.approx(fades_at)
+    scene.now = fades_at + 0.001
+    found = standing(scene.queue, ACME, scene.now)
+    assert (found.count, found.had_lately) == (0, 0.0)
+
+
+def test_beyond_the_allowance_one_shares_with_the_others_there() -> None:
+    scene = Scene()
+    for customer in (ACME, BRINE):
+        scene.work(customer, 31.0)
+        scene.submit(customer, 2)
+    scene.submit(CASK)
+    acme, brine = (standing(scene.queue, each, scene.now) for each in (ACME, BRINE))
+    assert acme.is_beyond
+    assert brine.is_beyond
+    assert (acme.accounts_before, acme.accounts_beyond) == (1, 1)
+    assert (brine.accounts_before, brine.accounts_beyond) == (2, 1)
+    cask = standing(scene.queue, CASK, scene.now)
+    assert (cask.is_beyond, cask.accounts_before, cask.accounts_beyond) == (False, 0, 2)
+
+
+def test_inside_a_shared_account_the_place_is_that_of_the_account() -> None:
+    scene = Scene()
+    scene.queue.fold([MemberChanged(scene.now, each, account=GROUP) for each in (CASK, DUNE)])
+    scene.work(CASK, 31.0)
+    scene.submit(DUNE)
+    scene.submit(ACME)
+    dune = standing(scene.queue, DUNE, scene.now)
+    assert (dune.count, dune.had_lately) == (-1, 0.0)
+    assert (dune.is_beyond, dune.accounts_before) == (True, 1)
+    acme = standing(scene.queue, ACME, scene.now)
+    assert (acme.accounts_before, acme.accounts_beyond) == (0, 1)

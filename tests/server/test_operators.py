@@ -53,6 +53,28 @@ def test_customers_are_made_changed_paused_and_reset(server: Served) -> None:
     problem(operator.get("/v1/customers/nobody"), "unknown-customer", 404)
 
 
+def test_a_live_queue_is_switched_and_the_answer_says_what_changed(tmp_path: Path) -> None:
+    with served(tmp_path / "data", "--workers", "0") as server:
+        operator = server.operator
+        upload(server.customer("acme"), *[b"text"] * 5)
+        assert operator.get("/v1/policy").json() == {"policy": "classic"}
+        done = operator.put("/v1/policy", json={"policy": "fair"}).json()
+        assert (done["before"], done["after"]) == ("classic", "fair")
+        assert (done["documents"], done["customers"]) == (5, 1)
+        assert set(done) == {"before", "after", "documents", "customers"}
+        assert operator.get("/v1/policy").json() == {"policy": "fair"}
+        assert operator.get("/v1/customers").json()["fairness"]["policy"] == "fair"
+        again = operator.put("/v1/policy", json={"policy": "fair"}).json()
+        assert again == {
+            "before": "fair", "after": "fair", "documents": 0, "customers": 0,
+        }  # fmt: skip
+        back = operator.put("/v1/policy", json={"policy": "classic"}).json()
+        assert (back["before"], back["after"]) == ("fair", "classic")
+        refused: list[Any] = [{"policy": "lottery"}, {}, {"policy": "fair", "now": True}, []]
+        for wrong in refused:
+            problem(operator.put("/v1/policy", json=wrong), "invalid-request", 400)
+
+
 def at_once(server: Served, method: str, path: str, bodies: list[Any]) -> list[httpx.Response]:
     """The answers to requests of operators that are sent together, over lines of their own."""
     key = (server.data / "operator.key").read_text().strip()
@@ -143,6 +165,7 @@ def test_a_name_has_no_slash(server: Served, name: str) -> None:
         ("PUT", "/v1/documents/x/retry", "POST"),
         ("POST", "/v1/documents/x", "DELETE, GET, HEAD"),
         ("GET", "/v1/webhooks/x/test", "POST"),
+        ("POST", "/v1/policy", "GET, HEAD, PUT"),
         ("GET", "/v1/webhooks/deliveries/x/resend", "POST"),
         ("PUT", "/customer/set", "GET, HEAD, POST"),
     ],
@@ -218,8 +241,9 @@ def test_the_command_line_makes_and_revokes_keys_of_a_running_server(server: Ser
 
 def test_customers_are_no_operators(server: Served) -> None:
     client = server.customer("curious")
-    for path in ("/v1/customers", "/v1/customers/curious", "/v1/audit"):
+    for path in ("/v1/customers", "/v1/customers/curious", "/v1/audit", "/v1/policy"):
         problem(client.get(path), "forbidden", 403)
+    problem(client.put("/v1/policy", json={"policy": "fair"}), "forbidden", 403)
     problem(client.post("/v1/customers/curious/pause"), "forbidden", 403)
 
 

@@ -85,7 +85,6 @@ class Oracle:
     def __init__(self, arrivals: list[Arrival], setup: Setup) -> None:
         self.setup = setup
         self.docs = checked(arrivals, setup)
-        self.numbers = list(dict.fromkeys(doc.customer for doc in self.docs))
         self.last: dict[str, float] = {}
         self.credit = 0
 
@@ -127,7 +126,7 @@ class Oracle:
         # `waiting` is in order of arrival, so the first of each customer is its oldest.
         oldest = {doc.customer: doc for doc in reversed(waiting)}.values()
         due = [
-            (since, self.numbers.index(doc.customer), doc)
+            (since, self.docs.index(doc), doc)
             for doc in oldest
             for since in [max(doc.moment, self.last.get(doc.customer, doc.moment))]
             if now - self.setup.after > since
@@ -284,7 +283,7 @@ def test_a_clock_that_goes_back_neither_resets_nor_overtakes() -> None:
     assert [run.started for run in runs] == [100.0, 101.0, 1570.0, 3100.0]
 
 
-def test_ties_in_the_lane_go_to_the_customer_seen_first() -> None:
+def test_ties_in_the_lane_go_to_the_earlier_document() -> None:
     busy = [arrival(0.0, "busy", 1.0)] * 3
     tied = [arrival(0.0, name, 1.0) for name in ("zeta", "alpha") for _ in range(10)]
     setup = Setup(after=2.0, workers=1)
@@ -313,14 +312,6 @@ class Inclusive(ClassicPolicy):
         return now - counter.updated_at >= self.reset_interval
 
 
-class NewestFirst(ClassicPolicy):
-    """Wrong: within a priority and a customer, the latest document goes first."""
-
-    def check(self, counter: Counter | None, *, now: float) -> Check:
-        check = super().check(counter, now=now)
-        return replace(check, rank=check.priority + check.count / 1_000)
-
-
 class ForgetsTheLatest(ClassicPolicy):
     """Wrong: the stored time goes back with the clock."""
 
@@ -332,22 +323,15 @@ class ForgetsTheLatest(ClassicPolicy):
 class BoundlessLane(OverdueLane):
     """Wrong: credit is saved up without end."""
 
-    def earn(self, credit: float, cost: float = 1.0) -> float:
-        return credit + cost
+    def after_claim(self, credit: int, *, through_lane: bool) -> int:
+        return credit - (self.share - 1) if through_lane else credit + 1
 
 
 class FreeLane(OverdueLane):
     """Wrong: the lane is always open."""
 
-    def is_open(self, credit: float, cost: float = 1.0) -> bool:
+    def is_open(self, credit: int) -> bool:
         return True
-
-
-class EagerLane(OverdueLane):
-    """Wrong: exactly the time is already overdue."""
-
-    def overdue_before(self, now: float) -> float:
-        return math.nextafter(now - self.after, math.inf)
 
 
 def telling_trace() -> list[Arrival]:
@@ -366,12 +350,11 @@ BROKEN: dict[str, tuple[Policy, OverdueLane]] = {
     "exactly the interval resets": (Inclusive(10.0), OverdueLane(15.0)),
     "thresholds one lower": (ClassicPolicy(10.0, [b - 1 for b in BOUNDS]), OverdueLane(15.0)),
     "thresholds one higher": (ClassicPolicy(10.0, [b + 1 for b in BOUNDS]), OverdueLane(15.0)),
-    "newest first within a priority": (NewestFirst(10.0), OverdueLane(15.0)),
     "the stored time goes back": (ForgetsTheLatest(10.0), OverdueLane(15.0)),
     "the other reset": (ClassicPolicy(10.0, reset="window"), OverdueLane(15.0)),
     "credit without limit": (ClassicPolicy(10.0), BoundlessLane(15.0)),
     "a lane without credit": (ClassicPolicy(10.0), FreeLane(15.0)),
-    "exactly the time is overdue": (ClassicPolicy(10.0), EagerLane(15.0)),
+    "exactly the time is overdue": (ClassicPolicy(10.0), OverdueLane(15.0 - 1e-9)),
     "another share": (ClassicPolicy(10.0), OverdueLane(15.0, share=5)),
 }
 

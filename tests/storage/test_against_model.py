@@ -10,13 +10,22 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import pytest
-from storekit import DONE, StoreFactory, histories, postgres_store, sqlite_store
+from msgspec.structs import replace
+from storekit import StoreFactory, histories, postgres_store, sqlite_store
 from storemachine import Step, check_against_model, replay
 
 from fairlead.model.customers import Counter
 from fairlead.policy.classic import ClassicPolicy
+from fairlead.policy.fair import Charge, FairClock, Share
 from fairlead.policy.overdue_lane import OverdueLane
+from fairlead.policy.queue import Entry, Member, PolicyName, Queue, QueuedDocument
+from fairlead.policy.queue_events import Dropped
+from fairlead.storage.sql import claims
+from fairlead.storage.sql.accept import Batch
+from fairlead.storage.sql.ends import Running, _EndWriter
 from fairlead.storage.sql.queries import sql, statements
+
+POLICIES: list[PolicyName] = ["classic", "fair"]
 
 
 @pytest.fixture(autouse=True)
@@ -27,16 +36,20 @@ def right_statements() -> Iterator[None]:
 
 
 @pytest.mark.hypothesis
-def test_a_store_agrees_with_the_model(store_factory: StoreFactory) -> None:
-    number = histories(store_factory, 120)
-    check_against_model(store_factory, max_examples=number, stateful_step_count=50)
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_store_agrees_with_the_model(store_factory: StoreFactory, policy: PolicyName) -> None:
+    number = histories(store_factory, 60)
+    check_against_model(store_factory, policy, max_examples=number, stateful_step_count=50)
 
 
 @pytest.mark.faults
 @pytest.mark.services
-def test_the_store_on_a_server_agrees_with_the_model_in_many_histories() -> None:
-    check_against_model(postgres_store, max_examples=120, stateful_step_count=50)
+@pytest.mark.parametrize("policy", POLICIES)
+def test_the_store_on_a_server_agrees_with_the_model_in_many_histories(policy: PolicyName) -> None:
+    check_against_model(postgres_store, policy, max_examples=120, stateful_step_count=50)
 
+
+# --- wrong stores ---
 
 Mutation = Callable[[pytest.MonkeyPatch], None]
 
@@ -51,21 +64,83 @@ def changed_sql(name: str, old: str, new: str) -> Mutation:
     return mutate
 
 
-def lane_without_credit(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(OverdueLane, "is_open", lambda self, credit, cost=1.0: True)
+def changed(owner: Any, name: str, wrong: object) -> Mutation:
+    def mutate(patch: pytest.MonkeyPatch) -> None:
+        patch.setattr(owner, name, wrong)
+
+    return mutate
 
 
-def reset_at_the_interval(patch: pytest.MonkeyPatch) -> None:
-    def is_reset(self: ClassicPolicy, counter: Counter, *, now: float) -> bool:
-        return now - counter.updated_at >= self.reset_interval
+def reset_at_the_interval(self: ClassicPolicy, counter: Counter, *, now: float) -> bool:
+    return now - counter.updated_at >= self.reset_interval
 
-    patch.setattr(ClassicPolicy, "is_reset", is_reset)
+
+def wait_without_starts(self: Queue, entry: Entry) -> tuple[float, int]:
+    assert entry.oldest is not None
+    return entry.oldest[1], entry.oldest[0]
+
+
+def oldest_is_best(
+    self: Queue, entry: Entry, *, through_lane: bool
+) -> tuple[QueuedDocument | None, QueuedDocument | None]:
+    best = entry.best()
+    return None if best is None else entry.first_in_turn(best), best
+
+
+def best_is_first(self: Entry, best: QueuedDocument) -> QueuedDocument:
+    return best
+
+
+def newest_first(patch: pytest.MonkeyPatch) -> None:
+    place_of = Queue.place_of
+
+    def wrong(self: Queue, entry: Entry) -> Any:
+        place = place_of(self, entry)
+        return place and (place[0], -place[1], place[2])
+
+    patch.setattr(Queue, "place_of", wrong)
+
+
+def cancelled_stays_in_q(patch: pytest.MonkeyPatch) -> None:
+    dropped = Queue._dropped
+
+    def wrong(self: Queue, event: Dropped) -> None:
+        dropped(self, replace(event, estimates=0.0))
+
+    patch.setitem(Queue._FOLDS, Dropped, wrong)
+
+
+def tag_is_not_corrected(patch: pytest.MonkeyPatch) -> None:
+    correct = FairClock.correct
+
+    def wrong(
+        self: FairClock, share: Share, charge: Charge, actual: float | None, now: float
+    ) -> None:
+        correct(self, share, charge, None if charge.to_tag else actual, now)
+
+    patch.setattr(FairClock, "correct", wrong)
+
+
+def without(change: str) -> Mutation:
+    """A document that is put back keeps the value that should have changed."""
+
+    def mutate(patch: pytest.MonkeyPatch) -> None:
+        requeue = _EndWriter.requeue
+
+        def wrong(self: _EndWriter, running: Running, **changes: int) -> None:
+            changes.pop(change, None)
+            requeue(self, running, **changes)
+
+        patch.setattr(_EndWriter, "requeue", wrong)
+
+    return mutate
 
 
 class Wrong(NamedTuple):
-    """What makes a store wrong, and the shortest history that shows it."""
+    """What makes a store wrong, the policy, and the shortest history that shows it."""
 
     mutate: Mutation
+    policy: PolicyName
     history: list[Step]
 
 
@@ -73,18 +148,27 @@ def step(name: str, **arguments: Any) -> Step:
     return name, arguments
 
 
-def submit(customer: str, number: int = 1, urgent: int = 0) -> Step:
+def submit(customer: str, number: int = 1, urgent: int = 0, look: int = 0) -> Step:
     """So many documents, and so many urgent ones after them."""
-    return step("submit", customer=customer, flags=[False] * number + [True] * urgent)
+    flags = [False] * number + [True] * urgent
+    return step("submit", customer=customer, flags=flags, look=look)
 
 
-def claim() -> Step:
-    return step("claim", worker="anna")
+def claim(worker: str = "anna") -> Step:
+    return step("claim", worker=worker)
 
 
 def ahead(worker: str, free: int = 0) -> Step:
     """Claims for free slots, and one beforehand."""
     return step("claim_ahead", worker=worker, free=free, ahead=1)
+
+
+def finish(outcome: str = "done", back: int = 0) -> Step:
+    return step("finish", back=back, outcome=outcome)
+
+
+def work_off(times: int) -> Step:
+    return step("work_off_some", times=times)
 
 
 def advance(seconds: float) -> Step:
@@ -95,97 +179,185 @@ def own(customer: str, **settings: Any) -> Step:
     return step("set_customer", customer=customer, changes=settings)
 
 
-COME_LATE = step("come_late", outcome=DONE)
+COME_LATE = step("come_late", outcome="done")
+PAUSE = step("pause_or_resume", customer="acme", paused=True)
+RENEW = step("renew", back=0)
+RESCUE = step("rescue_from", worker="anna")
 
 WRONG = {
-    "last come, first served among customers": Wrong(
-        changed_sql("first_in_line", "head_seq LIMIT", "head_seq DESC LIMIT"),
-        [submit("globex"), submit("acme"), step("work_off_some", times=1)],
-    ),
-    "arrival before priority": Wrong(
-        changed_sql("first_in_line", "head_rank, head_seq LIMIT", "head_seq LIMIT"),
-        [submit("acme", 3), submit("globex"), step("work_off_some", times=3)],
+    "the last customer is served first": Wrong(
+        newest_first, "classic", [submit("acme"), submit("globex"), claim()]
     ),
     "the lane ignores its credit": Wrong(
-        lane_without_credit,
-        [submit("acme", 2, urgent=1), ahead("anna"), *[advance(2.0)] * 3, claim()],
+        changed(OverdueLane, "is_open", lambda self, credit: True),
+        "classic",
+        [submit("acme", 1, urgent=1), claim(), advance(10.0), claim()],
+    ),
+    "the lane's credit is not saved": Wrong(
+        changed_sql("save_queue_state", "credit = ?", "credit = 0 * ?"),
+        "classic",
+        [submit("acme"), COME_LATE, COME_LATE],
     ),
     "the lane takes the best document": Wrong(
-        changed_sql("oldest_of_customer", "ORDER BY slot_seq", "ORDER BY slot_rank, slot_seq"),
-        [
-            submit("initech", 3),
-            step("reset", customer="initech"),
-            step("work_off_some", times=2),
-            submit("initech"),
-            COME_LATE,
-        ],
+        changed(Queue, "_classic_document", oldest_is_best),
+        "classic",
+        [submit("acme", 1, urgent=1), ahead("anna"), COME_LATE],
     ),
-    "the lane takes the shortest wait": Wrong(
-        changed_sql("most_overdue", "waits_since, id", "waits_since DESC, id"),
-        [submit("globex"), ahead("anna"), submit("acme"), advance(2.0), COME_LATE],
+    "a start does not end a wait": Wrong(
+        changed(Queue, "wait_of", wait_without_starts),
+        "classic",
+        [submit("acme", 3), advance(10.0), work_off(3)],
     ),
     "the processing cap is ignored": Wrong(
-        changed_sql(
-            "refresh_customer", "customers.processing + ?3 < customers.processing_cap", "TRUE"
-        ),
-        [own("acme", processing_cap=1), submit("acme"), claim(), submit("acme"), claim()],
+        changed(Member, "may_start_more", property(lambda self: not self.is_paused)),
+        "classic",
+        [own("acme", processing_cap=1), submit("acme", 2), ahead("anna", free=1)],
     ),
     "a pause is ignored": Wrong(
-        changed_sql("refresh_customer", "NOT customers.paused", "TRUE"),
+        changed(
+            Member,
+            "may_start_more",
+            property(lambda self: self.cap is None or self.processing < self.cap),
+        ),
+        "fair",
+        [PAUSE, submit("acme"), claim()],
+    ),
+    "the pending cap is ignored": Wrong(
+        changed(Batch, "_check", lambda self, customer, submission: None),
+        "classic",
+        [own("acme", pending_cap=3), submit("acme", 4)],
+    ),
+    "a late worker is believed": Wrong(
+        changed_sql("take_running", "lease = ?", "? > 0"), "classic", [submit("acme"), COME_LATE]
+    ),
+    "a renewed lease ends": Wrong(
+        changed_sql("renew_leases", "until = ?", "until = until + 0 * ?"),
+        "classic",
+        [submit("acme"), claim(), advance(20.0), RENEW, advance(11.0), claim()],
+    ),
+    "an expired lease goes on": Wrong(
+        changed_sql("take_expired_leases", "until < ?", "until < ? - 1000"),
+        "classic",
+        [submit("acme"), COME_LATE],
+    ),
+    "a release costs an attempt": Wrong(
+        without("attempts"), "classic", [submit("acme"), claim(), step("release", back=0)]
+    ),
+    "nobody is a suspect by a rescue": Wrong(
+        without("suspect"), "classic", [submit("acme"), ahead("anna"), RESCUE, ahead("anna")]
+    ),
+    "suspects lie ready": Wrong(
+        changed(claims, "_not_suspect", lambda loaded: lambda document: True),
+        "classic",
+        [submit("acme"), claim(), RESCUE, ahead("anna")],
+    ),
+    "urgent documents wait": Wrong(
+        changed(Entry, "first_in_turn", best_is_first),
+        "classic",
+        [submit("acme", urgent=1), claim()],
+    ),
+    "urgent documents wait under fair": Wrong(
+        changed_sql("insert_waiting", "(?, ?, ?, ?,", "(?, ?, max(?, 1), ?,"),
+        "fair",
+        [submit("acme", urgent=1), claim()],
+    ),
+    "a swap of slots is lost": Wrong(
+        changed_sql("move_slot", "document = ?5", "document = -?5"),
+        "classic",
+        [submit("acme", 3, urgent=1), ahead("anna"), submit("globex"), *[claim()] * 2],
+    ),
+    "a retry takes its first slot": Wrong(
+        changed_sql("remove_unsuccessful", "RETURNING slot,", "RETURNING NULL,"),
+        "classic",
         [
             submit("acme"),
             submit("globex"),
-            step("pause_or_resume", customer="acme", paused=True),
+            submit("acme", 0, urgent=1),
             claim(),
-        ],
-    ),
-    "the pending cap is ignored": Wrong(
-        changed_sql("select_for_check", "pending_cap,", "NULL,"),
-        [own("initech", pending_cap=3), submit("initech", 4)],
-    ),
-    "a late worker is believed": Wrong(
-        changed_sql("held_claim", "fence = ?", "? > 0"),
-        [submit("acme", 4), ahead("anna", free=2), COME_LATE, step("release", back=4)],
-    ),
-    "a release costs an attempt": Wrong(
-        changed_sql("requeue_document", "attempts = attempts - ?2", "attempts = attempts - 0 * ?2"),
-        [submit("acme"), claim(), step("release", back=0)],
-    ),
-    "what lay ready costs an attempt": Wrong(
-        changed_sql("claim_document", "ready = ?4", "ready = ?4 AND FALSE"),
-        [submit("acme"), ahead("bert"), step("rescue_from", worker="bert")],
-    ),
-    "suspects lie ready": Wrong(
-        changed_sql("claim_document", "(attempts = 0 AND NOT suspect)", "TRUE"),
-        [submit("acme"), claim(), step("rescue_from", worker="anna"), ahead("anna")],
-    ),
-    "nobody is a suspect by a rescue": Wrong(
-        changed_sql("suspect_document", "suspect = TRUE", "suspect = FALSE"),
-        [submit("acme"), ahead("anna"), COME_LATE],
-    ),
-    "once a suspect, always a suspect": Wrong(
-        changed_sql("retry_document", "suspect = FALSE, ", ""),
-        [
-            submit("acme"),
-            claim(),
-            step("rescue_from", worker="anna"),
             step("cancel", back=0),
             step("retry", back=0),
-            ahead("anna"),
+            claim(),
         ],
     ),
-    "urgent documents wait": Wrong(
-        changed_sql("first_in_line", "ahead IS NOT NULL", "ahead = 1"),
-        [submit("acme", urgent=1), claim()],
-    ),
-    "a jumper leaves its place to nobody": Wrong(
-        changed_sql(
-            "give_slot", "slot_rank = ?, slot_seq = ?", "slot_rank = ? + 0 * slot_rank, ahead = ?"
-        ),
-        [submit("acme", urgent=1), claim(), COME_LATE],
+    "a delayed document is never due": Wrong(
+        changed_sql("due_documents", "due <= ?", "due <= ? - 1000"),
+        "classic",
+        [submit("acme"), claim(), finish("crashed"), advance(4.0), claim()],
     ),
     "a reset comes at the interval": Wrong(
-        reset_at_the_interval, [submit("acme"), advance(10.0), submit("acme")]
+        changed(ClassicPolicy, "is_reset", reset_at_the_interval),
+        "classic",
+        [submit("acme"), advance(10.0), submit("acme")],
+    ),
+    "an event is lost": Wrong(
+        changed_sql("add_queue_event", "VALUES (?)", "SELECT ? WHERE FALSE"),
+        "classic",
+        [submit("acme")],
+    ),
+    "an event is folded twice": Wrong(
+        changed_sql("delete_queue_events", "WHERE id IN", "WHERE -id IN"),
+        "fair",
+        [submit("acme"), claim(), claim()],
+    ),
+    "a tally is set instead of added": Wrong(
+        changed_sql("save_tally", "queue_tallies.documents + ", ""),
+        "classic",
+        [submit("acme"), claim(), submit("acme"), claim()],
+    ),
+    "a cancelled document stays in Q": Wrong(
+        cancelled_stays_in_q, "fair", [submit("acme", 4, look=1), step("cancel", back=0)]
+    ),
+    "the tag is not corrected": Wrong(
+        tag_is_not_corrected,
+        "fair",
+        [
+            submit("initech", look=2),
+            claim(),
+            finish(),
+            submit("globex", 2, look=1),
+            submit("initech", 3, look=2),
+            ahead("bert", free=2),
+            advance(31.0),
+            claim(),
+        ],
+    ),
+    "debts do not fade": Wrong(
+        changed(FairClock, "bring", lambda self, share, now: None),
+        "fair",
+        [submit("acme"), claim(), finish("slow"), advance(10.0)],
+    ),
+    "the clock is not saved": Wrong(
+        changed_sql("save_queue_state", "clock = ?", "clock = 0 * ?"),
+        "fair",
+        [
+            submit("globex", 4, look=2),
+            *[claim()] * 2,
+            submit("globex", 0, urgent=1, look=1),
+            claim(),
+            submit("acme", 3, look=1),
+            *[claim()] * 3,
+        ],
+    ),
+    "a place is not saved": Wrong(
+        changed_sql("save_entry", "rank = excluded.rank", "rank = queue_entries.rank"),
+        "fair",
+        [
+            submit("acme", 3, look=2),
+            *[claim()] * 2,
+            submit("initech", 2, look=2),
+            ahead("bert", free=2),
+            ahead("bert"),
+        ],
+    ),
+    "a policy is switched without its slots": Wrong(
+        changed_sql("rewrite_slots", "slot_seq = document", "slot_seq = slot_seq"),
+        "classic",
+        [
+            submit("acme", 3, urgent=2, look=1),
+            claim(),
+            step("switch", policy="fair"),
+            ahead("bert", free=2),
+        ],
     ),
 }
 
@@ -194,19 +366,23 @@ WRONG = {
 def test_a_right_store_passes_the_history_that_finds_a_wrong_one(
     store_factory: StoreFactory, name: str
 ) -> None:
-    replay(store_factory, WRONG[name].history)
+    replay(store_factory, WRONG[name].policy, WRONG[name].history)
 
 
 @pytest.mark.parametrize("name", WRONG)
 def test_a_wrong_store_is_found_out(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    WRONG[name].mutate(monkeypatch)
+    mutate, policy, history = WRONG[name]
+    mutate(monkeypatch)
     with pytest.raises(AssertionError):
-        replay(sqlite_store, WRONG[name].history)
+        replay(sqlite_store, policy, history)
 
 
 @pytest.mark.faults
 @pytest.mark.parametrize("name", WRONG)
 def test_a_wrong_store_is_found_by_search(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    WRONG[name].mutate(monkeypatch)
+    mutate, policy, _ = WRONG[name]
+    mutate(monkeypatch)
     with pytest.raises((AssertionError, ExceptionGroup)):
-        check_against_model(sqlite_store, max_examples=600, stateful_step_count=50, shrink=False)
+        check_against_model(
+            sqlite_store, policy, max_examples=600, stateful_step_count=50, shrink=False
+        )

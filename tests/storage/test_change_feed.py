@@ -38,3 +38,10 @@ def test_a_commit_is_a_change(store: Store) -> None:
         submit_one(store, "acme")
         assert changes.changed()
         assert not changes.changed()
+
+
+def test_a_commit_has_woken_subscribers_of_its_process_when_it_returns(store: Store) -> None:
+    woken: list[str] = []
+    with store.changes.subscribe(lambda: woken.append("woken")):
+        submit_one(store, "acme")
+        assert woken

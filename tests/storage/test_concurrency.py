@@ -6,9 +6,9 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +32,10 @@ from storekit import (
 
 from fairlead.errors import DataError, PendingCapReached, StoreBusy
 from fairlead.storage import Store
-from fairlead.storage.postgres.connection import WRITER_OPTIONS, one_at_a_time
-from fairlead.storage.sql.group_commit import AFTERMATH, Writer
-from fairlead.storage.sqlite import SqliteStore, lock_wait
+from fairlead.storage.postgres import PostgresStore, writer
+from fairlead.storage.postgres.connection import lock_number
+from fairlead.storage.sql.group_commit import AFTERMATH, GroupCommitWriter
+from fairlead.storage.sqlite import lock_wait
 
 AT_ONCE, EACH = 8, 125
 EXACT = [-number for number in range(AT_ONCE * EACH)]
@@ -120,7 +121,7 @@ class Gathered:
     """Writes of many threads that are all queued before the first of them runs."""
 
     def __init__(self, store: Any) -> None:
-        self.writer: Writer = store._writer
+        self.writer: Any = store._writer
         self.commits = 0
         self.writer._connection.set_commit_hook(self._count)
 
@@ -173,7 +174,7 @@ def test_one_writes_error_undoes_nothing_of_the_others(embedded: Any) -> None:
 def test_an_interrupted_leader_leaves_nothing_half_done(embedded: Any) -> None:
     def interrupted() -> None:
         def action(connection: apsw.Connection) -> None:
-            connection.execute("UPDATE customers SET waiting = 99")
+            connection.execute("UPDATE customers SET day = 99")
             raise KeyboardInterrupt
 
         embedded._writer.run(action)
@@ -212,7 +213,7 @@ def test_a_write_that_an_interrupted_leader_took_along_does_not_wait_for_ever(
     embedded: Any,
 ) -> None:
     """The leader was interrupted after it took the writes and before it settled them."""
-    writer: Writer = embedded._writer
+    writer: GroupCommitWriter = embedded._writer
 
     class TakesAndForgets(type(writer._queue)):  # type: ignore[misc]  # a deque
         def append(self, write: object) -> None:
@@ -300,22 +301,11 @@ def test_a_signal_is_heard_while_a_lock_is_waited_for(embedded: Any, tmp_path: P
     assert len(submit(embedded, "acme")) == 1
 
 
-@contextmanager
-def kept_from_writing(store: Store, folder: Path) -> Iterator[None]:
-    """Another process keeps the lock that all who write need."""
-    if isinstance(store, SqliteStore):
-        with locked(folder):
-            yield
-    else:
-        with psycopg.connect(postgreskit.url_for(folder)) as other:
-            other.execute(one_at_a_time(0).encode())
-            yield
-
-
 def test_a_lease_that_ended_while_the_claim_waited_is_left_alone(
-    store: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its holder waited for the same lock, or server, and is about to renew it."""
+    """Its holder waited for the same lock, and is about to renew it."""
+    store: Any = sqlite_store(tmp_path, RulesInForce(), clock)
     submit(store, "acme")
     held = must_claim(store)
     begin = store._writer._begin
@@ -330,23 +320,22 @@ def test_a_lease_that_ended_while_the_claim_waited_is_left_alone(
     assert store.renew([held]) == []
     clock.advance(LEASE + 1)
     assert store.claim("another") is not None
+    store.close()
 
 
 def test_a_lock_takes_no_document_from_another_process(
-    tmp_path: Path, store_factory: StoreFactory, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However long it is held: nobody could renew a lease meanwhile, and some come back later."""
     monkeypatch.setattr(lock_wait, "BUSY_SECONDS", 0.0)
     monkeypatch.setattr(lock_wait, "STILL_BUSY_SECONDS", 0.0)
-    monkeypatch.setitem(WRITER_OPTIONS, "lock_timeout", "1ms")
     with ExitStack() as ending:
-        ending.enter_context(postgreskit.lent(tmp_path))
-        ours, theirs = (store_factory(tmp_path, RulesInForce(), clock) for _ in range(2))
+        ours, theirs = (sqlite_store(tmp_path, RulesInForce(), clock) for _ in range(2))
         ending.callback(ours.close)
         ending.callback(theirs.close)
         submit(ours, "acme")
         held = must_claim(theirs)
-        with kept_from_writing(ours, tmp_path):
+        with locked(tmp_path):
             for _ in range(3):
                 with pytest.raises(StoreBusy):
                     ours.claim("ours")
@@ -371,3 +360,46 @@ def test_locks_that_come_again_and_again_keep_no_document_from_others(
         store._writer._grace.failed(clock())
         store._writer._grace.succeeded(clock())
     assert must_claim(store).id == held.id
+
+
+# --- PostgreSQL, where writes do not wait for each other ---
+
+
+@pytest.fixture
+def served(tmp_path: Path, clock: Clock) -> Any:
+    with postgreskit.lent(tmp_path):
+        store = STORES["postgres"](tmp_path, RulesInForce(), clock)
+        assert isinstance(store, PostgresStore)
+        yield store
+        assert store.problems() == []
+        store.close()
+
+
+def test_a_submission_waits_only_for_one_of_the_same_customer(
+    served: PostgresStore, tmp_path: Path
+) -> None:
+    submit(served, "acme")
+    submit(served, "globex")
+    with (
+        ThreadPoolExecutor(1) as pool,
+        psycopg.connect(postgreskit.url_for(tmp_path)) as other,
+    ):
+        other.execute("SELECT 1 FROM customers WHERE name = 'acme' FOR UPDATE")
+        waits = pool.submit(submit_one, served, "acme")
+        assert submit_one(served, "globex").count == -1
+        assert must_claim(served).customer in ("acme", "globex")
+        assert not waits.done()
+        other.rollback()
+        assert waits.result().count == -1
+
+
+def test_a_claim_goes_on_where_the_holder_of_the_lock_froze(
+    served: PostgresStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lock merely saves work; the version of the queue keeps claims apart."""
+    monkeypatch.setattr(writer, "_CLAIM_LOCK_SECONDS", 0.01)
+    submit(served, "acme", 2)
+    with psycopg.connect(postgreskit.url_for(tmp_path)) as frozen:
+        frozen.execute(f"SELECT pg_advisory_lock({lock_number(0)})".encode())
+        assert must_claim(served).customer == "acme"
+    assert must_claim(served).customer == "acme"

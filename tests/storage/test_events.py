@@ -95,10 +95,10 @@ def test_events_come_in_portions(store: Store) -> None:
 
 def test_a_claim_tells_who_and_whether_by_the_lane(store: Store) -> None:
     submit(store, "acme")
-    must_claim(store, "anna")
+    claim = must_claim(store, "anna")
     event = store.events()[-1]
     assert event.kind is EventKind.CLAIMED
-    assert event.data == {"fence": 1, "worker": "anna"}
+    assert event.data == {"fence": claim.fence, "worker": "anna", "attempt": 1}
 
 
 def test_the_version_changes_with_every_commit(store: Store) -> None:

@@ -13,8 +13,9 @@ from storekit import CRASHED, DAMAGED, DONE, House, StoreFactory, histories, hou
 
 from fairlead.model.documents import Claim, NewDocument, Outcome, Submission
 from fairlead.policy.overdue_lane import OverdueLane
+from fairlead.policy.queue import PolicyName
 from fairlead.policy.retry import RetryRule
-from fairlead.policy.rules import PolicyName, Rules
+from fairlead.policy.rules import Rules
 
 CUSTOMERS = ("acme", "globex", "initech")
 

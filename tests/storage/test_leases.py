@@ -134,7 +134,7 @@ def test_a_released_document_goes_back_to_its_place_and_the_attempt_does_not_cou
         assert store.release([claim]) == [SAVED]
     document = store.document(claim.id)
     assert (document.state, document.attempts, document.started_at) == (State.WAITING, 0, None)
-    assert must_claim(store).fence == 6
+    assert must_claim(store).attempts == 1
 
 
 def test_a_worker_that_stops_gives_back_all_that_it_holds(store: Store) -> None:
@@ -152,7 +152,8 @@ def test_a_document_goes_back_to_its_place_when_its_lease_ends(store: Store, clo
     clock.advance(LEASE + 1)
     new = must_claim(store, "quick")
     assert new.id == old.id == documents[0].id
-    assert (new.fence, new.attempts) == (2, 2)
+    assert new.fence != old.fence
+    assert new.attempts == 2
     assert store.lost([old, new]) == [old]
 
 
@@ -253,7 +254,7 @@ def test_a_document_that_kills_its_workers_is_claimed_once_more_than_it_has_atte
         assert len(fences) <= 4, "the document went on killing its workers"
     ended = store.document(document.id)
     assert (ended.state, ended.error, ended.attempts) == (State.FAILED, "worker-lost", 3)
-    assert fences == [1, 2, 3, 4]
+    assert len(set(fences)) == 4
 
 
 def test_what_broke_does_not_lie_ready(store: Store, clock: Clock) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -36,16 +35,16 @@ from fairlead.errors import (
     UnknownCustomer,
     UnknownDocument,
 )
-from fairlead.model.customers import LONGEST_RESET_INTERVAL
 from fairlead.model.documents import Saved, ShortTexts, Submission
 from fairlead.storage.postgres import PostgresStore
-from fairlead.storage.postgres.dialect import migrations, repeated, translated
+from fairlead.storage.postgres.dialect import repeated, translated
 from fairlead.storage.postgres.session import Session
-from fairlead.storage.sql.queries import statements
+from fairlead.storage.sql.queries import SCHEMA_NUMBER, statements
 
 TABLES_OF_CUSTOMERS = (
-    *("customers", "accounts", "documents", "idempotency", "events", "webhooks", "deliveries"),
-    *("keys", "deleted", "short_texts", "short_originals"),
+    *("customers", "accounts", "documents", "idempotency_keys", "events", "webhooks"),
+    *("deliveries", "access_keys", "deleted", "contents", "waiting", "delayed", "running"),
+    "unsuccessful",
 )
 
 
@@ -58,16 +57,6 @@ def store(tmp_path: Path, clock: Clock) -> Iterator[PostgresStore]:
         store.close()
 
 
-def test_the_time_of_a_claim_is_known_before_it_is_let_in(tmp_path: Path) -> None:
-    """By the server's clock: as of the last write, and from there on by our own."""
-    with postgreskit.lent(tmp_path):
-        store = PostgresStore(postgreskit.url_for(tmp_path), rules=RulesInForce())
-        assert store._writer.asked_at() == float("inf")  # no lease is left alone by a guess
-        submit(store, "acme")
-        assert store._writer.asked_at() == pytest.approx(store.now(), abs=60)
-        store.close()
-
-
 # --- customers apart ---
 
 
@@ -76,6 +65,7 @@ def two_customers(store: PostgresStore) -> tuple[str, str]:
     found = []
     for name in ("acme", "globex"):
         added(store, name)
+        store.set_customer(name, account=f"account of {name}")
         store.add_key(f"key of {name}", "0" * 64, name)
         news = tuple(new_document(content=name.encode()) for _ in range(2))
         store.submit(Submission(name, news, key="once"))
@@ -114,7 +104,10 @@ def test_every_table_with_a_customer_is_guarded_for_its_owner_too(tmp_path: Path
     )
     with psycopg.connect(postgreskit.url_for(tmp_path)) as connection:
         guarded: dict[str, bool] = dict(connection.execute(query).fetchall())
-    of_all = {"fairlead", "line_state", "attendance", "costs", "tallies"}
+    of_all = {
+        *("fairlead", "attendance", "leases", "queue_state", "queue_costs", "queue_tallies"),
+        *("queue_events", "queue_members", "queue_entries"),
+    }
     assert {name for name, is_guarded in guarded.items() if not is_guarded} == of_all
 
 
@@ -230,10 +223,10 @@ def test_a_store_of_a_newer_version_is_refused(tmp_path: Path) -> None:
         url = postgreskit.url_for(tmp_path)
         with psycopg.connect(url, autocommit=True) as connection:
             connection.execute("UPDATE fairlead SET version = 999")
-        with pytest.raises(NewerData, match="schema version 999"):
+        with pytest.raises(NewerData, match="schema number 999"):
             PostgresStore(url, rules=RulesInForce())
         with psycopg.connect(url, autocommit=True) as connection:
-            connection.execute("UPDATE fairlead SET version = %s", (len(migrations()),))
+            connection.execute("UPDATE fairlead SET version = %s", (SCHEMA_NUMBER,))
 
 
 def test_another_programs_tables_are_left_alone(tmp_path: Path) -> None:
@@ -243,66 +236,6 @@ def test_another_programs_tables_are_left_alone(tmp_path: Path) -> None:
         with pytest.raises(DamagedData, match="other programs"):
             PostgresStore(url, rules=RulesInForce())
         assert connection.execute("SELECT count(*) FROM documents").fetchone() == (0,)
-
-
-def test_a_migration_that_fails_leaves_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    url = postgreskit.url_for(tmp_path)
-    with monkeypatch.context() as patch:
-        broken = (migrations()[0], "CREATE TABLE oops (;")
-        patch.setattr("fairlead.storage.postgres.connection.migrations", lambda: broken)
-        with pytest.raises(Exception, match="syntax error"):
-            PostgresStore(url, rules=RulesInForce())
-    with psycopg.connect(url) as connection:
-        query = "SELECT count(*) FROM pg_tables WHERE schemaname = current_schema()"
-        assert connection.execute(query).fetchone() == (0,)
-    PostgresStore(url, rules=RulesInForce()).close()
-
-
-def test_an_interval_longer_than_any_is_brought_to_the_longest(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    url, before = postgreskit.url_for(tmp_path), migrations()[:4]
-    with monkeypatch.context() as patch:
-        patch.setattr("fairlead.storage.postgres.connection.migrations", lambda: before)
-        store = PostgresStore(url, rules=RulesInForce())
-        store.add_customer("endless", reset_interval=60.0)
-        store.add_customer("short", reset_interval=60.0)
-        store.close()
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute("UPDATE customers SET reset_interval = 1e300 WHERE name = 'endless'")
-    store = PostgresStore(url, rules=RulesInForce())
-    found = {each.name: each.settings.reset_interval for each in store.customers()}
-    assert found == {"endless": LONGEST_RESET_INTERVAL, "short": 60.0}
-    store.close()
-
-
-def test_deliveries_of_documents_that_were_deleted_before_keep_their_id(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    url, before = postgreskit.url_for(tmp_path), migrations()[:6]
-    with monkeypatch.context() as patch:
-        patch.setattr("fairlead.storage.postgres.connection.migrations", lambda: before)
-        store = PostgresStore(url, rules=RulesInForce())
-        added(store, "acme")
-        store.close()
-    told = '{"type":"document.done","data":{"name":"secret\\u0000.pdf"}}'
-    with psycopg.connect(url, autocommit=True) as connection:
-        for document in ("gone", "kept"):
-            connection.execute(
-                "INSERT INTO deliveries (webhook, kind, document, body, created_at, answer)"
-                " VALUES ('acme-1', 'document.done', %s, %s, 1000.5, 'thanks for it')",
-                (document, told),
-            )
-        connection.execute("INSERT INTO deleted (seq, id, customer, at) VALUES (1, 'gone', 1, 1)")
-    PostgresStore(url, rules=RulesInForce()).close()
-    with psycopg.connect(url) as connection:
-        query = "SELECT body, answer FROM deliveries ORDER BY document"
-        (gone, answer), (kept, _) = connection.execute(query).fetchall()
-    expected = {"type": "document.done", "timestamp": "1970-01-01T00:16:40.500Z"}
-    assert json.loads(gone) == expected | {"data": {"id": "gone"}}
-    assert (answer, kept) == (None, told)
 
 
 # --- a server that is away ---
@@ -408,7 +341,9 @@ def test_statements_are_translated() -> None:
     assert translated("UPDATE t SET a = ?2, b = ?1 + ?2") == "UPDATE t SET a = $2, b = $1 + $2"
 
 
-GROWS = re.compile(r"Seq Scan on (documents|customers|accounts|events|deliveries)|Sort ")
+GROWS = re.compile(
+    r"Seq Scan on (documents|customers|events|deliveries|waiting|running|contents|queue_\w+s)"
+)
 
 
 def plan(connection: Session, statement: str, values: Sequence[Any]) -> str:

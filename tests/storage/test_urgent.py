@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from storekit import (
     CRASHED,
     DONE,
+    Clock,
     House,
+    RulesInForce,
     StoreFactory,
     customers_of,
     histories,
@@ -69,6 +71,37 @@ def test_a_displaced_document_gains_nothing_by_being_cancelled_and_queued_again(
     store.retry(displaced.id)
     places = ["acme"] * 2 + ["globex"] * 3 + ["acme"] * 2
     assert customers_of(work_off(store)) == places
+
+
+def test_a_document_displaced_by_the_claim_that_takes_it_stays_displaced(store: Store) -> None:
+    """It has the slot of the urgent one, behind that of a later document, and still goes first."""
+    documents = submit(store, "acme", 3)
+    submit_one(store, "acme", urgent=True)
+    claims = store.claim_for(["worker"] * 4)
+    assert ids(claims[1:]) == ids(documents)
+    store.finish_all([(claim, DONE) for claim in claims[:3]])
+    store.release(claims[3:])
+    store.reset("acme")
+    assert submit_one(store, "acme").priority == 1
+    assert must_claim(store).id == documents[2].id
+
+
+def test_a_document_that_got_a_better_slot_through_the_lane_passes_nobody(
+    store: Store, rules: RulesInForce, clock: Clock
+) -> None:
+    """The lane uses up the oldest slot, and its holder gets that of a displaced document."""
+    rules.change(lane=OverdueLane(after=3.0, share=2))
+    oldest, *others, later = submit(store, "acme", 4)
+    for document in others:
+        store.cancel(document.id)
+    store.reset("acme")
+    urgent = submit_one(store, "acme", urgent=True)
+    first = submit_one(store, "acme")
+    assert (oldest.priority, later.priority, first.priority) == (1, 2, 1)
+    assert must_claim(store).id == urgent.id
+    clock.advance(10)
+    assert must_claim(store).id == oldest.id
+    assert [must_claim(store).id for _ in range(2)] == [first.id, later.id]
 
 
 def test_an_urgent_document_that_is_released_loses_no_place(store: Store) -> None:

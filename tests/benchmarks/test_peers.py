@@ -1,0 +1,77 @@
+"""The comparison with other queues: what it prints, and what it reads from /proc."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from bench.peers import cpu
+from bench.peers.__main__ import Row, main
+from bench.peers.contestants import contestants
+from bench.peers.table import ratios
+from click.testing import CliRunner
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.services
+def test_standard_output_holds_only_rows_in_json() -> None:
+    command = [sys.executable, "-m", "bench.peers", "--json", "--quick", "--documents", "200"]
+    result = subprocess.run(
+        [*command, "--only", "fairlead-sqlite-classic", "--batch", "50"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    (row,) = json.loads(result.stdout)
+    assert set(row) == {"name", "batch", "per_s", "cpu_us"}
+    assert (row["name"], row["batch"]) == ("fairlead-sqlite-classic", 50)
+    assert row["per_s"] > 0
+    assert row["cpu_us"] >= 0  # the system counts in ticks, of which so few documents take none
+
+
+def test_each_name_has_one_row_per_batch() -> None:
+    keys = [(each.name, each.batch) for each in contestants()]
+    assert len(keys) == len(set(keys))
+    assert {
+        *("pgqueuer", "procrastinate", "celery-redis", "celery-rabbitmq", "dramatiq-redis"),
+        *("huey-redis", "pgqueuer-submit", "fairlead-postgres-submit", "fairlead-sqlite-submit"),
+        *("fairlead-postgres-classic", "fairlead-postgres-fair", "fairlead-postgres-fair-many"),
+        *("fairlead-sqlite-classic", "fairlead-sqlite-fair"),
+    } <= {name for name, _ in keys}
+
+
+def test_an_unknown_name_is_refused() -> None:
+    result = CliRunner().invoke(main, ["--only", "nobody"])
+    assert result.exit_code == 2
+    assert "got nobody" in result.output
+
+
+def test_ratios_are_to_pgqueuer_with_the_same_batch() -> None:
+    rows = [
+        Row("pgqueuer", 50, 1000.0, 100.0),
+        Row("pgqueuer", 1, 100.0, 1000.0),
+        Row("pgqueuer-submit", 500, 5000.0, 10.0),
+    ]
+    assert ratios(Row("fairlead-sqlite-fair", 1, 50.0, 500.0), rows) == ("0.50", "0.50")
+    assert ratios(Row("huey-redis", None, 500.0, 150.0), rows) == ("0.50", "1.50")
+    assert ratios(Row("fairlead-sqlite-submit", 500, 5000.0, 20.0), rows) == ("1.00", "2.00")
+    assert ratios(Row("huey-redis", None, 500.0, 150.0), []) == ("", "")
+
+
+@pytest.mark.parametrize("read", [cpu.seconds, cpu.running_seconds])
+def test_cpu_time_read_from_proc_is_what_the_process_used(
+    read: Callable[[list[int]], float],
+) -> None:
+    began, before = time.process_time(), read([os.getpid()])
+    while time.process_time() < began + 0.2:
+        pass
+    assert read([os.getpid()]) - before == pytest.approx(0.2, abs=0.1)
