@@ -9,7 +9,7 @@ SETUP := PYTHON=$(PYTHON) VENV=$(VENV) tools/setup.sh
 READY := $(VENV)/.ready
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
 
-.PHONY: help setup packages run demo test test-fast test-full check faults bench bench-http bench-postgres bench-dashboard screenshots policies picture sync-client import-graph pins clean
+.PHONY: help setup packages run demo test test-fast test-full check faults bench bench-http bench-postgres bench-peers bench-simulator bench-dashboard screenshots policies picture sync-client import-graph pins clean
 
 help: ## list these targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -61,6 +61,12 @@ bench-http: setup ## the speed of uploads over HTTP
 bench-postgres: setup ## the speed of the PostgreSQL store, on a server of its own
 	$(BIN)/python -m bench.postgres
 
+bench-peers: setup packages ## the speed beside other queues, in an environment of its own; 25 minutes
+	$(BIN)/python -m bench.peers
+
+bench-simulator: setup ## the simulator's speed beside a bare heap loop
+	$(BIN)/python -m bench.simulator
+
 bench-dashboard: setup ## what the dashboard costs with many customers and changes
 	$(BIN)/python -m bench.dashboard
 
@@ -85,4 +91,4 @@ import-graph: ## draw the imports between packages into docs/discussion/architec
 	@$(PYTHON) tools/import_graph.py --write docs/discussion/architecture.md
 
 clean: ## remove what the other targets made
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis demo-data
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .bench-peers demo-data

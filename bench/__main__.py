@@ -14,7 +14,8 @@ import click
 from bench.filling import BATCH, fill, fill_behind_a_paused_head
 from fairlead import Fairlead
 from fairlead.model.documents import Claim, Done
-from fairlead.policy.rules import PolicyName, Rules
+from fairlead.policy.queue import PolicyName
+from fairlead.policy.rules import Rules
 from fairlead.storage.sqlite import SqliteStore
 
 ROUNDS = 40

@@ -20,11 +20,10 @@ from fairlead.simulation.trace import Arrival
 
 HOUR = 3600
 TRACES = 30
-RULE = FairRule()
 POLICIES: dict[str, tuple[Policy | FairRule, OverdueLane | None]] = {
     "classic": (ClassicPolicy(), OverdueLane()),
     "fifo": (FifoPolicy(), None),
-    "fair": (RULE, OverdueLane(unit=RULE.unit)),
+    "fair": (FairRule(), OverdueLane()),
 }
 
 

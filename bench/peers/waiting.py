@@ -1,0 +1,160 @@
+"""What a claim costs with very many documents waiting, and behind those that may not start."""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import NamedTuple
+
+from bench.peers import cpu
+from bench.peers.contestants import Contestant, contestants
+from bench.peers.measure import fresh_place
+from bench.peers.servers import Servers, missing, tidy
+from bench.peers.stores import finish, opened, short_documents
+from bench.peers.workers.settings import AT_ONCE
+from fairlead.model.documents import Submission
+from fairlead.storage import Store
+
+FEW = 1_000
+CUSTOMERS = 1_000
+BATCH = 50
+CLAIMS_A_ROUND = 4
+ROUNDS = 15
+HEAD = "head"
+USUAL = ("fairlead-postgres-classic", "fairlead-sqlite-classic")
+
+
+class Cost(NamedTuple):
+    """CPU seconds of client and server for one document."""
+
+    claim: float
+    finish: float
+
+
+class Case(NamedTuple):
+    """A store to claim from, and the processes of its server."""
+
+    title: str
+    store: Store
+    roots: Sequence[int]
+
+
+def main(servers: Servers, documents: int, names: Sequence[str]) -> None:
+    """For each store and policy that was named, or for classic on both."""
+    for contestant in contestants():
+        asked = contestant.name in (names or USUAL) and contestant.batch == BATCH
+        if asked and not contestant.is_peer and not missing(contestant.server):
+            compare(servers, contestant, documents)
+
+
+def compare(servers: Servers, contestant: Contestant, documents: int) -> None:
+    with ExitStack() as stack:
+        cases = []
+        for number, title in enumerate(titles(documents)):
+            place = stack.enter_context(fresh_place(servers, contestant))
+            store = opened(place.url, contestant.policy)
+            stack.callback(store.close)
+            print(f"{contestant.name}: filling {title}", file=sys.stderr)
+            prepare(store, number, documents)
+            if contestant.server == "postgres":
+                tidy(servers.postgres, place.url)
+            cases.append(Case(title, store, place.roots))
+        costs: dict[str, list[Cost]] = {case.title: [] for case in cases}
+        for number in range(ROUNDS + 1):
+            for case in cases:
+                cost = measure(case)
+                if number:  # the first round warms up
+                    costs[case.title].append(cost)
+    print_ratios(contestant.name, costs)
+
+
+def titles(documents: int) -> list[str]:
+    behind = documents * 9 // 10
+    return [
+        f"{FEW:,} waiting",
+        f"{documents:,} waiting",
+        f"behind {behind:,} of a paused customer",
+        f"behind {behind:,} of a capped customer",
+    ]
+
+
+def prepare(store: Store, number: int, documents: int) -> None:
+    """Few, many, many behind a paused customer, many behind a capped one."""
+    if number == 0:
+        fill_evenly(store, FEW)
+    elif number == 1:
+        fill_evenly(store, documents)
+    else:
+        fill_head(store, documents * 9 // 10, is_paused=number == 2)
+        fill_evenly(store, documents - documents * 9 // 10)
+
+
+def fill_head(store: Store, documents: int, *, is_paused: bool) -> None:
+    """A customer before all others, by priority and by arrival, none of whose may start."""
+    store.add_customer(HEAD, thresholds=(-10_000_000,), processing_cap=None if is_paused else 1)
+    for first in range(0, documents, AT_ONCE):
+        store.submit(Submission(HEAD, short_documents(first, min(AT_ONCE, documents - first))))
+    if is_paused:
+        store.pause(HEAD)
+    else:
+        (claim,) = store.claim_for(["held"])  # keeps the only place of its customer
+        assert claim.customer == HEAD
+
+
+def fill_evenly(store: Store, documents: int) -> None:
+    """First one document of each customer in turns, as the few have them; then the others."""
+    turns = min(documents // CUSTOMERS, 5)
+    for _ in range(turns):
+        for first in range(0, CUSTOMERS, AT_ONCE):
+            submit_one_each(store, [f"customer {first + number}" for number in range(AT_ONCE)])
+    each = documents // CUSTOMERS - turns
+    for number in range(CUSTOMERS):
+        for first in range(0, each, AT_ONCE):
+            some = short_documents(first, min(AT_ONCE, each - first))
+            store.submit(Submission(f"customer {number}", some))
+
+
+def submit_one_each(store: Store, customers: Sequence[str]) -> None:
+    documents = short_documents(0, len(customers))
+    store.submit_all(
+        [Submission(name, (document,)) for name, document in zip(customers, documents, strict=True)]
+    )
+
+
+def measure(case: Case) -> Cost:
+    """Claims of 50 and their finish; what was taken is submitted anew, so that as many wait."""
+    began = spent(case)
+    batches = [case.store.claim_for(["bench"] * BATCH) for _ in range(CLAIMS_A_ROUND)]
+    claimed = spent(case)
+    for claims in batches:
+        finish(case.store, claims)
+    finished = spent(case)
+    taken = [claim.customer for claims in batches for claim in claims]
+    assert HEAD not in taken
+    submit_one_each(case.store, taken)
+    return Cost((claimed - began) / len(taken), (finished - claimed) / len(taken))
+
+
+def spent(case: Case) -> float:
+    """CPU seconds so far, of this process and of the server's."""
+    return time.process_time() + cpu.running_seconds(case.roots)
+
+
+def print_ratios(name: str, costs: dict[str, list[Cost]]) -> None:
+    print(f"{name}, claimed by {BATCH}: CPU µs of a document, and the ratio to the first")
+    medians = {
+        title: (
+            statistics.median(value.claim for value in values),
+            statistics.median(value.claim + value.finish for value in values),
+        )
+        for title, values in costs.items()
+    }
+    base_claim, base_both = next(iter(medians.values()))
+    for title, (claim, both) in medians.items():
+        print(
+            f"  {title}: claim {claim * 1e6:,.0f} ({claim / base_claim:.2f}), "
+            f"with finish {both * 1e6:,.0f} ({both / base_both:.2f})"
+        )
