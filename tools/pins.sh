@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Pins what pyproject.toml names: requirements.txt has everything, the others are parts of it.
+# The peers of the benchmark have a list and pins of their own.
 # Versions that are pinned stay; `make pins UPGRADE=--upgrade` takes the newest ones.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -10,16 +11,18 @@ trap 'rm -rf "$tools"' EXIT
 
 compile() {
   "$tools/bin/uv" pip compile --quiet --universal --python-version 3.11 --generate-hashes \
-    --no-emit-index-url --no-emit-find-links --no-header --no-config pyproject.toml "$@"
+    --no-emit-index-url --no-emit-find-links --no-header --no-config "$@"
 }
 
 part() { # the file's name, then the extras in it
   local file=requirements-$1.txt extra extras=()
   shift
   for extra in "$@"; do extras+=(--extra "$extra"); done
-  compile --no-annotate --constraint requirements.txt --group build "${extras[@]}" -o "$file"
+  compile pyproject.toml --no-annotate --constraint requirements.txt --group build "${extras[@]}" -o "$file"
 }
 
-compile ${UPGRADE:-} --all-extras --group dev -o requirements.txt
+compile pyproject.toml ${UPGRADE:-} --all-extras --group dev -o requirements.txt
 part demo demo
 part server server ocr postgres s3 celery client
+compile bench/peers-requirements.in ${UPGRADE:-} --no-annotate --constraint requirements.txt \
+  -o bench/peers-requirements.txt
