@@ -165,6 +165,7 @@ def run(where: House, history: list[Step], cap: int | None, *, urgent: bool) -> 
 
 
 def take(where: House, step: Step, *, urgent: bool) -> list[str | None]:
+    where.clock.advance(0.001)  # of customers that wait since the same moment, the arrival decides
     match step:
         case Submit(customer, flags):
             documents = tuple(new_document(urgent=urgent and flag) for flag in flags)

@@ -19,7 +19,7 @@ from fairlead.policy import refusals
 from fairlead.policy.classic import ClassicPolicy
 from fairlead.policy.costs import CostBucket, cost_bucket, estimate
 from fairlead.policy.queue import DEFAULT_PIPELINE, Queue
-from fairlead.policy.queue_events import Arrived, Learned
+from fairlead.policy.queue_events import Arrived
 from fairlead.storage.sql import rows
 from fairlead.storage.sql.queries import sql
 from fairlead.storage.sql.queue_rows import CostTable
@@ -253,10 +253,6 @@ class Batch:
             member = loaded.queue.member(customer.id)
             customer.pending = member.waiting + member.processing
             self._queues[customer.id] = loaded.queue
-        if self._tx.is_fair:
-            for event in loaded.events:
-                if isinstance(event, Learned):
-                    self._costs.learn(event)
 
     def _customer(self, submission: Submission) -> _Customer:
         name = submission.customer
@@ -369,7 +365,7 @@ class Batch:
         return _Place(count, rule.priority_of(count), rule.label, cost)
 
     def _estimate(self, new: NewDocument) -> float:
-        """Seconds of work, by what was learned of documents of the same shape and length."""
+        """Seconds of work, by what claims learned of documents of the same shape and length."""
         bucket = cost_bucket(new.look, new.size)
         if bucket not in self._estimates:
             self._estimates[bucket] = estimate(bucket, self._costs.near(bucket))
