@@ -334,10 +334,10 @@ def test_statements_are_translated() -> None:
     assert translated("SELECT ? FROM d INDEXED BY queue WHERE a = ?") == (
         "SELECT $1 FROM d WHERE a = $2"
     )
-    assert repeated("INSERT INTO t (a, b) VALUES (?1, ?1 + ?2)", 2) == (
-        "INSERT INTO t (a, b) VALUES ($1, $1 + $2), ($3, $3 + $4)"
+    assert repeated("INSERT INTO t (a, b, c) VALUES (?, 'x', ?)", 2, (False, True)) == (
+        b"INSERT INTO t (a, b, c) VALUES ($2, 'x', $1), ($3, 'x', $1)"
     )
-    assert repeated("UPDATE t SET a = ?", 2) is None
+    assert repeated("UPDATE t SET a = ?", 2, (False,)) is None
     assert translated("UPDATE t SET a = ?2, b = ?1 + ?2") == "UPDATE t SET a = $2, b = $1 + $2"
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from functools import cache
 from importlib.resources import files
 from itertools import count
@@ -19,7 +18,7 @@ from fairlead.storage.sql.queries import (
 _INDEXED_BY = re.compile(r" INDEXED BY \w+")
 _NOT_IN_ARRAY = re.compile(r"NOT IN \(SELECT value FROM json_each\((\?\d*)\)\)")
 _IN_ARRAY = re.compile(r"IN \(SELECT value FROM json_each\((\?\d*)\)\)")
-_NUMBER = re.compile(r"\$(\d+)")
+_INSERT = re.compile(r"(INSERT INTO .*VALUES )\(([^)]*)\)(\nON CONFLICT.*)?", re.DOTALL)
 _PLACE = re.compile(r"\?(\d*)")
 _SQLITE_ONLY = re.compile(r"^(CREATE TABLE|INSERT INTO) document_numbers[^;]*;\n", re.MULTILINE)
 _TYPES = {
@@ -62,19 +61,23 @@ def takes_columns(statement: str) -> bool:
 
 
 @cache
-def repeated(statement: str, times: int) -> str | None:
-    """An INSERT of one row as one of so many; None: it is no such statement."""
-    head, values, tail = translated(statement).partition("VALUES ")
-    row, conflict, action = tail.partition("\nON CONFLICT")
-    if not (values and head.startswith("INSERT") and row.endswith(")")):
+def repeated(statement: str, times: int, constant: tuple[bool, ...]) -> bytes | None:
+    """An INSERT of one row as one of so many; None: it is no such statement.
+
+    Columns that are constant come first among the values, and once for all rows.
+    """
+    insert = _INSERT.fullmatch(statement)
+    if insert is None:
         return None
-    width = max(int(number) for number in _NUMBER.findall(row))
-    rows = (_NUMBER.sub(_shifted_by(width * each), row) for each in range(times))
-    return head + values + ", ".join(rows) + conflict + action
+    number = count(1)
+    shared = [f"${next(number)}" if is_constant else None for is_constant in constant]
 
+    def row() -> str:
+        values = iter([each or f"${next(number)}" for each in shared])
+        return _PLACE.sub(lambda _: next(values), insert[2])
 
-def _shifted_by(offset: int) -> Callable[[re.Match[str]], str]:
-    return lambda found: f"${int(found[1]) + offset}"
+    rows = "), (".join(row() for _ in range(times))
+    return f"{insert[1]}({rows}){insert[3] or ''}".encode()
 
 
 @cache

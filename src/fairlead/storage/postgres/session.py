@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, nullcontext, suppress
+from itertools import compress
 from typing import Any
 
 import psycopg
@@ -41,13 +42,6 @@ class Cursor(RawCursor[tuple[Any, ...]]):
         return row[0] if row is not None and len(row) == 1 else row
 
 
-class _Text(StrDumperUnknown):
-    """PostgreSQL's texts cannot have the character NUL, which hostile answers and names may."""
-
-    def dump(self, obj: str) -> Buffer | None:
-        return super().dump(obj.replace("\0", NO_SUCH_CHARACTER))
-
-
 class _WholeSum(Loader):
     """Sums of whole numbers come as `numeric`, and are whole."""
 
@@ -57,8 +51,11 @@ class _WholeSum(Loader):
 
 def _array(values: Sequence[Any]) -> str:
     """An array as PostgreSQL writes it; psycopg would look at each value by itself."""
-    if values and type(values[0]) is int and None not in values:
+    types = set(map(type, values))
+    if types == {int}:
         return "{" + ",".join(map(str, values)) + "}"
+    if types == {float}:
+        return "{" + ",".join(map(repr, values)) + "}"
     return "{" + ",".join(map(_element, values)) + "}"
 
 
@@ -71,11 +68,16 @@ def _element(value: Any) -> str:
     return repr(value)
 
 
+def _without_nul(value: Any) -> Any:
+    """PostgreSQL's texts cannot have this character, which hostile answers and names may."""
+    return value.replace("\0", NO_SUCH_CHARACTER) if isinstance(value, str) else value
+
+
 def make_ready(connection: psycopg.Connection[tuple[Any, ...]], options: dict[str, str]) -> None:
     """Set what holds for as long as the connection lasts."""
     connection.prepare_threshold = 0
     connection.adapters.register_dumper(int, Int8Dumper)  # one type, so one plan for each
-    connection.adapters.register_dumper(str, _Text)
+    connection.adapters.register_dumper(str, StrDumperUnknown)
     connection.adapters.register_loader("numeric", _WholeSum)
     calls = (f"set_config('{name}', '{value}', FALSE)" for name, value in options.items())
     connection.execute(f"SELECT {', '.join(calls)}".encode())
@@ -91,7 +93,7 @@ class Session:
     as undone in any case.
     """
 
-    __slots__ = ("_gathering", "_heard", "connection", "has_written", "policy")
+    __slots__ = ("_constant", "_gathering", "_heard", "connection", "has_written", "policy")
 
     def __init__(self, connection: psycopg.Connection[tuple[Any, ...]]) -> None:
         self.connection = connection
@@ -99,6 +101,8 @@ class Session:
         self.policy = ""
         self.has_written = False
         self._gathering: ExitStack | None = None
+        self._constant: dict[str, tuple[bool, ...]] = {}
+        """Columns of each statement in which all rows had the same value so far."""
 
     @property
     def in_transaction(self) -> bool:
@@ -148,8 +152,7 @@ class Session:
         if statement.startswith(_COMMANDS):
             return self._command(statement)
         self.has_written |= statement.startswith(_WRITES)
-        cursor = Cursor(self.connection)
-        cursor.execute(encoded(statement), values)
+        cursor = self._send(encoded(statement), values)
         if statement.startswith("RELEASE"):  # the end of one write of several: is all of it done?
             self._go_on()
         return cursor
@@ -165,9 +168,7 @@ class Session:
 
     def _execute_columns(self, statement: str, rows: Sequence[Sequence[Any]]) -> Cursor:
         columns = [_array(column) for column in zip(*rows, strict=True)]
-        cursor = Cursor(self.connection)
-        cursor.execute(encoded(statement), columns)
-        return cursor
+        return self._send(encoded(statement), columns)
 
     def executemany(self, statement: str, rows: Iterable[Sequence[Any]], /) -> object:
         left = list(rows)
@@ -175,15 +176,42 @@ class Session:
         if left and takes_columns(statement):
             self._execute_columns(statement, left)
             return None
-        for many in AT_ONCE:
-            while len(left) >= many and (text := repeated(statement, many)):
-                values = [value for row in left[:many] for value in row]
-                Cursor(self.connection).execute(text.encode(), values)
-                left = left[many:]
-        if left:
-            with Cursor(self.connection) as cursor:
-                cursor.executemany(encoded(statement), left)
+        if len(left) >= AT_ONCE[-1]:
+            left = self._insert(statement, left)
+        for row in left:
+            self._send(encoded(statement), row)
         return None
+
+    def _insert(self, statement: str, rows: list[Sequence[Any]]) -> list[Sequence[Any]]:
+        """Insert many rows by one statement; return those that are left."""
+        constant = self._constant.get(statement) or (True,) * len(rows[0])
+        columns = zip(*rows, strict=True)
+        constant = tuple(
+            [
+                was_constant and column.count(column[0]) == len(rows)
+                for was_constant, column in zip(constant, columns, strict=True)
+            ]
+        )
+        self._constant[statement] = constant
+        varying = [not each for each in constant]
+        for many in AT_ONCE:
+            text = repeated(statement, many, constant)
+            while text is not None and len(rows) >= many:
+                values = list(compress(rows[0], constant))
+                values += [value for row in rows[:many] for value in compress(row, varying)]
+                self._send(text, values)
+                rows = rows[many:]
+        return rows
+
+    def _send(self, text: bytes, values: Sequence[Any]) -> Cursor:
+        cursor = Cursor(self.connection)
+        try:
+            cursor.execute(text, values)
+        except psycopg.DataError:
+            if not any(isinstance(value, str) and "\0" in value for value in values):
+                raise
+            cursor.execute(text, [_without_nul(value) for value in values])
+        return cursor
 
     def close(self) -> None:
         self.connection.close()
