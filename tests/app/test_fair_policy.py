@@ -87,6 +87,7 @@ def test_costs_are_learnt_from_the_work_itself(data: Path) -> None:
         first = fairlead.submit("acme", b"a letter of some length " * 100)
         fairlead.run_until_idle(workers=1)
         took = fairlead.document(first.id).seconds
+        fairlead.store.fold()
         second = fairlead.submit("acme", b"another letter of that length " * 90)
         assert second.estimate == pytest.approx(took) != first.estimate
 

@@ -18,7 +18,7 @@ from fairlead.model.states import State
 from fairlead.policy import refusals
 from fairlead.policy.classic import ClassicPolicy
 from fairlead.policy.costs import CostBucket, cost_bucket, estimate
-from fairlead.policy.queue import DEFAULT_PIPELINE, Queue
+from fairlead.policy.queue import DEFAULT_PIPELINE, Queue, QueueState
 from fairlead.policy.queue_events import Arrived
 from fairlead.storage.sql import rows
 from fairlead.storage.sql.queries import sql
@@ -127,6 +127,7 @@ class Batch:
         self._customers: dict[str, _Customer] = {}
         self._queues: dict[int, Queue] = {}
         """Under fair, the part of the queue in which each customer is."""
+        self._new_customers = Queue(tx.rules.fair(), tx.rules.lane, QueueState(tx.policy))
         self._costs = CostTable(tx.connection)
         self._estimates: dict[CostBucket, float] = {}
         self._accepted: list[_Accepted] = []
@@ -283,6 +284,7 @@ class Batch:
         id_ = add_customer(self._tx, customer.name)
         if id_ is not None:
             customer.id = id_
+            self._queues[id_] = self._new_customers
             return
         # Another process added it meanwhile; its row is locked now.
         values = (self._tx.connection.array([customer.name]),)
