@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from storekit import DONE, Clock, RulesInForce, ids, must_claim, submit, submit_one, work_off
 
 from fairlead.model.documents import Totals
 from fairlead.model.states import State
+from fairlead.policy.queue import PolicyName
 from fairlead.storage import Store
 
 
@@ -39,6 +41,15 @@ def test_several_workers_get_a_document_each_while_there_are_any(store: Store) -
         ("one", documents[0].id),
         ("two", documents[1].id),
     ]
+
+
+@pytest.mark.parametrize("policy", ["classic", "fair"])
+def test_one_claim_takes_documents_of_many_customers(
+    store: Store, rules: RulesInForce, policy: PolicyName
+) -> None:
+    rules.change(policy=policy)
+    documents = [submit_one(store, f"customer {number}") for number in range(60)]
+    assert ids(store.claim_for(["worker"] * 60)) == ids(documents)
 
 
 def test_the_numbers_of_a_customer_follow_each_step(store: Store) -> None:

@@ -206,6 +206,6 @@ def test_the_database_uses_every_index_it_keeps(large: SqliteStore) -> None:
     ahead = () if large.policy() == "fair" else ("waiting_ahead",)
     for index in (
         *("queue_places", "queue_waits", "waiting_by_age", *ahead),
-        *("leases_by_end", "delayed_by_due", "running_by_lease"),
+        *("leases_by_end", "delayed_by_due"),
     ):
         assert re.search(rf"INDEX {index}\b", used), index

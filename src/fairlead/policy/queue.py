@@ -173,6 +173,11 @@ class Entry:
         return False  # equal keys are of the same entry
 
     @property
+    def is_loaded(self) -> bool:
+        """Whether documents of it were loaded."""
+        return bool(self.slots) or self.last_slot is not None
+
+    @property
     def is_known(self) -> bool:
         """Whether its place can be told without loading more."""
         return not self.waiting or (self.head is not None and self.oldest is not None)
@@ -319,6 +324,7 @@ class QueueState:
     credit: int = 0
     next_ticket: int = 0
     quotas: dict[str, Quota] = field(default_factory=dict)
+    """Of every pipeline that ever had documents."""
 
 
 class Queue:
@@ -437,6 +443,7 @@ class Queue:
         now: float,
     ) -> None:
         """Documents wait from now on; only the first, the best and the oldest move their entry."""
+        self._quota(entry.pipeline)
         member.share.queued += estimates
         account = self._account_of(member)
         if account is not None:

@@ -11,6 +11,7 @@ from fairlead.model.documents import Claim, EventKind, Progress
 from fairlead.policy.fairness import start_bound
 from fairlead.policy.queue import DEFAULT_PIPELINE, QueuedDocument, Start
 from fairlead.policy.queue_events import Arrived
+from fairlead.storage.sql.ends import rescue_expired
 from fairlead.storage.sql.queries import Connection, sql
 from fairlead.storage.sql.queue_rows import EVENTS_AT_ONCE, LoadedQueue
 from fairlead.storage.sql.transaction import NOBODY, Transaction
@@ -61,28 +62,32 @@ class Overtaken(Exception):
 
 
 def claim_documents(
-    tx: Transaction, requested: Requested, width: int, extent: Extent
+    tx: Transaction, requested: Requested, width: int, extent: Extent, asked_at: float
 ) -> ClaimResult:
     """Fold what happened, choose the next documents and write the difference.
 
-    `width` entries are loaded. `extent` is that of the claim before.
+    `width` entries are loaded. `extent` is that of the claim before. Leases that ended before the
+    claim was asked for are rescued first.
     """
-    look = _FirstLook(tx, requested.number, max(width, LEAST_WIDTH))
+    expired_at = min(tx.now, asked_at)
+    look = _FirstLook(tx, requested.number, max(width, LEAST_WIDTH), expired_at)
+    if look.has_expired_leases and rescue_expired(tx, expired_at):
+        tx.write()
+        return ClaimResult([], is_partial=True, extent=extent)
     loaded, due = look.loaded, look.due
     look.load_members()
     loaded.fold()
     _queue_due(loaded, tx, due)
     if loaded.has_more_events:  # a long backlog is folded in portions, before anything is chosen
-        load_unknown(loaded, 1)
-        _save(loaded, tx, [], [])
+        loaded.load_unknown(1)
+        _save(loaded, tx, [])
         return ClaimResult([], is_partial=True, extent=extent)
     _report_broken_bound(loaded, tx)
     starts = _choose(loaded, tx, requested, extent)
     is_partial = bool(loaded.queue.needs_entries)
     if not (starts or loaded.event_ids or due):
         return ClaimResult([], is_partial, extent)
-    claims = _claims(loaded, tx, starts, requested)
-    _save(loaded, tx, starts, claims)
+    claims = _started(loaded, tx, starts, requested)
     taken = Counter(start.customer for start in starts)
     is_partial = is_partial and len(claims) < requested.number
     if taken:
@@ -96,10 +101,10 @@ class _FirstLook:
     All of it is asked for before any of it is awaited: on a server that is one round trip.
     """
 
-    def __init__(self, tx: Transaction, number: int, width: int) -> None:
+    def __init__(self, tx: Transaction, number: int, width: int, expired_at: float) -> None:
         ask, lane = tx.connection.execute, tx.rules.lane
+        expired = ask(sql("has_expired"), (expired_at,))
         due = ask(sql("due_documents"), (tx.now,))
-        pipelines = ask(sql("pipelines")) if number else None
         self._best = self._overdue = None
         self._width, self._most_overdue = width, 0 if lane is None else number // lane.share + 2
         self._before = 0.0 if lane is None else tx.now - lane.after
@@ -109,8 +114,8 @@ class _FirstLook:
                 values = (DEFAULT_PIPELINE, self._before, self._most_overdue)
                 self._overdue = ask(sql("overdue_entries"), values)
         self.loaded = LoadedQueue(tx.connection, tx.rules, EVENTS_AT_ONCE)
+        self.has_expired_leases = bool(expired.get)
         self.due = due.fetchall()
-        self._others = [] if pipelines is None else [row[0] for row in pipelines]
 
     def load_members(self) -> None:
         """The members that events concern, those with the best places, and the most overdue."""
@@ -121,7 +126,7 @@ class _FirstLook:
             if self._overdue is not None:
                 most = self._most_overdue
                 wanted |= loaded.note_overdue(DEFAULT_PIPELINE, self._overdue, most)
-            others = [name for name in self._others if name != DEFAULT_PIPELINE]
+            others = [name for name in loaded.pipelines if name != DEFAULT_PIPELINE]
             loaded.load_best(others, self._width)
             if self._overdue is not None:
                 loaded.load_overdue(others, self._before, self._most_overdue)
@@ -147,7 +152,7 @@ def _queue_due(loaded: LoadedQueue, tx: Transaction, due: Sequence[tuple[Any, ..
 
 def _report_broken_bound(loaded: LoadedQueue, tx: Transaction) -> None:
     """Add one event for a customer that has waited for a start longer than the bound."""
-    load_unknown(loaded, 1)
+    loaded.load_unknown(1)
     longest = loaded.queue.longest_wait()
     lane = tx.rules.lane
     if longest is None or lane is None or tx.now - longest[0] <= lane.after:
@@ -174,18 +179,22 @@ def _choose(
     """The next documents; a suspect is not prefetched, and ends the choice."""
     queue, starts = loaded.queue, list[Start]()
     at_once, not_suspect = len(requested.workers), _not_suspect(loaded)
-    depth = extent.documents + 1
-    queue.needs_documents.update(queue.first_entries(extent.customers + 1))
+    customers, depth = extent.customers + 1, extent.documents + 1
     while True:
-        load_unknown(loaded, depth)
+        first = queue.first_entries(customers)
+        queue.needs_documents.update(entry for entry in first if not entry.is_loaded)
+        loaded.load_unknown(depth)
         starts += queue.choose(at_once - len(starts), tx.now)
         if len(starts) >= at_once:
             left = requested.number - len(starts)
             starts += queue.choose(left, tx.now, may_start=not_suspect)
         if not queue.needs_documents:
             return starts
-        most = requested.number + 2  # more only where displaced documents have the best slots
-        depth = min(4 * depth, most) if depth < most else 4 * depth
+        if any(entry.is_loaded for entry in queue.needs_documents):
+            most = requested.number + 2  # more only where displaced documents have the best slots
+            depth = min(4 * depth, most) if depth < most else 4 * depth
+        else:
+            customers = min(4 * customers, requested.number + 1)
 
 
 def _not_suspect(loaded: LoadedQueue) -> Any:
@@ -196,57 +205,56 @@ def _not_suspect(loaded: LoadedQueue) -> Any:
     return may_start
 
 
-def load_unknown(loaded: LoadedQueue, depth: int) -> None:
-    """Load documents of entries whose place or next document is not known."""
-    queue = loaded.queue
-    while queue.needs_documents:
-        entries = list(queue.needs_documents)
-        queue.needs_documents.clear()
-        loaded.load_documents(entries, depth)
-        for entry in entries:
-            queue.settle_loaded(entry)
-
-
-def _claims(
+def _started(
     loaded: LoadedQueue, tx: Transaction, starts: Sequence[Start], requested: Requested
 ) -> list[Claim]:
-    """Move the rows from `waiting` to `running`; the claims that workers get."""
-    if not starts:
-        return []
-    leases = {
-        worker: secrets.randbits(_LEASE_BITS) for worker in (*requested.workers, *requested.ahead)
-    }
-    workers = [(worker, False) for worker in requested.workers]
-    workers += [(worker, True) for worker in requested.ahead]
+    """Move the rows from `waiting` to `running`, save the queue; the claims that workers get.
+
+    Everything is asked for before any of it is awaited.
+    """
     numbers = [start.document.number for start in starts]
-    values = (tx.connection.array(numbers),)
-    described = tx.connection.execute(sql("claimed_documents"), values)
+    described: Iterable[tuple[Any, ...]] = ()
+    if starts:
+        described = tx.connection.execute(sql("claimed_documents"), (tx.connection.array(numbers),))
     keys = [loaded.rows[number][:5] for number in numbers]
     deleted = tx.connection.query_many(sql("delete_waiting"), keys)
+    workers = [(worker, False) for worker in requested.workers]
+    workers += [(worker, True) for worker in requested.ahead]
+    leases: dict[str, int] = {}
+    running = []
+    for start, (worker, is_ready) in zip(starts, workers, strict=False):
+        if worker not in leases:
+            leases[worker] = secrets.randbits(_LEASE_BITS)
+        running.append(_running_row(loaded, tx, start, leases[worker], worker, is_ready=is_ready))
+    tx.connection.executemany(sql("insert_running"), running)
+    until = tx.now + tx.rules.lease
+    rows = [(lease, worker, until) for worker, lease in sorted(leases.items())]
+    tx.connection.executemany(sql("add_lease"), rows)
+    _save(loaded, tx, starts)
     details = {row[0]: row for row in described}
     if len(list(deleted)) < len(keys):
         raise Overtaken
-    running, claims = [], []
-    for start, (worker, is_ready) in zip(starts, workers, strict=False):
-        row = loaded.rows[start.document.number]
-        lease, attempts = leases[worker], row[_ATTEMPTS] + 1
-        # The slot that it uses up is the one it has after a swap, which may be of this claim.
-        slot, is_displaced = start.document.slot, int(start.document.is_displaced)
-        others = (*row[4:_DISPLACED], is_displaced, *row[_DISPLACED + 1 : _ATTEMPTS])
-        used = (*row[:2], *slot, *others, attempts, *row[_SUSPECT:])
-        running.append((*used, lease, worker, int(is_ready), tx.now, *_charged(start)))
-        claims.append(_claim(tx, details[row[4]], row, worker, lease))
-        data: dict[str, Any] = {"attempt": attempts, "fence": lease, "worker": worker}
-        if start.through_lane:
-            data["lane"] = True
-        tx.add_event(EventKind.CLAIMED, start.customer, row[4], **data)
-    loaded.count_starts(start.document.priority for start in starts)
-    tx.connection.executemany(sql("insert_running"), running)
-    used_by = {claim.worker for claim in claims}
-    until = tx.now + tx.rules.lease
-    rows = [(leases[worker], worker, until) for worker in sorted(used_by)]
-    tx.connection.executemany(sql("add_lease"), rows)
-    return claims
+    return [
+        _claim(tx, details[number], loaded.rows[number], worker, leases[worker])
+        for number, (worker, _) in zip(numbers, workers, strict=False)
+    ]
+
+
+def _running_row(
+    loaded: LoadedQueue, tx: Transaction, start: Start, lease: int, worker: str, *, is_ready: bool
+) -> tuple[Any, ...]:
+    """The row of `running`; adds the event of the start."""
+    row = loaded.rows[start.document.number]
+    attempts = row[_ATTEMPTS] + 1
+    data: dict[str, Any] = {"attempt": attempts, "fence": lease, "worker": worker}
+    if start.through_lane:
+        data["lane"] = True
+    tx.add_event(EventKind.CLAIMED, start.customer, row[4], **data)
+    # The slot that it uses up is the one it has after a swap, which may be of this claim.
+    slot, is_displaced = start.document.slot, int(start.document.is_displaced)
+    others = (*row[4:_DISPLACED], is_displaced, *row[_DISPLACED + 1 : _ATTEMPTS])
+    used = (*row[:2], *slot, *others, attempts, *row[_SUSPECT:])
+    return (*used, lease, worker, int(is_ready), tx.now, *_charged(start))
 
 
 def _charged(start: Start) -> tuple[Any, ...]:
@@ -284,12 +292,11 @@ def _claim(
     )
 
 
-def _save(
-    loaded: LoadedQueue, tx: Transaction, starts: Sequence[Start], claims: Sequence[Claim]
-) -> None:
+def _save(loaded: LoadedQueue, tx: Transaction, starts: Sequence[Start]) -> None:
+    loaded.count_starts(start.document.priority for start in starts)
     tx.connection.executemany(sql("move_slot"), list(loaded.moved_slots()))
     through_lane = sum(start.through_lane for start in starts)
-    if not loaded.save(len(claims), through_lane):
+    if not loaded.save(len(starts), through_lane):
         raise Overtaken
     tx.write_events()
 

@@ -87,9 +87,9 @@ def settle_all(tx: Transaction, outcomes: Sequence[tuple[Claim, Outcome]]) -> li
     parts = _Parts(tx, outcomes)
     keys = [(claim.number, claim.fence) for claim, _ in outcomes]
     taken = tx.connection.query_many(sql("take_running"), list(dict.fromkeys(keys)))
+    values = (tx.connection.array(sorted({document for document, _ in keys})),)
+    found = tx.connection.execute(sql("ending_documents"), values)
     held = {(row[4], row[14]): Running(*row) for row in taken}
-    values = (tx.connection.array(sorted(document for document, _ in held)),)
-    found = tx.connection.execute(sql("ending_documents"), values) if held else ()
     details = {row[0]: _Details(*row) for row in found}
     writer, saved = _EndWriter(tx), []
     for key, (_, outcome) in zip(keys, outcomes, strict=True):
@@ -136,10 +136,9 @@ def _release(tx: Transaction, keys: Sequence[tuple[Any, ...]]) -> set[tuple[int,
     return {(running.document, running.lease) for running in taken}
 
 
-def rescue_expired(tx: Transaction, asked_at: float) -> int:
+def rescue_expired(tx: Transaction, expired_at: float) -> int:
     """Requeue what the leases that had ended at a time held."""
-    values = (min(tx.now, asked_at),)
-    leases = tx.connection.execute(sql("take_expired_leases"), values).fetchall()
+    leases = tx.connection.execute(sql("take_expired_leases"), (expired_at,)).fetchall()
     return _rescue(tx, [row[0] for row in leases])
 
 

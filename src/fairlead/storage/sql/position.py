@@ -11,7 +11,6 @@ from typing import Any
 from fairlead.model.explanations import CustomerAhead, QueuePlace
 from fairlead.policy.queue import Start
 from fairlead.policy.rules import Rules
-from fairlead.storage.sql.claims import load_unknown
 from fairlead.storage.sql.queries import Connection, sql
 from fairlead.storage.sql.queue_rows import LoadedQueue
 
@@ -47,10 +46,9 @@ def _loaded(
 ) -> LoadedQueue:
     loaded = LoadedQueue(connection, rules)
     loaded.load_members(loaded.touched() | {customer})
-    pipelines = [row[0] for row in connection.execute(sql("pipelines"))]
-    loaded.load_best(pipelines, width)
+    loaded.load_best(loaded.pipelines, width)
     if rules.lane is not None:
-        loaded.load_overdue(pipelines, now - rules.lane.after, width)
+        loaded.load_overdue(loaded.pipelines, now - rules.lane.after, width)
     loaded.fold()
     queue = loaded.queue
     queue.state.quotas.clear()
@@ -67,7 +65,7 @@ def _starts_before(loaded: LoadedQueue, now: float, number: int) -> tuple[list[S
     starts: list[Start] = []
     depth = _DEPTH
     while len(starts) < MOST_COUNTED:
-        load_unknown(loaded, depth)
+        loaded.load_unknown(depth)
         chosen = loaded.queue.choose(1, now)
         if chosen and chosen[0].document.number == number:
             return starts, True

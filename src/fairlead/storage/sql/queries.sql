@@ -128,45 +128,34 @@ ORDER BY waits_since, tie LIMIT ?;
 SELECT count(*) FROM queue_entries WHERE waits_since IS NOT NULL;
 
 -- name: members
--- Members with their entries: a row for each entry, or one without.
 SELECT
-  m.id, m.account, m.paused, m.cap, m.processing, m.delayed, m.last_started_at, m.weight, m.interval,
-  m.debt, m.debt_at, m.tag, m.queued, m.tagged, m.work, m.work_at, m.inner_clock,
-  m.resumed_at, m.told_of,
-  e.pipeline, e.waiting, e.head, e.head_seq, e.oldest_seq, e.oldest_at, e.has_ahead, e.class, e.rank, e.ticket,
-  e.waits_since, e.tie
-FROM queue_members m LEFT JOIN queue_entries e ON e.member = m.id
-WHERE m.id IN (SELECT value FROM json_each(?));
+  id, account, paused, cap, processing, delayed, last_started_at, weight, interval, debt, debt_at,
+  tag, queued, tagged, work, work_at, inner_clock, resumed_at, told_of
+FROM queue_members WHERE id IN (SELECT value FROM json_each(?));
 
--- name: members_of_accounts
--- Shared accounts, and the customers inside them.
+-- name: entries
+-- The entries of members.
 SELECT
-  m.id, m.account, m.paused, m.cap, m.processing, m.delayed, m.last_started_at, m.weight, m.interval,
-  m.debt, m.debt_at, m.tag, m.queued, m.tagged, m.work, m.work_at, m.inner_clock,
-  m.resumed_at, m.told_of,
-  e.pipeline, e.waiting, e.head, e.head_seq, e.oldest_seq, e.oldest_at, e.has_ahead, e.class, e.rank, e.ticket,
-  e.waits_since, e.tie
-FROM queue_members m LEFT JOIN queue_entries e ON e.member = m.id
-WHERE m.id IN (SELECT value FROM json_each(?1)) OR m.account IN (SELECT value FROM json_each(?1));
+  member, pipeline, waiting, head, head_seq, oldest_seq, oldest_at, has_ahead, class, rank, ticket,
+  waits_since, tie
+FROM queue_entries WHERE member IN (SELECT value FROM json_each(?));
+
+-- name: ids_of_accounts
+-- Shared accounts, and the customers inside them.
+SELECT id FROM queue_members
+WHERE id IN (SELECT value FROM json_each(?1)) OR account IN (SELECT value FROM json_each(?1));
 
 -- name: all_members
 SELECT
-  m.id, m.account, m.paused, m.cap, m.processing, m.delayed, m.last_started_at, m.weight, m.interval,
-  m.debt, m.debt_at, m.tag, m.queued, m.tagged, m.work, m.work_at, m.inner_clock,
-  m.resumed_at, m.told_of,
-  e.pipeline, e.waiting, e.head, e.head_seq, e.oldest_seq, e.oldest_at, e.has_ahead, e.class, e.rank, e.ticket,
-  e.waits_since, e.tie
-FROM queue_members m LEFT JOIN queue_entries e ON e.member = m.id;
+  id, account, paused, cap, processing, delayed, last_started_at, weight, interval, debt, debt_at,
+  tag, queued, tagged, work, work_at, inner_clock, resumed_at, told_of
+FROM queue_members;
 
--- name: pipelines
--- Those in which something may run; one look in the index for each, however many entries there are.
-WITH RECURSIVE found (pipeline) AS (
-  SELECT min(pipeline) FROM queue_entries WHERE waits_since IS NOT NULL
-  UNION ALL
-  SELECT (SELECT min(e.pipeline) FROM queue_entries e
-          WHERE e.waits_since IS NOT NULL AND e.pipeline > found.pipeline)
-  FROM found WHERE found.pipeline IS NOT NULL)
-SELECT pipeline FROM found WHERE pipeline IS NOT NULL;
+-- name: all_entries
+SELECT
+  member, pipeline, waiting, head, head_seq, oldest_seq, oldest_at, has_ahead, class, rank, ticket,
+  waits_since, tie
+FROM queue_entries;
 
 -- name: save_member
 INSERT INTO queue_members (

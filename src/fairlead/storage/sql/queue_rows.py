@@ -83,6 +83,11 @@ class LoadedQueue:
     # --- loading ---
 
     @property
+    def pipelines(self) -> list[str]:
+        """Those that ever had documents."""
+        return list(self.queue.state.quotas)
+
+    @property
     def has_more_events(self) -> bool:
         return len(self.event_ids) >= EVENTS_AT_ONCE
 
@@ -102,18 +107,28 @@ class LoadedQueue:
         missing = [id_ for id_ in ids if id_ not in self._loaded_members]
         if not missing:
             return
-        array = self._connection.array
-        self._add_rows(self._connection.execute(sql("members"), (array(missing),)))
+        self._load_rows(missing)
         accounts = {self._loaded_members[id_][1] for id_ in missing if id_ in self._loaded_members}
         accounts |= {id_ for id_ in missing if id_ < 0}
         accounts.discard(None)
         if accounts:
-            rows = self._connection.execute(sql("members_of_accounts"), (array(sorted(accounts)),))
-            self._add_rows(rows)
+            values = (self._connection.array(sorted(accounts)),)
+            found = self._connection.execute(sql("ids_of_accounts"), values)
+            inside = {row[0] for row in found} - self._loaded_members.keys()
+            self._load_rows(sorted(inside))
 
     def load_all(self) -> None:
         """Load every member."""
-        self._add_rows(self._connection.execute(sql("all_members")))
+        members = self._connection.execute(sql("all_members"))
+        entries = self._connection.execute(sql("all_entries"))
+        self._add_rows(members, entries)
+
+    def _load_rows(self, ids: Sequence[int]) -> None:
+        """Members and their entries. Two statements: a join may be planned to read all entries."""
+        values = (self._connection.array(ids),)
+        members = self._connection.execute(sql("members"), values)
+        entries = self._connection.execute(sql("entries"), values)
+        self._add_rows(members, entries)
 
     def load_best(self, pipelines: Iterable[str], width: int) -> None:
         """Load the entries with the best places, and those of the same members."""
@@ -179,6 +194,16 @@ class LoadedQueue:
             waiting = [document for document in documents if document.is_waiting]
             entry.load(waiting, last_slot, last_age, last_turn)
 
+    def load_unknown(self, depth: int) -> None:
+        """Load documents of entries whose place or next document is not known."""
+        queue = self.queue
+        while queue.needs_documents:
+            entries = list(queue.needs_documents)
+            queue.needs_documents.clear()
+            self.load_documents(entries, depth)
+            for entry in entries:
+                queue.settle_loaded(entry)
+
     def forget_documents(self) -> None:
         """Forget the documents that were loaded: their rows were rewritten."""
         self._documents.clear()
@@ -216,19 +241,14 @@ class LoadedQueue:
         )
         return document
 
-    def _add_rows(self, rows: Iterable[tuple[Any, ...]]) -> None:
-        """Add members with their entries, of which each is a row; none: a row without pipeline."""
-        members: dict[int, Member] = {}
-        for row in rows:
-            own, others = row[:_MEMBER_COLUMNS], row[_MEMBER_COLUMNS:]
-            if own[0] in self._loaded_members and own[0] not in members:
-                continue
-            member = members.get(own[0])
-            if member is None:
-                member = members[own[0]] = self._member(own)
-            if others[0] is not None:
-                self._entry(member, others)
-        for member in members.values():
+    def _add_rows(
+        self, members: Iterable[tuple[Any, ...]], entries: Iterable[tuple[Any, ...]]
+    ) -> None:
+        """Add members with their entries."""
+        added = {row[0]: self._member(row) for row in members}
+        for id_, *row in entries:
+            self._entry(added[id_], tuple(row))
+        for member in added.values():
             self.queue.add(member)
 
     def _member(self, row: tuple[Any, ...]) -> Member:
@@ -420,9 +440,6 @@ class CostTable:
     def save(self) -> None:
         rows = [(*bucket, *costs) for bucket, costs in self._known.items() if costs is not None]
         self._connection.executemany(sql("save_cost"), sorted(rows))
-
-
-_MEMBER_COLUMNS = 19
 
 
 def _member_row(member: Member) -> tuple[Any, ...]:

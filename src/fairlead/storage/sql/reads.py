@@ -19,7 +19,6 @@ from fairlead.policy.forecast import FinishedDocument, Flow, RecentArrival, Runn
 from fairlead.policy.queue_events import Tallied
 from fairlead.policy.rules import Rules
 from fairlead.storage.sql import rows
-from fairlead.storage.sql.claims import load_unknown
 from fairlead.storage.sql.queries import Connection, sql
 from fairlead.storage.sql.queue_rows import LoadedQueue, decode_events, load_folded
 
@@ -117,7 +116,7 @@ def customer(
     if row is None:
         raise unknown_customer(name)
     loaded = load_folded(whole, rules, {row[0]}, with_touched=among_others)
-    load_unknown(loaded, 1)
+    loaded.load_unknown(1)
     count_places = _counter_of_places(whole, loaded) if among_others else lambda _: (0, 0)
     return _customer(row, loaded, now, count_places)
 
@@ -155,7 +154,7 @@ def customers(
         values = (own.array(sorted(names)),)
         found = own.execute(rows.CUSTOMER_SELECT + query, values).fetchall()
         loaded = load_folded(whole, rules, {row[0] for row in found})
-    load_unknown(loaded, 1)
+    loaded.load_unknown(1)
     count_places = figures.counter_of_places(loaded.queue)
     return [_customer(row, loaded, now, count_places) for row in found]
 
@@ -217,9 +216,9 @@ def claimable(connection: Connection, rules: Rules, now: float, most: int) -> in
     """About how many documents could be begun now, counted up to `most`."""
     loaded = LoadedQueue(connection, rules)
     loaded.load_members(loaded.touched())
-    loaded.load_best([row[0] for row in connection.execute(sql("pipelines"))], most)
+    loaded.load_best(loaded.pipelines, most)
     loaded.fold()
-    load_unknown(loaded, 1)
+    loaded.load_unknown(1)
     queue = loaded.queue
     number = sum(
         entry.waiting
@@ -233,7 +232,7 @@ def claimable(connection: Connection, rules: Rules, now: float, most: int) -> in
 
 def fairness(connection: Connection, rules: Rules, now: float) -> Fairness:
     loaded = load_folded(connection, rules, None)
-    load_unknown(loaded, 1)
+    loaded.load_unknown(1)
     names = {-id_: name for id_, name in connection.execute(sql("account_names"))}
     names |= dict(connection.execute(sql("customer_names")).fetchall())
     left = sum(
@@ -361,7 +360,7 @@ def known_texts(connection: Connection, ids: Iterable[str]) -> set[str]:
 def problems(connection: Connection, rules: Rules) -> list[str]:
     """Stored numbers that differ from what they count."""
     loaded = load_folded(connection, rules, None)
-    load_unknown(loaded, 1)
+    loaded.load_unknown(1)
     names = dict(connection.execute(sql("customer_names")).fetchall())
     counted = {row[0]: row[1:] for row in connection.execute(sql("counted_pending"))}
     kept = {

@@ -165,7 +165,6 @@ CREATE TABLE running (                  -- claims under way
   inner_charge REAL,
   inner_tag INTEGER
 ) STRICT;
-CREATE INDEX running_by_lease ON running (lease);
 
 CREATE TABLE leases (                   -- one row per claim call and worker
   id INTEGER PRIMARY KEY,

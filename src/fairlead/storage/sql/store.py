@@ -177,9 +177,7 @@ class Store(ABC):
 
         def claim(connection: Connection) -> claims.ClaimResult:
             tx = self._transaction(connection)
-            if ends.rescue_expired(tx, asked_at):
-                tx.write()
-            return claims.claim_documents(tx, requested, width, self._extent)
+            return claims.claim_documents(tx, requested, width, self._extent, asked_at)
 
         return self._writer.run_alone(claim, durable=False)
 

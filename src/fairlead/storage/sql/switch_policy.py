@@ -7,7 +7,7 @@ from msgspec.structs import asdict
 from fairlead.model.documents import EventKind, Switched
 from fairlead.policy.queue import PolicyName, Queue, QueueState
 from fairlead.storage.sql import rows
-from fairlead.storage.sql.claims import Overtaken, load_unknown
+from fairlead.storage.sql.claims import Overtaken
 from fairlead.storage.sql.queries import sql
 from fairlead.storage.sql.queue_rows import LoadedQueue
 from fairlead.storage.sql.transaction import Transaction
@@ -21,7 +21,7 @@ def switch(tx: Transaction, to: PolicyName) -> Switched | None:
         return None
     loaded.load_all()
     loaded.fold()
-    load_unknown(loaded, 1)
+    loaded.load_unknown(1)
     _to_fair(tx, loaded) if to == "fair" else _to_classic(tx, loaded)
     members = [member for member in loaded.queue.members.values() if not member.is_account]
     done = Switched(

@@ -70,7 +70,7 @@ class Transaction:
         self, kind: EventKind, customer: int = NOBODY, document: int | None = None, **data: object
     ) -> None:
         """Add an event, with a delivery for each of the customer's webhooks that asks for it."""
-        values = (self.now, kind.value, customer, document, data_text(data), self.actor)
+        values = (self.now, kind._value_, customer, document, data_text(data), self.actor)
         self._events.append(values)
         name = KINDS.get(kind)
         if name is not None and document is not None:
