@@ -31,7 +31,13 @@ def own_mounts(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     pytest.skip(reason)
 
 
-@pytest.mark.parametrize("scenario", smalldisk.SCENARIOS)
+@pytest.mark.parametrize(
+    "scenario",
+    [
+        *smalldisk.SCENARIOS,
+        *(pytest.param(name, marks=pytest.mark.faults) for name in smalldisk.LONG_SCENARIOS),
+    ],
+)
 def test_a_full_or_read_only_disk(own_mounts: list[str], tmp_path: Path, scenario: str) -> None:
     program = [sys.executable, smalldisk.__file__, scenario, str(tmp_path)]
     ran = subprocess.run([*own_mounts, *program], check=False, capture_output=True, text=True)

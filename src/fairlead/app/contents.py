@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from fairlead.errors import DamagedData, Message, NotReady
+from fairlead.errors import DamagedData, Message, NotReady, UnknownDocument
 from fairlead.model.blobs import BlobStore
 from fairlead.model.documents import Document
 from fairlead.storage import Store
@@ -55,6 +55,16 @@ class Contents:
     def path(self, document: Document) -> Path:
         """The file of a document that the store does not keep."""
         return self._files.path(document.id)
+
+    def damage(self, document: Document) -> Iterator[str]:
+        """Read all contents of a document; say which are missing or changed."""
+        for read in (self.original, self.text, self.markdown):
+            try:
+                read(document.id)
+            except (NotReady, UnknownDocument):  # it has no text, or was deleted meanwhile
+                return
+            except DamagedData as error:
+                yield str(error)
 
     def delete(self, id_: str, texts: Sequence[str]) -> None:
         """Remove the files of a document whose row is deleted, and of its texts, by their keys."""

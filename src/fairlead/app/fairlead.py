@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from threading import Event as Flag
 from typing import Any, Self, overload
@@ -16,9 +17,9 @@ from fairlead.app.open_storage import open_files, postgres_store
 from fairlead.app.queue import Queue
 from fairlead.app.services import Services
 from fairlead.app.webhooks import Webhooks
-from fairlead.config.data_folder import DataFolder
+from fairlead.config.data_folder import NO_ROOM, DataFolder
 from fairlead.config.settings import Settings, Sources
-from fairlead.errors import NotReady, UnknownDocument, UsageError
+from fairlead.errors import NotReady, TemporarilyUnavailable, UnknownDocument, UsageError
 from fairlead.intake import Intake
 from fairlead.model.documents import Document, DocumentCheck, Event
 from fairlead.model.explanations import Explanation
@@ -29,6 +30,9 @@ from fairlead.policy.explain import explain
 from fairlead.storage import Store
 from fairlead.storage.sqlite import SqliteStore
 
+SHORT_ROOM = 64 << 20
+"""A disk with less gets back what deletions free in the database."""
+WORTH_SHRINKING = 1 << 20
 PROGRESS_SECONDS = 0.5
 """How often `wait` reports how many documents are left."""
 
@@ -271,9 +275,26 @@ class Fairlead:
         """As `delete`, but leave the files to `contents.delete`; return the keys of the texts."""
         if self.store.deleted_customer(id_) is not None:
             return []  # without use of the reserve
-        return self.folder.reserve.use(
+        keys = self.folder.reserve.use(
             lambda: self.store.delete(id_, by=by or self._actor, check=check)
         )
+        if not self.folder.has_room(SHORT_ROOM):
+            self._make_room()
+        return keys
+
+    def _make_room(self) -> None:
+        """Give the disk back what deletions freed in the database, then lay the reserve again."""
+        if self.store.free_bytes() >= WORTH_SHRINKING:
+            with suppress(TemporarilyUnavailable):  # the next deletion tries again
+                self.folder.reserve.use(
+                    lambda: self.store.shrink(lambda: self.folder.has_room(SHORT_ROOM))
+                )
+        if self.settings.store is None:
+            self.folder.reserve.lay()
+
+    def has_room(self) -> bool:
+        """Whether documents can be accepted; free pages of the database count as room."""
+        return self.folder.has_room() or self.store.free_bytes() >= NO_ROOM
 
     @overload
     def wait(  # type: ignore[overload-overlap]  # a string is one id

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
@@ -50,10 +51,11 @@ class Finding(NamedTuple):
 @click.command("doctor")
 @data_option
 @no_url_option
+@click.option("--deep", is_flag=True, help="also read all contents and compare their SHA-256")
 @json_option
-def doctor_command(*, data: Path, as_json: bool) -> None:
+def doctor_command(*, data: Path, deep: bool, as_json: bool) -> None:
     """Check the installation and report problems; exit code 1 if there are any."""
-    findings = [*_installation(), *_data(data)]
+    findings = [*_installation(), *_data(data, deep=deep)]
     if as_json:
         print_json({"findings": [finding._asdict() for finding in findings]})
     else:
@@ -78,7 +80,7 @@ def _installation() -> Iterator[Finding]:
         yield Finding("ok", "the sandbox works: Landlock and seccomp are available")
 
 
-def _data(data: Path) -> Iterator[Finding]:
+def _data(data: Path, *, deep: bool) -> Iterator[Finding]:
     try:
         with Fairlead(data, must_exist=True) as fairlead:
             yield from _store(fairlead)
@@ -87,6 +89,9 @@ def _data(data: Path) -> Iterator[Finding]:
             yield from _dead(fairlead)
             yield from _fairness(fairlead)
             yield from _room(fairlead)
+            yield from _key_mode(fairlead)
+            if deep:
+                yield from _contents(fairlead)
     except FairleadError as error:
         yield Finding("problem", str(error))
 
@@ -158,3 +163,22 @@ def _room(fairlead: Fairlead) -> Iterator[Finding]:
     free = shutil.disk_usage(fairlead.folder.path).free
     level = "ok" if free >= LITTLE_ROOM else "warning"
     yield Finding(level, f"{free / 1e9:.1f} GB free on the disk of {fairlead.folder.path}")
+
+
+def _key_mode(fairlead: Fairlead) -> Iterator[Finding]:
+    key = fairlead.folder.operator_key
+    with suppress(FileNotFoundError):
+        if key.stat().st_mode & 0o077:
+            advice = f"chmod 600 {key}, and replace the key"
+            yield Finding("problem", f"other users may read or change {key}; {advice}")
+
+
+def _contents(fairlead: Fairlead) -> Iterator[Finding]:
+    number = damaged = 0
+    for document in fairlead.documents():
+        number += 1
+        for problem in fairlead.contents.damage(document):
+            damaged += 1
+            yield Finding("problem", problem)
+    if not damaged:
+        yield Finding("ok", f"the contents of {counted(number, 'document')} are undamaged")

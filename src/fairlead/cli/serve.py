@@ -71,7 +71,7 @@ def _greet(fairlead: Fairlead, listener: socket.socket, context: ServerContext) 
     address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     click.echo(f"fairlead: serving {address} on {fairlead.folder.path}; Ctrl-C stops", err=True)
     click.echo(f"fairlead: operator key in {fairlead.folder.operator_key}", err=True)
-    if not fairlead.folder.has_room():
+    if not fairlead.has_room():
         click.echo(
             f"fairlead: the disk of {fairlead.folder.path} is almost full; new documents are "
             "refused until there is free space",

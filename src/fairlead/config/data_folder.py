@@ -61,10 +61,13 @@ class DataFolder:
         except OSError as error:
             raise translated(error, folder) from error
 
-    def has_room(self) -> bool:
-        """Whether the disks of the folder and of the originals have free space."""
+    def has_room(self, least: int | None = None) -> bool:
+        """Whether the disks of the folder and of the originals have so many bytes free."""
+        least = NO_ROOM if least is None else least
         with suppress(OSError):  # the next write reports what is wrong
-            return all(_has_room(os.statvfs(path)) for path in {self.path, self.files.parent})
+            return all(
+                _has_room(os.statvfs(path), least) for path in {self.path, self.files.parent}
+            )
         return True
 
     def open_lock(self, name: str) -> int:
@@ -181,6 +184,6 @@ def _pid_in(lock: int) -> int:
     return int(os.pread(lock, _PID_LENGTH, 0) or b"0")
 
 
-def _has_room(disk: os.statvfs_result) -> bool:
+def _has_room(disk: os.statvfs_result, least: int) -> bool:
     """Some file systems report no size; they are never full."""
-    return disk.f_blocks == 0 or disk.f_bavail * disk.f_frsize >= NO_ROOM
+    return disk.f_blocks == 0 or disk.f_bavail * disk.f_frsize >= least

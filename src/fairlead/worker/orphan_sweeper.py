@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 from fairlead.backoff import Backoff
+from fairlead.errors import DamagedData
 from fairlead.model.blobs import BlobStore
 from fairlead.service import Service
 
@@ -14,22 +15,35 @@ if TYPE_CHECKING:
     from fairlead.storage import Store
 
 EVERY_SECONDS = 3600.0
+MANY_ORPHANS = 50
+"""Crashes leave few orphans in a folder; more of them mean that rows were lost."""
 
 
 def portions(store: Store, files: BlobStore, texts: BlobStore, *, before: float) -> Iterator[int]:
     """Remove orphans last written before that time, folder by folder; yield how many.
 
     The time must lie well before any submission that may still be under way.
+
+    Raises:
+        DamagedData: most files of a folder are orphans, as after the loss of rows; they stay.
     """
     yield files.sweep_incoming(before) + texts.sweep_incoming(before)
     for keys in files.older_than(before):
-        orphans = set(keys) - store.known_documents(keys)
-        files.delete(orphans)
-        yield len(orphans)
+        yield _delete(files, keys, store.known_documents(keys))
     for keys in texts.older_than(before):
-        orphans = set(keys) - store.known_texts({key.partition(".")[0] for key in keys})
-        texts.delete(orphans)
-        yield len(orphans)
+        yield _delete(texts, keys, store.known_texts({key.partition(".")[0] for key in keys}))
+
+
+def _delete(blobs: BlobStore, keys: Sequence[str], known: set[str]) -> int:
+    orphans = set(keys) - known
+    if len(orphans) > MANY_ORPHANS and 2 * len(orphans) > len(keys):
+        folder = blobs.path(keys[0]).parent
+        raise DamagedData(
+            f"{len(orphans)} of {len(keys)} files in {folder} belong to no document, so nothing "
+            "more is removed; restore the database, or move them away if they are not needed"
+        )
+    blobs.delete(orphans)
+    return len(orphans)
 
 
 class Sweeper(Service):

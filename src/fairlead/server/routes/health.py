@@ -36,7 +36,7 @@ async def readyz(request: Request) -> Response:
             "unavailable",
             Message("the server is stopping, or its workers have stopped or hang"),
         )
-    if not await context.ask(context.fairlead.folder.has_room):
+    if not await context.ask(context.fairlead.has_room):
         raise Problem("unavailable", Message("the disk of the server is almost full"))
     await context.ask(context.fairlead.queue.totals)
     return schemas.JSONResponse({"status": "ok"})

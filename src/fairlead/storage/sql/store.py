@@ -115,6 +115,13 @@ class Store(ABC):
     def _damage(self, connection: Connection) -> list[str]:
         """What the database itself reports as wrong with its files."""
 
+    def free_bytes(self) -> int:
+        """Room within the files of the database, as far as this machine stores them."""
+        return 0
+
+    def shrink(self, is_enough: Callable[[], bool]) -> None:  # noqa: B027 (servers do it)
+        """Give free pages back to the disk until it has enough room."""
+
     def warnings(self) -> list[str]:
         """What could be better about the database, for the doctor."""
         return []

@@ -7,17 +7,23 @@ meanwhile are left to the writer, after which the WAL starts anew.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Generator
 from concurrent.futures import Future, wait
 from contextlib import closing, suppress
+from pathlib import Path
+from threading import Lock
 
 import apsw
 
 from fairlead.errors import DataError
-from fairlead.service import run_in_thread
+from fairlead.service import Service, run_in_thread
+from fairlead.storage.sqlite.connection import connect
 
 LONG_LOG = 8000
 """Pages of 4 KiB. A longer WAL means fewer copies of pages that often change."""
+SHORT_LOG = 256
+"""Pages of the WAL that are allowed on any disk."""
 MAY_COPY_BESIDE = tuple(map(int, apsw.sqlite_lib_version().split("."))) >= (3, 51, 3)
 """Before 3.51.3, SQLite could lose pages that were written during a checkpoint."""
 
@@ -36,10 +42,11 @@ class Checkpointer:
     def after_commit(self) -> None:
         """Start a checkpoint of a long WAL, or finish it, until the WAL has started anew."""
         is_copying = self._copying is not None and not self._copying.done()
-        if self._pages < LONG_LOG:
-            self._due = LONG_LOG
+        long = LONG_LOG if self._pages < SHORT_LOG else self._long_log()
+        if self._pages < long:
+            self._due = long
         elif not is_copying and self._pages >= self._due:
-            self._due = self._pages + LONG_LOG
+            self._due = self._pages + long
             self._begin()
         elif not is_copying:
             self._checkpoint_here()
@@ -48,6 +55,14 @@ class Checkpointer:
         """Wait for the thread, if there is one."""
         if self._copying is not None:
             wait([self._copying])
+
+    def _long_log(self) -> int:
+        """A fraction of what the disk has left: a checkpoint needs as much as the WAL has."""
+        with suppress(OSError):
+            disk = os.statvfs(Path(self._connection.filename).parent)
+            if disk.f_blocks:
+                return min(LONG_LOG, max(SHORT_LOG, disk.f_bavail * disk.f_frsize // (4096 * 16)))
+        return LONG_LOG
 
     def _note_pages(self, _connection: apsw.Connection, _name: str, pages: int) -> int:
         self._pages = pages
@@ -72,3 +87,63 @@ class Checkpointer:
         """Pages that others write or still read meanwhile are left for a later commit."""
         with suppress(apsw.Error):
             self._connection.wal_checkpoint()
+
+
+PURGE_SECONDS = 20.0
+"""Deleted contents are gone from the WAL after about so long."""
+_READERS_MS = 500
+"""How long a truncation, which makes writers wait, waits for readers."""
+
+
+def truncate_wal(path: Path) -> bool:
+    """Checkpoint all of the WAL and empty its file; False: somebody reads or writes."""
+    with closing(connect(path)) as connection:
+        connection.set_busy_timeout(_READERS_MS)
+        try:
+            connection.execute("SELECT count(*) FROM sqlite_schema").fetchall()
+            connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        except apsw.BusyError:
+            return False
+    return True
+
+
+class Purger:
+    """Truncates the WAL soon after deletions and at the end: it still has what was deleted.
+
+    `secure_delete` overwrites the contents in the database file, at the next checkpoint.
+    """
+
+    def __init__(self, truncate: Callable[[], bool]) -> None:
+        self._truncate = truncate
+        self._is_due = False
+        self._lock = Lock()
+        self._service: Service | None = None
+
+    def note_deletion(self) -> None:
+        with self._lock:
+            self._is_due = True
+            if self._service is None:
+                self._service = Service("purge", self._repeat)
+                with suppress(RuntimeError):  # there are too many threads: `close` purges
+                    self._service.start()
+
+    def close(self) -> None:
+        if self._service is not None:
+            self._service.stop()
+        with suppress(DataError, apsw.Error):
+            self._purge()
+
+    def _repeat(self) -> Generator[float, None, None]:
+        while True:
+            yield PURGE_SECONDS
+            self._purge()
+
+    def _purge(self) -> None:
+        if self._is_due:
+            self._is_due = False
+            try:
+                is_done = self._truncate()
+            except BaseException:
+                self._is_due = True
+                raise
+            self._is_due = self._is_due or not is_done

@@ -26,6 +26,8 @@ from fairlead.storage.sql.queries import SCHEMA_NUMBER, Schema, schema_of, share
 from fairlead.storage.sqlite.lock_wait import BUSY_SECONDS
 
 APPLICATION_ID = 0x4661_6972  # "Fair"
+WRITER_CACHE, READER_CACHE = 65_536, 4_096
+"""KiB of page cache of one connection. A process has one writer and up to a dozen readers."""
 STATEMENTS = 1024
 """Prepared statements in the cache. Each row of an executemany uses an entry up: with apsw's 100,
 a batch of 34 documents would evict all of them."""
@@ -40,7 +42,7 @@ PRAGMA synchronous = FULL;
 _PRAGMAS = """
 PRAGMA synchronous = FULL;
 PRAGMA secure_delete = ON;
-PRAGMA cache_size = -65536;
+PRAGMA cache_size = -{cache};
 PRAGMA journal_size_limit = 67108864;
 PRAGMA temp_store = MEMORY;
 """
@@ -64,14 +66,15 @@ class Connection(apsw.Connection):
         return results
 
 
-def connect(path: Path) -> Connection:
-    """A connection to an existing database, ready for use."""
+def connect(path: Path, cache: int = READER_CACHE) -> Connection:
+    """A connection to an existing database, ready for use, with so many KiB of page cache."""
     with our_errors(path):
         connection = Connection(
             str(path), flags=apsw.SQLITE_OPEN_READWRITE, statementcachesize=STATEMENTS
         )
         connection.set_busy_timeout(int(1000 * BUSY_SECONDS))
-        connection.execute(_PRAGMAS).fetchall()  # a statement with a row ends the others else
+        # Fetch all rows: a statement with a row would end the others.
+        connection.execute(_PRAGMAS.format(cache=cache)).fetchall()
         # Without this, SQLite plans statements with a bound LIMIT anew each time.
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         return connection

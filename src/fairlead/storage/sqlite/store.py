@@ -12,17 +12,28 @@ from pathlib import Path
 
 import apsw
 
+from fairlead.model.documents import DocumentCheck
 from fairlead.policy.rules import Rules
 from fairlead.storage.sql.group_commit import GroupCommitWriter
 from fairlead.storage.sql.queries import SCHEMA_NUMBER, Connection
 from fairlead.storage.sql.rows import NUMBERED, Row
 from fairlead.storage.sql.store import Store
 from fairlead.storage.sqlite.change_watch import ChangeWatcher
-from fairlead.storage.sqlite.checkpoint import Checkpointer
+from fairlead.storage.sqlite.checkpoint import Checkpointer, Purger, truncate_wal
+from fairlead.storage.sqlite.connection import (
+    WRITER_CACHE,
+    check_schema,
+    connect,
+    our_errors,
+    prepare,
+)
 from fairlead.storage.sqlite.connection import Connection as SqliteConnection
-from fairlead.storage.sqlite.connection import check_schema, connect, our_errors, prepare
 from fairlead.storage.sqlite.inotify import InotifyFeed
 from fairlead.storage.sqlite.lock_wait import LockWait
+
+PAGE_BYTES = 4096
+VACUUM_PAGES = 128
+"""Moved in one transaction: on a full disk the WAL has hardly more room than that."""
 
 
 class SqliteWriter(GroupCommitWriter):
@@ -39,7 +50,7 @@ class SqliteWriter(GroupCommitWriter):
         self._on_commit = on_commit
         self._changed_rows = 0  # since the connection was opened
         self._has_news = False
-        self._connection = connect(path)
+        self._connection = connect(path, WRITER_CACHE)
         self._lock_wait = LockWait()
         self._connection.set_busy_handler(self._lock_wait)
         self._checkpointer = Checkpointer(self._connection, partial(connect, path))
@@ -50,6 +61,11 @@ class SqliteWriter(GroupCommitWriter):
         with self._lock:
             self._checkpointer.close()
             self._connection.close()
+
+    def vacuum(self, pages: int) -> None:
+        """Take so many free pages off the end of the file."""
+        with self._lock, self._our_errors():
+            self._connection.execute(f"PRAGMA incremental_vacuum({pages})").fetchall()
 
     def _our_errors(self) -> AbstractContextManager[None]:
         return our_errors(self._path)
@@ -105,9 +121,11 @@ class SqliteStore(Store):
         self._clock = clock
         self._path = path
         self._readers: deque[SqliteConnection] = deque()
+        self._purger = Purger(self._truncate_wal)
         self.changes = self._feed
 
     def close(self) -> None:
+        self._purger.close()
         self._writer.close()
         self._feed.close()
         self._watcher.close()
@@ -116,6 +134,29 @@ class SqliteStore(Store):
 
     def hurry(self) -> None:
         self._writer.hurry()
+
+    def delete(
+        self, id_: str, *, by: str | None = None, check: DocumentCheck | None = None
+    ) -> list[str]:
+        keys = super().delete(id_, by=by, check=check)
+        self._purger.note_deletion()
+        return keys
+
+    def free_bytes(self) -> int:
+        with self._reading() as connection:
+            pages: int = connection.execute("PRAGMA freelist_count").get
+        return pages * PAGE_BYTES
+
+    def shrink(self, is_enough: Callable[[], bool]) -> None:
+        self._truncate_wal()
+        while not is_enough() and (free := self.free_bytes()):
+            self._writer.vacuum(VACUUM_PAGES)
+            if not self._truncate_wal() or self.free_bytes() >= free:
+                return  # somebody reads; the next deletion tries again
+
+    def _truncate_wal(self) -> bool:
+        with our_errors(self._path):
+            return truncate_wal(self._path)
 
     def now(self) -> float:
         return self._clock()

@@ -1,0 +1,69 @@
+"""Finding 7: `doctor` reported ok for changed and missing contents and a readable key."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import apsw
+import pytest
+from click.testing import CliRunner
+
+from fairlead import Fairlead
+from fairlead.cli.doctor import doctor_command
+from fairlead.errors import DamagedData
+
+LONG = b"a page\n" * 20_000
+
+
+def problems(data: Path, *options: str) -> tuple[int, list[str]]:
+    result = CliRunner().invoke(doctor_command, ["--data", str(data), *options])
+    lines = result.output.splitlines()
+    return result.exit_code, [line for line in lines if line.startswith("problem")]
+
+
+def test_deep_finds_flipped_changed_and_missing_contents(tmp_path: Path) -> None:
+    """Finding 7."""
+    with Fairlead(tmp_path) as fairlead:
+        contents = (b"short", LONG, LONG)
+        short, changed, missing = (fairlead.submit("acme", each).id for each in contents)
+        assert problems(tmp_path, "--deep") == (0, [])
+        path = fairlead.contents.path(fairlead.document(changed))
+        path.write_bytes(b"b" + LONG[1:])
+        fairlead.contents.path(fairlead.document(missing)).unlink()
+    database = tmp_path / "fairlead.db"
+    connection = apsw.Connection(str(database))
+    connection.execute(
+        "UPDATE contents SET content = CAST('shorT' AS BLOB) WHERE length(content) = 5"
+    )
+    connection.close()
+    code, found = problems(tmp_path, "--deep")
+    assert code == 1
+    assert len(found) == 3
+    for id_ in (short, changed, missing):
+        assert sum(id_ in line for line in found) == 1
+
+
+def test_an_operator_key_that_others_may_read_is_a_problem(tmp_path: Path) -> None:
+    """Finding 7."""
+    with Fairlead(tmp_path) as fairlead:
+        fairlead.keys.operator_key()
+    assert problems(tmp_path) == (0, [])
+    (tmp_path / "operator.key").chmod(0o644)
+    code, found = problems(tmp_path)
+    assert code == 1
+    assert "chmod 600" in found[0]
+
+
+def test_the_sweep_stops_at_many_orphans(tmp_path: Path) -> None:
+    """Finding 7: after a damaged WAL the sweep deleted all documents whose rows were lost."""
+    with Fairlead(tmp_path) as fairlead:
+        keys = [f"0000000{number:019}" for number in range(51)]
+        fairlead.files.put_all([(key, b"x") for key in keys])
+        for key in keys:
+            os.utime(fairlead.files.path(key), (0, 0))
+        with pytest.raises(DamagedData, match="51 of 51"):
+            fairlead.services.sweep()
+        assert all(fairlead.files.path(key).exists() for key in keys)
+        fairlead.files.delete(keys[:1])
+        assert fairlead.services.sweep() == 50
