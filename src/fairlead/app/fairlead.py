@@ -162,6 +162,7 @@ class Fairlead:
         state: State | str | None = None,
         priority: int | None = None,
         parent: str | None = None,
+        id_prefix: str | None = None,
         name: str | None = None,
         cursor: str | None = None,
         limit: int = 100,
@@ -169,8 +170,8 @@ class Fairlead:
         """A page of documents, newest first; iterating over it fetches the following ones too.
 
         `parent` asks for the attachments of a document or the members of an archive, `name` for
-        documents with this part in their name. `cursor` is the id of the last document of the page
-        before. The documents of both ids may be deleted.
+        documents with this part in their name, `id_prefix` for ids that begin so. `cursor`
+        is the id of the last document of the page before. Documents of both ids may be deleted.
         """
         if customer is not None:
             self.store.customer(customer)  # an unknown one is an error, not an empty list
@@ -184,6 +185,7 @@ class Fairlead:
                 state=None if state is None else state_of(state),
                 priority=priority,
                 parent=parent,
+                id_prefix=id_prefix,
                 name=name,
                 before=cursor,
                 limit=limit + 1,

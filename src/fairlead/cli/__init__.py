@@ -33,7 +33,8 @@ COMMANDS = {
         "Process sample documents of one large and several small customers.",
     ),
     "docs": LazyCommand(
-        "docs.docs_group", "Submit, list, cancel and retry documents, and print their texts."
+        "docs.docs_group",
+        "Submit, list, cancel, retry, delete and download documents, and print their texts.",
     ),
     "doctor": LazyCommand(
         "doctor.doctor_command",

@@ -428,6 +428,7 @@ class AsyncClient:
         state: State | str | None = None,
         priority: int | None = None,
         parent: str | None = None,
+        id_prefix: str | None = None,
         cursor: str | None = None,
         limit: int = 100,
     ) -> AsyncPage[Document]:
@@ -437,6 +438,7 @@ class AsyncClient:
             "state": None if state is None else state_of(state).value,
             "priority": priority,
             "parent": parent,
+            "id_prefix": id_prefix,
             "limit": limit,
         }
         return await self._page(filters, cursor)

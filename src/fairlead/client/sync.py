@@ -426,6 +426,7 @@ class Client:
         state: State | str | None = None,
         priority: int | None = None,
         parent: str | None = None,
+        id_prefix: str | None = None,
         cursor: str | None = None,
         limit: int = 100,
     ) -> Page[Document]:
@@ -435,6 +436,7 @@ class Client:
             "state": None if state is None else state_of(state).value,
             "priority": priority,
             "parent": parent,
+            "id_prefix": id_prefix,
             "limit": limit,
         }
         return self._page(filters, cursor)

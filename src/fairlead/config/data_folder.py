@@ -99,8 +99,8 @@ class DataFolder:
         if not self._has_database():
             self.check_whole()
             raise NoDataFolder(
-                f"there is no Fairlead data in {self.path}; name the folder with --data or "
-                "FAIRLEAD_DATA, or submit a first document: fairlead docs submit"
+                f"there is no Fairlead data in {self.path.absolute()}; name the folder with "
+                "--data or FAIRLEAD_DATA, or submit a first document: fairlead docs submit"
             )
 
     def check_whole(self) -> None:
