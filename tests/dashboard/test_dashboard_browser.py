@@ -301,3 +301,29 @@ def test_clocks_run(page: Page, server: Served) -> None:
     open_page(page, server, "/documents?customer=clocked")
     age = page.locator("tbody [data-f=at]")
     expect(age).not_to_have_text(age.inner_text(), timeout=WAIT)
+
+
+def test_a_phone_shows_states_and_a_reader_sees_times_of_the_own_zone(
+    chromium: Browser, server: Served
+) -> None:
+    """Findings: on a phone the state is off-screen; UTC only."""
+    context = chromium.new_context(
+        viewport={"width": 390, "height": 844}, timezone_id="Asia/Kolkata", locale="en-GB"
+    )
+    page = context.new_page()
+    file = {"file": (40 * "long" + ".txt", b"x")}
+    id_ = server.customer("phone").post("/v1/documents", files=file).json()["id"]
+    open_page(page, server, "/documents?customer=phone")
+    box = page.locator("tbody .state").first.bounding_box()
+    assert box is not None
+    assert box["x"] + box["width"] <= 390
+    open_page(page, server, f"/document/{id_}")
+    time_ = page.locator(".life time").first
+    expect(time_).to_have_attribute("title", re.compile("UTC$"))
+    minutes = [
+        re.findall(r"\d+:(\d\d)", text or "")[0]
+        for text in (time_.text_content(), time_.get_attribute("title"))
+    ]
+    assert (int(minutes[0]) - int(minutes[1])) % 60 == 30
+    expect(page.locator("#utc")).to_be_hidden()
+    context.close()
