@@ -98,7 +98,7 @@ _key_option = click.option(
 def opened(target: Target, *, makes: bool = False) -> Iterator[Installation]:
     """The installation of a target; a data folder must exist unless the command `makes` it."""
     installation: Installation = (
-        _fairlead(target, makes=makes) if target.url is None else _client(target)
+        _fairlead(target, makes=makes) if target.url is None else client_of(target)
     )
     try:
         yield installation
@@ -140,7 +140,8 @@ def _fairlead(target: Target, *, makes: bool) -> Fairlead:
     return Fairlead(target.data, must_exist=not makes, actor=ACTOR)
 
 
-def _client(target: Target) -> Client:
+def client_of(target: Target) -> Client:
+    """A client of the target's server; on this machine, the data folder has its operator key."""
     from fairlead.client import Client  # noqa: PLC0415 (needs an extra)
     from fairlead.client.transport import check_key, check_url, is_loopback  # noqa: PLC0415
 

@@ -41,7 +41,7 @@ from fairlead.model.documents import Page as DocumentPage
 from fairlead.model.explanations import Explanation
 from fairlead.model.installation import AsyncPage, NamedSource
 from fairlead.model.json import from_dict, to_dict
-from fairlead.model.keys import Key, Me, NewKey
+from fairlead.model.keys import Key, LoginLink, Me, NewKey
 from fairlead.model.keys import Keys as KeyList
 from fairlead.model.names import check_idempotency_key
 from fairlead.model.sources import Source
@@ -344,6 +344,11 @@ class AsyncClient:
     async def me(self) -> Me:
         """Whose key this is, and how much one request may bring."""
         return await self._transport.json(Me, "GET", "me")
+
+    async def login_link(self) -> str:
+        """A link that opens the dashboard once; for operators."""
+        link = await self._transport.json(LoginLink, "POST", "login-links", idempotent=False)
+        return f"{self.url}{link.path}"
 
     async def submit(
         self,

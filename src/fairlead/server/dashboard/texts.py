@@ -101,7 +101,7 @@ LEFT_OUT = Plural(
     "{number} were left as they are, because their states had changed.",
 )
 WRONG_KEY = "Invalid API key. Check that you copied all of it and that it was not revoked."
-OLD_LINK = "This login link has expired. Use the one that the server printed when it started."
+OLD_LINK = "This login link has expired or was used. Print a new one: fairlead login"
 ANOTHER_SITE = "The request did not come from the dashboard, so nothing was changed."
 
 
