@@ -66,6 +66,10 @@ class Fairlead:
             self.folder.check_exists()
         self.folder.make()
         self.store = self._open_store(chosen.store, clock, patient=patient)
+        if (
+            chosen.policy is not None and self.store.last_event() == 0
+        ):  # a new store says it at once
+            self.store.follow_settings()
         self.files = open_files(self.folder.files, url, self.folder.path / "cache")
         self.texts = open_files(self.folder.texts, url, self.folder.path / "cache")
         self.intake = Intake(
