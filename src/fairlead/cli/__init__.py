@@ -41,7 +41,10 @@ COMMANDS = {
         "Check the installation and report problems; exit code 1 if there are any.",
     ),
     "keys": LazyCommand("keys.keys_group", "Create, list and revoke API keys."),
-    "login": LazyCommand("login.login_command", "Print a login link for the dashboard."),
+    "login": LazyCommand(
+        "login.login_command",
+        "Print a login link for the dashboard, which works once, within an hour.",
+    ),
     "migrate-store": LazyCommand(
         "migrate.migrate_store_command",
         "Copy the store of a data folder to a PostgreSQL database.",
