@@ -13,6 +13,9 @@ from typing import NamedTuple
 
 from playwright.sync_api import Browser, sync_playwright
 
+from fairlead import Client
+from fairlead.config.data_folder import DataFolder
+
 OPTIONS = (
     "--no-sandbox",
     "--disable-gpu",
@@ -64,9 +67,11 @@ def serving(data: Path, *options: str, **settings: object) -> Iterator[Serving]:
     )
     assert process.stderr is not None
     try:
-        login = next(line for line in process.stderr if "log in: " in line)
-        address = login.partition("log in: ")[2].strip()
-        yield Serving(process.pid, address.partition("/login")[0], address)
+        greeting = next(line for line in process.stderr if "serving " in line)
+        next(line for line in process.stderr if "log in" in line)
+        address = greeting.partition("serving ")[2].partition(" on ")[0]
+        with Client(address, DataFolder(data).read_operator_key()) as client:
+            yield Serving(process.pid, address, client.login_link())
     finally:
         process.terminate()
         process.wait(60)

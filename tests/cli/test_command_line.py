@@ -136,7 +136,7 @@ def test_why_speaks_in_words_and_in_codes(run: Run, letter: Path, data: Path) ->
     with Fairlead(data) as fairlead:
         document = fairlead.submit_many("acme", [letter] * 6)[-1]
     lines = run("docs", "why", document.id).stdout.splitlines()
-    assert lines[0] == "count −5 is below −4: priority 3"
+    assert lines[0] == "count -5 is below -4: priority 3"  # into a pipe: ASCII
     assert lines[1] == (
         "before it: 5 documents of the same customer, 0 documents of others (0 customers)"
     )
@@ -386,7 +386,7 @@ def test_no_data_yet(run: Run, data: Path) -> None:
 
 def test_unknown_ids(run: Run, letter: Path) -> None:
     (document,) = submitted(run, letter)
-    for command in ("show", "why", "text", "cancel", "retry"):
+    for command in ("show", "why", "text", "cancel", "retry", "delete", "download"):
         refused(run("docs", command, "nonsense"), 1, "nonsense")
     refused(run("docs", "text", document["id"]), 1, "waiting")
     refused(run("customers", "show", "nobody"), 1, "nobody")
@@ -419,3 +419,99 @@ def test_the_data_folder_may_be_named_before_the_command(run: Run, tmp_path: Pat
     run("customers", "add", "acme", "--data", other)
     assert as_json(run("--data", other, "customers", "list", "--json"))["customers"]
     assert run("--data", tmp_path / "none", "customers", "list", "--data", other).exit_code == 0
+
+
+# --- findings of first-time users ---
+
+
+def on_terminal(monkeypatch: pytest.MonkeyPatch, columns: int = 80) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setattr("click.testing._NamedTextIOWrapper.isatty", lambda _file: True)
+
+
+def test_no_word_is_broken_in_80_columns(
+    run: Run, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Finding: words broken in 80 columns."""
+    with Fairlead(data) as fairlead:
+        document = fairlead.submit("Mueller Maschinenbau GmbH", b"x", name=60 * "n" + ".txt")
+        fairlead.cancel(document.id)
+        fairlead.submit("acme", b"x")
+        fairlead.customers.pause("acme")
+    on_terminal(monkeypatch)
+    listed = run("docs", "list").stdout.splitlines()
+    assert len(listed) == 3
+    assert max(map(len, listed)) <= 80
+    assert f"{document.id}  cancelled  Mueller" in listed[2]
+    customers = run("customers", "list")
+    assert len(customers.stdout.splitlines()) == 3
+    assert "next priority" in customers.stdout
+    assert "left out for lack of room (--json has them): " in customers.stderr
+
+
+def test_the_beginning_of_an_id_is_enough(run: Run, data: Path) -> None:
+    """Finding: ids must be whole."""
+    with Fairlead(data) as fairlead:
+        first, second = (fairlead.submit("acme", b"x").id for _ in range(2))
+    longest = next(n for n in range(26) if first[n] != second[n])
+    assert as_json(run("docs", "show", first[: longest + 1], "--json"))["id"] == first
+    refused(run("docs", "show", first[:longest]), 2, "several documents")
+    assert run("docs", "cancel", second[: longest + 1].upper()).stdout.startswith(second)
+
+
+def test_a_document_from_stdin(run: Run, data: Path) -> None:
+    """Finding: no stdin."""
+    words = ["docs", "submit", "-", "--customer", "acme", "--json"]
+    result = CliRunner().invoke(main, words, input=b"From a pipe")
+    (document,) = as_json(result)["documents"]
+    assert (document["name"], document["size"]) == ("stdin", 11)
+    refused(run(*words, "--password", "-"), 2, "either a document or a password")
+
+
+def test_many_documents_are_summed_up(
+    run: Run, letter: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Finding: 2,000 lines instead of a summary. Into a pipe all ids are printed."""
+    words = ["docs", "submit", "--customer", "acme", *(21 * [letter])]
+    piped = run(*words)
+    assert len(piped.stdout.splitlines()) == 21
+    on_terminal(monkeypatch)
+    result = run(*words)
+    assert result.stdout == ""
+    assert "21 documents: 21 waiting; priority 9; see: fairlead docs list" in result.stderr
+
+
+def test_deleting_and_downloading(run: Run, data: Path, tmp_path: Path) -> None:
+    """Finding: no delete, no download."""
+    with Fairlead(data) as fairlead:
+        document = fairlead.submit("acme", b"bytes \xff", name="letter")
+    assert run("docs", "download", document.id).stdout == "letter\n"
+    assert (tmp_path / "letter").read_bytes() == b"bytes \xff"
+    refused(run("docs", "download", document.id), 2, "letter exists", "--output")
+    assert run("docs", "download", document.id, "--output", "-").stdout_bytes == b"bytes \xff"
+    assert run("docs", "delete", document.id).stdout == f"{document.id}  deleted\n"
+    assert as_json(run("docs", "delete", document.id, "--json")) == {"deleted": [document.id]}
+    refused(run("docs", "show", document.id), 1, document.id)
+
+
+@pytest.mark.services
+def test_no_python_in_what_is_shown(run: Run, letter: Path) -> None:
+    """Findings: Python reprs in `docs show`, U+2212 in pipes."""
+    (document,) = submitted(run, letter, letter)[1:]
+    run("worker", "--until-idle", "--quiet")
+    shown = run("docs", "show", document["id"]).stdout
+    assert "  words:        2\n" in shown
+    assert not set("{}[]'") & set(shown)
+    assert "-1" in run("docs", "list").stdout
+    assert "-1" in run("customers", "list").stdout
+
+
+@pytest.mark.parametrize("words", [("keys", "add", "acme"), ("customers", "add", "acme")])
+def test_only_a_named_data_folder_is_made(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    """Finding: `keys add` in another folder makes a new data folder."""
+    monkeypatch.delenv("FAIRLEAD_DATA")
+    refused(run(*words), 1, f"no Fairlead data in {tmp_path / 'fairlead-data'};", "--data")
+    assert not (tmp_path / "fairlead-data").exists()
+    assert run(*words, "--data", tmp_path / "named").exit_code == 0

@@ -509,3 +509,42 @@ def test_static_files_are_kept_by_browsers_until_they_change(empty: Served) -> N
 
 def server_get(server: Served, path: str) -> httpx.Response:
     return server.client(None).get(path)
+
+
+# --- findings of first-time users ---
+
+
+def test_a_bulk_retry_keeps_the_filter(house: Served) -> None:
+    """Findings: bulk retry loses the filter; "Cancel 0 documents?"."""
+    acme, browser = house.customer("acme"), operator(house)
+    id_ = upload(acme, b"x").json()["id"]
+    nothing = tree(browser.get("/documents/retry", params={"id": id_}))
+    assert nothing.findtext(".//h1") == "Nothing to retry"
+    asked = tree(browser.get("/documents/cancel", params={"id": id_, "state": "waiting"}))
+    fields = {each.name: each.value for each in asked.xpath("//main//input")}
+    assert fields == {"id": id_, "state": "waiting"}
+    location = browser.post("/documents/cancel", data=fields).headers["location"]
+    assert "state=waiting" in location
+
+
+def test_an_empty_dashboard_shows_its_own_address(empty: Served) -> None:
+    """Finding: onboarding hard-codes port 8321."""
+    assert f"{empty.url}/v1/documents" in text(operator(empty).get("/"))
+
+
+def test_an_unknown_address_is_a_page_for_browsers(empty: Served) -> None:
+    """Finding: raw JSON for unknown addresses."""
+    answer = client(empty).get("/nothing/here")
+    assert "Not found" in tree(answer, 404).findtext(".//h1")
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
+    problem(empty.client(None).get("/nothing/here"), "not-found", 404)
+
+
+def test_workers_and_a_new_documents_priority_are_named_plainly(full: Served) -> None:
+    """Findings: "1 workers", "2 / 1 workers"; "next priority" misread."""
+    page = tree(operator(full).get("/"))
+    figures = {div.findtext("dt"): div.find("dd").text_content() for div in page.xpath("//dl/div")}
+    assert figures["Workers"].isdigit()
+    assert figures["Processing"].isdigit()
+    assert "A new document would get priority" in page.text_content()
+    assert "Vandelay Imports" not in page.xpath("//*[@data-list='waits']")[0].text_content()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from fairlead import Fairlead
 from fairlead.i18n import translator
 from fairlead.model.customers import Share
-from fairlead.model.documents import Claim, Done, Event, EventKind, Failed, Tally
+from fairlead.model.documents import Claim, Done, Event, EventKind, Failed, NewDocument, Tally
 from fairlead.model.names import new_id
 from fairlead.server.dashboard.charts import Chart, flow_chart, nice, pending_chart, staircase_chart
 from fairlead.server.dashboard.last_hour import (
@@ -31,6 +31,7 @@ from fairlead.server.dashboard.live_view import Changes, LiveMessage, LiveView, 
 from fairlead.server.dashboard.page import own_path, query
 from fairlead.server.dashboard.rows import (
     CustomerRow,
+    document_row,
     filtered_rows,
     short_worker,
     sorted_rows,
@@ -269,6 +270,38 @@ def test_the_life_of_a_document_in_words(fairlead: Fairlead, clock: list[float])
     own = timeline(events, translator("de"), is_operator=False)
     assert (own[1].words, own[-1].by) == ("Versuch begonnen", None)
     assert [(each.outcome, each.error) for each in attempts(events)] == [("failed", "damaged")]
+
+
+def test_a_paused_customer_is_not_among_those_who_wait() -> None:
+    """Finding: a paused customer shown as the oldest wait."""
+    rows = [
+        row("open", pending=1, waiting=1, oldest_at=9.0),
+        row("paused", pending=1, waiting=1, oldest_at=5.0, paused=True),
+    ]
+    assert [each["name"] for each in who_waits(rows)] == ["open"]
+    assert [each.name for each in filtered_rows(rows, "", "waiting")] == ["open"]
+    assert [each.name for each in sorted_rows(rows, "oldest", reverse=False)] == ["open", "paused"]
+
+
+def test_stairs_and_count_agree(fairlead: Fairlead) -> None:
+    """Finding: staircase and count differ by the parts of documents, which are counted."""
+    fairlead.submit("acme", b"x")
+    part = NewDocument(new_id(NOW), "part.txt", 1, "0" * 64)
+    fairlead.store.finish(claim(fairlead), DONE._replace(parts=(part,)))
+    steps = staircase(fairlead.documents(customer="acme").items)
+    assert [step.count for step in steps] == [0, -1]
+    assert steps[-1].count == fairlead.customers.show("acme").count
+
+
+def test_a_scan_that_was_not_read_is_marked(fairlead: Fairlead) -> None:
+    """Finding: a scan without OCR is a green done."""
+    scan = fairlead.submit("acme", b"scan").id
+    unread = DONE._replace(facts={"words": 0, "warnings": ["scans need the extra ocr"]})
+    fairlead.store.finish(claim(fairlead), unread)
+    blank = fairlead.submit("acme", b"blank").id
+    fairlead.store.finish(claim(fairlead), DONE._replace(facts={"words": 0, "warnings": []}))
+    assert document_row(fairlead.document(scan))["error"] == "unread"
+    assert document_row(fairlead.document(blank))["error"] is None
 
 
 def test_stairs_are_read_from_documents(fairlead: Fairlead, clock: list[float]) -> None:

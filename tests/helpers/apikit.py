@@ -30,19 +30,25 @@ class Served:
         self.process = process
         self.log: list[str] = []
         self._clients: list[httpx.Client] = []
-        self.url, self.login = self._read_greeting()
+        self.url = self._read_greeting()
         self.port = int(self.url.rsplit(":", 1)[1])
         self._reader = threading.Thread(target=self._read_log, daemon=True)
         self._reader.start()
         self.operator = self.client((data / "operator.key").read_text().strip())
 
-    def _read_greeting(self) -> tuple[str, str]:
+    @property
+    def login(self) -> str:
+        """A new login link; each works once."""
+        return f"{self.url}{self.operator.post('/v1/login-links').json()['path']}"
+
+    def _read_greeting(self) -> str:
         assert self.process.stderr is not None
         for line in self.process.stderr:
             self.log.append(line)
-            if "log in: " in line:
-                login = line.split("log in: ")[1].strip()
-                return login.partition("/login")[0], login
+            if "serving " in line:
+                url = line.split("serving ")[1].partition(" on ")[0]
+            if "log in with " in line:
+                return url
         raise AssertionError("".join(self.log))
 
     def _read_log(self) -> None:

@@ -17,6 +17,9 @@ from click.testing import CliRunner
 
 from fairlead import Fairlead
 from fairlead.cli import main
+from fairlead.config.data_folder import DataFolder
+from fairlead.config.settings import Settings
+from fairlead.server.sessions import MOST_OF_A_KEY, MOST_SESSIONS, Sessions
 
 PATCH = {
     "weight": 2.5,
@@ -271,10 +274,63 @@ def test_the_login_link_ends_with_the_key_that_it_stands_for(tmp_path: Path) -> 
         spare = operator.post("/v1/keys", json={"operator": True}).json()
         assert operator.delete(f"/v1/keys/{spare['id']}").status_code == 200
         assert guest.get(server.login).status_code == 303
+        link = server.login
         assert operator.delete(f"/v1/keys/{own}").status_code == 200
         problem(guest.get("/v1/customers"), "unauthorised", 401)
-        problem(guest.get(server.login), "unauthorised", 401)
+        problem(guest.get(link), "unauthorised", 401)
         assert len(operator.get("/v1/keys").json()["keys"]) == 3
+
+
+def test_a_login_link_works_once_and_is_in_no_log(server: Served) -> None:
+    """Finding 10: the login link is reusable and printed to the log."""
+    link = CliRunner().invoke(main, ["login", "--data", str(server.data)]).stdout.strip()
+    assert link.startswith(f"{server.url}/login?token=")
+    assert server.client(None).get(link).status_code == 303
+    problem(server.client(None).get(link), "unauthorised", 401)
+    assert "token=" not in "".join(server.log)
+    problem(server.customer("curious").post("/v1/login-links"), "forbidden", 403)
+
+
+def test_the_session_cookie_is_secure_behind_tls(server: Served) -> None:
+    """Finding 10: the cookie has no `Secure` behind TLS."""
+    plain = server.client(None).get(server.login).headers["set-cookie"]
+    behind = {"X-Forwarded-Proto": "https"}
+    secure = server.client(None).get(server.login, headers=behind).headers["set-cookie"]
+    assert ("Secure" in plain, "Secure" in secure) == (False, True)
+
+
+def test_sessions_outlive_a_restart(tmp_path: Path) -> None:
+    """Finding 10: sessions end with the server."""
+    with served(tmp_path / "data", "--workers", "0") as server:
+        guest = server.client(None)
+        assert guest.get(server.login).status_code == 303
+        cookies = dict(guest.cookies)
+        server.stop()
+    with served(tmp_path / "data", "--workers", "0") as server:
+        guest = server.client(None)
+        guest.cookies.update(cookies)
+        assert guest.get("/v1/customers").status_code == 200
+        saved = server.data / "sessions.json"
+        assert stat.S_IMODE(saved.stat().st_mode) == 0o600
+        assert cookies["fairlead_session"] not in saved.read_text()
+
+
+def test_sessions_are_bounded(tmp_path: Path) -> None:
+    """Finding 10: sessions are unbounded."""
+    sessions = Sessions(DataFolder(tmp_path))
+    for number in range(MOST_OF_A_KEY + 1):
+        sessions.add(f"own-{number}", "key", None)
+    assert sessions.holder("own-0") is None
+    assert sessions.holder("own-1") == ("key", None)
+    for number in range(MOST_SESSIONS):
+        sessions.add(f"other-{number}", f"key-{number}", "acme")
+    assert sessions.holder(f"own-{MOST_OF_A_KEY}") is None
+    assert Sessions(DataFolder(tmp_path)).holder("other-0") == ("key-0", "acme")
+
+
+def test_customers_have_a_rate_limit_by_default() -> None:
+    """Finding 10: no default request limit."""
+    assert (Settings().requests_a_second, Settings().requests_burst) == (100, 500)
 
 
 def test_the_operator_key_is_for_its_owner_only(server: Served) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import pytest
-from forecastkit import judged, traffic
+from bench.forecast import judged, traffic
 
 from fairlead.policy.classic import ClassicPolicy
 from fairlead.policy.fair import FairRule

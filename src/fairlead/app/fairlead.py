@@ -70,6 +70,10 @@ class Fairlead:
             self.folder.check_exists()
         self.folder.make()
         self.store = self._open_store(chosen.store, clock, patient=patient)
+        if (
+            chosen.policy is not None and self.store.last_event() == 0
+        ):  # a new store says it at once
+            self.store.follow_settings()
         self.files = open_files(self.folder.files, url, self.folder.path / "cache")
         self.texts = open_files(self.folder.texts, url, self.folder.path / "cache")
         self.intake = Intake(
@@ -166,6 +170,7 @@ class Fairlead:
         state: State | str | None = None,
         priority: int | None = None,
         parent: str | None = None,
+        id_prefix: str | None = None,
         name: str | None = None,
         cursor: str | None = None,
         limit: int = 100,
@@ -173,8 +178,8 @@ class Fairlead:
         """A page of documents, newest first; iterating over it fetches the following ones too.
 
         `parent` asks for the attachments of a document or the members of an archive, `name` for
-        documents with this part in their name. `cursor` is the id of the last document of the page
-        before. The documents of both ids may be deleted.
+        documents with this part in their name, `id_prefix` for ids that begin so. `cursor`
+        is the id of the last document of the page before. Documents of both ids may be deleted.
         """
         if customer is not None:
             self.store.customer(customer)  # an unknown one is an error, not an empty list
@@ -188,6 +193,7 @@ class Fairlead:
                 state=None if state is None else state_of(state),
                 priority=priority,
                 parent=parent,
+                id_prefix=id_prefix,
                 name=name,
                 before=cursor,
                 limit=limit + 1,

@@ -33,13 +33,18 @@ COMMANDS = {
         "Process sample documents of one large and several small customers.",
     ),
     "docs": LazyCommand(
-        "docs.docs_group", "Submit, list, cancel and retry documents, and print their texts."
+        "docs.docs_group",
+        "Submit, list, cancel, retry, delete and download documents, and print their texts.",
     ),
     "doctor": LazyCommand(
         "doctor.doctor_command",
         "Check the installation and report problems; exit code 1 if there are any.",
     ),
     "keys": LazyCommand("keys.keys_group", "Create, list and revoke API keys."),
+    "login": LazyCommand(
+        "login.login_command",
+        "Print a login link for the dashboard, which works once, within an hour.",
+    ),
     "migrate-store": LazyCommand(
         "migrate.migrate_store_command",
         "Copy the store of a data folder to a PostgreSQL database.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -28,6 +29,8 @@ T = TypeVar("T")
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 NARROWEST = 72
 """Columns of a table that a terminal has at least; a narrower one breaks the lines itself."""
+ELASTIC, SHORTEST, GAP = frozenset(["account", "customer", "name", "error"]), 8, 2
+"""Columns of a table that may be cut, to how many characters, and the space between columns."""
 
 
 class OneLineError(click.ClickException):
@@ -193,27 +196,72 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, empty:
     if not rows:
         click.echo(empty, err=True)
         return
-    from rich.console import Console  # noqa: PLC0415 (slow to import, and needed here alone)
-    from rich.table import Table  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
+    from rich.cells import cell_len, set_cell_size  # noqa: PLC0415 (slow to import)
 
-    console = Console(file=sys.stdout, highlight=False)
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:  # an id is there to be copied
-        table.add_column(column, overflow="fold", no_wrap=column == "id" or not console.is_terminal)
-    for row in rows:
-        table.add_row(*(Text(safe(cell)) for cell in row))
-    console.width = max(console.width, NARROWEST) if console.is_terminal else 10_000
-    console.print(table)
+    lines = [list(columns), *([safe(cell) for cell in row] for row in rows)]
+    widths = [max(map(cell_len, cells)) for cells in zip(*lines, strict=True)]
+    if sys.stdout.isatty():
+        filled = [any(cells[1:]) for cells in zip(*lines, strict=True)]
+        widths = [width * is_filled for width, is_filled in zip(widths, filled, strict=True)]
+        widths = _fitted(columns, widths, max(shutil.get_terminal_size().columns, NARROWEST))
+    for number, line in enumerate(lines):
+        cells = [
+            set_cell_size(cell if cell_len(cell) <= width else cell[: width - 1] + "…", width)
+            for cell, width in zip(line, widths, strict=True)
+            if width
+        ]
+        click.secho((GAP * " ").join(cells).rstrip(), bold=number == 0 or None)
 
 
-def print_fields(fields: Mapping[str, Any]) -> None:
-    """One line for each field that has a value."""
+def _fitted(columns: Sequence[str], widths: list[int], room: int) -> list[int]:
+    """Widths that fit side by side: names are cut first, then the last columns get none.
+
+    Ids, states and numbers are shown whole or not at all.
+    """
+    least = [min(w, SHORTEST) if c in ELASTIC else w for c, w in zip(columns, widths, strict=True)]
+    left_out = []
+    while _total(least) > room:
+        place = max(place for place, width in enumerate(least) if width)
+        left_out.append(columns[place])
+        least[place] = widths[place] = 0
+    if left_out:
+        names = ", ".join(reversed(left_out))
+        click.echo(f"left out for lack of room (--json has them): {names}", err=True)
+    for place, width in enumerate(widths):
+        least[place] += min(width - least[place], room - _total(least))
+    return least
+
+
+def _total(widths: Sequence[int]) -> int:
+    return sum(width + GAP for width in widths if width) - GAP
+
+
+def print_fields(fields: Mapping[str, Any], indent: str = "") -> None:
+    """One line for each field that has a value; the fields of a field are indented."""
     for name, value in fields.items():
-        if value is None or value is False or value in ({}, ""):
+        if value is None or value is False or value in ({}, "", []):
             continue
-        shown = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
-        click.echo(f"{name + ':':<15} {safe(shown)}")
+        label = f"{indent}{name}:"
+        if isinstance(value, Mapping):
+            click.echo(safe(label))
+            print_fields(value, indent + "  ")
+        else:
+            click.echo(safe(f"{label:<15} {_field_text(value)}"))
+
+
+def _field_text(value: Any) -> str:
+    if value is True:
+        return "yes"
+    if isinstance(value, list | tuple):
+        if any(isinstance(member, Mapping | list | tuple) for member in value):
+            return json.dumps(value, ensure_ascii=False)
+        return ", ".join(map(_field_text, value))
+    return str(value)
+
+
+def plain_minus(text: str) -> str:
+    """On a terminal the text as it is; into pipes with ASCII signs, which programs can read."""
+    return text if sys.stdout.isatty() else text.replace("\u2212", "-")
 
 
 def safe(text: str) -> str:

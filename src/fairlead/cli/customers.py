@@ -34,7 +34,7 @@ def customers_group() -> None:
 @json_option
 def add_command(*, name: str, target: Target, as_json: bool) -> None:
     """Add a customer."""
-    with opened(target, makes=True) as installation:
+    with opened(target, makes=target.is_named) as installation:
         _print_customer(installation.customers.add(name), as_json=as_json)
 
 
@@ -49,9 +49,9 @@ def list_command(*, target: Target, as_json: bool) -> None:
         print_json(Customers(customers, fairness))
         return
     columns = [
-        *("customer", "pending", "waiting", "processing", "count", "next priority"),
-        *("resets in", "oldest wait", "had lately", "share", "ahead or behind"),
-        *("weight", "account", "paused"),
+        *("customer", "paused", "pending", "waiting", "processing", "count"),
+        *("next priority", "oldest wait", "resets in", "had lately", "share"),
+        *("ahead or behind", "weight", "account"),
     ]
     shares = {share.name: share for share in fairness.accounts}
     rows = [_row(customer, shares.get(customer.account or customer.name)) for customer in customers]
@@ -156,15 +156,15 @@ def _print_customer(customer: Customer, *, as_json: bool) -> None:
 def _row(customer: Customer, share: Share | None) -> list[str]:
     return [
         customer.name,
+        "paused" if customer.paused else "",
         *map(str, (customer.pending, customer.waiting, customer.processing)),
-        "" if customer.count is None else str(customer.count).replace("-", "−"),
+        "" if customer.count is None else str(customer.count),
         str(customer.next_priority),
-        duration(customer.resets_in),
         duration(customer.oldest_wait),
+        duration(customer.resets_in),
         *_work(share),
         "" if customer.weight == 1 else f"{customer.weight:g}",
         customer.account or "",
-        "paused" if customer.paused else "",
     ]
 
 

@@ -1,25 +1,30 @@
-"""`fairlead docs`: submit, list, cancel and retry documents, and print their texts."""
+"""`fairlead docs`: submit, list, cancel, retry, delete and download documents; print texts."""
 
 from __future__ import annotations
 
 import os
+import sys
 import time
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import click
 
 from fairlead.cli.common import (
+    GivenPath,
     duration,
     json_option,
     one_by_one,
+    plain_minus,
     print_fields,
     print_json,
     print_table,
     safe,
 )
 from fairlead.cli.submit import submit_command
-from fairlead.cli.target import Target, language, opened, target_options
+from fairlead.cli.target import Target, language, opened, target_options, whole_id
+from fairlead.errors import UsageError
 from fairlead.i18n import language_of, translator
 from fairlead.model.documents import Document, Page
 from fairlead.model.json import to_dict
@@ -35,7 +40,7 @@ PAGE = 1000
 
 @click.group("docs")
 def docs_group() -> None:
-    """Submit, list, cancel and retry documents, and print their texts."""
+    """Submit, list, cancel, retry, delete and download documents, and print their texts."""
 
 
 docs_group.add_command(submit_command)
@@ -86,7 +91,7 @@ def list_command(
     if as_json:
         print_json(Page(documents, cursor))
         return
-    columns = ["id", "customer", "name", "state", "priority", "count", "waited", "error"]
+    columns = ["id", "state", "customer", "name", "error", "priority", "waited", "count"]
     print_table(columns, map(_row, documents), empty="no documents")
     if cursor:
         click.echo(f"next page: --cursor {cursor}", err=True)
@@ -99,7 +104,7 @@ def list_command(
 def show_command(*, id_: str, target: Target, as_json: bool) -> None:
     """Show a document."""
     with opened(target) as installation:
-        document = installation.document(id_)
+        document = installation.document(whole_id(installation, id_))
     if as_json:
         print_json(document)
     else:
@@ -113,13 +118,13 @@ def show_command(*, id_: str, target: Target, as_json: bool) -> None:
 def why_command(*, id_: str, target: Target, as_json: bool) -> None:
     """Explain a document's priority and place in the queue."""
     with opened(target) as installation:
-        explanation = installation.why(id_)
+        explanation = installation.why(whole_id(installation, id_))
     if as_json:
         print_json(spoken(explanation, words, with_others=True))
         return
     translated = translator(language(target) or language_of(os.environ))
     for reason in explanation.reasons:
-        click.echo(safe(translated.reason(reason)))
+        click.echo(plain_minus(safe(translated.reason(reason))))
     if explanation.ahead is not None and explanation.ahead.most:
         click.echo(safe(translated.most_ahead(explanation.ahead.most)))
     if explanation.forecast is not None:
@@ -133,6 +138,7 @@ def why_command(*, id_: str, target: Target, as_json: bool) -> None:
 def text_command(*, id_: str, target: Target, markdown: bool) -> None:
     """Print the text of a document that is done."""
     with opened(target) as installation:
+        id_ = whole_id(installation, id_)
         text = installation.markdown(id_) if markdown else installation.text(id_)
     click.echo(text, nl=not text.endswith("\n"))
 
@@ -146,11 +152,63 @@ def _add_action(name: str, help_text: str) -> None:
     @json_option
     def command(*, ids: tuple[str, ...], target: Target, as_json: bool) -> None:
         with opened(target) as installation:
-            one_by_one(ids, getattr(installation, name), partial(_print_states, as_json=as_json))
+            act = getattr(installation, name)
+            one_by_one(
+                ids,
+                lambda id_: act(whole_id(installation, id_)),
+                partial(_print_states, as_json=as_json),
+            )
 
 
 _add_action("cancel", "Cancel pending documents.")
 _add_action("retry", "Retry failed or cancelled documents.")
+
+
+@docs_group.command("delete")
+@click.argument("ids", metavar="ID...", nargs=-1, required=True)
+@target_options
+@json_option
+def delete_command(*, ids: tuple[str, ...], target: Target, as_json: bool) -> None:
+    """Delete documents with their files and texts; pending ones are cancelled first."""
+    with opened(target) as installation:
+
+        def delete(id_: str) -> str:
+            id_ = whole_id(installation, id_)
+            installation.delete(id_)
+            return id_
+
+        one_by_one(ids, delete, partial(_print_deleted, as_json=as_json))
+
+
+def _print_deleted(ids: list[str], *, as_json: bool) -> None:
+    if as_json:
+        print_json({"deleted": ids})
+        return
+    for id_ in ids:
+        click.echo(f"{id_}  deleted")
+
+
+@docs_group.command("download")
+@click.argument("id_", metavar="ID")
+@target_options
+@click.option(
+    "--output",
+    type=GivenPath(),
+    metavar="PATH|-",
+    help="File to write; -: stdout.  [default: the document's name, unless that file exists]",
+)
+def download_command(*, id_: str, target: Target, output: Path | None) -> None:
+    """Write a document as it was submitted to a file."""
+    with opened(target) as installation:
+        document = installation.document(whole_id(installation, id_))
+        if output == Path("-"):
+            sys.stdout.buffer.write(installation.original(document.id))
+            return
+        path = Path(document.name) if output is None else output
+        if output is None and os.path.lexists(path):
+            raise UsageError(f"the file {document.name} exists; name another: --output PATH")
+        installation.download(document.id, path)
+    click.echo(safe(str(path)))
 
 
 def _print_states(documents: list[Document], *, as_json: bool) -> None:
@@ -166,11 +224,11 @@ def _row(document: Document) -> list[str]:
     until = document.started_at or document.finished_at or time.time()
     return [
         document.id,
+        document.state.value,
         document.customer,
         document.name,
-        document.state.value,
-        str(document.priority),
-        str(document.count).replace("-", "−"),
-        duration(max(0.0, until - document.submitted_at)),
         document.error or "",
+        str(document.priority),
+        duration(max(0.0, until - document.submitted_at)),
+        str(document.count),
     ]

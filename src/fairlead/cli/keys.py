@@ -29,7 +29,7 @@ def add_command(*, customer: str | None, target: Target, operator: bool, as_json
     """Create an API key and print it once. A new customer is added."""
     if (customer is None) != operator:
         raise UsageError("give either a customer or --operator")
-    with opened(target, makes=True) as installation:
+    with opened(target, makes=target.is_named) as installation:
         key, made = installation.keys.add(customer)
     if as_json:
         print_json(NewKey(key, **asdict(made)))

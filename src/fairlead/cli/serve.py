@@ -77,7 +77,12 @@ def _greet(fairlead: Fairlead, listener: socket.socket, context: ServerContext) 
             "refused until there is free space",
             err=True,
         )
-    click.echo(f"fairlead: log in: {address}/login?token={context.token}", err=True)
+    fairlead.folder.write_server_url(address)
+    if sys.stderr.isatty():  # elsewhere it would stay in a log
+        link = f"{address}/login?token={context.auth.new_login_token()}"
+        click.echo(f"fairlead: log in, once, with {link}", err=True)
+    else:
+        click.echo("fairlead: log in with the link that fairlead login prints", err=True)
 
 
 def _say_stopping() -> None:

@@ -6,11 +6,13 @@ import os
 import shlex
 import signal
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from itertools import repeat
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import click
@@ -46,6 +48,10 @@ UPLOAD_OVERHEAD = 100_000
 """Bytes of a request beyond its documents, such as names."""
 LARGE = 10_000_000
 """Bytes from which on the upload of a single file shows its progress."""
+FROM_STDIN = "-"
+STDIN = Path(FROM_STDIN)
+MOST_LINES = 20
+"""Documents of which a terminal gets a line each; of more, a summary."""
 
 
 @click.command("submit")
@@ -80,10 +86,11 @@ def submit_command(
     wait: bool,
     as_json: bool,
 ) -> None:
-    """Submit files, and all files of folders except hidden ones."""
+    """Submit files, and all files of folders except hidden ones. PATH -: read stdin."""
     limits = _limits(target, customer, is_one_batch=idempotency_key is not None)
     if name is not None:
         check_name(name)
+    paths = tuple(_stdin_file(limits, password) if path == STDIN else path for path in paths)
     files = _checked(list(_files(paths, skip_bad=skip_bad)), limits, name, skip_bad=skip_bad)
     batches = _split([(file, name or file.name) for file in files], limits)
     if idempotency_key is not None and len(batches) > 1:
@@ -113,6 +120,16 @@ def submit_command(
                 _print(documents, as_json=as_json)
     if any(document.state is State.FAILED for document in documents):
         sys.exit(1)
+
+
+def _stdin_file(limits: Limits, password: str | None) -> Path:
+    """A file with what comes from stdin, up to the limit, which is removed at the end."""
+    if password == FROM_STDIN:
+        raise UsageError("stdin has either a document or a password; name a file, or the password")
+    folder = click.get_current_context().with_resource(TemporaryDirectory(prefix="fairlead-"))
+    path = Path(folder, "stdin")
+    path.write_bytes(sys.stdin.buffer.read(limits.document_bytes + 1))
+    return path
 
 
 class Limits(NamedTuple):
@@ -173,7 +190,7 @@ def _exit_on_sigterm() -> Iterator[None]:
 
 def _password(option: str | None) -> str | None:
     """The password, read from stdin for `-`: others on the machine see the command line."""
-    return sys.stdin.readline().rstrip("\n") if option == "-" else option
+    return sys.stdin.readline().rstrip("\n") if option == FROM_STDIN else option
 
 
 def _files(paths: Sequence[Path], *, skip_bad: bool) -> Iterator[Path]:
@@ -339,8 +356,22 @@ def _print(documents: list[Document], *, as_json: bool) -> None:
     if as_json:
         print_json({"documents": documents})
         return
+    if len(documents) > MOST_LINES:
+        click.echo(safe(_summary(documents)), err=True)
+        if sys.stdout.isatty():
+            documents = [each for each in documents if each.state is State.FAILED][:MOST_LINES]
     for document in documents:
         words = document.facts.get("words")  # none until it is done
         amount = f"priority {document.priority}" if words is None else counted(words, "word")
         detail = safe(document.detail or amount)
         click.echo(f"{document.id}  {document.state:<10} {safe(document.name)}  {detail}")
+
+
+def _summary(documents: list[Document]) -> str:
+    """How many documents are in each state, and their priorities."""
+    states = Counter(document.state.value for document in documents)
+    priorities = sorted({document.priority for document in documents})
+    span = str(priorities[0]) + (f" to {priorities[-1]}" if len(priorities) > 1 else "")
+    command = f"fairlead docs list --customer {shlex.quote(documents[0].customer)}"
+    parts = ", ".join(f"{number:,} {state}" for state, number in states.items())
+    return f"{counted(len(documents), 'document')}: {parts}; priority {span}; see: {command}"

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 ACTOR = "command-line"
 """Stands in the audit record for decisions of commands on a data folder."""
+ID_LENGTH = 26
+"""Characters of a document's id."""
 PATIENCE = 30.0
 """Seconds for which a server that went away is waited for."""
 
@@ -44,6 +46,8 @@ class Target(NamedTuple):
     data: Path
     url: str | None = None
     key: str | None = None
+    is_named: bool = False
+    """Whether the data folder was named, by an option or FAIRLEAD_DATA: then it may be made."""
 
 
 def target_options(command: F) -> Callable[..., Any]:
@@ -72,7 +76,8 @@ def _target(ctx: click.Context, data: Path, url: str | None, key: str | None) ->
         url = early["url"] or (None if is_flag("data") or early["data"] else url)
     if not is_flag("key"):
         key = key if early["key"] is None else early["key"]
-    return Target(data, url, key)
+    is_default = ctx.get_parameter_source("data") is ParameterSource.DEFAULT
+    return Target(data, url, key, is_named=early["data"] is not None or not is_default)
 
 
 _url_option = click.option(
@@ -93,7 +98,7 @@ _key_option = click.option(
 def opened(target: Target, *, makes: bool = False) -> Iterator[Installation]:
     """The installation of a target; a data folder must exist unless the command `makes` it."""
     installation: Installation = (
-        _fairlead(target, makes=makes) if target.url is None else _client(target)
+        _fairlead(target, makes=makes) if target.url is None else client_of(target)
     )
     try:
         yield installation
@@ -108,6 +113,16 @@ def opened(target: Target, *, makes: bool = False) -> Iterator[Installation]:
         raise type(error)(f"{error}; {_HINTS[type(error)]}") from None
     finally:
         installation.close()
+
+
+def whole_id(installation: Installation, id_: str) -> str:
+    """The id that begins so; as it is where it is whole, or no document's begins so."""
+    if not (id_.isascii() and id_.isalnum() and len(id_) < ID_LENGTH):
+        return id_
+    matches = installation.documents(id_prefix=id_.lower(), limit=2).items
+    if len(matches) > 1:
+        raise UsageError(f"several documents have an id that begins with {id_}; give more of it")
+    return matches[0].id if matches else id_
 
 
 _HINTS: dict[type[FairleadError], str] = {
@@ -125,7 +140,8 @@ def _fairlead(target: Target, *, makes: bool) -> Fairlead:
     return Fairlead(target.data, must_exist=not makes, actor=ACTOR)
 
 
-def _client(target: Target) -> Client:
+def client_of(target: Target) -> Client:
+    """A client of the target's server; on this machine, the data folder has its operator key."""
     from fairlead.client import Client  # noqa: PLC0415 (needs an extra)
     from fairlead.client.transport import check_key, check_url, is_loopback  # noqa: PLC0415
 

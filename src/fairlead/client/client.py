@@ -41,7 +41,7 @@ from fairlead.model.documents import Page as DocumentPage
 from fairlead.model.explanations import Explanation
 from fairlead.model.installation import AsyncPage, NamedSource
 from fairlead.model.json import from_dict, to_dict
-from fairlead.model.keys import Key, Me, NewKey
+from fairlead.model.keys import Key, LoginLink, Me, NewKey
 from fairlead.model.keys import Keys as KeyList
 from fairlead.model.names import check_idempotency_key
 from fairlead.model.sources import Source
@@ -345,6 +345,11 @@ class AsyncClient:
         """Whose key this is, and how much one request may bring."""
         return await self._transport.json(Me, "GET", "me")
 
+    async def login_link(self) -> str:
+        """A link that opens the dashboard once; for operators."""
+        link = await self._transport.json(LoginLink, "POST", "login-links", idempotent=False)
+        return f"{self.url}{link.path}"
+
     async def submit(
         self,
         source: Source,
@@ -428,6 +433,7 @@ class AsyncClient:
         state: State | str | None = None,
         priority: int | None = None,
         parent: str | None = None,
+        id_prefix: str | None = None,
         cursor: str | None = None,
         limit: int = 100,
     ) -> AsyncPage[Document]:
@@ -437,6 +443,7 @@ class AsyncClient:
             "state": None if state is None else state_of(state).value,
             "priority": priority,
             "parent": parent,
+            "id_prefix": id_prefix,
             "limit": limit,
         }
         return await self._page(filters, cursor)

@@ -43,7 +43,7 @@ from fairlead.model.documents import Page as DocumentPage
 from fairlead.model.explanations import Explanation
 from fairlead.model.installation import NamedSource, Page
 from fairlead.model.json import from_dict, to_dict
-from fairlead.model.keys import Key, Me, NewKey
+from fairlead.model.keys import Key, LoginLink, Me, NewKey
 from fairlead.model.keys import Keys as KeyList
 from fairlead.model.names import check_idempotency_key
 from fairlead.model.sources import Source
@@ -343,6 +343,11 @@ class Client:
         """Whose key this is, and how much one request may bring."""
         return self._transport.json(Me, "GET", "me")
 
+    def login_link(self) -> str:
+        """A link that opens the dashboard once; for operators."""
+        link = self._transport.json(LoginLink, "POST", "login-links", idempotent=False)
+        return f"{self.url}{link.path}"
+
     def submit(
         self,
         source: Source,
@@ -426,6 +431,7 @@ class Client:
         state: State | str | None = None,
         priority: int | None = None,
         parent: str | None = None,
+        id_prefix: str | None = None,
         cursor: str | None = None,
         limit: int = 100,
     ) -> Page[Document]:
@@ -435,6 +441,7 @@ class Client:
             "state": None if state is None else state_of(state).value,
             "priority": priority,
             "parent": parent,
+            "id_prefix": id_prefix,
             "limit": limit,
         }
         return self._page(filters, cursor)

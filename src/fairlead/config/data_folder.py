@@ -8,7 +8,8 @@ texts/          texts and Markdown of documents; short ones are in the store
 cache/          blobs on their way to object storage, or fetched from it lately
 reading/        job directories of the sandbox
 operator.key    an operator's API key, mode 0600
-server.lock     held by the one server or worker of the folder
+sessions.json   hashes of the sessions of the dashboard, mode 0600
+server.lock     held by the one server or worker of the folder; its process id and address
 reserve         disk space that is released when the disk is full
 """
 
@@ -40,6 +41,7 @@ class DataFolder:
         self.texts = (files or path) / "texts"
         self.job_dirs = path / "reading"
         self.operator_key = path / "operator.key"
+        self.sessions = path / "sessions.json"
         self.reserve = Reserve(path / "reserve")
         self._lock = path / "server.lock"
         self._aside = path / "fairlead.db.carried-over"
@@ -86,13 +88,16 @@ class DataFolder:
             raise translated(error, self.path) from error
 
     def write_operator_key(self, key: str) -> None:
-        """Write the operator key to a file of mode 0600."""
+        self.write_secret(self.operator_key, key)
+
+    def write_secret(self, path: Path, text: str) -> None:
+        """Replace a file of this folder by one of mode 0600."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
-        new = self.operator_key.with_suffix(".new")
+        new = path.with_name(path.name + ".new")
         try:
             with os.fdopen(os.open(new, flags, 0o600), "w") as file:
-                file.write(key + "\n")
-            new.replace(self.operator_key)
+                file.write(text + "\n")
+            new.replace(path)
             fsync_folder(self.path)
         except OSError as error:
             raise translated(error, self.path) from error
@@ -102,8 +107,8 @@ class DataFolder:
         if not self._has_database():
             self.check_whole()
             raise NoDataFolder(
-                f"there is no Fairlead data in {self.path}; name the folder with --data or "
-                "FAIRLEAD_DATA, or submit a first document: fairlead docs submit"
+                f"there is no Fairlead data in {self.path.absolute()}; name the folder with "
+                "--data or FAIRLEAD_DATA, or submit a first document: fairlead docs submit"
             )
 
     def check_whole(self) -> None:
@@ -160,6 +165,18 @@ class DataFolder:
             os.close(lock)
         return None
 
+    def write_server_url(self, url: str) -> None:
+        """Note the address of the server that holds the lock, for `fairlead login`."""
+        with suppress(OSError), self._lock.open("r+b") as file:
+            file.seek(_PID_LENGTH)
+            file.write(url.encode())
+
+    def server_url(self) -> str | None:
+        """The address of the server of this folder, if one is running."""
+        if self.server_pid() is None:
+            return None
+        return self._lock.read_text()[_PID_LENGTH:] or None
+
     def _take(self, lock: int) -> None:
         while not _is_locked(lock):
             server = self.server_pid()
@@ -169,7 +186,7 @@ class DataFolder:
                     "--workers, or choose another folder with --data"
                 )
         with our_errors(self.path):  # overwrites in place, which works on a full disk
-            os.pwrite(lock, f"{os.getpid():<{_PID_LENGTH}}".encode(), 0)
+            os.ftruncate(lock, os.pwrite(lock, f"{os.getpid():<{_PID_LENGTH}}".encode(), 0))
 
 
 def _is_locked(lock: int) -> bool:

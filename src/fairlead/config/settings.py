@@ -157,10 +157,10 @@ class Settings:
         8321, "port that the server listens on; 0: any free one", bounds=(0, 65_535)
     )
     requests_a_second: float | None = _setting(
-        None, "rate limit: requests a second per customer (none: unlimited)", bounds=(1e-6, 1e9)
+        100.0, "rate limit: requests a second per customer (none: unlimited)", bounds=(1e-6, 1e9)
     )
     requests_burst: int = _setting(
-        100, "rate limit: requests that a customer may send at once", bounds=(1, 10**9)
+        500, "rate limit: requests that a customer may send at once", bounds=(1, 10**9)
     )
     bytes_a_day: int | None = _setting(
         None, "quota: bytes per customer and day, UTC (none: unlimited)", bounds=(1, 10**15)

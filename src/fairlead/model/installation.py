@@ -172,6 +172,7 @@ class Installation(Protocol):
         state: State | str | None = None,
         priority: int | None = None,
         parent: str | None = None,
+        id_prefix: str | None = None,
         cursor: str | None = None,
         limit: int = 100,
     ) -> Page[Document]: ...

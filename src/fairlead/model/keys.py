@@ -29,6 +29,12 @@ class Key(Record, frozen=True):
         return self.revoked_at is not None
 
 
+class LoginLink(Record, frozen=True):
+    """The path of a login link, which opens one session within an hour."""
+
+    path: str
+
+
 class NewKey(Record, frozen=True):
     """A new key; this is the only time that its secret, `key`, is shown."""
 

@@ -21,6 +21,7 @@ from fairlead.server.context import ServerContext
 from fairlead.server.dashboard import customers as customer_pages
 from fairlead.server.dashboard import documents as document_pages
 from fairlead.server.dashboard import live, login, overview
+from fairlead.server.dashboard.page import unknown_address
 from fairlead.server.examples import EXAMPLES
 from fairlead.server.middleware import DirectRoutes, RequestGuard
 from fairlead.server.routes import customers, documents, events, health, keys, policy, webhooks
@@ -54,6 +55,7 @@ def create_inner(context: ServerContext) -> FastAPI:
     )
     _add_head(app)
     app.state.context = context
+    app.router.default = unknown_address
     app.middleware_stack = AsyncExitStackMiddleware(app.router)  # errors are the guard's
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return app

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hmac
 import secrets
 import time
 from collections.abc import Sequence
@@ -16,6 +15,7 @@ from fairlead.model.customers import CustomerSettings
 from fairlead.model.documents import Event, EventKind
 from fairlead.model.keys import StoredKey, id_of, matches
 from fairlead.server.problems import Problem
+from fairlead.server.sessions import Sessions
 
 if TYPE_CHECKING:
     from fairlead.server.context import ServerContext
@@ -25,7 +25,8 @@ REQUEST_CUSTOMER: ContextVar[str | None] = ContextVar("request_customer", defaul
 
 _CALLER = "fairlead.caller"
 COOKIE = "fairlead_session"
-SESSION_SECONDS = 12 * 3600
+LINK_SECONDS = 3600
+_MAX_LINKS = 100
 _MAX_CACHED = 10_000
 _SAFE_METHODS = frozenset(["GET", "HEAD", "OPTIONS"])
 
@@ -56,7 +57,8 @@ class Authenticator:
         self._keys: dict[str, StoredKey] = {}
         self._settings: dict[str, CustomerSettings] = {}
         self._changes = 0
-        self._sessions: dict[str, tuple[Caller, float]] = {}
+        self._sessions = Sessions(context.fairlead.folder)
+        self._login_tokens: dict[str, float] = {}
 
     async def caller(self, request: Request) -> Caller:
         """Who sends this request; raises without a valid key, or when the rate limit is reached.
@@ -68,7 +70,7 @@ class Authenticator:
             return known
         authorization = request.headers.get("authorization")
         if authorization is None:
-            caller = self._session(request)
+            caller = await self._session(request)
         else:
             scheme, _, key = authorization.partition(" ")
             caller = await self._holder(key) if scheme.lower() == "bearer" else None
@@ -147,11 +149,8 @@ class Authenticator:
                 self.revoked(str(event.data.get("key")))
 
     def revoked(self, key_id: str) -> None:
-        """Read all keys again, and end the sessions and streams of this one."""
+        """Read all keys again, and end the streams of this one. Its sessions end with it."""
         self.forget()
-        for session, (caller, _) in list(self._sessions.items()):
-            if caller.key_id == key_id:
-                del self._sessions[session]
         self._context.event_feed.revoked(key_id)
 
     async def is_revoked(self, caller: Caller) -> bool:
@@ -171,18 +170,22 @@ class Authenticator:
 
     # --- sessions ---
 
+    def new_login_token(self) -> str:
+        """The token of a login link, which opens one session, within an hour."""
+        token, now = secrets.token_urlsafe(24), time.time()
+        tokens = {known: until for known, until in self._login_tokens.items() if until > now}
+        self._login_tokens = dict(list(tokens.items())[-_MAX_LINKS:]) | {token: now + LINK_SECONDS}
+        return token
+
     async def login(self, token: str) -> str:
-        """The cookie of a new session for the token of the login link.
+        """The cookie of a new session for the token of a login link.
 
         The token stands for the operator key of the data folder, and is valid as long as that is.
         """
-        if not hmac.compare_digest(token.encode(), self._context.token.encode()):
+        if self._login_tokens.pop(token, 0.0) < time.time():
             raise Problem(
                 "unauthorised",
-                Message(
-                    "this login link has expired; use the one that the server printed when "
-                    "it started"
-                ),
+                Message("this login link has expired or was used; print a new one: fairlead login"),
             )
         key = await self._context.ask(self._context.fairlead.folder.read_operator_key)
         session = await self.login_with_key(key or "")
@@ -192,22 +195,21 @@ class Authenticator:
 
     async def login_with_key(self, key: str) -> str | None:
         """The cookie of a new session for the holder of this key; None: the key is not valid."""
-        caller, now, session = await self._holder(key), time.time(), secrets.token_urlsafe(32)
+        caller, session = await self._holder(key), secrets.token_urlsafe(32)
         if caller is None:
             return None
-        self._sessions = {k: v for k, v in self._sessions.items() if v[1] > now}
-        self._sessions[session] = (caller, now + SESSION_SECONDS)
-        if await self.is_revoked(caller):  # revoked before the session was there to be ended
-            self.logout(session)
+        await self._context.ask(self._sessions.add, session, *caller)
+        if await self.is_revoked(caller):  # while the session was added
+            await self.logout(session)
             return None
         return session
 
-    def logout(self, session: str) -> None:
-        self._sessions.pop(session, None)
+    async def logout(self, session: str) -> None:
+        await self._context.ask(self._sessions.end, session)
 
-    def _session(self, request: Request) -> Caller | None:
-        caller, until = self._sessions.get(request.cookies.get(COOKIE, ""), (None, 0.0))
-        if caller is None or until < time.time():
+    async def _session(self, request: Request) -> Caller | None:
+        holder = self._sessions.holder(request.cookies.get(COOKIE, ""))
+        if holder is None or await self.is_revoked(caller := Caller(*holder)):
             return None
         if request.method not in _SAFE_METHODS and not is_own_page(request):
             raise Problem(

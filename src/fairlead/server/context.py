@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from time import monotonic
 from typing import ParamSpec, TypeVar
@@ -37,7 +36,6 @@ class ServerContext:
     """The installation, its threads, and what the server keeps in memory."""
 
     fairlead: Fairlead
-    token: str = field(default_factory=lambda: secrets.token_urlsafe(24))
     is_ready: Callable[[], bool] = lambda: True
 
     def __post_init__(self) -> None:

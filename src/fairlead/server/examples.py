@@ -23,7 +23,7 @@ from fairlead.model.documents import (
 )
 from fairlead.model.explanations import CustomerAhead, Explanation, Forecast, Place, Reason
 from fairlead.model.json import from_json, to_dict
-from fairlead.model.keys import Key, Keys, Limits, Me, NewKey
+from fairlead.model.keys import Key, Keys, Limits, LoginLink, Me, NewKey
 from fairlead.model.webhooks import Deliveries, Delivery, Webhook, Webhooks, WebhookWithSecret
 from fairlead.server.problems import body
 
@@ -74,6 +74,7 @@ _RECORDS: list[Any] = [
     Text(_ID, "pdf", {"pages": 1}, "Invoice 4711\n\nTwo lamps: 118.00 EUR"),
     Customers([_CUSTOMER], _FAIRNESS),
     Keys([_KEY]),
+    LoginLink(f"/login?token={'example' * 4}"),
     NewKey(f"fl_{_KEY_ID}_{'example' * 6}0", **asdict(_KEY)),
     Me(_KEY_ID, "acme", Limits(1_000_000_000, 2_000_000_000, 100)),
     Audit([Event(9, _NOON, EventKind.CUSTOMER_SET, "acme", None, {"weight": 2.0}, _KEY_ID)], None),

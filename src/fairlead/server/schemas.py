@@ -22,7 +22,7 @@ from fairlead.model.documents import (
 )
 from fairlead.model.explanations import Explanation
 from fairlead.model.json import Record, from_json, schemas, to_json
-from fairlead.model.keys import Key, Keys, Me, NewKey
+from fairlead.model.keys import Key, Keys, LoginLink, Me, NewKey
 from fairlead.model.webhooks import Deliveries, Delivery, Webhook, Webhooks, WebhookWithSecret
 from fairlead.server.problems import KINDS, MEDIA_TYPE, body
 from fairlead.server.problems import Problem as Refusal
@@ -103,7 +103,7 @@ class PolicyWanted(Body):
 
 _OUT = [
     *(Audit, Customer, Customers, Deliveries, Delivery, Document, Documents, Explanation, Key),
-    *(Keys, Me, NewKey, Page, PolicyInForce, Problem, Switched, Text, Webhook),
+    *(Keys, LoginLink, Me, NewKey, Page, PolicyInForce, Problem, Switched, Text, Webhook),
     *(WebhookWithSecret, Webhooks),
 ]
 _IN = [Changes, KeyWanted, NewCustomer, NewWebhook, PolicyWanted, WebhookChanges]

@@ -68,7 +68,7 @@ def server_config(app: ASGIApp, header_timeout: float) -> uvicorn.Config:
         log_config=None,
         access_log=False,
         server_header=False,
-        proxy_headers=False,  # nothing uses the client's address or scheme
+        proxy_headers=True,  # the scheme, for Secure cookies; see FORWARDED_ALLOW_IPS
         lifespan="on",
         timeout_graceful_shutdown=STOP_SECONDS,
         timeout_keep_alive=75,

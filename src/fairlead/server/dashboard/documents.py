@@ -199,8 +199,9 @@ async def ask(
     action = _action(decision)
     chosen = _filter(page, customer, state, priority, text)
     ids = await page.context.ask(_ids, page, action, chosen, None if every_one else id_)
-    fields = [("id", one_id) for one_id in ids] + ([("single", "1")] if single else [])
     values = {name: value for name, value in asdict(chosen).items() if value}
+    fields = [("id", one_id) for one_id in ids] + [*values.items()]
+    fields += [("single", "1")] if single else []
     back: tuple[str, dict[str, Any]] = ("/documents", values)
     if single and id_:
         back = (f"/document/{id_[0]}", {})
@@ -210,7 +211,9 @@ async def ask(
         request,
         "confirm_documents.html",
         page=page,
-        question=page.counted(texts.WITH_DOCUMENTS[decision], len(ids)),
+        question=page.counted(texts.WITH_DOCUMENTS[decision], len(ids))
+        if ids
+        else page.translator.text(texts.NOTHING_TO[decision]),
         number=len(ids),
         decision=decision,
         most=MOST_AT_ONCE,

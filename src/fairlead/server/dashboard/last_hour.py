@@ -291,7 +291,6 @@ def staircase(documents: Sequence[Document]) -> list[Step]:
     """
     steps: list[Step] = []
     for document in documents[::-1]:
-        if document.parent is None:
-            is_reset = bool(steps) and document.count > steps[-1].count
-            steps.append(Step(document.submitted_at, document.count, document.priority, is_reset))
+        is_reset = bool(steps) and document.count > steps[-1].count
+        steps.append(Step(document.submitted_at, document.count, document.priority, is_reset))
     return steps

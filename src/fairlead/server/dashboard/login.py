@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from fairlead.i18n import LANGUAGES
-from fairlead.server.auth import COOKIE, SESSION_SECONDS, is_own_page
+from fairlead.server.auth import COOKIE, is_own_page
 from fairlead.server.context import context_of
 from fairlead.server.dashboard import texts
 from fairlead.server.dashboard.page import (
@@ -21,6 +21,7 @@ from fairlead.server.dashboard.page import (
     translator_for,
 )
 from fairlead.server.problems import Problem, not_found
+from fairlead.server.sessions import SESSION_SECONDS
 
 YEAR = 365 * 86_400
 _TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
@@ -38,7 +39,7 @@ async def login_page(request: Request, token: str | None = None) -> Response:
         if "text/html" not in request.headers.get("accept", ""):
             raise
         return _form(request, texts.OLD_LINK, 401)
-    return _with_session(request, go("/"), session)
+    return await _with_session(request, go("/"), session)
 
 
 @router.post("/login")
@@ -49,7 +50,7 @@ async def login(request: Request) -> Response:
     session = await context_of(request).auth.login_with_key(form.get("key", [""])[0])
     if session is None:
         return _form(request, texts.WRONG_KEY, 401)
-    return _with_session(request, go(own_path(form.get("next", ["/"])[0])), session)
+    return await _with_session(request, go(own_path(form.get("next", ["/"])[0])), session)
 
 
 def _form(request: Request, text: str | None = None, status: int = 200) -> Response:
@@ -58,24 +59,28 @@ def _form(request: Request, text: str | None = None, status: int = 200) -> Respo
     return show(request, "login.html", status=status, said=said, onward=onward)
 
 
-def _with_session(request: Request, answer: Response, session: str) -> Response:
-    _end_session(request)
+async def _with_session(request: Request, answer: Response, session: str) -> Response:
+    await _end_session(request)
     answer.set_cookie(
-        COOKIE, session, max_age=SESSION_SECONDS, httponly=True, samesite="strict", path="/"
+        *(COOKIE, session, SESSION_SECONDS),
+        httponly=True,
+        samesite="strict",
+        path="/",
+        secure=request.url.scheme == "https",
     )
     return answer
 
 
-def _end_session(request: Request) -> None:
+async def _end_session(request: Request) -> None:
     context, session = context_of(request), request.cookies.get(COOKIE, "")
-    context.auth.logout(session)
+    await context.auth.logout(session)
     context.live_view.end_session(session)
 
 
 @router.post("/logout")
 async def logout(request: Request) -> Response:
     await context_of(request).auth.caller(request)
-    _end_session(request)
+    await _end_session(request)
     answer = go("/login")
     answer.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
     return answer

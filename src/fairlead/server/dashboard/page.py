@@ -18,6 +18,7 @@ from fastapi.routing import APIRoute
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.types import Receive, Scope, Send
 
 from fairlead.errors import Message
 from fairlead.i18n import LANGUAGES, Translator, translator
@@ -27,7 +28,7 @@ from fairlead.server.context import ServerContext, context_of
 from fairlead.server.dashboard import texts
 from fairlead.server.headers import language_of
 from fairlead.server.middleware import as_problem
-from fairlead.server.problems import KINDS, Problem
+from fairlead.server.problems import KINDS, Problem, not_found
 
 LEAST_PACKED = 2000
 """Bytes from which a page is compressed."""
@@ -168,8 +169,9 @@ def show(
         "holder": page.caller.key_id if page else "",
         "here": here(request),
         "path": request.url.path,
+        "origin": f"{request.url.scheme}://{request.url.netloc}",
         "states": {code: words.text(text) for code, text in texts.STATES.items()},
-        "failures": {code: words.text(text) for code, text in texts.FAILURES.items()},
+        "failures": {code: words.text(text) for code, text in texts.NOTES.items()},
         "now": context_of(request).fairlead.store.now(),
         "blank": BLANK,
     }
@@ -233,6 +235,14 @@ def _refused(request: Request, problem: Problem) -> Response:
         detail=words.say(problem.detail),
         is_translated=isinstance(problem.detail, Message),  # else it is in English
     )
+
+
+async def unknown_address(scope: Scope, receive: Receive, send: Send) -> None:
+    """The answer where no route matches: a page for browsers, else a problem."""
+    response = _refused(Request(scope, receive), not_found())
+    for name, value in HEADERS.items():
+        response.headers.setdefault(name, value)
+    await response(scope, receive, send)
 
 
 def _to_login(request: Request) -> Response:

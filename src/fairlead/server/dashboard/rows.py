@@ -17,6 +17,7 @@ from fairlead.model.states import State
 from fairlead.policy.classic import ClassicPolicy
 from fairlead.policy.rules import check_policy
 from fairlead.server.dashboard.last_hour import LastHour, RunningJob, WaitSummary
+from fairlead.server.dashboard.texts import UNREAD
 
 
 class CustomerRow(Struct, frozen=True):
@@ -95,7 +96,7 @@ SORTS: dict[str, Callable[[CustomerRow], Any]] = {
     "count": lambda row: row.count,
     "priority": lambda row: -row.priority,
     "resets": lambda row: (row.resets_at is None, -(row.resets_at or 0)),
-    "oldest": lambda row: (row.oldest_at is None, row.oldest_at or 0),
+    "oldest": lambda row: (row.paused, row.oldest_at is None, row.oldest_at or 0),
     "had": lambda row: -row.had_lately,
     "share": lambda row: -row.share,
     "behind": lambda row: -row.behind,
@@ -105,7 +106,7 @@ SORTS: dict[str, Callable[[CustomerRow], Any]] = {
 
 SHOWS: dict[str, Callable[[CustomerRow], bool]] = {
     "all": lambda _row: True,
-    "waiting": lambda row: row.waiting > 0,
+    "waiting": lambda row: row.waiting > 0 and not row.paused,
     "paused": lambda row: row.paused,
 }
 """Which customers a table can show."""
@@ -122,7 +123,7 @@ def filtered_rows(rows: Iterable[CustomerRow], text: str, show: str) -> list[Cus
 
 
 def who_waits(rows: Iterable[CustomerRow], most: int = 8) -> list[dict[str, Any]]:
-    waiting = [row for row in rows if row.oldest_at is not None]
+    waiting = [row for row in rows if row.oldest_at is not None and not row.paused]
     longest = nsmallest(most, waiting, key=lambda row: (row.oldest_at or 0.0, row.name))
     names = ("name", "oldest_at", "pending", "priority")
     return [{name: getattr(row, name) for name in names} for row in longest]
@@ -139,7 +140,7 @@ def figures(
     by_state: Counter[str] = Counter()
     for tally in tallies:
         by_state[tally.state] += tally.documents
-    waiting = [row.oldest_at for row in rows if row.oldest_at is not None]
+    waiting = [row.oldest_at for row in rows if row.oldest_at is not None and not row.paused]
     overdue = fairness.most_overdue
     numbers: dict[str, Any] = {
         "waiting": by_state[State.WAITING],
@@ -183,8 +184,14 @@ def document_row(document: Document) -> dict[str, Any]:
         "at": submitted,
         "wait_from": submitted if document.state is State.WAITING else None,
         "waited": None if started is None else round(max(0.0, started - submitted), 1),
-        "error": document.error,
+        "error": UNREAD if is_unread(document) else document.error,
     }
+
+
+def is_unread(document: Document) -> bool:
+    """Whether it is done without a word, and its reader says that something is missing: a scan."""
+    facts = document.facts
+    return document.state is State.DONE and not facts.get("words") and bool(facts.get("warnings"))
 
 
 def worker_rows(

@@ -32,6 +32,9 @@ FAILURES = {
     "worker-lost": "worker lost",
 }
 """Why a document failed, in a few words, by the failure code."""
+UNREAD = "unread"
+"""Stands for the error of a document that is done although nothing of it could be read."""
+NOTES = FAILURES | {UNREAD: "no text could be read"}
 HISTORY = {
     "submitted": "submitted",
     "claimed": "attempt {attempt} started, on {worker}",
@@ -83,6 +86,7 @@ WITH_DOCUMENTS = {
     "cancel": Plural("number", "Cancel {number} document?", "Cancel {number} documents?"),
     "retry": Plural("number", "Retry {number} document?", "Retry {number} documents?"),
 }
+NOTHING_TO = {"cancel": "Nothing to cancel", "retry": "Nothing to retry"}
 DONE_WITH_DOCUMENTS = {
     "cancel": Plural(
         "number", "{number} document was cancelled.", "{number} documents were cancelled."
@@ -97,13 +101,13 @@ LEFT_OUT = Plural(
     "{number} were left as they are, because their states had changed.",
 )
 WRONG_KEY = "Invalid API key. Check that you copied all of it and that it was not revoked."
-OLD_LINK = "This login link has expired. Use the one that the server printed when it started."
+OLD_LINK = "This login link has expired or was used. Print a new one: fairlead login"
 ANOTHER_SITE = "The request did not come from the dashboard, so nothing was changed."
 
 
 def sentences(environment: Environment) -> set[str]:
     chosen: tuple[dict[str, str], ...] = (
-        *(STATES, FAILURES, HISTORY, CLASSES, SHOWS, DONE_WITH_CUSTOMER),
+        *(STATES, NOTES, HISTORY, CLASSES, SHOWS, NOTHING_TO, DONE_WITH_CUSTOMER),
     )
     return {
         *(text for texts in chosen for text in texts.values()),

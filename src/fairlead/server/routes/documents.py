@@ -148,13 +148,14 @@ async def pages(
     priority: Annotated[int | None, Query(ge=1, le=2**31)] = None,
     customer: Annotated[str | None, Query(max_length=200)] = None,
     parent: Annotated[str | None, Query(max_length=100)] = None,
+    id_prefix: Annotated[str | None, Query(pattern="^[0-9a-z]{1,26}$")] = None,
     cursor: Annotated[str | None, Query(max_length=100)] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> Response:
     """List documents, newest first. `cursor` is the `next` of the page before.
 
     `parent` asks for the parts of one: its attachments, or the members of an archive. Both may
-    be ids of deleted documents.
+    be ids of deleted documents. `id_prefix` asks for documents whose id begins so.
     """
     context, caller = await authenticated(request)
     if caller.customer is not None and customer not in (None, caller.customer):
@@ -164,6 +165,7 @@ async def pages(
         "state": state,
         "priority": priority,
         "parent": parent,
+        "id_prefix": id_prefix,
         "before": cursor,
         "limit": limit + 1,
     }

@@ -9,7 +9,7 @@ from msgspec.structs import asdict
 from starlette.responses import Response
 
 from fairlead.errors import Message
-from fairlead.model.keys import Key, Keys, Limits, Me, NewKey
+from fairlead.model.keys import Key, Keys, Limits, LoginLink, Me, NewKey
 from fairlead.server import schemas
 from fairlead.server.auth import Caller
 from fairlead.server.context import ServerContext, authenticated, authenticated_operator
@@ -62,6 +62,18 @@ async def new_key(context: ServerContext, customer: str | None, caller: Caller) 
     secret, key = await context.ask(context.fairlead.keys.add, customer, by=caller.key_id)
     headers = {"Cache-Control": "no-store"}
     return schemas.JSONResponse(NewKey(secret, **asdict(key)), 201, headers)
+
+
+@router.post(
+    "/login-links",
+    status_code=201,
+    responses=schemas.answers(201, LoginLink, "the link, which works once", "forbidden"),
+)
+async def login_link(request: Request) -> Response:
+    """A new login link for the dashboard, for the operator key of the data folder."""
+    context, _ = await authenticated_operator(request)
+    link = LoginLink(f"/login?token={context.auth.new_login_token()}")
+    return schemas.JSONResponse(link, 201, {"Cache-Control": "no-store"})
 
 
 @router.delete(

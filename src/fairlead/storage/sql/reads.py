@@ -22,6 +22,8 @@ from fairlead.storage.sql import rows
 from fairlead.storage.sql.queries import Connection, sql
 from fairlead.storage.sql.queue_rows import LoadedQueue, decode_events, load_folded
 
+LAST_ID = 26 * "z"
+"""Sorts after the rest of every id."""
 FEW_WAITING = 2000
 """Up to so many waiting documents are listed by the rows of the queue."""
 
@@ -51,6 +53,7 @@ def documents(
     state: State | None,
     priority: int | None,
     parent: str | None,
+    id_prefix: str | None,
     name: str | None,
     before: str | None,
     limit: int,
@@ -59,6 +62,8 @@ def documents(
         ("d.customer = (SELECT id FROM customers WHERE name = ?)", customer),
         ("d.priority = ?", priority),
         (f"d.parent = ({sql('seq_of_document')})", parent),
+        ("d.id >= ?", id_prefix),
+        ("d.id <= ?", id_prefix and id_prefix + LAST_ID),
         ("lower(d.name) LIKE lower(?) ESCAPE '\\'", name and _containing(name)),
         (sql("before_document"), before),
     ]

@@ -166,7 +166,7 @@ class Store(ABC):
         A claim need not survive a power cut: no worker would be left to hold it. A lease that ended
         while this claim waited for a lock is left alone: its holder had to wait as well.
         """
-        self._follow_settings()
+        self.follow_settings()
         claimed: list[Claim] = []
         requested = claims.Requested(tuple(workers), tuple(ahead))
         width = requested.number + 1
@@ -326,7 +326,7 @@ class Store(ABC):
 
         `folds`: it adds to the events of the queue, which are folded now and then.
         """
-        self._follow_settings()
+        self.follow_settings()
         result = self._writer.run(partial(self._change, action, by), durable=durable)
         if folds:
             self._fold_now_and_then()
@@ -359,7 +359,7 @@ class Store(ABC):
         """A connection that sees one snapshot, within a transaction of this one."""
         yield connection
 
-    def _follow_settings(self) -> None:
+    def follow_settings(self) -> None:
         """Switch the policy where the settings name one, once for each time they change.
 
         So two processes with different settings do not switch it to and fro.
@@ -411,6 +411,7 @@ class Store(ABC):
         state: State | None = None,
         priority: int | None = None,
         parent: str | None = None,
+        id_prefix: str | None = None,
         name: str | None = None,
         before: str | None = None,
         limit: int = 100,
@@ -425,6 +426,7 @@ class Store(ABC):
             state=state,
             priority=priority,
             parent=parent,
+            id_prefix=id_prefix,
             name=name,
             before=before,
             limit=limit,

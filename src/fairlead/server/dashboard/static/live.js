@@ -24,6 +24,17 @@ function find() {
     isEmpty: document.querySelector("[data-empty]") !== null,
     step: null,
   };
+  showLocalTimes();
+}
+
+// Times in the reader's zone, with UTC as a tooltip.
+function showLocalTimes() {
+  for (const time of document.querySelectorAll("time[datetime]:not([title])")) {
+    time.title = `${time.textContent} UTC`;
+    const local = new Date(time.dateTime);
+    time.textContent = local.toLocaleString(document.documentElement.lang, { dateStyle: "medium", timeStyle: "medium" });
+  }
+  document.getElementById("utc").hidden = true;
 }
 
 function customersTable(element) {

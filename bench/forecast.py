@@ -1,4 +1,9 @@
-"""Documents run through the pure queue, with forecasts against when they really start."""
+"""How many starts lie in the range of their forecast, which is meant for four of five.
+
+Usage: python -m bench.forecast
+
+Documents run through the pure queue in virtual time, with forecasts against when they really start.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +12,7 @@ import random
 from collections import deque
 from copy import deepcopy
 from heapq import heappop, heappush
+from itertools import product
 from typing import NamedTuple
 
 from fairlead.model.customers import Counter
@@ -208,3 +214,21 @@ def judged(
         above / number,
         sorted(widths)[number // 2],
     )
+
+
+def main() -> None:
+    policies: dict[str, ClassicPolicy | FairRule] = {
+        "classic": ClassicPolicy(reset_interval=1500),
+        "fair": FairRule(),
+    }
+    print("policy   load  noise  forecasts  in range  before it  after it")
+    for name, policy in policies.items():
+        for load, noise in product((0.7, 0.9, 1.1), (0.1, 0.8)):
+            rows = traffic(5, load=load, workers=3, noise=noise, hours=1.0)
+            result = judged(policy, rows, 3, seed=7, often=0.1)
+            shares = f"{result.hits:8.0%}  {result.below:9.0%}  {result.above:8.0%}"
+            print(f"{name:7}  {load:4}  {noise:5}  {result.number:9}  {shares}")
+
+
+if __name__ == "__main__":
+    main()
