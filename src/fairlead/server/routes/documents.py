@@ -352,6 +352,7 @@ async def content(request: Request, id_: str) -> Response:
         return Response(short, headers=headers, media_type="application/octet-stream")
     path: Path = await context.fetch(context.fairlead.contents.path, document)
     if not await context.ask(path.exists):
+        await context.fetch(context.fairlead.files.check)
         raise Problem("internal", Message("the file is missing; ask the operator to restore it"))
     return _Download(path, headers=headers, media_type="application/octet-stream")
 
