@@ -245,7 +245,8 @@ class LocalEngine:
             self._claim()
         else:
             self._release_prefetched()
-        self._attempts.succeeded()
+        if self._deaths_at_start < MOST_DEATHS_AT_START:  # else that outage goes on
+            self._attempts.succeeded()
 
     def _sleep_seconds(self) -> float:
         if self._has_news and self._has_idle:
@@ -387,9 +388,10 @@ class LocalEngine:
         try:
             finished = slot.receive()
         except ChildDied as death:
-            if not was_ready:
-                self._note_death_at_start(death)
-            self._replace_child(slot)
+            if was_ready:
+                self._replace_child(slot)
+            else:
+                self._replace_at_start(slot, death)
             return
         except TemporarilyUnavailable:  # no room for the document that it was to start with
             self._replace_child(slot)
@@ -445,14 +447,19 @@ class LocalEngine:
             raise
         self._selector.register(slot, selectors.EVENT_READ)
 
-    def _note_death_at_start(self, death: ChildDied) -> None:
-        """A child that dies at its start is replaced; several in a row mean that none can."""
+    def _replace_at_start(self, slot: WorkerSlot, death: ChildDied) -> None:
+        """Replace a child that died at its start; after several in a row, only after a pause."""
         self._deaths_at_start += 1
-        if self._deaths_at_start >= MOST_DEATHS_AT_START:
-            raise FairleadError(
-                f"worker processes exit as soon as they start ({death.how}); "
-                "check the installation with: fairlead doctor"
-            )
+        if self._deaths_at_start < MOST_DEATHS_AT_START:
+            self._replace_child(slot)
+            return
+        self._selector.unregister(slot)
+        self.prefetch.take_back(slot.empty())
+        self._remove(slot)
+        raise TemporarilyUnavailable(
+            f"worker processes exit as soon as they start ({death.how}); "
+            "check the installation with: fairlead doctor"
+        )
 
     # --- leases ---
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
 
-from fairlead.errors import FairleadError, TemporarilyUnavailable
+from fairlead.errors import TemporarilyUnavailable
 from fairlead.model.blobs import ABSENT
 from fairlead.model.documents import Broken, Claim, Failed
 from fairlead.worker.liveness import worker_name
@@ -158,7 +158,7 @@ class WorkerSlot:
             self.sandbox = Sandbox(limits, self._job_dir, self._forkserver)
             self.sandbox.start()
         except OSError as error:
-            raise FairleadError(
+            raise TemporarilyUnavailable(
                 f"a worker process could not be started ({error.strerror or error}); "
                 "use fewer --workers, or raise this user's limits of processes and open files"
             ) from error
