@@ -29,3 +29,14 @@ def test_two_authorization_headers_are_refused(tmp_path: Path) -> None:
             client.headers.pop("authorization", None)
             assert client.get("/v1/documents", headers=[header]).status_code == 200
             assert client.get("/v1/documents", headers=[header, header]).status_code == 401
+
+
+@pytest.mark.services
+def test_an_unknown_query_parameter_is_named(tmp_path: Path) -> None:
+    """Finding 11: `?status=failed` listed everything with 200."""
+    with served(tmp_path, "--workers", "0") as server:
+        client = server.customer("acme")
+        answer = client.get("/v1/documents?status=failed")
+        assert answer.status_code == 400
+        assert "'status'" in answer.json()["detail"]
+        assert client.get("/v1/documents?state=failed&limit=5").status_code == 200

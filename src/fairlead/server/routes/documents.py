@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import quote
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import FileResponse, Response
 from starlette.types import Message as ASGIMessage
 from starlette.types import Receive, Scope, Send
@@ -28,7 +28,7 @@ from fairlead.model.states import State
 from fairlead.policy.explain import spoken
 from fairlead.server import schemas
 from fairlead.server.auth import Caller
-from fairlead.server.context import ServerContext, authenticated, context_of
+from fairlead.server.context import ServerContext, authenticated, check_query, context_of
 from fairlead.server.headers import (
     best_type,
     has_etag,
@@ -92,7 +92,7 @@ class _Download(FileResponse):
         await super().__call__(scope, receive, send_or_refuse)
 
 
-router = APIRouter(prefix="/v1/documents", tags=["documents"])
+router = APIRouter(prefix="/v1/documents", tags=["documents"], dependencies=[Depends(check_query)])
 
 
 @router.post(
