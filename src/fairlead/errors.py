@@ -45,7 +45,7 @@ FairleadError
         ├── DiskFull
         ├── StoreBusy
         └── StoreUnreachable       the database server is unreachable
-            └── FilesUnreachable   the object storage is unreachable
+            └── FilesUnreachable   the folder or object storage of the documents is absent
 
 Each message is one sentence that says what was expected, what came, and what to do next. Each class
 has a `code` of its own, which never changes, and a `title`, which does not depend on the case at
@@ -365,10 +365,8 @@ class StoreUnreachable(
     """The database server is unreachable, or the connection was lost."""
 
 
-class FilesUnreachable(
-    StoreUnreachable, code="files-unreachable", title="Object storage unreachable"
-):
-    """The object storage is unreachable."""
+class FilesUnreachable(StoreUnreachable, code="files-unreachable", title="Files unreachable"):
+    """The folder or the object storage of the documents is absent, or another one."""
 
 
 class StoreRefused(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import resource
 import select
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future
@@ -151,6 +152,13 @@ def _start_thread(name: str, function: Callable[[], None]) -> Thread:
     thread = Thread(target=function, name=f"fairlead-{name}", daemon=True)
     thread.start()
     return thread
+
+
+def raise_descriptor_limit() -> None:
+    """Raise the soft limit of open files to the hard one; a shell often leaves it at 1,024."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(OSError, ValueError):  # the limit of before holds
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 class WakePipe:

@@ -214,9 +214,9 @@ def test_the_doctor_finds_wrong_numbers(run: Run, letter: Path, data: Path) -> N
 
 def test_hostile_names_do_not_reach_the_terminal(run: Run, data: Path) -> None:
     with Fairlead(data) as fairlead:
-        document = fairlead.submit("ac[bold]me", b"x", name="\u202eevil[red].txt")
+        document = fairlead.submit("ac[bold]me", b"x", name="\u200bevil[red].txt")
     for words in (("docs", "list"), ("docs", "show", document.id), ("customers", "list")):
-        assert "\u202e" not in run(*words).stdout
+        assert "\u200b" not in run(*words).stdout
     assert "ac[bold]me" in run("customers", "list").stdout
 
 

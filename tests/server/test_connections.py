@@ -91,7 +91,9 @@ def test_bodies_do_not_count_as_headers_when_the_request_before_ends_late() -> N
     async def overlap() -> bool:
         config, transport = server_config(app, 20), Transport()
         config.load()
-        connection = LimitedConnection(20, config=config, server_state=ServerState(), app_state={})
+        connection = LimitedConnection(
+            20, 9, config=config, server_state=ServerState(), app_state={}
+        )
         connection.connection_made(transport)
         connection.request_began()
         connection.request_began()  # the next one

@@ -18,7 +18,7 @@ from enginekit import letters, long_document
 from fairlead import Fairlead
 from fairlead.blobs.local import LocalBlobs
 from fairlead.demo.samples import samples
-from fairlead.errors import FairleadError, MissingExtra, ReadOnlyData, StoreUnreachable
+from fairlead.errors import MissingExtra, ReadOnlyData, StoreUnreachable, TemporarilyUnavailable
 from fairlead.model.documents import Claim, Document, EventKind
 from fairlead.model.states import State
 from fairlead.worker import engine as local
@@ -437,7 +437,7 @@ def test_a_missing_library_ends_the_engine_with_its_name_and_loses_nothing(
     assert (current.state, current.attempts) == (State.WAITING, 0)
 
 
-def test_children_that_cannot_start_end_the_engine_with_a_sentence(
+def test_children_that_cannot_start_are_an_outage_with_a_sentence(
     fairlead: Fairlead, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fairlead.submit("acme", b"hello", name="hello.txt")
@@ -448,11 +448,12 @@ def test_children_that_cannot_start_end_the_engine_with_a_sentence(
     )
     command = [sys.executable, "-c", dying, str(os.getpid())]
     monkeypatch.setattr(ForkServer, "_command", partial(returned, command))
-    with pytest.raises(FairleadError, match=r"exit code 3\); check the installation"):
+    monkeypatch.setattr(local, "LONGEST_OUTAGE", 0.0)
+    with pytest.raises(TemporarilyUnavailable, match=r"exit code 3\); check the installation"):
         fairlead.run_until_idle(workers=2)
     for broken in ([sys.executable, "-c", "exit(3)"], ["/nowhere/python"]):
         monkeypatch.setattr(ForkServer, "_command", partial(returned, broken))
-        with pytest.raises(FairleadError, match="could not be started"):
+        with pytest.raises(TemporarilyUnavailable, match="could not be started"):
             fairlead.run_until_idle(workers=2)
     assert fairlead.queue.totals().waiting == 1
 

@@ -128,7 +128,7 @@ def test_what_is_withdrawn_is_answered_as_missing(scripted: Any, job: MakeJob) -
     go.unlink()
     assert text_of(first) == "first"
     missing = [parse_answer(other.raw) for other in others]
-    assert [isinstance(outcome, Failed) and outcome.code for outcome in missing] == [
+    assert [isinstance(outcome, Broken) and outcome.code for outcome in missing] == [
         "corrupt",
         "corrupt",
     ]
@@ -176,7 +176,7 @@ def test_other_bytes_than_accepted_are_corrupt(start: Any, job: MakeJob, tmp_pat
     changed = job(b"as it was")._replace(sha256=hashlib.sha256(b"as it is").hexdigest())
     sandbox.send(changed)
     outcome = parse_answer(reading.answer().raw)
-    assert isinstance(outcome, Failed)
+    assert isinstance(outcome, Broken)
     assert outcome.code == "corrupt"
     with pytest.raises(FileNotFoundError):
         sandbox.send(Job(tmp_path / "nowhere", changed.sha256))

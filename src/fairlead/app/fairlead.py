@@ -13,12 +13,12 @@ from typing import Any, Self, overload
 from fairlead.app.contents import Contents
 from fairlead.app.customers import Customers
 from fairlead.app.keys import Keys
-from fairlead.app.open_storage import open_files, postgres_store
+from fairlead.app.open_storage import RecordedPlace, open_files, postgres_store
 from fairlead.app.queue import Queue
 from fairlead.app.services import Services
 from fairlead.app.webhooks import Webhooks
 from fairlead.config.data_folder import NO_ROOM, DataFolder
-from fairlead.config.settings import Settings, Sources
+from fairlead.config.settings import Settings, Sources, without_secrets
 from fairlead.errors import NotReady, TemporarilyUnavailable, UnknownDocument, UsageError
 from fairlead.intake import Intake
 from fairlead.model.documents import Document, DocumentCheck, Event
@@ -70,12 +70,12 @@ class Fairlead:
             self.folder.check_exists()
         self.folder.make()
         self.store = self._open_store(chosen.store, clock, patient=patient)
-        if (
-            chosen.policy is not None and self.store.last_event() == 0
-        ):  # a new store says it at once
-            self.store.follow_settings()
-        self.files = open_files(self.folder.files, url, self.folder.path / "cache")
-        self.texts = open_files(self.folder.texts, url, self.folder.path / "cache")
+        if chosen.policy is not None and self.store.last_event() == 0:
+            self.store.follow_settings()  # a new store says it at once
+        self.files, self.texts = (
+            open_files(folder, url, self.folder.path / "cache", self._recorded(chosen, folder.name))
+            for folder in (self.folder.files, self.folder.texts)
+        )
         self.intake = Intake(
             self.store,
             self.files,
@@ -99,6 +99,16 @@ class Fairlead:
         return self.folder.reserve.use(
             lambda: SqliteStore(self.folder.database, rules=rules, clock=self.clock)
         )
+
+    def _recorded(self, chosen: Settings, part: str) -> RecordedPlace:
+        """A data folder with its own database may be moved, so its place has no path."""
+        own = "" if chosen.store is None else str(self.folder.path.absolute())
+        return RecordedPlace(self.store, f"{without_secrets(chosen.files or own)}/{part}")
+
+    def check_places(self) -> None:
+        """Raise FilesUnreachable if the blobs of documents or texts are not available."""
+        self.files.check()
+        self.texts.check()
 
     def __enter__(self) -> Self:
         return self

@@ -6,17 +6,33 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairlead.blobs.local import LocalBlobs
+from fairlead.blobs.marker import MarkedPlace, PlaceRecord
 from fairlead.errors import MissingExtra
 from fairlead.model.blobs import BlobStore
 
 if TYPE_CHECKING:
+    from fairlead.storage import Store
     from fairlead.storage.postgres import PostgresStore
 
 
-def open_files(folder: Path, url: str | None, cache: Path) -> BlobStore:
+class RecordedPlace:
+    """A blob place as the store knows it, by its name."""
+
+    def __init__(self, store: Store, name: str) -> None:
+        self._store = store
+        self._name = name
+
+    def expected(self) -> MarkedPlace:
+        return MarkedPlace(*self._store.blob_place(self._name))
+
+    def note_marked(self) -> None:
+        self._store.note_marked(self._name)
+
+
+def open_files(folder: Path, url: str | None, cache: Path, record: PlaceRecord) -> BlobStore:
     """Blobs in a local folder or, with a URL, in the part of object storage named like it."""
     if url is None:
-        return LocalBlobs(folder)
+        return LocalBlobs(folder, record)
     try:
         from fairlead.blobs import object_storage  # noqa: PLC0415 (an extra)
     except ImportError as error:
@@ -24,7 +40,7 @@ def open_files(folder: Path, url: str | None, cache: Path) -> BlobStore:
             f"the library {error.name} is missing; install it: pip install 'fairlead[s3]'"
         ) from None
     return object_storage.ObjectStorageBlobs(
-        object_storage.object_store(url, folder.name), cache / folder.name
+        object_storage.object_store(url, folder.name), cache / folder.name, record
     )
 
 

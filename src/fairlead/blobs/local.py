@@ -11,15 +11,16 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock
 
-from fairlead.blobs.disk import Flusher, fsync_path, our_errors
+from fairlead.blobs.disk import Flusher, fsync_path, our_errors, translated
+from fairlead.blobs.marker import MARKER, Marker, PlaceRecord
 from fairlead.errors import DamagedData
-from fairlead.model.blobs import HEAD_BYTES, SHORT_BYTES, IncomingBlob, StoredBlob
+from fairlead.model.blobs import ABSENT, HEAD_BYTES, SHORT_BYTES, IncomingBlob, StoredBlob
 
 KEY = re.compile(r"[0-9a-z]{8,64}(\.[0-9a-z]{1,16}){0,2}")
 PIECE_BYTES = 1 << 20
@@ -64,9 +65,12 @@ class Memory:
 class LocalIncomingBlob:
     """An arriving blob: in memory while it is short, else in a file. For one thread at a time."""
 
-    def __init__(self, key: str, folder: Path, memory: Memory) -> None:
+    def __init__(
+        self, key: str, folder: Path, memory: Memory, check: Callable[[], None] = lambda: None
+    ) -> None:
         self.key = key
         self.size = 0
+        self._check_place = check
         self._folder = folder
         self._memory = memory
         self._chunks: list[bytes] = []
@@ -122,6 +126,7 @@ class LocalIncomingBlob:
         return self._folder / self.key
 
     def _opened(self) -> int:
+        self._check_place()
         try:
             return opened_private(self._place)
         except FileNotFoundError:
@@ -155,16 +160,44 @@ class LocalBlobs:
 
     is_far = False
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, record: PlaceRecord | None = None) -> None:
         self._root = root
+        self._marker: Marker | None = None
+        if record is not None:
+            self._marker = Marker(str(root), record, self._read_marker, self._write_marker)
         self._incoming = root / "incoming"
         self._memory = Memory()
         self._synced: set[Path] = set()
         self._flusher = Flusher()
 
+    def check(self) -> None:
+        if self._marker is not None:
+            self._marker.check()
+
+    def _read_marker(self) -> str | None:
+        try:
+            return (self._root / MARKER).read_text("utf-8").strip()
+        except OSError as error:
+            if error.errno in ABSENT:
+                return None
+            raise translated(error, self._root) from error
+
+    def _write_marker(self, installation: str) -> None:
+        with our_errors(self._root):
+            self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            new = self._root / f"{MARKER}.new"
+            with os.fdopen(opened_private(new), "w") as file:
+                file.write(installation + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+            new.rename(self._root / MARKER)
+            fsync_folder(self._root)
+            fsync_folder(self._root.parent)
+
     def put_all(self, contents: Sequence[tuple[str, bytes]]) -> None:
         if not contents:
             return
+        self.check()
         keys = [key for key, _ in contents]
         with our_errors(self._root), self._removed_on_error([self.path(key) for key in keys]):
             self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -176,7 +209,7 @@ class LocalBlobs:
             self._make_durable(keys)
 
     def begin(self, key: str) -> LocalIncomingBlob:
-        return LocalIncomingBlob(checked(key), self._incoming, self._memory)
+        return LocalIncomingBlob(checked(key), self._incoming, self._memory, self.check)
 
     def keep_each(
         self, groups: Sequence[Sequence[IncomingBlob]]
@@ -238,7 +271,10 @@ class LocalBlobs:
     def read(self, key: str, sha256: str) -> bytes:
         try:
             content = self.path(key).read_bytes()
-        except FileNotFoundError:
+        except OSError as error:
+            if error.errno not in ABSENT:
+                raise translated(error, self._root) from error
+            self.check()
             raise DamagedData(
                 f"the file {self.path(key)} is missing; restore it from a backup"
             ) from None
@@ -254,6 +290,7 @@ class LocalBlobs:
             self.path(key).unlink(missing_ok=True)
 
     def older_than(self, before: float) -> Iterator[list[str]]:
+        self.check()  # another installation's files are no orphans of this one
         for folder in sorted(self._folders()):
             keys = [entry.name for entry in os.scandir(folder) if _is_old(entry, before)]
             keys = [key for key in keys if self._is_ours(folder / key)]

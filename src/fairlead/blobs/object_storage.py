@@ -33,6 +33,7 @@ from fairlead.blobs.local import (
     checked,
     opened_private,
 )
+from fairlead.blobs.marker import MARKER, Marker, PlaceRecord
 from fairlead.errors import DamagedData, DataError, DiskFull, FilesUnreachable, InvalidSetting
 from fairlead.model.blobs import IncomingBlob, StoredBlob
 
@@ -72,13 +73,36 @@ class ObjectStorageBlobs:
 
     is_far = True
 
-    def __init__(self, objects: S3Store, scratch: Path) -> None:
+    def __init__(self, objects: S3Store, scratch: Path, record: PlaceRecord | None = None) -> None:
         self._objects = objects
+        place = f"the object storage {objects.prefix or scratch.name}"
+        self._marker: Marker | None = None
+        if record is not None:
+            self._marker = Marker(place, record, self._read_marker, self._write_marker)
+        self._is_checked = False
         self._incoming = scratch / "incoming"
         self._memory = Memory()
         self._fetched = scratch / "fetched"
         self._fetching: WeakValueDictionary[str, Lock] = WeakValueDictionary()
         self._turns = Lock()
+
+    def check(self) -> None:
+        """As `BlobStore` says; each upload relies on the last check, since this is a request."""
+        self._is_checked = False
+        if self._marker is not None:
+            self._marker.check()
+        self._is_checked = True
+
+    def _read_marker(self) -> str | None:
+        try:
+            with _our_errors():
+                return bytes(obstore.get(self._objects, MARKER).bytes()).decode().strip()
+        except FileNotFoundError:
+            return None
+
+    def _write_marker(self, installation: str) -> None:
+        with _our_errors():
+            obstore.put(self._objects, MARKER, f"{installation}\n".encode())
 
     def begin(self, key: str) -> LocalIncomingBlob:
         return LocalIncomingBlob(checked(key), self._incoming, self._memory)
@@ -109,6 +133,8 @@ class ObjectStorageBlobs:
     def _send(self, sources: Sequence[tuple[str, Path | bytes]]) -> None:
         if not sources:
             return
+        if not self._is_checked:
+            self.check()
         with _our_errors(), ThreadPoolExecutor(min(AT_ONCE, len(sources))) as pool:
             try:
                 list(pool.map(lambda each: self._send_one(*each), sources))
@@ -167,6 +193,7 @@ class ObjectStorageBlobs:
             with _our_errors():
                 content = bytes(obstore.get(self._objects, _place(key)).bytes())
         except FileNotFoundError:
+            self.check()
             raise DamagedData(f"the object {key} is missing; restore it from a backup") from None
         if hashlib.sha256(content).hexdigest() != sha256:
             raise DamagedData(
@@ -186,6 +213,7 @@ class ObjectStorageBlobs:
                     (self._fetched / key).unlink(missing_ok=True)
 
     def older_than(self, before: float) -> Iterator[list[str]]:
+        self.check()  # another installation's objects are no orphans of this one
         with _our_errors():
             for page in obstore.list(self._objects):
                 keys = [

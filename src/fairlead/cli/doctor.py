@@ -84,6 +84,7 @@ def _data(data: Path, *, deep: bool) -> Iterator[Finding]:
     try:
         with Fairlead(data, must_exist=True) as fairlead:
             yield from _store(fairlead)
+            yield from _places(fairlead)
             is_local = fairlead.settings.engine == "local"
             yield from (_work if is_local else _broker)(fairlead)
             yield from _dead(fairlead)
@@ -110,6 +111,14 @@ def _store(fairlead: Fairlead) -> Iterator[Finding]:
             f"the store is consistent: {counted(totals.customers, 'customer')}, "
             f"{counted(totals.waiting, 'document')} waiting, {totals.processing:,} processing",
         )
+
+
+def _places(fairlead: Fairlead) -> Iterator[Finding]:
+    try:
+        fairlead.check_places()
+        yield Finding("ok", "the places of long documents and texts are available")
+    except FairleadError as error:
+        yield Finding("problem", str(error))
 
 
 def _work(fairlead: Fairlead) -> Iterator[Finding]:

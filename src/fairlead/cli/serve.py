@@ -14,7 +14,7 @@ import click
 from fairlead.app import Fairlead
 from fairlead.cli.common import data_option, no_url_option, setting_option
 from fairlead.errors import MissingExtra
-from fairlead.service import running
+from fairlead.service import raise_descriptor_limit, running
 from fairlead.worker.engine import EngineService
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ def serve_command(*, data: Path, host: str | None, port: int | None, workers: in
     SIGTERM, SIGHUP or Ctrl-C: finish the running documents, then stop. A second one: stop
     immediately; running documents are requeued.
     """
+    raise_descriptor_limit()
     given = {"host": host, "port": port, "workers": workers or None}
     with Fairlead(data, settings=given, patient=True) as fairlead, fairlead.folder.as_server():
         if not _serve(fairlead, has_workers=workers != 0):

@@ -18,7 +18,7 @@ from fairlead.cli.common import counted, data_option, duration, no_url_option, s
 from fairlead.cli.progress import PagesLine, page_progress
 from fairlead.config.settings import Sources
 from fairlead.model.documents import Document, EventKind
-from fairlead.service import running
+from fairlead.service import raise_descriptor_limit, running
 from fairlead.worker.engine import LocalEngine, Stop
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -41,6 +41,7 @@ def worker_command(
 
     With --engine celery it runs a Celery worker; Celery's own settings and tools apply.
     """
+    raise_descriptor_limit()
     given = {"workers": workers, "engine": engine}
     settings = Sources(data, flags=given).settings()
     if settings.engine == "local":

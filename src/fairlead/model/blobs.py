@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+ABSENT = frozenset(
+    [
+        *(errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.EPERM, errno.EIO, errno.ESTALE),
+        *(errno.ENODEV, errno.ENXIO, errno.ENOTCONN, errno.EHOSTDOWN, errno.ETIMEDOUT),
+    ]
+)
+"""Errors by which a file system says that a file, or all of a mount, is not there."""
 HEAD_BYTES = 4096
 """How many of the first bytes are kept at hand when a blob is stored."""
 SHORT_BYTES = 65_536
@@ -60,6 +68,9 @@ class BlobStore(Protocol):
     """
 
     is_far: bool
+
+    def check(self) -> None:
+        """Raise FilesUnreachable if the place is absent or belongs to another installation."""
 
     def begin(self, key: str) -> IncomingBlob:
         """A new blob, still empty."""

@@ -17,6 +17,8 @@ LONGEST_NAME = 255
 LETTERS = "0123456789abcdefghjkmnpqrstvwxyz"
 """The letters of ids: without i, l, o and u, which are easily mistaken when read out."""
 _LETTER_OF_BYTE = LETTERS.encode() * 8
+BIDI_CONTROLS = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+"""They show the letters of a name in another order, so that an extension can be disguised."""
 _PAIRS = [first + second for first in LETTERS for second in LETTERS]
 
 
@@ -100,10 +102,13 @@ def check_idempotency_key(key: str) -> str:
 
 
 def is_printable(text: str) -> bool:
-    """Whether the text has no control, undecodable or line-breaking characters."""
+    """Whether the text has no control, bidi control, undecodable or line-breaking characters."""
     if text.isprintable():  # true for nearly every name; false for some that are allowed
         return True
-    return not any(unicodedata.category(letter) in ("Cc", "Cs", "Zl", "Zp") for letter in text)
+    return not any(
+        letter in BIDI_CONTROLS or unicodedata.category(letter) in ("Cc", "Cs", "Zl", "Zp")
+        for letter in text
+    )
 
 
 def shown(text: str) -> str:

@@ -68,11 +68,13 @@ class Authenticator:
         known: Caller | None = request.scope.get(_CALLER)
         if known is not None:
             return known
-        authorization = request.headers.get("authorization")
-        if authorization is None:
+        headers = request.headers.getlist("authorization")
+        if len(headers) > 1:  # a proxy may have checked another one than this server would
+            raise no_valid_key()
+        if not headers:
             caller = await self._session(request)
         else:
-            scheme, _, key = authorization.partition(" ")
+            scheme, _, key = headers[0].partition(" ")
             caller = await self._holder(key) if scheme.lower() == "bearer" else None
         if caller is None:
             raise no_valid_key()

@@ -1,4 +1,4 @@
-"""Limits on the time and size of request headers, which uvicorn does not have for httptools."""
+"""Limits on connections and their request headers, which uvicorn does not have for httptools."""
 
 from __future__ import annotations
 
@@ -20,9 +20,12 @@ class LimitedConnection(asyncio.Protocol):
     headers, or to the rest of a body that was refused: both must end within `timeout` seconds.
     """
 
-    def __init__(self, timeout: float, *, app_state: dict[str, Any], **arguments: Any) -> None:
+    def __init__(
+        self, timeout: float, most: int, *, app_state: dict[str, Any], **arguments: Any
+    ) -> None:
         self._http = HttpToolsProtocol(app_state=app_state | {_STATE_KEY: self}, **arguments)
         self._timeout = timeout
+        self._most = most
         self._loop = asyncio.get_running_loop()
         self._requests = 0
         """Being served; the next one may begin before the task of the one before has ended."""
@@ -34,6 +37,9 @@ class LimitedConnection(asyncio.Protocol):
         self._waiting_since = self._loop.time()
         self._timer = self._loop.call_later(self._timeout, self._check_time)
         self._http.connection_made(transport)
+        # uvicorn's limit_concurrency refuses requests, but keeps connections without one open.
+        if len(self._http.connections) > self._most:
+            transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._timer.cancel()

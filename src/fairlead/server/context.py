@@ -19,6 +19,7 @@ from fairlead.server.dashboard.live_view import LiveView
 from fairlead.server.event_feed import EventFeed
 from fairlead.server.metrics import Metrics
 from fairlead.server.per_customer_pool import PerCustomerPool
+from fairlead.server.problems import Problem
 from fairlead.server.rate_limit import RateLimiter
 from fairlead.server.upload_batcher import UploadBatcher
 
@@ -99,6 +100,14 @@ class ServerContext:
 def context_of(request: HTTPConnection) -> ServerContext:
     context: ServerContext = request.app.state.context
     return context
+
+
+async def check_query(request: Request) -> None:
+    """Refuse query parameters that the route does not have: a misspelt filter lists everything."""
+    known = {field.alias for field in request.scope["route"].dependant.query_params}
+    for name in request.query_params:
+        if name not in known:
+            raise Problem("invalid-request", f"unknown query parameter {name[:60]!a}")
 
 
 async def authenticated(request: Request) -> tuple[ServerContext, Caller]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import resource
 import signal
 import socket
 from collections.abc import Callable, Iterator
@@ -58,11 +59,18 @@ def bound_socket(host: str, port: int) -> socket.socket:
     return listener
 
 
+def most_connections() -> int:
+    """How many connections leave descriptors for the store, uploads and workers."""
+    return max(1, resource.getrlimit(resource.RLIMIT_NOFILE)[0] * 3 // 4)
+
+
 def server_config(app: ASGIApp, header_timeout: float) -> uvicorn.Config:
     """Uvicorn's settings; request headers must arrive within so many seconds."""
     return uvicorn.Config(
         app,
-        http=cast("type[asyncio.Protocol]", partial(LimitedConnection, header_timeout)),
+        http=cast(
+            "type[asyncio.Protocol]", partial(LimitedConnection, header_timeout, most_connections())
+        ),
         loop="none",
         ws="none",
         log_config=None,

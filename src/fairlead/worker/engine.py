@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from fairlead.backoff import Attempts, Backoff, Outage
 from fairlead.errors import FairleadError, TemporarilyUnavailable
 from fairlead.model.blobs import BlobStore
-from fairlead.model.documents import Broken, Claim, Progress
+from fairlead.model.documents import Broken, Claim, Failed, Progress
 from fairlead.service import Service, WakePipe
 from fairlead.worker.liveness import requeue_from_dead_workers
 from fairlead.worker.prefetch import Prefetch
@@ -41,6 +41,7 @@ LEASE_CHECK_SECONDS = 0.25
 """How often it checks for cancelled documents and for leases that need a heartbeat."""
 CHECK_SECONDS = 1.0
 """How often it checks for due retries, ended leases, dead workers and the number of workers."""
+FAR_CHECK_SECONDS = 30.0
 PROGRESS_SECONDS = 1.0
 MOST_DEATHS_AT_START = 5
 LONGEST_OUTAGE = 30.0  # seconds after which `run(until_idle=True)` raises the error of an outage
@@ -73,6 +74,7 @@ class LocalEngine:
     ) -> None:
         self._store = store
         self._files = files
+        self._texts = texts
         self._workers = workers
         self._limits = limits
         self._lease = lease
@@ -243,7 +245,8 @@ class LocalEngine:
             self._claim()
         else:
             self._release_prefetched()
-        self._attempts.succeeded()
+        if self._deaths_at_start < MOST_DEATHS_AT_START:  # else that outage goes on
+            self._attempts.succeeded()
 
     def _sleep_seconds(self) -> float:
         if self._has_news and self._has_idle:
@@ -293,9 +296,17 @@ class LocalEngine:
             free = sum(slot.is_free for slot in self.slots)
             at_once = max(0, free - len(self.prefetch.claims))
             names = list(islice(cycle([slot.name for slot in self.slots]), wanted))
+            self._check_places()
             claims = self._store.claim_for(names[:at_once], names[at_once:])
             self.prefetch.add(claims, free=at_once, wanted=wanted)
             self._start_prefetched()
+
+    def _check_places(self) -> None:
+        """Claim nothing while blobs are unavailable; object storage is asked less often."""
+        seconds = FAR_CHECK_SECONDS if self._files.is_far else CHECK_SECONDS
+        if self._attempts.is_failing or self._is_due("places", seconds):
+            self._files.check()
+            self._texts.check()
 
     def _may_find_work(self, free: int) -> bool:
         """After a claim in vain: only when something was committed since, or time has passed."""
@@ -377,9 +388,10 @@ class LocalEngine:
         try:
             finished = slot.receive()
         except ChildDied as death:
-            if not was_ready:
-                self._note_death_at_start(death)
-            self._replace_child(slot)
+            if was_ready:
+                self._replace_child(slot)
+            else:
+                self._replace_at_start(slot, death)
             return
         except TemporarilyUnavailable:  # no room for the document that it was to start with
             self._replace_child(slot)
@@ -389,12 +401,27 @@ class LocalEngine:
 
     def _finish(self, slot: WorkerSlot, finished: Sequence[FinishedJob]) -> None:
         """Pass results on, and replace a child that must not read any more."""
+        absence = self._absence(finished)
         for job in finished:
-            self.prefetch.learn(job.seconds)
-            self._results.add(job)
+            if absence is not None and _is_missing(job):
+                self.prefetch.take_back([job.claim])
+            else:
+                self.prefetch.learn(job.seconds)
+                self._results.add(job)
         has_broken = any(isinstance(job.result, Broken) for job in finished)
         if finished and (slot.is_spent or has_broken):
             self._replace_child(slot)
+        if absence is not None:
+            raise absence
+
+    def _absence(self, finished: Sequence[FinishedJob]) -> TemporarilyUnavailable | None:
+        """Why blobs are missing, unless only these are: then each is a result."""
+        if any(_is_missing(job) for job in finished):
+            try:
+                self._files.check()
+            except TemporarilyUnavailable as error:
+                return error
+        return None
 
     def _end_over_time(self) -> None:
         now = time.monotonic()
@@ -420,14 +447,19 @@ class LocalEngine:
             raise
         self._selector.register(slot, selectors.EVENT_READ)
 
-    def _note_death_at_start(self, death: ChildDied) -> None:
-        """A child that dies at its start is replaced; several in a row mean that none can."""
+    def _replace_at_start(self, slot: WorkerSlot, death: ChildDied) -> None:
+        """Replace a child that died at its start; after several in a row, only after a pause."""
         self._deaths_at_start += 1
-        if self._deaths_at_start >= MOST_DEATHS_AT_START:
-            raise FairleadError(
-                f"worker processes exit as soon as they start ({death.how}); "
-                "check the installation with: fairlead doctor"
-            )
+        if self._deaths_at_start < MOST_DEATHS_AT_START:
+            self._replace_child(slot)
+            return
+        self._selector.unregister(slot)
+        self.prefetch.take_back(slot.empty())
+        self._remove(slot)
+        raise TemporarilyUnavailable(
+            f"worker processes exit as soon as they start ({death.how}); "
+            "check the installation with: fairlead doctor"
+        )
 
     # --- leases ---
 
@@ -452,6 +484,11 @@ class LocalEngine:
         for slot in self.slots[:]:
             if slot.claim in lost:
                 self._replace_child(slot, unwanted=lost)
+
+
+def _is_missing(job: FinishedJob) -> bool:
+    is_corrupt = isinstance(job.result, Failed | Broken) and job.result.code == "corrupt"
+    return is_corrupt and job.claim.content is None
 
 
 class EngineService(Service):

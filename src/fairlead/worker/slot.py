@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
 
-from fairlead.errors import FairleadError, TemporarilyUnavailable
+from fairlead.errors import TemporarilyUnavailable
+from fairlead.model.blobs import ABSENT
 from fairlead.model.documents import Broken, Claim, Failed
 from fairlead.worker.liveness import worker_name
 from fairlead.worker.result_writer import FinishedJob, Result
@@ -157,7 +158,7 @@ class WorkerSlot:
             self.sandbox = Sandbox(limits, self._job_dir, self._forkserver)
             self.sandbox.start()
         except OSError as error:
-            raise FairleadError(
+            raise TemporarilyUnavailable(
                 f"a worker process could not be started ({error.strerror or error}); "
                 "use fewer --workers, or raise this user's limits of processes and open files"
             ) from error
@@ -202,6 +203,10 @@ class WorkerSlot:
     def send(self, job: Job) -> FinishedJob | None:
         try:
             self.sandbox.send(job)
-        except (FileNotFoundError, PermissionError):
-            return FinishedJob(self.claims.pop(), Failed("corrupt", GONE), 0.0)
+        except OSError as error:
+            if error.errno not in ABSENT:
+                raise TemporarilyUnavailable(
+                    f"a document cannot be given to a worker process ({error}); repair that"
+                ) from error
+            return FinishedJob(self.claims.pop(), failure("corrupt", GONE), 0.0)
         return None

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import quote
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import FileResponse, Response
 from starlette.types import Message as ASGIMessage
 from starlette.types import Receive, Scope, Send
@@ -28,7 +28,7 @@ from fairlead.model.states import State
 from fairlead.policy.explain import spoken
 from fairlead.server import schemas
 from fairlead.server.auth import Caller
-from fairlead.server.context import ServerContext, authenticated, context_of
+from fairlead.server.context import ServerContext, authenticated, check_query, context_of
 from fairlead.server.headers import (
     best_type,
     has_etag,
@@ -92,7 +92,7 @@ class _Download(FileResponse):
         await super().__call__(scope, receive, send_or_refuse)
 
 
-router = APIRouter(prefix="/v1/documents", tags=["documents"])
+router = APIRouter(prefix="/v1/documents", tags=["documents"], dependencies=[Depends(check_query)])
 
 
 @router.post(
@@ -354,6 +354,7 @@ async def content(request: Request, id_: str) -> Response:
         return Response(short, headers=headers, media_type="application/octet-stream")
     path: Path = await context.fetch(context.fairlead.contents.path, document)
     if not await context.ask(path.exists):
+        await context.fetch(context.fairlead.files.check)
         raise Problem("internal", Message("the file is missing; ask the operator to restore it"))
     return _Download(path, headers=headers, media_type="application/octet-stream")
 

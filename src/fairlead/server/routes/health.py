@@ -38,6 +38,7 @@ async def readyz(request: Request) -> Response:
         )
     if not await context.ask(context.fairlead.has_room):
         raise Problem("unavailable", Message("the disk of the server is almost full"))
+    await context.fetch(context.fairlead.check_places)
     await context.ask(context.fairlead.queue.totals)
     return schemas.JSONResponse({"status": "ok"})
 

@@ -661,5 +661,17 @@ SELECT
 SELECT count(*), coalesce(sum(estimate), 0) FROM waiting
 WHERE customer = ? AND pipeline = ? AND (slot, slot_seq) < (?, ?);
 
+-- name: blob_place
+SELECT installation, marked FROM blob_places WHERE place = ?;
+
+-- name: add_blob_place
+-- The first place gives the installation its id.
+INSERT INTO blob_places
+SELECT ?1, coalesce((SELECT min(installation) FROM blob_places), ?2), 0
+ON CONFLICT DO NOTHING;
+
+-- name: note_marked
+UPDATE blob_places SET marked = 1 WHERE place = ?;
+
 -- name: names_of_customers
 SELECT id, name FROM customers WHERE id IN (SELECT value FROM json_each(?));

@@ -180,7 +180,7 @@ TABLES = (
     *("accounts", "customers", "documents", "unsuccessful", "deleted", "contents"),
     *("idempotency_keys", "waiting", "delayed", "running", "leases", "queue_events"),
     *("queue_members", "queue_entries", "queue_state", "queue_tallies", "queue_costs"),
-    *("attendance", "events", "access_keys", "webhooks", "deliveries"),
+    *("attendance", "blob_places", "events", "access_keys", "webhooks", "deliveries"),
 )
 """Every table, those that others refer to first."""
 NUMBERED = {

@@ -258,6 +258,12 @@ CREATE TABLE attendance (               -- engines that run, and their workers
   until REAL NOT NULL
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE blob_places (              -- where blobs are, each with the installation's id in a marker
+  place TEXT PRIMARY KEY,
+  installation TEXT NOT NULL,
+  marked INTEGER NOT NULL               -- 1: the marker was written, so it must be there
+) STRICT, WITHOUT ROWID;
+
 -- --- events, keys, webhooks ---
 
 CREATE TABLE events (

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import Any, Concatenate, ParamSpec, TypeVar
+from uuid import uuid4
 
 from fairlead.change_feed import ChangeFeed
 from fairlead.errors import DamagedData, ReadOnlyData, StoreRefused, TemporarilyUnavailable
@@ -247,6 +248,26 @@ class Store(ABC):
     def leave(self, engine: str) -> None:
         """Record that an engine has stopped."""
         self._write(lambda tx: claims.leave(tx, engine), durable=False)
+
+    # --- blob places ---
+
+    def blob_place(self, place: str) -> tuple[str, bool]:
+        """The installation's id, and whether the marker of this place was ever written.
+
+        A place that is not known is added.
+        """
+        with self._reading(whole=True) as connection:
+            row = connection.execute(sql("blob_place"), (place,)).fetchone()
+        if row is None:
+            self._write(
+                lambda tx: tx.connection.execute(sql("add_blob_place"), (place, uuid4().hex))
+            )
+            return self.blob_place(place)
+        return row[0], bool(row[1])
+
+    def note_marked(self, place: str) -> None:
+        """Record that the marker of a place was written."""
+        self._write(lambda tx: tx.connection.execute(sql("note_marked"), (place,)))
 
     # --- decisions of people; `by` is who decided ---
 

@@ -22,9 +22,9 @@ _MAX_INTEGER = 2**53
 _IMPROPER = "a fact has an improper value"
 _KIND = re.compile(r"[a-z0-9-]{1,32}")
 
-# Failed is final, Broken is worth another attempt.
-FINAL = frozenset(["unsupported", "damaged", "encrypted", "too-large", "empty", "corrupt"])
-REQUEUED = frozenset(["memory-limit", "time-limit", "crashed", "bad-answer"])
+# Failed is final, Broken is worth another attempt: bytes that are missing may be back by then.
+FINAL = frozenset(["unsupported", "damaged", "encrypted", "too-large", "empty"])
+REQUEUED = frozenset(["corrupt", "memory-limit", "time-limit", "crashed", "bad-answer"])
 
 _ANSWER_KEYS = frozenset(["kind", "text", "markdown", "facts"])
 _ERROR_KEYS = frozenset(["error", "detail", "kind"])

@@ -6,6 +6,7 @@ import json
 import os
 import select
 import signal
+import site
 import socket
 import subprocess
 import sys
@@ -149,6 +150,10 @@ def _environment() -> dict[str, str]:
         environment["TESSDATA_PREFIX"] = str(Path(models).absolute())
     # The child runs in another folder, so relative paths would not lead to the same modules.
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    if Path(__file__).is_relative_to(site.getusersitepackages()):  # pip install --user
+        paths.append(site.getusersitepackages())
     if any(paths):
-        environment["PYTHONPATH"] = os.pathsep.join(str(Path(path).absolute()) for path in paths)
+        environment["PYTHONPATH"] = os.pathsep.join(
+            str(Path(path).absolute()) for path in paths if path
+        )
     return environment

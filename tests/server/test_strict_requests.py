@@ -1,0 +1,42 @@
+"""Finding 11: what a request must not contain."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from apikit import served
+
+from fairlead.errors import InvalidCustomer, InvalidName
+from fairlead.model.names import BIDI_CONTROLS, check_customer, check_name
+
+
+@pytest.mark.parametrize("control", BIDI_CONTROLS, ids=ascii)
+def test_names_with_bidi_controls_are_refused(control: str) -> None:
+    """Finding 11: names with bidi characters were accepted."""
+    with pytest.raises(InvalidName):
+        check_name(f"invoice{control}fdp.exe")
+    with pytest.raises(InvalidCustomer):
+        check_customer(f"ac{control}me")
+
+
+@pytest.mark.services
+def test_two_authorization_headers_are_refused(tmp_path: Path) -> None:
+    """Finding 11: two Authorization headers were accepted."""
+    with served(tmp_path, "--workers", "0") as server:
+        header = ("Authorization", f"Bearer {server.key('acme')}")
+        with server.client("none") as client:
+            client.headers.pop("authorization", None)
+            assert client.get("/v1/documents", headers=[header]).status_code == 200
+            assert client.get("/v1/documents", headers=[header, header]).status_code == 401
+
+
+@pytest.mark.services
+def test_an_unknown_query_parameter_is_named(tmp_path: Path) -> None:
+    """Finding 11: `?status=failed` listed everything with 200."""
+    with served(tmp_path, "--workers", "0") as server:
+        client = server.customer("acme")
+        answer = client.get("/v1/documents?status=failed")
+        assert answer.status_code == 400
+        assert "'status'" in answer.json()["detail"]
+        assert client.get("/v1/documents?state=failed&limit=5").status_code == 200
