@@ -61,9 +61,12 @@ def _may_fork() -> bool:
     return len(list(Path("/proc/self/task").iterdir())) == 1
 
 
-def _fork(arguments: list[str], requests: socket.socket, descriptors: list[int]) -> int:
+def _fork(arguments: list[str], requests: socket.socket, descriptors: list[int]) -> int | None:
     parent = os.getpid()
-    pid = os.fork()
+    try:
+        pid = os.fork()
+    except OSError:  # too many processes, or no memory; the other children live on
+        return None
     if pid == 0:
         _run_child(parent, arguments, requests, descriptors)
     return pid
