@@ -14,8 +14,11 @@ import pytest
 from bench.peers import cpu
 from bench.peers.__main__ import Row, main
 from bench.peers.contestants import contestants
+from bench.peers.stores import opened
 from bench.peers.table import ratios
+from bench.peers.waiting import prepare, titles
 from click.testing import CliRunner
+from storekit import fast_folder
 
 ROOT = Path(__file__).parents[2]
 
@@ -75,3 +78,16 @@ def test_cpu_time_read_from_proc_is_what_the_process_used(
     while time.process_time() < began + 0.2:
         pass
     assert read([os.getpid()]) - before == pytest.approx(0.2, abs=0.1)
+
+
+@pytest.mark.full
+def test_a_claim_behind_documents_held_by_a_quota_takes_another_one() -> None:
+    """Issue 18: the claim behind 900,000 that a quota holds was not measured."""
+    documents = 10_000
+    held = titles(documents).index("behind 9,000 of 1,000 customers, held by a quota")
+    with fast_folder() as folder:
+        store = opened(str(folder / "store.db"), "classic")
+        prepare(store, held, documents)
+        (claim,) = store.claim_for(["bench"])
+        store.close()
+    assert claim.customer.startswith("customer")
