@@ -9,7 +9,7 @@ SETUP := PYTHON=$(PYTHON) VENV=$(VENV) tools/setup.sh
 READY := $(VENV)/.ready
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
 
-.PHONY: help setup packages run demo test test-fast test-full check faults bench bench-http bench-postgres bench-peers bench-simulator bench-dashboard screenshots policies picture sync-client import-graph pins clean
+.PHONY: help setup packages run demo test test-fast test-full check faults bench bench-http bench-postgres bench-peers bench-simulator bench-dashboard screenshots policies picture fair-pictures sync-client import-graph pins clean
 
 help: ## list these targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -79,6 +79,9 @@ policies: setup ## classic, fifo and fair side by side, simulated and on real wo
 
 picture: setup ## run the demo and draw docs/demo.svg from its result
 	$(BIN)/fairlead demo --picture docs/demo.svg
+
+fair-pictures: setup ## draw the pictures of the fair policy in docs/fair
+	$(BIN)/python -m bench.pictures
 
 sync-client: setup ## write the sync client from the async one
 	$(BIN)/python tools/generate_sync_client.py

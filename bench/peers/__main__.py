@@ -8,15 +8,17 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from typing import NamedTuple
+from pathlib import Path
+from typing import NamedTuple, TextIO
 
 import click
 
 from bench.peers import environment, locks, waiting
 from bench.peers.contestants import Contestant, contestants
 from bench.peers.measure import BenchFailed, Effort, Figures, measure
+from bench.peers.page import write_page
 from bench.peers.servers import Servers, missing
-from bench.peers.table import print_table
+from bench.peers.table import table
 
 BUDGET = 21 * 60.0
 """Seconds after which no further measurement begins; all ends within 25 minutes."""
@@ -39,6 +41,8 @@ class Row(NamedTuple):
 @click.option("--processes", default=2, show_default=True, help="Worker processes of each queue.")
 @click.option("--rounds", default=3, show_default=True, help="Medians are taken over the rounds.")
 @click.option("--documents", type=int, help="For each measurement, instead of some seconds' work.")
+@click.option("--page", type=click.Path(path_type=Path, exists=True), help="Write the table there.")
+@click.option("--from", "stored", type=click.File(), help="Rows of --json instead of a run.")
 @click.option("--locks", "lock_waits", is_flag=True, help="Sample lock waits of 8 submitters.")
 @click.option("--waiting", "waiting_documents", type=int, help="Claims with so many waiting.")
 def main(
@@ -49,11 +53,18 @@ def main(
     processes: int,
     rounds: int,
     documents: int | None,
+    page: Path | None,
+    stored: TextIO | None,
     lock_waits: bool,
     waiting_documents: int | None,
 ) -> None:
     """Compare Fairlead with other queues: no-op work, acknowledged after it."""
     chosen = [each for each in choose(contestants(), only) if batch in (None, each.batch or batch)]
+    how = "One short round: a trial." if quick else f"Medians of {rounds} rounds."
+    durability = {each.name: each.durability for each in chosen}
+    if page is not None and stored is not None:
+        write_page(page, [Row(**row) for row in json.load(stored)], durability, processes, how)
+        return
     with Servers() as servers:
         if lock_waits:
             locks.main(servers, seconds=3.0 if quick else 10.0)
@@ -69,11 +80,12 @@ def main(
             else Effort(processes, 4.0, 4.0, documents=documents)
         )
         rows = compare(servers, chosen, effort, rounds=1 if quick else rounds)
+    if page is not None:
+        write_page(page, rows, durability, processes, how)
     if as_json:
         print(json.dumps([row._asdict() for row in rows]))
     else:
-        durability = {each.name: each.durability for each in chosen}
-        print_table(rows, durability, processes)
+        print("\n".join(table(rows, durability, processes)))
 
 
 def choose(all_of_them: Sequence[Contestant], only: str | None) -> list[Contestant]:

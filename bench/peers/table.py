@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 
@@ -22,18 +22,18 @@ class Result(Protocol):
 HEAD = ("name", "batch", "documents/s", "CPU µs", "rate ratio", "CPU ratio")
 
 
-def print_table(rows: Sequence[Result], durability: Mapping[str, str], processes: int) -> None:
-    """In Markdown. Ratios are to pgqueuer with the same batch, or with its batches of 50."""
-    print(f"No-op work in {processes} processes; CPU of workers and server, per document.\n")
-    print(line(HEAD))
-    print(line(["---", *["---:"] * (len(HEAD) - 1)]))
+def table(rows: Sequence[Result], durability: Mapping[str, str], processes: int) -> Iterator[str]:
+    """Lines of Markdown. Ratios are to pgqueuer with the same batch, or with its batches of 50."""
+    yield f"No-op work in {processes} processes; CPU of workers and server, per document.\n"
+    yield line(HEAD)
+    yield line(["---", *["---:"] * (len(HEAD) - 1)])
     for row in rows:
         batch = "" if row.batch is None else str(row.batch)
         figures = (f"{row.per_s:,.0f}", f"{row.cpu_us:,.0f}")
-        print(line([row.name, batch, *figures, *ratios(row, rows)]))
-    print("\nDurability:")
+        yield line([row.name, batch, *figures, *ratios(row, rows)])
+    yield "\nDurability:\n"
     for name, text in durability.items():
-        print(f"- {name}: {text}")
+        yield f"- {name}: {text}"
 
 
 def ratios(row: Result, rows: Sequence[Result]) -> tuple[str, str]:

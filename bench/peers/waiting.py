@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import statistics
 import sys
 import time
@@ -16,7 +17,10 @@ from bench.peers.servers import Servers, missing, tidy
 from bench.peers.stores import finish, opened, short_documents
 from bench.peers.workers.settings import AT_ONCE
 from fairlead.model.documents import Submission
+from fairlead.policy.queue import DEFAULT_PIPELINE
 from fairlead.storage import Store
+from fairlead.storage.sql import accept
+from fairlead.storage.sql.queries import Connection
 
 FEW = 1_000
 CUSTOMERS = 1_000
@@ -24,6 +28,7 @@ BATCH = 50
 CLAIMS_A_ROUND = 4
 ROUNDS = 15
 HEAD = "head"
+HELD = "held"
 USUAL = ("fairlead-postgres-classic", "fairlead-sqlite-classic")
 
 
@@ -78,18 +83,18 @@ def titles(documents: int) -> list[str]:
         f"{documents:,} waiting",
         f"behind {behind:,} of a paused customer",
         f"behind {behind:,} of a capped customer",
+        f"behind {behind:,} of {CUSTOMERS:,} customers, held by a quota",
     ]
 
 
 def prepare(store: Store, number: int, documents: int) -> None:
-    """Few, many, many behind a paused customer, many behind a capped one."""
-    if number == 0:
-        fill_evenly(store, FEW)
-    elif number == 1:
-        fill_evenly(store, documents)
-    else:
-        fill_head(store, documents * 9 // 10, is_paused=number == 2)
-        fill_evenly(store, documents - documents * 9 // 10)
+    """Few; many; many behind a paused customer, behind a capped one, behind a quota."""
+    behind = 0 if number < 2 else documents * 9 // 10
+    if number == 4:
+        fill_held(store, behind)
+    elif behind:
+        fill_head(store, behind, is_paused=number == 2)
+    fill_evenly(store, FEW if number == 0 else documents - behind)
 
 
 def fill_head(store: Store, documents: int, *, is_paused: bool) -> None:
@@ -104,17 +109,32 @@ def fill_head(store: Store, documents: int, *, is_paused: bool) -> None:
         assert claim.customer == HEAD
 
 
-def fill_evenly(store: Store, documents: int) -> None:
+def fill_held(store: Store, documents: int) -> None:
+    """Documents of a pipeline whose quota lets none start, before all others."""
+    quotas = json.dumps({HELD: {"max_running": 0}})
+
+    def write(connection: Connection) -> None:
+        connection.execute("UPDATE queue_state SET quotas = ?", (quotas,))
+
+    store._writer.run(write)  # noqa: SLF001 (no setting names pipelines yet)
+    setattr(accept, "DEFAULT_PIPELINE", HELD)  # noqa: B010 (no submission names one yet)
+    try:
+        fill_evenly(store, documents, HELD)
+    finally:
+        setattr(accept, "DEFAULT_PIPELINE", DEFAULT_PIPELINE)  # noqa: B010
+
+
+def fill_evenly(store: Store, documents: int, prefix: str = "customer") -> None:
     """First one document of each customer in turns, as the few have them; then the others."""
     turns = min(documents // CUSTOMERS, 5)
     for _ in range(turns):
         for first in range(0, CUSTOMERS, AT_ONCE):
-            submit_one_each(store, [f"customer {first + number}" for number in range(AT_ONCE)])
+            submit_one_each(store, [f"{prefix} {first + number}" for number in range(AT_ONCE)])
     each = documents // CUSTOMERS - turns
     for number in range(CUSTOMERS):
         for first in range(0, each, AT_ONCE):
             some = short_documents(first, min(AT_ONCE, each - first))
-            store.submit(Submission(f"customer {number}", some))
+            store.submit(Submission(f"{prefix} {number}", some))
 
 
 def submit_one_each(store: Store, customers: Sequence[str]) -> None:
@@ -133,7 +153,7 @@ def measure(case: Case) -> Cost:
         finish(case.store, claims)
     finished = spent(case)
     taken = [claim.customer for claims in batches for claim in claims]
-    assert HEAD not in taken
+    assert not [name for name in taken if name.startswith((HEAD, HELD))]
     submit_one_each(case.store, taken)
     return Cost((claimed - began) / len(taken), (finished - claimed) / len(taken))
 

@@ -14,8 +14,12 @@ import pytest
 from bench.peers import cpu
 from bench.peers.__main__ import Row, main
 from bench.peers.contestants import contestants
+from bench.peers.page import MARKS
+from bench.peers.stores import opened
 from bench.peers.table import ratios
+from bench.peers.waiting import prepare, titles
 from click.testing import CliRunner
+from storekit import fast_folder
 
 ROOT = Path(__file__).parents[2]
 
@@ -75,3 +79,34 @@ def test_cpu_time_read_from_proc_is_what_the_process_used(
     while time.process_time() < began + 0.2:
         pass
     assert read([os.getpid()]) - before == pytest.approx(0.2, abs=0.1)
+
+
+@pytest.mark.full
+def test_a_claim_behind_documents_held_by_a_quota_takes_another_one() -> None:
+    """Issue 18: the claim behind 900,000 that a quota holds was not measured."""
+    documents = 10_000
+    held = titles(documents).index("behind 9,000 of 1,000 customers, held by a quota")
+    with fast_folder() as folder:
+        store = opened(str(folder / "store.db"), "classic")
+        prepare(store, held, documents)
+        (claim,) = store.claim_for(["bench"])
+        store.close()
+    assert claim.customer.startswith("customer")
+
+
+def test_a_page_is_written_from_rows_in_json(tmp_path: Path) -> None:
+    """Issue 18: the results as a page with date and machine, renewed by one command."""
+    page, rows = tmp_path / "page.md", tmp_path / "rows.json"
+    page.write_text("before\n" + MARKS[0] + "old\n" + MARKS[1] + "\nafter\n", "utf-8")
+    rows.write_text(json.dumps([Row("pgqueuer", 50, 1000.0, 100.0)._asdict()]), "utf-8")
+    result = CliRunner().invoke(main, ["--from", str(rows), "--page", str(page)])
+    assert result.exit_code == 0, result.output
+    text = page.read_text("utf-8")
+    assert "| pgqueuer | 50 | 1,000 | 100 | 1.00 | 1.00 |" in text
+    assert "old" not in text
+    assert text.startswith("before\n") and text.endswith("\nafter\n")  # noqa: PT018
+
+
+def test_the_page_of_results_has_its_marks() -> None:
+    text = (ROOT / "docs" / "reference" / "benchmarks.md").read_text("utf-8")
+    assert all(mark in text for mark in MARKS)

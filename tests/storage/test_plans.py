@@ -28,7 +28,7 @@ from fairlead.policy.rules import Rules
 from fairlead.storage.sql.queries import sql
 from fairlead.storage.sqlite import SqliteStore
 
-MANY, FEW = 20_000, 100
+MILLION, MANY, FEW = 1_000_000, 20_000, 100
 GROWS = re.compile(
     r"SCAN (documents|customers|waiting|delayed|running|contents|events|queue_\w+s|[acdemrwy]\b)"
     r"|TEMP B-TREE"
@@ -47,22 +47,32 @@ def filled(
     rules = RulesInForce(Rules(policy=policy, unit=0.01, lease=LEASE, lane=lane))
     with fast_folder() as folder:
         store = SqliteStore(folder / "fairlead.db", rules=rules, clock=Clock())
-        store.submit_all(
-            [
-                Submission(
-                    f"customer {each}",
-                    tuple(new_document(urgent=n < urgent) for n in range(number // customers)),
-                )
-                for each in range(customers)
-            ]
-        )
+        at_once = max(1, customers * MANY // number)
+        for first in range(0, customers, at_once):
+            store.submit_all(
+                [
+                    Submission(
+                        f"customer {each}",
+                        tuple(new_document(urgent=n < urgent) for n in range(number // customers)),
+                    )
+                    for each in range(first, min(customers, first + at_once))
+                ]
+            )
         yield store
         store.close()
 
 
-@pytest.fixture(scope="module", params=POLICIES)
+@pytest.fixture(
+    scope="module",
+    params=[
+        *((policy, MANY) for policy in POLICIES),
+        *(pytest.param((policy, MILLION), marks=pytest.mark.faults) for policy in POLICIES),
+    ],
+    ids=lambda param: f"{param[0]}-{param[1]}",
+)
 def large(request: pytest.FixtureRequest) -> Iterator[SqliteStore]:
-    with filled(MANY, urgent=10, policy=request.param) as store:
+    policy, number = request.param
+    with filled(number, urgent=10, policy=policy) as store:
         yield store
 
 
