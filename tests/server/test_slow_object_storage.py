@@ -13,6 +13,7 @@ import httpx
 import pytest
 from apikit import PATIENT, Served, served, upload
 
+from fairlead.blobs.marker import MARKER
 from fairlead.server.context import THREADS
 from fairlead.server.per_customer_pool import THREADS_PER_CUSTOMER
 
@@ -66,9 +67,15 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(EMPTY)
         else:
             self._wait()
-            self._answer(self.server.objects[self.path])
+            content = self.server.objects.get(self.path)
+            if content is None:
+                self.send_error(404)
+            else:
+                self._answer(content)
 
     def _wait(self) -> None:
+        if self.path.endswith(MARKER):
+            return
         self.server.asked.put(self.command)
         self.server.may_answer.wait()
 

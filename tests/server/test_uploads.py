@@ -10,6 +10,7 @@ from typing import Any, cast
 import httpx
 import pytest
 from apikit import problem
+from blobkit import files_below
 
 from fairlead import Fairlead
 from fairlead.blobs.local import MEMORY_BYTES, PIECE_BYTES
@@ -37,8 +38,7 @@ def test_offers_are_kept_or_refused_each_as_a_whole(tmp_path: Path) -> None:
         accepted = [each[0] for each in answers if isinstance(each, list)]
         assert [each.count for each in accepted] == list(range(0, -7, -1))
         assert fairlead.original(accepted[4].id) == b"5" * 10
-        files = [each for each in (tmp_path / "files").rglob("*") if each.is_file()]
-        assert [each.name for each in files] == [accepted[5].id]
+        assert files_below(tmp_path / "files") == {accepted[5].id}
         assert fairlead.original(accepted[5].id) == b"6" * 100_000
 
 
@@ -68,7 +68,7 @@ def test_an_upload_that_fails_for_whatever_reason_is_discarded(tmp_path: Path, p
         probe = fairlead.intake.begin()
         assert not probe.add(bytes(PIECE_BYTES - 1))
         assert cast("Any", probe)._memory._left == MEMORY_BYTES - PIECE_BYTES + 1
-    assert not [each for each in (tmp_path / "files").rglob("*") if each.is_file()]
+    assert not files_below(tmp_path / "files")
 
 
 def test_what_is_discarded_leaves_nothing(tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_what_is_discarded_leaves_nothing(tmp_path: Path) -> None:
         file.flush()
         for _ in range(2):
             file.discard()
-        assert not [each for each in (tmp_path / "files").rglob("*") if each.is_file()]
+        assert not files_below(tmp_path / "files")
 
 
 def test_an_upload_that_is_cut_off_is_not_closed_while_it_is_written(tmp_path: Path) -> None:

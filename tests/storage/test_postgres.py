@@ -106,7 +106,7 @@ def test_every_table_with_a_customer_is_guarded_for_its_owner_too(tmp_path: Path
         guarded: dict[str, bool] = dict(connection.execute(query).fetchall())
     of_all = {
         *("fairlead", "attendance", "leases", "queue_state", "queue_costs", "queue_tallies"),
-        *("queue_events", "queue_members", "queue_entries"),
+        *("queue_events", "queue_members", "queue_entries", "blob_places"),
     }
     assert {name for name, is_guarded in guarded.items() if not is_guarded} == of_all
 

@@ -69,7 +69,7 @@ def test_every_connection_is_set_up(tmp_path: Path) -> None:
     opened(tmp_path)
     connection = database.connect(tmp_path / "fairlead.db")
     names = ("journal_mode", "synchronous", "secure_delete", "cache_size", "temp_store")
-    assert [connection.pragma(name) for name in names] == ["wal", 2, 1, -65536, 2]
+    assert [connection.pragma(name) for name in names] == ["wal", 2, 1, -4096, 2]
     connection.close()
 
 

@@ -16,7 +16,7 @@ from fairlead.storage.sqlite.connection import connect, prepare
         ("synchronous", 2),  # FULL
         ("secure_delete", 1),
         ("auto_vacuum", 2),  # incremental
-        ("cache_size", -65536),
+        ("cache_size", -4096),  # of readers
         ("journal_size_limit", 67108864),
         ("temp_store", 2),  # memory
     ],

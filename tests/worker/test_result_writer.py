@@ -9,6 +9,7 @@ from threading import Event
 
 import apsw
 import pytest
+from blobkit import files_below
 
 from fairlead import Fairlead
 from fairlead.backoff import Backoff
@@ -97,10 +98,10 @@ def test_short_texts_are_kept_in_the_store_and_long_ones_in_files(fairlead: Fair
     expected = ["same", "# Title", f"# {LONG}"]
     assert [fairlead.markdown(document.id) for document in (short, marked, long)] == expected
     keys = {f"{long.id}.{long.fence}.{suffix}" for suffix in ("txt", "md")}
-    assert {path.name for path in fairlead.folder.texts.rglob("*") if path.is_file()} == keys
+    assert files_below(fairlead.folder.texts) == keys
     assert fairlead.store.known_texts([short.id, marked.id, long.id]) == keys
     fairlead.delete(long.id)
-    assert not any(path.is_file() for path in fairlead.folder.texts.rglob("*"))
+    assert not files_below(fairlead.folder.texts)
 
 
 def test_a_short_text_that_was_altered_is_not_given_out(fairlead: Fairlead) -> None:
@@ -216,7 +217,7 @@ def test_leases_of_results_on_the_way_are_still_to_be_renewed(
 
 
 def files_of(fairlead: Fairlead) -> set[str]:
-    return {path.name for path in fairlead.folder.files.rglob("*") if path.is_file()}
+    return files_below(fairlead.folder.files)
 
 
 def test_short_parts_are_kept_in_the_store_and_long_ones_in_files(fairlead: Fairlead) -> None:

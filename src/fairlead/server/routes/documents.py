@@ -92,7 +92,8 @@ class _Download(FileResponse):
         await super().__call__(scope, receive, send_or_refuse)
 
 
-router = APIRouter(prefix="/v1/documents", tags=["documents"], dependencies=[Depends(check_query)])
+router = APIRouter(prefix="/v1/documents", tags=["documents"])
+_CHECKED = [Depends(check_query)]
 
 
 @router.post(
@@ -136,6 +137,7 @@ def _idempotency_key(request: Request) -> str | None:
 
 @router.get(
     "",
+    dependencies=_CHECKED,
     responses=schemas.answers(
         *(200, Page, "a page, newest first"),
         *("invalid-cursor", "unknown-customer", "unknown-document"),
@@ -210,6 +212,7 @@ async def _look(context: ServerContext, caller: Caller, id_: str) -> Document:
 
 @router.get(
     "/{id_}",
+    dependencies=_CHECKED,
     responses=schemas.answers(
         200, Document, "the document", "unknown-document", "precondition-failed"
     )
@@ -258,6 +261,7 @@ def _is_news(document: Document, known: str | None) -> bool:
 
 @router.get(
     "/{id_}/text",
+    dependencies=_CHECKED,
     response_class=Response,
     responses=schemas.answers(
         *(200, Text, "the text, by Accept"),
@@ -318,6 +322,7 @@ def _text_etag(wanted: str, document: Document, stored: StoredDocument) -> str:
 
 @router.get(
     "/{id_}/file",
+    dependencies=_CHECKED,
     response_class=Response,
     responses=schemas.answers(
         *(200, None, "the document as it was submitted"),
@@ -361,6 +366,7 @@ async def content(request: Request, id_: str) -> Response:
 
 @router.get(
     "/{id_}/why",
+    dependencies=_CHECKED,
     responses=schemas.answers(200, Explanation, "the reasons", "unknown-document"),
 )
 async def why(request: Request, id_: str) -> Response:
