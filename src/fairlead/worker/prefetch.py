@@ -13,9 +13,8 @@ directory behind the one that it reads. *Suspects* are documents that may have k
    longer than without prefetch. While every worker has documents ready, the engine lets answers
    gather for half of the time that these take, at most 15 ms.
 3. *Only of the same customer.* A child that a hostile document has taken over can read what lies
-   ready with it, and what it reads later. So a child reads documents of one customer only, and is
-   replaced when the next one is another customer's; a free worker whose child serves that customer
-   already comes first. What has a password never lies ready.
+   ready with it. So behind a document lies only what its own customer sent, and nothing that has a
+   password.
 4. *Nothing waits behind a long document.* After half a second, what lies ready behind it is
    withdrawn, and when all workers are that busy, the claims ahead are released. So are they when
    the engine stops.
@@ -83,12 +82,9 @@ class Prefetch:
 
     def assignments(self, slots: Sequence[WorkerSlot]) -> Iterator[tuple[WorkerSlot, Claim]]:
         """Which slot gets which claim: first the free ones, then what can lie ready."""
-        free = [slot for slot in slots if slot.is_free]
-        while free and self.claims:
-            claim = self.claims.popleft()
-            slot = min(free, key=lambda slot: slot.preference(claim))
-            free.remove(slot)
-            yield slot, claim
+        for slot in slots:
+            if slot.is_free and self.claims:
+                yield slot, self.claims.popleft()
         while self.claims and (room := self._with_room(slots)) is not None:
             yield room, self.claims.popleft()
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Sequence
-from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
-from fairlead.errors import FairleadError, TemporarilyUnavailable
+from fairlead.errors import TemporarilyUnavailable
 from fairlead.model.blobs import ABSENT
 from fairlead.model.documents import Broken, Claim, Failed
 from fairlead.worker.liveness import worker_name
@@ -21,10 +20,7 @@ from fairlead.worker.sandbox.process import MOST_JOBS, ChildDied, Job, JobAnswer
 
 GONE = "The stored bytes of the document are missing or cannot be read."
 RECYCLE_AFTER = 100
-"""Documents after which a child is replaced, so that what one leaves behind meets few others.
-
-A child never reads documents of two customers: one that was taken over would see both.
-"""
+"""Documents after which a child is replaced, so that what one leaves behind meets few others."""
 
 _numbers = count(1)
 """Of all slots of this process, over all its engines: a name belongs to one slot."""
@@ -33,8 +29,7 @@ _numbers = count(1)
 class WorkerSlot:
     """It is free, or its child reads the document of the first claim until a deadline.
 
-    More documents may lie ready behind that one; `prefetch` has the rule. The child reads documents
-    of one customer only. A spare child, which has read nothing, replaces it without a pause.
+    More documents may lie ready behind that one; `prefetch` has the rule.
     """
 
     def __init__(self, limits: Limits, job_dirs: Path, forkserver: ForkServer) -> None:
@@ -42,13 +37,11 @@ class WorkerSlot:
         self.claims: deque[Claim] = deque()
         self.deadline = float("inf")
         self.is_leaving = False  # whether it gets no more documents
-        self._free_dirs = [job_dirs / worker_name(next(_numbers)), job_dirs / self.name]
+        self._job_dir = job_dirs / self.name
         self._forkserver = forkserver
         self._withdrawn = 0  # jobs of the child that are no claims any more
         self._unsent: Job | None = None  # for a child that is not ready yet
-        self._customer: str | None = None  # the last one whose document the child got
         self._had_suspect = False
-        self._spare: Sandbox | None = None
         self._began = 0.0
         self.fill(limits)
 
@@ -67,8 +60,8 @@ class WorkerSlot:
 
     @property
     def is_spent(self) -> bool:
-        """Whether its child is dead, has read or worked enough, or has read a suspect."""
-        is_old = self.sandbox.jobs_done >= RECYCLE_AFTER or self.sandbox.is_worn
+        """Whether its child is dead, has read enough, or has read a suspect."""
+        is_old = self.sandbox.jobs_done >= RECYCLE_AFTER
         return not self.sandbox.ready or is_old or self._had_suspect
 
     def fileno(self) -> int:
@@ -76,12 +69,7 @@ class WorkerSlot:
 
     def is_fit_for(self, claim: Claim) -> bool:
         """Whether its child may read this one; else it is to be replaced first."""
-        serves_customer = claim.customer == self._customer and not claim.suspect
-        return serves_customer or self._is_new
-
-    def preference(self, claim: Claim) -> int:
-        """Lower is better: the child of this customer, a new child, one to be replaced."""
-        return 2 if not self.is_fit_for(claim) else int(self._is_new)
+        return not claim.suspect or self.sandbox.jobs_done == 0
 
     def has_room_for(self, claim: Claim, depth: int) -> bool:
         """Whether the claim may lie ready here, where at most so many may."""
@@ -104,7 +92,6 @@ class WorkerSlot:
         Raises ChildDied, or TemporarilyUnavailable if there is no room: then it has not the claim.
         """
         self.claims.append(claim)  # first, so that an interrupted start is released too
-        self._customer = claim.customer
         self._had_suspect |= claim.suspect
         if not self.behind:
             self._set_deadline()
@@ -156,7 +143,8 @@ class WorkerSlot:
 
     def empty(self) -> list[Claim]:
         """End the child at once; return the claims that it has not ended."""
-        self._end_child(self.sandbox)
+        self.sandbox.kill()
+        self.sandbox.close(keep_job_dir=True)  # a full disk may have no room for a new one
         claims = list(self.claims)
         self.claims.clear()
         self._unsent, self._withdrawn, self._had_suspect = None, 0, False
@@ -164,10 +152,11 @@ class WorkerSlot:
         return claims
 
     def fill(self, limits: Limits) -> None:
-        """Take the spare child, or start one with these limits."""
+        """Start a child with these limits."""
         self.limits = limits
         try:
-            self.sandbox = self._take_spare() or self._start_child()
+            self.sandbox = Sandbox(limits, self._job_dir, self._forkserver)
+            self.sandbox.start()
         except OSError as error:
             raise TemporarilyUnavailable(
                 f"a worker process could not be started ({error.strerror or error}); "
@@ -175,12 +164,8 @@ class WorkerSlot:
             ) from error
 
     def close(self) -> None:
-        for sandbox in filter(None, (self.sandbox, self._spare)):
-            sandbox.kill()
-            sandbox.close()
-        for folder in self._free_dirs:
-            with suppress(OSError):
-                folder.rmdir()
+        self.sandbox.kill()
+        self.sandbox.close()
 
     def over_time(self) -> Failed | Broken:
         return failure("time-limit", f"Reading it took longer than {self.limits.seconds:g} s.")
@@ -201,38 +186,6 @@ class WorkerSlot:
             finished.append(FinishedJob(self.claims.popleft(), result, share * seconds))
         self._set_deadline()
         return finished
-
-    @property
-    def _is_new(self) -> bool:
-        return self.sandbox.jobs_sent == 0
-
-    def _start_child(self) -> Sandbox:
-        sandbox = Sandbox(self.limits, self._free_dirs[-1], self._forkserver)
-        sandbox.start()
-        self._free_dirs.pop()
-        return sandbox
-
-    def _end_child(self, sandbox: Sandbox) -> None:
-        sandbox.kill()
-        sandbox.close(keep_job_dir=True)  # a full disk may have no room for a new one
-        self._free_dirs.append(sandbox.job_dir.folder)
-
-    def _prepare_spare(self) -> None:
-        """Start the spare child while the other one reads; if that fails, there is none."""
-        if self._spare is None:
-            with suppress(OSError, FairleadError):
-                self._spare = self._start_child()
-
-    def _take_spare(self) -> Sandbox | None:
-        spare, self._spare = self._spare, None
-        if spare is None:
-            return None
-        with suppress(ChildDied):
-            if spare.limits == self.limits:
-                spare.receive()  # it is ready by now, or says so later
-                return spare
-        self._end_child(spare)
-        return None
 
     @property
     def _has_jobs(self) -> bool:
@@ -256,5 +209,4 @@ class WorkerSlot:
                     f"a document cannot be given to a worker process ({error}); repair that"
                 ) from error
             return FinishedJob(self.claims.pop(), failure("corrupt", GONE), 0.0)
-        self._prepare_spare()
         return None

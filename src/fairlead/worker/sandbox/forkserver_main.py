@@ -61,12 +61,9 @@ def _may_fork() -> bool:
     return len(list(Path("/proc/self/task").iterdir())) == 1
 
 
-def _fork(arguments: list[str], requests: socket.socket, descriptors: list[int]) -> int | None:
+def _fork(arguments: list[str], requests: socket.socket, descriptors: list[int]) -> int:
     parent = os.getpid()
-    try:
-        pid = os.fork()
-    except OSError:  # too many processes, or no memory; the other children live on
-        return None
+    pid = os.fork()
     if pid == 0:
         _run_child(parent, arguments, requests, descriptors)
     return pid

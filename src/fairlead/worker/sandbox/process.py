@@ -62,10 +62,10 @@ class ChildDied(Exception):
 class Sandbox:
     """A child process under limits: start it, wait for `fileno`, call `receive`, send jobs.
 
-    All its jobs must be of one customer: a child that was taken over can see and change them all.
-    They may be sent before the last is answered. Nothing here waits for the child except `close`.
-    The child dies with the thread that called `start`. `job_dir` is where it gets its documents,
-    best on the same disk; by default a temporary folder. With a fork server it starts faster.
+    Jobs may be sent before the last is answered; they must be of the same customer, because the
+    child can see all their documents. Nothing here waits for the child except `close`. The child
+    dies with the thread that called `start`. `job_dir` is where it gets its documents, best on the
+    same disk; by default a temporary folder. With a fork server the child starts faster.
     """
 
     def __init__(
@@ -83,7 +83,6 @@ class Sandbox:
         self._process: Process | None = None
         self._jobs = -1
         self._answers = -1
-        self._seconds = max(1, math.ceil(self.limits.seconds))
         self._cpu_seconds = 0
         self._frames = FrameReader(self.limits)
         self._violation: str | None = None
@@ -118,11 +117,6 @@ class Sandbox:
     @property
     def busy(self) -> bool:
         return self.jobs_sent > self.jobs_done
-
-    @property
-    def is_worn(self) -> bool:
-        """Whether its hard limit leaves less CPU time than the next document may use."""
-        return self._cpu_used() > self._seconds
 
     @property
     def progress(self) -> tuple[int, int] | None:
@@ -238,23 +232,17 @@ class Sandbox:
     def _limit_cpu(self) -> None:
         """Limit the CPU time for the next document; the kernel ends a child that uses more.
 
-        It is set from here, where the child cannot undo it. The hard limit, for all documents of
-        the child, also ends one that ignores the signal or works without a document.
+        It is set from here, where the child cannot undo it. The deadline holds in any case.
         """
         with contextlib.suppress(OSError):
             pid = self.pid
-            seconds = math.ceil(self._cpu_used()) + self._seconds
+            used = time.clock_gettime(~pid << 3)  # the clock of that process: its CPU time
+            seconds = math.ceil(used) + max(1, math.ceil(self.limits.seconds))
             if seconds != self._cpu_seconds:
                 _, hard = resource.prlimit(pid, resource.RLIMIT_CPU)
-                most = 2 * self._seconds + 1
-                hard = most if hard == resource.RLIM_INFINITY else min(most, hard)
-                resource.prlimit(pid, resource.RLIMIT_CPU, (min(seconds, hard), hard))
+                soft = seconds if hard == resource.RLIM_INFINITY else min(seconds, hard)
+                resource.prlimit(pid, resource.RLIMIT_CPU, (soft, hard))
                 self._cpu_seconds = seconds
-
-    def _cpu_used(self) -> float:
-        with contextlib.suppress(OSError):
-            return time.clock_gettime(~self.pid << 3)  # the clock of that process: its CPU time
-        return 0.0
 
     def _greet(self, raw: bytes) -> None:
         """Read the first message; before its first document the child is trustworthy."""

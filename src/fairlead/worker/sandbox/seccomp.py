@@ -1,8 +1,8 @@
 """seccomp: a child may make only the system calls that reading needs.
 
-No network, no new process, thread or program, no signal to others, no opening for writing. A
-refused call fails with EPERM; one that is newer than Linux 5.1 with ENOSYS, so that the C library
-falls back to an older one.
+No network, no new process or program, no signal to others, no opening for writing. A refused call
+fails with EPERM; one that is newer than Linux 5.1 with ENOSYS, so that the C library falls back to
+an older one.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ nanosleep 35 101, clock_nanosleep 230 115, clock_getres 229 114
 
 # Only with certain arguments: `_rules` says which.
 CHECKED = """
-open 2 -, openat 257 56, fcntl 72 25, ioctl 16 29, prctl 157 167,
+open 2 -, openat 257 56, fcntl 72 25, ioctl 16 29, clone 56 220, prctl 157 167,
 kill 62 129, tgkill 234 131, prlimit64 302 261
 """
 
@@ -77,6 +77,7 @@ _PASS = (_RETURN, 0, 0, _ALLOW)
 _FIRST_YOUNG_CALL = 424  # from here on the numbers are the same on all processors
 
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | 0o20000000  # the last one: O_TMPFILE
+_CLONE_THREAD = 0x10000
 # Queries and duplication, but not F_SETOWN, which sends signals to others.
 _FCNTL = (0, 1, 2, 3, 4, 1030, 1034)
 # TCGETS, TIOCGWINSZ, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX.
@@ -131,6 +132,7 @@ def _rules(pid: int) -> dict[str, FilterProgram]:
         "openat": _unless_any_bit(2, _WRITING),
         "fcntl": _if_one_of(1, _FCNTL),
         "ioctl": _if_one_of(1, _IOCTL),
+        "clone": [*_load(0), (_ANY_BIT, 0, 1, _CLONE_THREAD), _PASS, _REFUSE],
         "prctl": _if_one_of(0, _PRCTL),
         "kill": _if_one_of(0, (pid,)),
         "tgkill": _if_one_of(0, (pid,)),
