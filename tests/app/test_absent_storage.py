@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from fairlead import Fairlead
 from fairlead.blobs.marker import MARKER
-from fairlead.cli.doctor import doctor_command
+from fairlead.cli import main
 from fairlead.errors import FilesUnreachable, TemporarilyUnavailable
 from fairlead.model.blobs import SHORT_BYTES
 from fairlead.model.states import State
@@ -167,7 +167,7 @@ def test_the_doctor_and_readyz_report_an_absent_folder(fairlead: Fairlead) -> No
     """Finding 1: `/readyz` said 200 and `doctor` ok."""
     fairlead.check_places()
     unmount(fairlead)
-    outcome = CliRunner().invoke(doctor_command, ["--data", str(fairlead.folder.path)])
+    outcome = CliRunner().invoke(main, ["doctor", "--data", str(fairlead.folder.path)])
     assert outcome.exit_code == 1
     assert "has no marker" in outcome.output
     with served(fairlead.folder.path, "--workers", "0") as server:

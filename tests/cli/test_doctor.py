@@ -10,14 +10,14 @@ import pytest
 from click.testing import CliRunner
 
 from fairlead import Fairlead
-from fairlead.cli.doctor import doctor_command
+from fairlead.cli import main
 from fairlead.errors import DamagedData
 
 LONG = b"a page\n" * 20_000
 
 
 def problems(data: Path, *options: str) -> tuple[int, list[str]]:
-    result = CliRunner().invoke(doctor_command, ["--data", str(data), *options])
+    result = CliRunner().invoke(main, ["doctor", "--data", str(data), *options])
     lines = result.output.splitlines()
     return result.exit_code, [line for line in lines if line.startswith("problem")]
 
