@@ -75,7 +75,7 @@ def probe(extras: set[str]) -> dict[str, Any]:
     def run(*words: str, **environment: str) -> tuple[int, str]:
         from click.testing import CliRunner  # noqa: PLC0415
 
-        result = CliRunner().invoke(main, words, env=environment)
+        result = CliRunner().invoke(main, words, env={"FAIRLEAD_DATA": "data"} | environment)
         return result.exit_code, result.stderr if result.exit_code else result.stdout
 
     broken = {" ".join(words): run(*words, "--help") for words in helps(main)}
