@@ -1,0 +1,114 @@
+"""What passes between the engine and a step process: jobs, options and outcomes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from msgspec import Struct
+
+DEFAULT_RESULT_LIMIT = 100_000_000
+
+
+class StepJob(NamedTuple):
+    """A document for a step. `folder` has what the step may read, and gets what it returns.
+
+    It has the file `original` and, where earlier steps found them, `text`, `markdown` and
+    `data.json`. The step process writes below `folder/"result"`. `attempt` counts from 1.
+    """
+
+    id: str
+    customer: str
+    name: str
+    kind: str | None
+    metadata: dict[str, Any]
+    attempt: int
+    folder: Path
+
+
+class StepOptions(Struct, frozen=True):
+    """How a step is run, as its decorator says.
+
+    `memory_limit` is in bytes, `timeout` and `retry_for` in seconds; `retry_for` bounds how long
+    `RetryLater` may delay one document in total.
+    """
+
+    attempts: int = 3
+    timeout: float = 300.0
+    concurrency: int = 1
+    memory_limit: int | None = None
+    retry_for: float = 86_400.0
+
+
+class ResultFile(Struct, frozen=True):
+    """A file that a step returned, below the result folder of its job."""
+
+    name: str
+    path: Path
+    size: int
+    sha256: str
+
+
+class ResultPart(ResultFile, frozen=True):
+    """A document that a step took out of its document; `pipeline`: None means the default one."""
+
+    pipeline: str | None = None
+
+
+class Returned(Struct, frozen=True, tag="returned"):
+    """The step returned a result; what it left out is None or empty. `data` is a JSON object."""
+
+    text: ResultFile | None = None
+    markdown: ResultFile | None = None
+    data: ResultFile | None = None
+    files: tuple[ResultFile, ...] = ()
+    parts: tuple[ResultPart, ...] = ()
+
+
+class Refused(Struct, frozen=True, tag="refused"):
+    """The step refused the document for good; the customer reads the message."""
+
+    code: str
+    message: str
+
+
+class Later(Struct, frozen=True, tag="later"):
+    """The step asked to be called again after so many seconds."""
+
+    seconds: float
+
+
+class Raised(Struct, frozen=True, tag="raised"):
+    """The step raised another exception. Both texts are for the operator only."""
+
+    summary: str
+    traceback: str
+
+
+class Died(Struct, frozen=True, tag="died"):
+    """The step process ended while this was its only job; `how` says it in words."""
+
+    how: str
+
+
+class TimedOut(Struct, frozen=True, tag="timed-out"):
+    """The job was the only one of its process, and took longer than so many seconds."""
+
+    seconds: float
+
+
+class Invalid(Struct, frozen=True, tag="invalid"):
+    """The step returned what is not a result; the sentence says what would be right."""
+
+    sentence: str
+
+
+Outcome = Returned | Refused | Later | Raised | Died | TimedOut | Invalid
+
+
+class StepEnd(NamedTuple):
+    """The end of a job, and how many seconds it took."""
+
+    job: StepJob
+    outcome: Outcome
+    seconds: float
