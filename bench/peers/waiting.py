@@ -17,7 +17,7 @@ from bench.peers.servers import Servers, missing, tidy
 from bench.peers.stores import finish, opened, short_documents
 from bench.peers.workers.settings import AT_ONCE
 from fairlead.model.documents import Submission
-from fairlead.policy.queue import DEFAULT_PIPELINE
+from fairlead.model.pipelines import DEFAULT_PIPELINE
 from fairlead.storage import Store
 from fairlead.storage.sql import accept
 from fairlead.storage.sql.queries import Connection

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from threading import Event as Flag
@@ -40,7 +40,8 @@ PROGRESS_SECONDS = 0.5
 class Fairlead:
     """An embedded installation in a data folder, which several processes may hold open.
 
-    All methods may be called from any thread. `settings` overrides single settings by name;
+    All methods may be called from any thread. `settings` overrides single settings by name; `steps`
+    are those of the default pipeline: "read", or functions by name, "module:function".
     `clock` gives the time in seconds since 1970. With `patient`, a database server that cannot be
     reached is waited for. `actor` stands in the audit record where a call does not say `by` whom.
 
@@ -53,12 +54,13 @@ class Fairlead:
         data: str | Path,
         *,
         settings: Mapping[str, Any] | None = None,
+        steps: Sequence[str] | None = None,
         clock: Callable[[], float] | None = None,
         must_exist: bool = False,
         patient: bool = False,
         actor: str | None = None,
     ) -> None:
-        self._sources = Sources(Path(data), flags=settings)
+        self._sources = Sources(Path(data), flags=settings, steps=steps)
         self._actor = actor
         self.clock = clock or time.time
         chosen = self._sources.settings()

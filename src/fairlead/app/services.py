@@ -31,6 +31,7 @@ class Services:
     ) -> LocalEngine:
         """A local engine, to be run once."""
         fairlead = self._fairlead
+        self.use_quotas()
         return LocalEngine(
             self._store,
             fairlead.files,
@@ -41,6 +42,10 @@ class Services:
             job_dirs=fairlead.folder.job_dirs,
             on_tick=on_tick,
         )
+
+    def use_quotas(self) -> None:
+        """Let claims of all processes obey the quotas of this one's settings."""
+        self._store.use_quotas(self._fairlead.settings.pipelines)
 
     def deliverer(self) -> Deliverer:
         """Sends the webhook deliveries that are due."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,8 @@ def _in_force(setting: Explained, data: Path) -> Explained:
 
 def shown(value: Any) -> str:
     """A setting's value as people read it."""
+    if isinstance(value, dict):
+        return "; ".join(f"{name}: {_pipeline(**pipeline)}" for name, pipeline in value.items())
     if isinstance(value, tuple | list) and value:
         return ", ".join(map(str, value))
     if isinstance(value, bool):
@@ -68,3 +71,11 @@ def shown(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:g}"
     return "none" if value in (None, (), []) else str(value)
+
+
+def _pipeline(
+    steps: Sequence[str], limit: str | None = None, max_running: int | None = None
+) -> str:
+    quota = [] if limit is None else [limit]
+    quota += [] if max_running is None else [f"at most {max_running:,} at once"]
+    return ", ".join(steps) + (f" ({', '.join(quota)})" if quota else "")

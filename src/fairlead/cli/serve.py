@@ -54,6 +54,7 @@ def _serve(fairlead: Fairlead, *, has_workers: bool) -> bool:
     settings = fairlead.settings
     listener = server.bound_socket(settings.host, settings.port)
     fairlead.keys.operator_key()
+    fairlead.services.use_quotas()
     is_local = settings.engine == "local"
     engine = EngineService(fairlead.services.engine) if has_workers and is_local else None
     publishers = [] if is_local else [fairlead.services.wakeup_publisher()]

@@ -11,7 +11,7 @@ import logging
 import os
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from ipaddress import ip_network
 from pathlib import Path
@@ -20,6 +20,12 @@ from typing import Any, NamedTuple
 from fairlead.errors import InvalidSetting, UsageError
 from fairlead.i18n import LANGUAGES
 from fairlead.model.customers import check_interval
+from fairlead.model.pipelines import (
+    DEFAULT_PIPELINES,
+    Pipeline,
+    check_steps,
+    pipelines_from,
+)
 from fairlead.policy.attachments import PartsRule
 from fairlead.policy.classic import DEFAULT_RESET_INTERVAL, DEFAULT_THRESHOLDS, Reset
 from fairlead.policy.fair import DEFAULT_UNIT
@@ -105,6 +111,10 @@ class Settings:
         None, "seconds without a start after which a customer is overdue (none: reset_interval)"
     )
     lane_share: int = _setting(4, "the overdue lane gets at most one claim in this many")
+    pipelines: tuple[Pipeline, ...] = _setting(
+        DEFAULT_PIPELINES,
+        "steps and quotas by pipeline: tables [pipelines.NAME] with steps, limit, max_running",
+    )
     workers: int = _setting(2, "number of worker processes", bounds=(1, 256))
     lease: float = _setting(
         30.0, "seconds without a heartbeat after which a document is requeued", bounds=(1, 86_400)
@@ -190,6 +200,9 @@ class Settings:
         check_interval(self.reset_interval)
         self.rules()
 
+    def pipeline(self, name: str) -> Pipeline | None:
+        return next((each for each in self.pipelines if each.name == name), None)
+
     def needed_broker(self) -> str:
         """The broker, which must be set."""
         if self.broker is None:
@@ -270,7 +283,10 @@ class Sources:
         *,
         flags: Mapping[str, Any] | None = None,
         environment: Mapping[str, str] | None = None,
+        steps: Sequence[str] | None = None,
     ) -> None:
+        """`steps` are those of the default pipeline, before what the file says."""
+        self._steps = None if steps is None else check_steps("the call: steps", steps)
         self.file = data / FILE_NAME
         self._flags = {name: value for name, value in (flags or {}).items() if value is not None}
         self._environment = os.environ if environment is None else environment
@@ -297,7 +313,7 @@ class Sources:
         return [
             Explained(
                 name,
-                without_secrets(value) if metadata["secret"] else value,
+                _explained(value, is_secret=metadata["secret"]),
                 self._origin.get(name, "default"),
                 metadata["help"],
             )
@@ -323,7 +339,12 @@ class Sources:
         for source, layer in layers:
             values |= layer
             origin |= dict.fromkeys(layer, source)
-        return Settings(**{name: _parsed(name, value) for name, value in values.items()}), origin
+        parsed = {name: _parsed(name, value) for name, value in values.items()}
+        if self._steps is not None:
+            default, *others = parsed.get("pipelines", DEFAULT_PIPELINES)
+            parsed["pipelines"] = (default._replace(steps=self._steps), *others)
+            origin["pipelines"] = "flag"
+        return Settings(**parsed), origin
 
     def _from_file(self) -> dict[str, Any]:
         try:
@@ -367,7 +388,15 @@ def _check_known(name: str, where: str) -> None:
         )
 
 
+def _explained(value: Any, *, is_secret: bool) -> Any:
+    if isinstance(value, tuple) and value and isinstance(value[0], Pipeline):
+        return {pipeline.name: pipeline.shown() for pipeline in value}
+    return without_secrets(value) if is_secret else value
+
+
 def _parsed(name: str, value: Any) -> Any:
+    if name == "pipelines":
+        return pipelines_from(value)
     kind, is_optional = _TYPES[name].removesuffix(" | None"), _TYPES[name].endswith(" | None")
     if is_optional and value in (None, "none"):
         return None

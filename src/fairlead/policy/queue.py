@@ -26,6 +26,7 @@ from math import exp
 from operator import attrgetter, itemgetter
 from typing import ClassVar, Literal, NamedTuple
 
+from fairlead.model.pipelines import DEFAULT_PIPELINE
 from fairlead.policy.fair import Charge, FairClock, FairRule, Place, Share
 from fairlead.policy.overdue_lane import OverdueLane, waits_since
 from fairlead.policy.queue_events import (
@@ -39,7 +40,6 @@ from fairlead.policy.queue_events import (
 from fairlead.policy.quotas import Quota
 
 PolicyName = Literal["classic", "fair"]
-DEFAULT_PIPELINE = "default"
 Slot = tuple[int, int]
 Turn = tuple[bool, int, int]
 MayStart = Callable[["QueuedDocument"], bool]

@@ -23,6 +23,10 @@ class Quota:
         """Whether a document may start now."""
         if self.max_running is not None and self.running >= self.max_running:
             return False
+        return self.has_token(now)
+
+    def has_token(self, now: float) -> bool:
+        """Whether the rate lets a document start now; only time brings a token back."""
         return self.rate is None or self._filled(now) >= 1.0
 
     def start(self, now: float) -> None:
@@ -47,3 +51,18 @@ class Quota:
         if self.tokens is None:
             return burst
         return min(burst, self.tokens + self.rate * max(0.0, now - self.tokens_at) + 1e-9)
+
+
+def limit_text(rate: float) -> str:
+    """A rate as the settings have it, such as 15/s."""
+    for unit, seconds in (("s", 1.0), ("min", 60.0)):
+        if rate * seconds >= 1 and (rate * seconds).is_integer():
+            return f"{rate * seconds:.0f}/{unit}"
+    return f"{rate * 3600:.0f}/h"
+
+
+def shown(rate: float | None, max_running: int | None) -> str:
+    """A quota in a few words, for logs and reasons."""
+    words = [] if rate is None else [limit_text(rate)]
+    words += [] if max_running is None else [f"max_running {max_running}"]
+    return ", ".join(words) or "none"

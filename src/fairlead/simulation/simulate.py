@@ -12,11 +12,11 @@ from msgspec import Struct
 
 from fairlead.errors import InvalidSetting
 from fairlead.model.customers import Counter
+from fairlead.model.pipelines import DEFAULT_PIPELINE
 from fairlead.policy.classic import Policy
 from fairlead.policy.fair import FairRule
 from fairlead.policy.overdue_lane import OverdueLane
 from fairlead.policy.queue import (
-    DEFAULT_PIPELINE,
     Queue,
     QueuedDocument,
     QueueState,

@@ -14,11 +14,12 @@ from typing import Any, NamedTuple
 from fairlead.errors import Refused
 from fairlead.model.customers import Counter
 from fairlead.model.documents import Document, EventKind, NewDocument, Submission
+from fairlead.model.pipelines import DEFAULT_PIPELINE
 from fairlead.model.states import State
 from fairlead.policy import refusals
 from fairlead.policy.classic import ClassicPolicy
 from fairlead.policy.costs import CostBucket, cost_bucket, estimate
-from fairlead.policy.queue import DEFAULT_PIPELINE, Queue, QueueState
+from fairlead.policy.queue import Queue, QueueState
 from fairlead.policy.queue_events import Arrived
 from fairlead.storage.sql import rows
 from fairlead.storage.sql.queries import sql

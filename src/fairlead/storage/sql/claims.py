@@ -8,8 +8,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from fairlead.model.documents import Claim, EventKind, Progress
+from fairlead.model.pipelines import DEFAULT_PIPELINE
 from fairlead.policy.fairness import start_bound
-from fairlead.policy.queue import DEFAULT_PIPELINE, QueuedDocument, Start
+from fairlead.policy.queue import QueuedDocument, Start
 from fairlead.policy.queue_events import Arrived
 from fairlead.storage.sql.ends import rescue_expired
 from fairlead.storage.sql.queries import Connection, sql

@@ -30,11 +30,21 @@ from fairlead.model.documents import (
 )
 from fairlead.model.explanations import QueuePlace
 from fairlead.model.keys import Key, StoredKey
+from fairlead.model.pipelines import Pipeline
 from fairlead.model.states import State
 from fairlead.policy.forecast import Flow
 from fairlead.policy.queue import PolicyName
 from fairlead.policy.rules import Rules
-from fairlead.storage.sql import accept, actions, claims, ends, position, reads, switch_policy
+from fairlead.storage.sql import (
+    accept,
+    actions,
+    claims,
+    ends,
+    position,
+    quotas,
+    reads,
+    switch_policy,
+)
 from fairlead.storage.sql.group_commit import Writer
 from fairlead.storage.sql.outbox import Outbox
 from fairlead.storage.sql.queries import Connection, sql
@@ -332,6 +342,21 @@ class Store(ABC):
             return switch_policy.switch(tx, name)
 
         return self._writer.run_alone(switch, durable=True, excludes_writes=True)
+
+    def use_quotas(self, pipelines: Sequence[Pipeline]) -> None:
+        """Set the quotas of these pipelines, as an engine or a server does that starts.
+
+        Where the settings of two processes differ, the last start wins.
+        """
+
+        def save(connection: Connection) -> list[str]:
+            return quotas.save(self._transaction(connection), pipelines)
+
+        with self._reading(whole=True) as connection:
+            if not quotas.differs(connection, self._rules(), pipelines):
+                return
+        for change in self._writer.run_alone(save, durable=True):
+            _log.warning("fairlead: %s", change)
 
     # --- how changes are made ---
 

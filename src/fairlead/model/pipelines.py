@@ -1,0 +1,140 @@
+"""Pipelines: lists of steps with a quota, as the settings name them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from fairlead.errors import InvalidSetting
+
+DEFAULT_PIPELINE = "default"
+READ = "read"
+"""The built-in step."""
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_LIMIT = re.compile(r"([1-9][0-9]{0,8})/(s|min|h)")
+_SECONDS = {"s": 1.0, "min": 60.0, "h": 3600.0}
+_WORD = r"[^\W\d]\w*"
+_FUNCTION = re.compile(rf"({_WORD}(\.{_WORD})*|.+\.py):{_WORD}(\.{_WORD})*")
+_PULLED = re.compile(r"pull:[A-Za-z0-9_-]{1,64}")
+_INSTALLED = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
+_KEYS = ("steps", "limit", "max_running")
+
+
+class Pipeline(NamedTuple):
+    """The steps of a pipeline, and its quota.
+
+    `limit` is a number of starts in a time, such as 15/s; `max_running` is how many documents may
+    be processed at once. None: any number.
+    """
+
+    name: str
+    steps: tuple[str, ...] = (READ,)
+    limit: str | None = None
+    max_running: int | None = None
+
+    @property
+    def rate(self) -> float | None:
+        """Starts a second."""
+        if self.limit is None:
+            return None
+        number, unit = self.limit.split("/")
+        return int(number) / _SECONDS[unit]
+
+    @property
+    def reads_only(self) -> bool:
+        return self.steps == (READ,)
+
+    def shown(self) -> dict[str, Any]:
+        """As the settings file has it; the name is its key there."""
+        others = {"limit": self.limit, "max_running": self.max_running}
+        values = {name: value for name, value in others.items() if value is not None}
+        return {"steps": list(self.steps), **values}
+
+
+DEFAULT_PIPELINES = (Pipeline(DEFAULT_PIPELINE),)
+
+
+def is_pipeline_name(name: str) -> bool:
+    return _NAME.fullmatch(name) is not None
+
+
+def pipelines_from(value: Any) -> tuple[Pipeline, ...]:
+    """The pipelines of a settings file's table, or of JSON in the environment; default first."""
+    if isinstance(value, str):
+        with suppress(ValueError):
+            value = json.loads(value)
+    if not isinstance(value, Mapping):
+        raise InvalidSetting(
+            "pipelines must be tables in fairlead.toml, such as [pipelines.invoices] with "
+            f'steps = ["read"]; got {value!r}'
+        )
+    named = {DEFAULT_PIPELINE: Pipeline(DEFAULT_PIPELINE)}
+    named |= {name: _pipeline(name, table) for name, table in value.items()}
+    return tuple(named.values())
+
+
+def _pipeline(name: str, table: Any) -> Pipeline:
+    if not is_pipeline_name(name):
+        raise InvalidSetting(
+            "the name of a pipeline must have 1 to 64 letters, digits, - and _; "
+            f"got [pipelines.{name}]"
+        )
+    where = f"pipelines.{name}"
+    if not isinstance(table, Mapping):
+        raise InvalidSetting(f'{where} must be a table with steps = ["read"]; got {table!r}')
+    for key in table:
+        if key not in _KEYS:
+            raise InvalidSetting(f"{where} must have only {', '.join(_KEYS)}; got {key!r}")
+    return Pipeline(
+        name,
+        check_steps(where, table.get("steps", (READ,))),
+        _limit(where, table.get("limit")),
+        _max_running(where, table.get("max_running")),
+    )
+
+
+def check_steps(where: str, steps: Any) -> tuple[str, ...]:
+    """The references of steps; nothing is imported here."""
+    expected = f'{where}.steps must be a list such as ["read", "invoices:fields"]'
+    if isinstance(steps, str) or not isinstance(steps, Sequence) or not steps:
+        raise InvalidSetting(f"{expected}; got {steps!r}")
+    for step in steps:
+        if not isinstance(step, str) or not _is_step(step):
+            raise InvalidSetting(
+                f'{where}.steps must name "read", a function as "module:function", "pull:NAME", or '
+                f"a step of an installed package; got {step!r}"
+            )
+    if READ in steps[1:]:
+        raise InvalidSetting(f'"read" must be the first of {where}.steps; got {list(steps)!r}')
+    if len(set(steps)) < len(steps):
+        raise InvalidSetting(f"{where}.steps must name each step once; got {list(steps)!r}")
+    return tuple(steps)
+
+
+def _is_step(step: str) -> bool:
+    """A function of a script has the path of the script before the colon."""
+    if step.startswith("pull:"):
+        return _PULLED.fullmatch(step) is not None
+    form = _FUNCTION if ":" in step else _INSTALLED
+    return form.fullmatch(step) is not None
+
+
+def _limit(where: str, value: Any) -> str | None:
+    if value is None or (isinstance(value, str) and _LIMIT.fullmatch(value)):
+        return value
+    raise InvalidSetting(
+        f'{where}.limit must be a number of starts per s, min or h, such as "15/s"; got {value!r}'
+    )
+
+
+def _max_running(where: str, value: Any) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= 1_000_000:
+        return value
+    raise InvalidSetting(
+        f"{where}.max_running must be a whole number from 1 to 1,000,000; got {value!r}"
+    )

@@ -1,0 +1,114 @@
+"""Pipelines in the settings: what is accepted and refused, and that quotas reach the store."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from fairlead import Fairlead
+from fairlead.cli import main
+from fairlead.config.settings import Sources
+from fairlead.errors import InvalidSetting
+from fairlead.model.pipelines import DEFAULT_PIPELINES, Pipeline
+
+INVOICES = """
+[pipelines.invoices]
+steps = ["read", "invoices:fields"]
+limit = "15/s"
+max_running = 8
+"""
+
+
+def settings_of(folder: Path, text: str) -> tuple[Pipeline, ...]:
+    (folder / "fairlead.toml").write_text(text)
+    return Sources(folder, environment={}).settings().pipelines
+
+
+def test_without_settings_the_default_pipeline_reads(tmp_path: Path) -> None:
+    assert settings_of(tmp_path, "") == DEFAULT_PIPELINES == (Pipeline("default", ("read",)),)
+
+
+def test_the_file_names_steps_and_quota(tmp_path: Path) -> None:
+    default, invoices = settings_of(tmp_path, INVOICES)
+    assert default.steps == ("read",)
+    assert invoices == Pipeline("invoices", ("read", "invoices:fields"), "15/s", 8)
+
+
+@pytest.mark.parametrize(("limit", "rate"), [("15/s", 15.0), ("90/min", 1.5), ("36/h", 0.01)])
+def test_a_limit_is_starts_in_a_time(limit: str, rate: float) -> None:
+    assert Pipeline("any", limit=limit).rate == rate
+
+
+def test_the_call_sets_the_steps_of_the_default_pipeline_only(tmp_path: Path) -> None:
+    (tmp_path / "fairlead.toml").write_text('[pipelines.default]\nlimit = "2/s"\n' + INVOICES)
+    sources = Sources(tmp_path, environment={}, steps=["read", "erp:export"])
+    default, invoices = sources.settings().pipelines
+    assert default == Pipeline("default", ("read", "erp:export"), "2/s")
+    assert invoices.steps == ("read", "invoices:fields")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('[pipelines."a b"]', "letters, digits"),
+        ("[pipelines.x]\nsteps = []", "must be a list"),
+        ('[pipelines.x]\nsteps = "read"', "must be a list"),
+        ('[pipelines.x]\nsteps = ["read", 7]', "module:function"),
+        ('[pipelines.x]\nsteps = ["in voices:fields"]', "module:function"),
+        ('[pipelines.x]\nsteps = ["pull:"]', "pull:NAME"),
+        ('[pipelines.x]\nsteps = ["a:b", "read"]', '"read" must be the first'),
+        ('[pipelines.x]\nsteps = ["a:b", "a:b"]', "each step once"),
+        ('[pipelines.x]\nlimit = "15"', '"15/s"'),
+        ('[pipelines.x]\nlimit = "0/s"', '"15/s"'),
+        ("[pipelines.x]\nlimit = 15", '"15/s"'),
+        ("[pipelines.x]\nmax_running = 0", "from 1"),
+        ("[pipelines.x]\nmax_running = true", "from 1"),
+        ("[pipelines.x]\nlimits = 1", "only steps, limit, max_running"),
+        ('pipelines = ["read"]', "[pipelines.invoices]"),
+        ("pipelines.x = 1", "must be a table"),
+    ],
+)
+def test_bad_pipelines_are_refused_with_what_would_be_right(
+    tmp_path: Path, text: str, expected: str
+) -> None:
+    with pytest.raises(InvalidSetting) as refusal:
+        settings_of(tmp_path, text)
+    assert expected in str(refusal.value)
+
+
+def test_the_environment_has_pipelines_as_json(tmp_path: Path) -> None:
+    environment = {"FAIRLEAD_PIPELINES": json.dumps({"orders": {"steps": ["orders:take"]}})}
+    pipelines = Sources(tmp_path, environment=environment).settings().pipelines
+    assert [each.name for each in pipelines] == ["default", "orders"]
+
+
+def test_config_show_prints_pipelines(tmp_path: Path) -> None:
+    (tmp_path / "fairlead.toml").write_text(INVOICES)
+    arguments = ["config", "show", "--data", str(tmp_path)]
+    shown = CliRunner().invoke(main, [*arguments, "--json"])
+    settings = {each["name"]: each["value"] for each in json.loads(shown.stdout)["settings"]}
+    assert settings["pipelines"]["invoices"] == {
+        "steps": ["read", "invoices:fields"],
+        "limit": "15/s",
+        "max_running": 8,
+    }
+    table = CliRunner().invoke(main, arguments, env={"COLUMNS": "400"}).stdout
+    assert "invoices: read, invoices:fields (15/s, at most 8 at once)" in table
+
+
+def test_an_engine_writes_its_quotas_and_logs_those_it_replaces(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "fairlead.toml").write_text(INVOICES)
+    with Fairlead(tmp_path) as first:
+        first.services.use_quotas()
+        first.services.use_quotas()
+    assert not caplog.records
+    (tmp_path / "fairlead.toml").write_text(INVOICES.replace("15/s", "90/min"))
+    with Fairlead(tmp_path) as second, caplog.at_level(logging.WARNING):
+        second.services.use_quotas()
+    assert "invoices is now 90/min, max_running 8 (was 15/s, max_running 8)" in caplog.text
