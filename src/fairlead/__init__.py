@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from fairlead.model.explanations import Explanation
     from fairlead.model.states import State
     from fairlead.policy.classic import ClassicPolicy
+    from fairlead.steps.declare import Refuse, Result, RetryLater, step
+    from fairlead.steps.job import Job
 
 __all__ = [
     "AsyncClient",
@@ -26,7 +28,12 @@ __all__ = [
     "Explanation",
     "Fairlead",
     "FairleadError",
+    "Job",
+    "Refuse",
+    "Result",
+    "RetryLater",
     "State",
+    "step",
 ]
 __version__ = "0.1.0"
 
@@ -47,7 +54,12 @@ if not TYPE_CHECKING:
             "Explanation": "model.explanations",
             "Fairlead": "app",
             "FairleadError": "errors",
+            "Job": "steps.job",
+            "Refuse": "steps.declare",
+            "Result": "steps.declare",
+            "RetryLater": "steps.declare",
             "State": "model.states",
+            "step": "steps.declare",
         }
         if name not in modules:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

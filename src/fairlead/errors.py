@@ -7,6 +7,8 @@ FairleadError
 │   ├── InvalidName
 │   ├── InvalidTrace
 │   ├── InvalidWebhook
+│   ├── InvalidStep            a function that cannot be a step, or cannot be imported
+│   ├── InvalidResult          a step returned what is not a result
 │   └── MissingExtra           a library of an optional extra is not installed
 ├── Refused                    a submission was not accepted; nothing of it was stored
 │   ├── EmptyDocument
@@ -134,6 +136,14 @@ class InvalidTrace(UsageError, code="invalid-trace", title="Invalid trace"):
 
 class InvalidWebhook(UsageError, code="invalid-webhook", title="Invalid webhook"):
     """A webhook's URL or event kinds are not valid, or there are too many webhooks."""
+
+
+class InvalidStep(UsageError, code="invalid-step", title="Invalid step"):
+    """A step is not a function that a step process can import and call."""
+
+
+class InvalidResult(UsageError, code="invalid-result", title="Invalid result of a step"):
+    """A step returned what is not a result."""
 
 
 class MissingExtra(UsageError, code="missing-extra", title="Missing library"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from functools import cache, lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 import msgspec
@@ -46,7 +47,7 @@ def rfc3339(seconds: float) -> str:
 def _encode(value: Any) -> Any:
     if type(value) is Time:
         return rfc3339(value)
-    if isinstance(value, str):  # a message with its parameters
+    if isinstance(value, str | Path):  # a message with its parameters, or a path
         return str(value)
     raise NotImplementedError(f"{type(value).__name__} has no JSON")
 
@@ -54,6 +55,8 @@ def _encode(value: Any) -> Any:
 def _decode(wanted: type, value: Any) -> Any:
     if wanted is Time and isinstance(value, str):
         return Time(datetime.fromisoformat(value).timestamp())
+    if wanted is Path and isinstance(value, str):
+        return Path(value)
     raise ValueError(f"expected a time; got {type(value).__name__}")
 
 

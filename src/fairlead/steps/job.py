@@ -1,0 +1,103 @@
+"""The job that a step gets: the document, and what earlier steps found in it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import cached_property
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+from fairlead.steps.outcomes import StepJob
+
+
+class Job:
+    """One document for a step.
+
+    `attempt` counts from 1; with `id` it makes calls to other services idempotent.
+    """
+
+    def __init__(
+        self, record: StepJob, report: Callable[[int, int], None] = lambda _done, _total: None
+    ) -> None:
+        self._record = record
+        self._report = report
+        self._cancelled = Event()
+
+    @property
+    def id(self) -> str:
+        """The document's id."""
+        return self._record.id
+
+    @property
+    def customer(self) -> str:
+        return self._record.customer
+
+    @property
+    def name(self) -> str:
+        """The document's name. It is no path: `path` is where the original lies."""
+        return self._record.name
+
+    @property
+    def kind(self) -> str | None:
+        """The kind of document, where an earlier step has found it: "pdf", "docx"."""
+        return self._record.kind
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """What was submitted with the document."""
+        return self._record.metadata
+
+    @property
+    def attempt(self) -> int:
+        return self._record.attempt
+
+    @property
+    def path(self) -> Path:
+        """The file of the original, to be read only."""
+        return self._record.folder / "original"
+
+    @property
+    def content(self) -> bytes:
+        """The bytes of the original."""
+        return self.path.read_bytes()
+
+    def json(self) -> Any:
+        """The original as JSON."""
+        return json.loads(self.content)
+
+    @cached_property
+    def text(self) -> str:
+        """The text that earlier steps found; empty where there is none."""
+        return self._found("text") or ""
+
+    @cached_property
+    def markdown(self) -> str:
+        """The Markdown that earlier steps found; the text where there is none."""
+        found = self._found("markdown")
+        return self.text if found is None else found
+
+    @cached_property
+    def data(self) -> dict[str, Any]:
+        """The data that earlier steps found."""
+        data: dict[str, Any] = json.loads(self._found("data.json") or "{}")
+        return data
+
+    def progress(self, done: int, total: int) -> None:
+        """Say how far the job is: 3 of 10 pages."""
+        self._report(done, total)
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the document was cancelled: then nobody needs the result."""
+        return self._cancelled.is_set()
+
+    def cancel(self) -> None:
+        self._cancelled.set()
+
+    def _found(self, name: str) -> str | None:
+        try:
+            return (self._record.folder / name).read_bytes().decode()
+        except FileNotFoundError:
+            return None

@@ -1,0 +1,117 @@
+"""Import a step by its reference, in the process that runs it."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import sys
+import traceback
+from collections.abc import Callable
+from importlib.metadata import entry_points
+from operator import attrgetter
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from fairlead.errors import FairleadError, InvalidStep
+from fairlead.steps.reference import ENTRY_POINTS, split
+
+StepFunction = Callable[[Any], Any]
+
+
+def load(reference: str) -> StepFunction:
+    """The function of this reference; raises InvalidStep, which says what would be right."""
+    parts = split(_resolve(reference))
+    if parts is None:
+        raise InvalidStep(f'the entry point {reference} must name "module:function"')
+    module_name, name = parts
+    module = _import(reference, module_name)
+    try:
+        function = attrgetter(name)(module)
+    except AttributeError:
+        raise InvalidStep(
+            f"step {reference}: {module_name} has no function {name}; it has "
+            f"{', '.join(_functions(module)) or 'none'}"
+        ) from None
+    return _check_signature(reference, function)
+
+
+def _resolve(reference: str) -> str:
+    if ":" in reference:
+        return reference
+    found = entry_points(group=ENTRY_POINTS)
+    if reference not in found.names:
+        raise InvalidStep(
+            f'step {reference}: expected "module:function", or an entry point of the group '
+            f"{ENTRY_POINTS}; installed packages have {', '.join(sorted(found.names)) or 'none'}"
+        )
+    return found[reference].value
+
+
+def _import(reference: str, name: str) -> ModuleType:
+    try:
+        return _import_script(Path(name)) if name.endswith(".py") else importlib.import_module(name)
+    except FairleadError as error:
+        raise InvalidStep(f"step {reference}: {error}") from error
+    except BaseException as error:  # also sys.exit() at the top of the module
+        if isinstance(error, ModuleNotFoundError) and error.name == name:
+            raise InvalidStep(
+                f"step {reference}: there is no module {name}; install it, or start the worker "
+                "in its folder"
+            ) from None
+        raise InvalidStep(
+            f"step {reference}: {name} cannot be imported: "
+            f"{traceback.format_exception_only(error)[-1].strip()}{_place(error)}"
+        ) from error
+
+
+def _import_script(path: Path) -> ModuleType:
+    """Import a script under its own name, so that its `__main__` part does not run."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise InvalidStep(f"{path} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _place(error: BaseException) -> str:
+    """Where in the user's files the import failed."""
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if "importlib" not in frame.filename and frame.filename != __file__
+    ]
+    return f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
+
+
+def _functions(module: ModuleType) -> list[str]:
+    return [
+        name
+        for name, value in vars(module).items()
+        if inspect.isfunction(value)
+        and value.__module__ == module.__name__
+        and not name.startswith("_")
+    ]
+
+
+def _check_signature(reference: str, function: Any) -> StepFunction:
+    if not callable(function):
+        raise InvalidStep(
+            f"step {reference}: expected a function of one argument, the job; got {function!r}"
+        )
+    name = getattr(function, "__name__", "step")
+    try:
+        signature = inspect.signature(function)
+    except ValueError:  # written in C, and does not say
+        return function  # type: ignore[no-any-return]
+    try:
+        signature.bind(object())
+    except TypeError:
+        raise InvalidStep(
+            f"step {reference} must take one argument, the job: def {name}(job); "
+            f"got def {name}{signature}"
+        ) from None
+    return function  # type: ignore[no-any-return]

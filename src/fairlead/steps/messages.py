@@ -1,0 +1,83 @@
+"""The protocol of a step process: one JSON message a line, over a socket of its own.
+
+The engine's side sends `Setup`, then `Start` and `Cancel`; the step process answers with `Hello` or
+`Problem`, then `Advanced`, `Printed` and `Ended`.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from fairlead.model.json import from_json, to_json
+from fairlead.steps.outcomes import Outcome, StepJob, StepOptions
+
+
+class Setup(Struct, frozen=True, tag="setup"):
+    """What a step process is to import, and how; `parent` is the process that it dies with."""
+
+    reference: str
+    search_path: list[str]
+    result_limit: int
+    parent: int
+
+
+class Start(Struct, frozen=True, tag="start"):
+    """Run the step on a document."""
+
+    job: StepJob
+
+
+class Cancel(Struct, frozen=True, tag="cancel"):
+    """Tell a job that nobody needs its result."""
+
+    id: str
+
+
+class Hello(Struct, frozen=True, tag="hello"):
+    """The step is imported; the process takes jobs."""
+
+    options: StepOptions
+
+
+class Problem(Struct, frozen=True, tag="problem"):
+    """The step cannot be imported or called; the process ends."""
+
+    sentence: str
+
+
+class Advanced(Struct, frozen=True, tag="advanced"):
+    """How far a job is."""
+
+    id: str
+    done: int
+    total: int
+
+
+class Printed(Struct, frozen=True, tag="printed"):
+    """A line that the step printed; without an id if it cannot be attributed to a job."""
+
+    id: str | None
+    line: str
+
+
+class Ended(Struct, frozen=True, tag="ended"):
+    """The end of a job."""
+
+    id: str
+    outcome: Outcome
+
+
+Request = Setup | Start | Cancel
+Answer = Hello | Problem | Advanced | Printed | Ended
+
+
+def encode(message: Request | Answer) -> bytes:
+    return to_json(message) + b"\n"
+
+
+def decode_request(line: bytes) -> Request:
+    return from_json(Request, line)  # type: ignore[arg-type]
+
+
+def decode_answer(line: bytes) -> Answer:
+    return from_json(Answer, line)  # type: ignore[arg-type]

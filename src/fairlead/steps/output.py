@@ -1,0 +1,79 @@
+"""Standard output of a step process: Python's prints, attributed to the job that made them."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+LONGEST_LINE = 8_000
+
+Emit = Callable[[str | None, str], None]
+"""Takes a job's id, or None, and a line."""
+
+
+class _Lines:
+    """Collects text into lines; threads of one job may mix theirs, as in a terminal."""
+
+    def __init__(self, job: str | None) -> None:
+        self.job = job
+        self._rest = ""
+
+    def add(self, text: str, emit: Emit) -> None:
+        *lines, self._rest = (self._rest + text).split("\n")
+        for line in lines:
+            emit(self.job, line[:LONGEST_LINE])
+        if len(self._rest) > LONGEST_LINE:
+            self.end(emit)
+
+    def end(self, emit: Emit) -> None:
+        rest, self._rest = self._rest, ""
+        if rest:
+            emit(self.job, rest[:LONGEST_LINE])
+
+
+_nobody = _Lines(None)
+_current: ContextVar[_Lines] = ContextVar("job", default=_nobody)
+
+
+@contextmanager
+def attributed(job: str, emit: Emit) -> Iterator[None]:
+    """Attribute what is printed in this context to the job."""
+    lines = _Lines(job)
+    token = _current.set(lines)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+        lines.end(emit)
+
+
+class AttributedOutput(io.TextIOBase):
+    """Takes the place of `sys.stdout` or `sys.stderr`; `fileno` is still the real one.
+
+    What a fork of the process prints goes to the real one too: the socket is not the fork's.
+    """
+
+    encoding = "utf-8"
+    errors = "replace"
+
+    def __init__(self, descriptor: int, emit: Emit) -> None:
+        self._descriptor = descriptor
+        self._emit = emit
+        self._pid = os.getpid()
+        self.buffer = io.FileIO(descriptor, "w", closefd=False)
+
+    def writable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def write(self, text: str, /) -> int:
+        if os.getpid() == self._pid:
+            _current.get().add(text, self._emit)
+        else:
+            self.buffer.write(text.encode("utf-8", "replace"))
+        return len(text)

@@ -1,0 +1,302 @@
+"""The pool of one step: a warm process, the jobs in it, and those that must run alone."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
+
+from fairlead.backoff import Backoff
+from fairlead.steps.messages import Advanced, Cancel, Ended, Hello, Problem, Setup, Start
+from fairlead.steps.outcomes import (
+    DEFAULT_RESULT_LIMIT,
+    Died,
+    Outcome,
+    Raised,
+    StepEnd,
+    StepJob,
+    StepOptions,
+    TimedOut,
+)
+from fairlead.steps.process import Arrival, ProcessEnd, StepProcess
+
+_log = logging.getLogger(__name__)
+
+MEMORY_CHECK_SECONDS = 1.0
+FLUSH_SECONDS = 0.05
+RECYCLE_SHARE = 0.8
+"""The share of its memory limit from which a process is replaced when its jobs have ended."""
+_CANCELLED = Raised("the document was cancelled", "")
+
+
+@dataclass
+class _Run:
+    """A job, and its run in the process if it has begun."""
+
+    job: StepJob
+    began: float = 0.0
+    deadline: float = inf
+    spent: float = 0.0  # seconds of runs that others ended
+    is_cancelled: bool = False
+
+
+class StepPool:
+    """Runs the jobs of one step in a process of its own, which it replaces where necessary.
+
+    To be used by one thread; `wake` is called by another when `poll` has something to return.
+    Nothing but `close` blocks. If a process with several jobs ends or must be ended, each of them
+    runs again alone: only what happens to a job alone is its outcome.
+    """
+
+    def __init__(
+        self,
+        reference: str,
+        *,
+        search_path: Sequence[str],
+        environment: Mapping[str, str],
+        wake: Callable[[], None],
+        result_limit: int = DEFAULT_RESULT_LIMIT,
+    ) -> None:
+        self.reference = reference
+        self.options: StepOptions | None = None
+        self.problem: str | None = None
+        self._setup = Setup(reference, list(search_path), result_limit, os.getpid())
+        self._environment = environment
+        self._wake = wake
+        self._process: StepProcess | None = None
+        self._is_ready = False
+        self._is_stale = False  # whether the process is to be replaced once it has no jobs
+        self._is_draining = False
+        self._had_jobs = 0  # of this process
+        self._running: dict[str, _Run] = {}
+        self._alone: deque[_Run] = deque()
+        self._overdue: set[str] = set()
+        self._over_memory = False
+        self._progress: dict[str, tuple[int, int]] = {}
+        self._ends: list[StepEnd] = []
+        self._backoff = Backoff(1.0, 60.0)
+        self._next_start = 0.0
+        self._next_memory_check = 0.0
+        self._replace_process()
+
+    # --- what the engine calls ---
+
+    def free(self) -> int:
+        """How many jobs may be started now."""
+        if not self._takes_jobs or self._alone or self._is_draining or self.options is None:
+            return 0
+        return max(0, self.options.concurrency - len(self._running))
+
+    def start(self, job: StepJob) -> None:
+        """Run the step on a document; `free` must be above zero."""
+        if not self.free():
+            raise RuntimeError("a job can only be started where there is a free place")
+        self._start(_Run(job))
+
+    def cancel(self, id_: str) -> None:
+        """Tell the job that nobody needs its result; `poll` returns its end all the same."""
+        for run in (*self._running.values(), *self._alone):
+            if run.job.id == id_:
+                run.is_cancelled = True
+        if id_ in self._running and self._process is not None:
+            self._process.send(Cancel(id_))
+        self._end_cancelled()
+
+    def progress(self) -> dict[str, tuple[int, int]]:
+        """How far jobs are that say so: done and total, by the document's id."""
+        return dict(self._progress)
+
+    def poll(self) -> list[StepEnd]:
+        """Jobs that have ended since the last call. Also ends what is over time or memory."""
+        now = time.monotonic()
+        self._receive()
+        self._end_over_time(now)
+        self._end_over_memory(now)
+        self._replace_process()
+        self._start_alone()
+        if self._process is not None:
+            self._process.flush()
+        ends, self._ends = self._ends, []
+        return ends
+
+    def deadline(self) -> float:
+        """The monotonic time at which `poll` has something to do, even if nobody wakes."""
+        times = [run.deadline for run in self._running.values()]
+        if self._process is None:
+            times.append(self._next_start)
+        elif self._process.has_unsent:
+            times.append(time.monotonic() + FLUSH_SECONDS)
+        if self._running and self._memory_limit is not None:
+            times.append(self._next_memory_check)
+        return min(times, default=inf)
+
+    @property
+    def jobs(self) -> list[str]:
+        """The ids of all documents that it has, running or about to run again."""
+        return [*self._running, *(run.job.id for run in self._alone)]
+
+    def reload(self) -> None:
+        """Import the step anew, in a new process, once the jobs of this one have ended."""
+        self._is_stale = True
+        self._wake()
+
+    def drain(self) -> None:
+        """Start no more jobs; those it has run to their end."""
+        self._is_draining = True
+
+    def close(self) -> None:
+        """End the process; jobs that it has are lost."""
+        self._is_draining = True
+        if self._process is not None:
+            self._process.close()
+            self._process = None
+        self._running.clear()
+        self._alone.clear()
+
+    # --- jobs ---
+
+    @property
+    def _takes_jobs(self) -> bool:
+        return (
+            self._process is not None
+            and self._is_ready
+            and not self._is_stale
+            and not self._process.is_ending
+        )
+
+    def _start(self, run: _Run) -> None:
+        if self._process is None or self.options is None:
+            raise RuntimeError("the step process is not ready")
+        run.began = time.monotonic()
+        run.deadline = run.began + self.options.timeout
+        if not self._running:
+            self._next_memory_check = run.began + MEMORY_CHECK_SECONDS
+        self._running[run.job.id] = run
+        self._had_jobs += 1
+        self._process.send(Start(run.job))
+
+    def _start_alone(self) -> None:
+        if self._alone and not self._running and self._takes_jobs:
+            self._start(self._alone.popleft())
+
+    def _end(self, run: _Run, outcome: Outcome, at: float) -> None:
+        self._running.pop(run.job.id, None)
+        self._progress.pop(run.job.id, None)
+        self._ends.append(StepEnd(run.job, outcome, run.spent + at - run.began))
+
+    def _end_cancelled(self) -> None:
+        """A cancelled job does not run again."""
+        for run in [run for run in self._alone if run.is_cancelled]:
+            self._alone.remove(run)
+            self._end(run, _CANCELLED, run.began)
+            self._wake()
+
+    # --- the process ---
+
+    def _receive(self) -> None:
+        for arrival in self._process.take() if self._process is not None else ():
+            self._handle(arrival)
+
+    def _handle(self, arrival: Arrival) -> None:
+        message = arrival.message
+        if isinstance(message, Hello):
+            self.options, self.problem, self._is_ready = message.options, None, True
+            self._backoff.succeeded()
+        elif isinstance(message, Problem):
+            self.problem = message.sentence
+        elif isinstance(message, Advanced):
+            if message.id in self._running:
+                self._progress[message.id] = (message.done, message.total)
+        elif isinstance(message, Ended):
+            self._end(self._running[message.id], message.outcome, arrival.at)
+            self._recycle_large()
+        elif isinstance(message, ProcessEnd):
+            self._bury(message.how, arrival.at)
+
+    def _bury(self, how: str, at: float) -> None:
+        """Handle the end of the process: one job is to blame, or each of several runs again."""
+        if not self._is_ready:
+            self._note_failed_start(how)
+        runs = list(self._running.values())
+        if len(runs) == 1 and not (self._over_memory and self._had_jobs > 1):
+            self._end(runs[0], self._verdict(runs[0], how), at)
+        else:
+            self._run_again(runs, at)
+        if self._process is not None:
+            self._process.close()
+        self._process = None
+
+    def _verdict(self, run: _Run, how: str) -> Outcome:
+        if run.is_cancelled:
+            return _CANCELLED
+        if run.job.id in self._overdue and self.options is not None:
+            return TimedOut(self.options.timeout)
+        if self._over_memory:
+            return Died(f"it used more than {self._memory_limit:,} bytes of memory")
+        return Died(how)
+
+    def _run_again(self, runs: Sequence[_Run], at: float) -> None:
+        """Each alone; those last that are the likely cause, because the others wait for them."""
+        for run in runs:
+            run.spent += at - run.began
+            run.began = at
+        self._running.clear()
+        self._progress.clear()
+        self._alone.extend(sorted(runs, key=lambda run: run.job.id in self._overdue))
+        self._end_cancelled()
+
+    def _note_failed_start(self, how: str) -> None:
+        if self.problem is None:
+            self.problem = (
+                f"step {self.reference}: its process ended while it imported the module ({how})"
+            )
+        self._next_start = time.monotonic() + self._backoff.failed()
+
+    def _replace_process(self) -> None:
+        """Start a process if there is none; a stale one is replaced once it has no jobs."""
+        if self._process is not None and self._is_stale and not self._running:
+            self._process.close()
+            self._process = None
+        if self._process is None and time.monotonic() >= self._next_start:
+            self._start_process()
+
+    def _start_process(self) -> None:
+        self._is_ready = self._is_stale = self._over_memory = False
+        self._had_jobs = 0
+        self._overdue.clear()
+        try:
+            self._process = StepProcess(self._setup, self._environment, self._wake)
+        except OSError as error:
+            self.problem = f"step {self.reference}: no process can be started ({error})"
+            self._next_start = time.monotonic() + self._backoff.failed()
+
+    # --- limits ---
+
+    @property
+    def _memory_limit(self) -> int | None:
+        return None if self.options is None else self.options.memory_limit
+
+    def _end_over_time(self, now: float) -> None:
+        overdue = [id_ for id_, run in self._running.items() if run.deadline <= now]
+        if overdue and self._process is not None and not self._process.is_ending:
+            self._overdue.update(overdue)
+            self._process.kill()
+
+    def _end_over_memory(self, now: float) -> None:
+        limit, process = self._memory_limit, self._process
+        if limit is None or process is None or not self._running or now < self._next_memory_check:
+            return
+        self._next_memory_check = now + MEMORY_CHECK_SECONDS
+        if not process.is_ending and process.memory() > limit:
+            self._over_memory = True
+            process.kill()
+
+    def _recycle_large(self) -> None:
+        """Replace a process that grew over many jobs before that hits an innocent one."""
+        limit, process = self._memory_limit, self._process
+        if limit is not None and process is not None and process.memory() > RECYCLE_SHARE * limit:
+            self._is_stale = True

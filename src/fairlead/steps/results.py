@@ -1,0 +1,156 @@
+"""Check what a step returned, and write it below the job's folder."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import msgspec
+
+from fairlead.errors import InvalidName, InvalidResult
+from fairlead.model.json import to_json
+from fairlead.model.names import check_name
+from fairlead.steps.declare import Result
+from fairlead.steps.outcomes import ResultFile, ResultPart, Returned
+
+_CHUNK = 1 << 20
+
+
+def as_result(value: object) -> Result:
+    """The result that a return value stands for; raises InvalidResult for anything else."""
+    if value is None:
+        return Result()
+    if isinstance(value, str):
+        return Result(text=value)
+    if isinstance(value, dict):
+        return Result(data=value)
+    if not isinstance(value, Result):
+        raise InvalidResult(
+            f"a step must return a Result, a dict, a str or None; got {type(value).__name__}"
+        )
+    return value
+
+
+def write_result(value: object, folder: Path, limit: int) -> Returned:
+    """Write what a step returned to a new folder; raises InvalidResult, or OSError."""
+    result = as_result(value)
+    writer = _Writer(folder, limit)
+    return Returned(
+        writer.write_text("text", result.text),
+        writer.write_text("markdown", result.markdown),
+        writer.write_data(result.data),
+        tuple(writer.write_files(result.files)),
+        tuple(writer.write_parts(result.parts)),
+    )
+
+
+class _Writer:
+    """Writes files into a folder, up to so many bytes in all."""
+
+    def __init__(self, folder: Path, limit: int) -> None:
+        self._folder = folder
+        self._limit = limit
+        self._left = limit
+        shutil.rmtree(folder, ignore_errors=True)  # of an attempt that was interrupted
+        folder.mkdir()
+
+    def write_text(self, name: str, text: object) -> ResultFile | None:
+        if text is None:
+            return None
+        if not isinstance(text, str):
+            raise InvalidResult(f"{name} of a result must be a str; got {type(text).__name__}")
+        try:
+            content = text.encode()
+        except UnicodeEncodeError as error:
+            raise InvalidResult(f"{name} of a result must be valid Unicode: {error}") from None
+        return self._write(name, name, content)
+
+    def write_data(self, data: object) -> ResultFile | None:
+        if data is None:
+            return None
+        if not isinstance(data, Mapping):
+            raise InvalidResult(f"data of a result must be a dict; got {type(data).__name__}")
+        return self._write("data.json", "data.json", _json(data))
+
+    def write_files(self, files: object) -> Iterator[ResultFile]:
+        if not isinstance(files, Mapping):
+            raise InvalidResult(
+                f"files of a result must be a dict of names and contents; "
+                f"got {type(files).__name__}"
+            )
+        for number, (name, content) in enumerate(files.items()):
+            yield self._write(f"file-{number}", _checked(name, "file"), content)
+
+    def write_parts(self, parts: object) -> Iterator[ResultPart]:
+        if not isinstance(parts, list | tuple):
+            raise InvalidResult(f"parts of a result must be a list; got {type(parts).__name__}")
+        for number, part in enumerate(parts):
+            yield self._write_part(number, part)
+
+    def _write_part(self, number: int, part: object) -> ResultPart:
+        if not isinstance(part, list | tuple) or len(part) not in (2, 3):
+            raise InvalidResult(
+                "a part of a result must be a pair of name and content, and may name its "
+                f"pipeline as a third element; got {_shown(part)}"
+            )
+        name, content, *pipeline = part
+        if pipeline and not isinstance(pipeline[0], str):
+            raise InvalidResult(f"the pipeline of a part must be a str; got {_shown(pipeline[0])}")
+        file = self._write(f"part-{number}", _checked(name, "part"), content)
+        return ResultPart(file.name, file.path, file.size, file.sha256, *pipeline)
+
+    def _write(self, file_name: str, name: str, content: object) -> ResultFile:
+        path, digest, size = self._folder / file_name, hashlib.sha256(), 0
+        with _opened(name, content) as source, path.open("wb") as target:
+            while chunk := source.read(_CHUNK):
+                self._left -= len(chunk)
+                if self._left < 0:
+                    raise InvalidResult(
+                        f"a step may return {self._limit:,} bytes in all (setting result_limit); "
+                        f"{name} is too large for that"
+                    )
+                digest.update(chunk)
+                size += target.write(chunk)
+        return ResultFile(name, path, size, digest.hexdigest())
+
+
+def _checked(name: object, what: str) -> str:
+    if not isinstance(name, str):
+        raise InvalidResult(f"the name of a {what} must be a str; got {_shown(name)}")
+    try:
+        return check_name(name)
+    except InvalidName as error:
+        raise InvalidResult(f"the name of a {what} is not valid: {error}") from None
+
+
+def _opened(name: str, content: object) -> BinaryIO:
+    if isinstance(content, bytes | bytearray | memoryview):
+        return io.BytesIO(content)
+    if not isinstance(content, str | Path):
+        raise InvalidResult(
+            f"the content of {name} must be bytes or the path of a file; got {_shown(content)}"
+        )
+    if not Path(content).is_file():
+        raise InvalidResult(
+            f"the content of {name} must be bytes or the path of a file; "
+            f"there is no file {_shown(str(content))}"
+        )
+    return Path(content).open("rb")
+
+
+def _json(data: Mapping[Any, Any]) -> bytes:
+    try:
+        return to_json(data)
+    except (TypeError, ValueError, NotImplementedError, RecursionError) as error:
+        raise InvalidResult(f"data of a result must be JSON: {error}") from None
+    except msgspec.MsgspecError as error:
+        raise InvalidResult(f"data of a result must be JSON: {error}") from None
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."

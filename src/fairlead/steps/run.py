@@ -1,0 +1,97 @@
+"""Run a step on a job and turn whatever it does into an outcome."""
+
+from __future__ import annotations
+
+import errno
+import inspect
+import math
+import re
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from fairlead.errors import InvalidResult
+from fairlead.steps.declare import Refuse, RetryLater
+from fairlead.steps.outcomes import Invalid, Later, Outcome, Raised, Refused, Returned
+
+FULL_DISK_SECONDS = 60.0
+"""When a result is tried again that found no room: that is not the document's fault."""
+LONGEST_TRACEBACK = 20_000
+LONGEST_SUMMARY = 300
+LONGEST_MESSAGE = 1_000
+_CODE = re.compile(r"[a-z][a-z0-9-]{0,63}")
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+
+Write = Callable[[object], Returned]
+
+
+def is_async(function: Callable[..., Any]) -> bool:
+    """Whether calling it gives something to await."""
+    call = getattr(function, "__call__", None)  # noqa: B004 - an object may have an async one
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
+
+
+def outcome_of_value(value: object, write: Write) -> Outcome:
+    """The outcome of a step that returned."""
+    try:
+        return write(value)
+    except InvalidResult as error:
+        return Invalid(str(error))
+    except OSError as error:
+        return Later(FULL_DISK_SECONDS) if error.errno in _NO_ROOM else outcome_of_error(error)
+
+
+def outcome_of_error(error: BaseException) -> Outcome:
+    """The outcome of a step that raised."""
+    if isinstance(error, Refuse):
+        return _refused(error)
+    if isinstance(error, RetryLater):
+        return _later(error.seconds)
+    return Raised(_summary(error), _traceback(error))
+
+
+def _refused(error: Refuse) -> Outcome:
+    code: object = error.code  # the user's code may not be checked for types
+    message: object = error.message
+    if not isinstance(code, str) or not _CODE.fullmatch(code):
+        return Invalid(
+            "the code of a Refuse must be 1 to 64 small letters, digits and hyphens, such as "
+            f'"no-total"; got {code!r}'
+        )
+    if not isinstance(message, str) or not 0 < len(message.strip()) <= LONGEST_MESSAGE:
+        return Invalid(
+            f"the message of a Refuse must be a sentence of up to {LONGEST_MESSAGE:,} characters"
+        )
+    return Refused(code, encodable(message.strip()))
+
+
+def _later(seconds: Any) -> Outcome:
+    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    if not is_number or not 0 <= seconds < math.inf:
+        return Invalid(f"RetryLater takes a number of seconds from 0; got {seconds!r}")
+    return Later(float(seconds))
+
+
+def _summary(error: BaseException) -> str:
+    try:
+        text = str(error)
+    except Exception:
+        text = "(its text cannot be had)"
+    name = type(error).__name__
+    line = (f"{name}: {text}" if text else name).splitlines()[0]
+    return encodable(line[:LONGEST_SUMMARY])
+
+
+def _traceback(error: BaseException) -> str:
+    """The traceback without the frames of this package; its end, where it is long."""
+    tb = error.__traceback__
+    while tb is not None and Path(tb.tb_frame.f_code.co_filename).parent == Path(__file__).parent:
+        tb = tb.tb_next
+    text = "".join(traceback.format_exception(type(error), error, tb))
+    return encodable(text[-LONGEST_TRACEBACK:])
+
+
+def encodable(text: str) -> str:
+    """The text with a question mark for each lone surrogate, which JSON cannot have."""
+    return text.encode("utf-8", "replace").decode()

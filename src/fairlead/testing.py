@@ -1,0 +1,74 @@
+"""A test kit for steps: run one step on one document, without a store and without a process."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from fairlead.model.json import to_json
+from fairlead.steps.declare import Result
+from fairlead.steps.job import Job
+from fairlead.steps.outcomes import DEFAULT_RESULT_LIMIT, StepJob
+from fairlead.steps.results import as_result, write_result
+from fairlead.steps.run import is_async
+
+Source = str | Path | bytes | dict[str, Any] | list[Any]
+
+
+def run_step(
+    function: Callable[[Job], Any],
+    source: Source,
+    *,
+    name: str | None = None,
+    text: str | None = None,
+    markdown: str | None = None,
+    data: Mapping[str, Any] | None = None,
+    kind: str | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    customer: str = "acme",
+    attempt: int = 1,
+    id: str = "document-1",  # noqa: A002 - as `job.id`
+) -> Result:
+    """Run a step on a path, bytes or JSON, and return its result.
+
+    `text`, `markdown`, `data` and `kind` stand for what earlier steps found. What the step raises
+    is raised here, also `Refuse` and `RetryLater`; a return value that a worker would not take
+    raises `fairlead.errors.InvalidResult`.
+    """
+    with tempfile.TemporaryDirectory(prefix="fairlead-") as place:
+        folder = Path(place)
+        (folder / "original").write_bytes(_content(source))
+        _write_found(folder, {"text": text, "markdown": markdown})
+        if data is not None:
+            (folder / "data.json").write_bytes(to_json(dict(data)))
+        record = StepJob(
+            id, customer, name or _name(source), kind, dict(metadata or {}), attempt, folder
+        )
+        value = _call(function, Job(record))
+        write_result(value, folder / "result", DEFAULT_RESULT_LIMIT)  # checks it as a worker does
+        return as_result(value)
+
+
+def _call(function: Callable[[Job], Any], job: Job) -> Any:
+    return asyncio.run(function(job)) if is_async(function) else function(job)
+
+
+def _content(source: Source) -> bytes:
+    if isinstance(source, bytes):
+        return source
+    return Path(source).read_bytes() if isinstance(source, str | Path) else to_json(source)
+
+
+def _name(source: Source) -> str:
+    if isinstance(source, str | Path):
+        return Path(source).name
+    return "document" if isinstance(source, bytes) else "document.json"
+
+
+def _write_found(folder: Path, texts: Mapping[str, str | None]) -> None:
+    for name, text in texts.items():
+        if text is not None:
+            (folder / name).write_bytes(text.encode())

@@ -1,0 +1,91 @@
+"""Runs jobs in step pools: a module of steps in a folder, and jobs with their folders."""
+
+from __future__ import annotations
+
+import os
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from pathlib import Path
+from threading import Event
+from types import TracebackType
+from typing import Any
+
+from fairlead.steps.outcomes import Outcome, StepEnd, StepJob
+from fairlead.steps.pool import StepPool
+
+LONGEST_WAIT = 60.0
+
+
+def write_module(folder: Path, source: str, name: str = "mysteps") -> None:
+    (folder / f"{name}.py").write_text(textwrap.dedent(source))
+
+
+def make_job(
+    folder: Path,
+    id_: str = "d1",
+    content: bytes = b"original",
+    *,
+    found: Mapping[str, str] | None = None,
+    metadata: dict[str, Any] | None = None,
+) -> StepJob:
+    place = folder / f"job-{id_}"
+    place.mkdir()
+    (place / "original").write_bytes(content)
+    for name, text in (found or {}).items():
+        (place / name).write_text(text)
+    return StepJob(id_, "acme", "invoice.pdf", "pdf", metadata or {}, 1, place)
+
+
+class RunningPool(AbstractContextManager["RunningPool"]):
+    """A pool of which a test waits for ends, as the engine does: woken, or at its deadline."""
+
+    def __init__(self, folder: Path, reference: str, **options: Any) -> None:
+        self.folder = folder
+        self._woken = Event()
+        options = {"environment": dict(os.environ), **options}
+        self.pool = StepPool(
+            reference, search_path=[str(folder), *sys.path], wake=self._woken.set, **options
+        )
+        self.ends: dict[str, StepEnd] = {}
+
+    def __exit__(
+        self,
+        _type: type[BaseException] | None,
+        _error: BaseException | None,
+        _traceback: TracebackType | None,
+    ) -> None:
+        self.pool.close()
+
+    def wait_until(self, condition: Callable[[], object]) -> None:
+        """Poll until the condition holds."""
+        give_up = time.monotonic() + LONGEST_WAIT
+        while True:
+            self._woken.clear()
+            for end in self.pool.poll():
+                assert end.job.id not in self.ends, "a job ended twice"
+                self.ends[end.job.id] = end
+            if condition():
+                return
+            assert time.monotonic() < give_up, "the step process says nothing"
+            self._woken.wait(max(0.0, min(self.pool.deadline(), give_up) - time.monotonic()))
+
+    def ready(self) -> RunningPool:
+        self.wait_until(lambda: self.pool.free() or self.pool.problem)
+        return self
+
+    def start(self, *jobs: StepJob) -> None:
+        self.ready()
+        for job in jobs:
+            self.pool.start(job)
+
+    def run(self, *jobs: StepJob) -> list[Outcome]:
+        """Start jobs at once, wait for all ends, and return their outcomes."""
+        self.start(*jobs)
+        return self.outcomes(*jobs)
+
+    def outcomes(self, *jobs: StepJob) -> list[Outcome]:
+        self.wait_until(lambda: all(job.id in self.ends for job in jobs))
+        return [self.ends[job.id].outcome for job in jobs]

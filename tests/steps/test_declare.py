@@ -1,0 +1,119 @@
+"""Declaring steps, naming them so that another process can import them, and testing them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from fairlead import Job, Refuse, Result, RetryLater, step
+from fairlead.errors import InvalidResult, InvalidStep
+from fairlead.steps.declare import options_of
+from fairlead.steps.outcomes import StepOptions
+from fairlead.steps.reference import reference_of
+from fairlead.testing import run_step
+
+
+@step
+def bare(job: Job) -> str:
+    return job.text
+
+
+@step(attempts=5, timeout=10, concurrency=4, memory_limit=10**9, retry_for=60)
+def declared(job: Job) -> Result:
+    if job.metadata.get("refuse"):
+        raise Refuse("no-total", "No total was found.")
+    if job.attempt > 1:
+        raise RetryLater(60)
+    return Result(data={"size": len(job.content), "net": job.data.get("net")})
+
+
+async def asynchronous(job: Job) -> dict[str, Any]:
+    return {"order": job.json()["order"], "name": job.name}
+
+
+def test_options_are_those_of_the_decorator_or_the_defaults() -> None:
+    assert options_of(declared) == StepOptions(5, 10, 4, 10**9, 60)
+    assert options_of(bare) == options_of(asynchronous) == StepOptions()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"attempts": 0}, {"attempts": 1.5}, {"concurrency": True}, {"timeout": 0}, {"retry_for": "1"}],
+)
+def test_options_that_cannot_be_are_refused_by_name(options: dict[str, Any]) -> None:
+    with pytest.raises(InvalidStep, match=next(iter(options))):
+        step(**options)
+
+
+def test_a_function_is_named_by_its_module() -> None:
+    assert reference_of(Path.read_bytes) == f"{Path.read_bytes.__module__}:Path.read_bytes"
+    assert reference_of("invoices:fields") == "invoices:fields"
+    assert reference_of("read") == "read"
+
+
+def test_functions_that_no_process_can_import_are_refused_with_what_to_do() -> None:
+    def nested(job: Job) -> None: ...
+
+    with pytest.raises(InvalidStep, match="lambda cannot be a step; define it with def"):
+        reference_of(lambda job: None)
+    with pytest.raises(InvalidStep, match=r"nested is defined inside of .*; define it at the top"):
+        reference_of(nested)
+    with pytest.raises(InvalidStep, match='"module:function"'):
+        reference_of("invoices fields")
+    with pytest.raises(InvalidStep, match="a function or a text"):
+        reference_of(7)  # type: ignore[arg-type]
+
+
+def test_a_function_of_the_main_module_is_named_by_its_file_or_its_module(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    main = ModuleType("__main__")
+    script = tmp_path / "invoices.py"
+    script.touch()
+    monkeypatch.setitem(sys.modules, "__main__", main)
+    monkeypatch.setattr(bare, "__module__", "__main__")
+    with pytest.raises(InvalidStep, match="bare was typed at a prompt"):
+        reference_of(bare)
+    main.__file__ = str(script)
+    assert reference_of(bare) == f"{script}:bare"
+    main.__spec__ = sys.modules["fairlead.testing"].__spec__  # python -m fairlead.testing
+    assert reference_of(bare) == "fairlead.testing:bare"
+
+
+def test_the_test_kit_runs_a_step_on_a_document(tmp_path: Path) -> None:
+    invoice = tmp_path / "invoice.pdf"
+    invoice.write_bytes(b"12345")
+    assert run_step(declared, invoice, data={"net": 4}).data == {"size": 5, "net": 4}
+    assert run_step(bare, b"", text="found before").text == "found before"
+    assert run_step(asynchronous, {"order": 7}).data == {"order": 7, "name": "document.json"}
+    with pytest.raises(Refuse, match="No total was found") as refusal:
+        run_step(declared, str(invoice), metadata={"refuse": True})
+    assert refusal.value.code == "no-total"
+    with pytest.raises(RetryLater) as later:
+        run_step(declared, b"", attempt=2)
+    assert later.value.seconds == 60
+
+
+def test_the_test_kit_refuses_what_a_worker_would_refuse() -> None:
+    with pytest.raises(InvalidResult, match="got set"):
+        run_step(lambda job: {1}, b"")
+    with pytest.raises(InvalidResult, match="name of a file"):
+        run_step(lambda job: Result(files={"../a": b""}), b"")
+
+
+@pytest.mark.services
+def test_steps_are_declared_without_importing_store_or_server() -> None:
+    script = (
+        "import sys; from fairlead import Job, Refuse, Result, RetryLater, step; "
+        "print(*{'apsw', 'fairlead.storage', 'fairlead.worker', 'click'} & set(sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, env=os.environ
+    )
+    assert done.stdout.strip() == ""
