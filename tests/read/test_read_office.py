@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import struct
-import zipfile
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -12,6 +11,7 @@ from pathlib import Path
 import docx
 import msoffcrypto
 import pytest
+from officekit import ODF, odf, packed, relations, types
 from olefiles import compound, presentation, word_document, workbook
 
 from fairlead.read import CannotRead, Extracted, ReadLimits
@@ -20,29 +20,6 @@ from fairlead.read.text_writer import TextWriter
 
 Read = Callable[..., Extracted]
 Refuse = Callable[..., CannotRead]
-
-
-def packed(members: dict[str, str], mimetype: str = "") -> bytes:
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as file:
-        if mimetype:
-            file.writestr("mimetype", mimetype)
-        for name, content in members.items():
-            file.writestr(name, content)
-    return buffer.getvalue()
-
-
-def relations(*targets: tuple[str, str, str]) -> str:
-    inner = "".join(
-        f'<Relationship Id="{key}" Type="http://x/{role}" Target="{target}"/>'
-        for key, role, target in targets
-    )
-    return f"<Relationships>{inner}</Relationships>"
-
-
-def types(main: str) -> str:
-    kind = f"application/vnd.openxmlformats-officedocument.{main}.main+xml"
-    return f'<Types><Override PartName="/m.xml" ContentType="{kind}"/></Types>'
 
 
 def sheet(cells: str, strings: str = "") -> bytes:
@@ -168,15 +145,6 @@ def test_slides_with_titles_points_and_notes(read: Read) -> None:
     assert extracted.text == "First\none\ntwo\nsay hello\n\fLast"
     assert extracted.markdown == "## First\n\n- one\n- two\n- say hello\n\n## Last"
     assert extracted.facts["pages"] == 2
-
-
-ODF = "application/vnd.oasis.opendocument."
-NAMES = "xmlns:office='o' xmlns:text='t' xmlns:table='tb' xmlns:draw='d' xmlns:presentation='p'"
-
-
-def odf(kind: str, body: str) -> bytes:
-    content = f"<office:document {NAMES}><office:body>{body}</office:body></office:document>"
-    return packed({"content.xml": content}, ODF + kind)
 
 
 def test_an_opendocument_text(read: Read) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
@@ -76,6 +77,15 @@ def _read_text(chunks: Iterable[bytes], kind: str, writer: TextWriter, task: Tas
     return writer.finish()
 
 
+@dataclass(slots=True)
+class _Row:
+    """A row being read; equal rows and equal cells are stored once, with their number."""
+
+    repeat: int
+    cell_repeat: int = 1
+    blank_cells: int = 0
+
+
 class _Text(XmlHandler):
     """Writes the content of one element."""
 
@@ -98,7 +108,7 @@ class _Text(XmlHandler):
         self._blocks: list[Style] = []
         self._list_depth = 0
         self._outer: list[tuple[list[Style], int]] = []
-        self._blank_cells = 0
+        self._table_rows: list[_Row] = []
         self._in_title = False
         self.pages = 0
         self.cut = False
@@ -180,13 +190,24 @@ class _Text(XmlHandler):
             self._writer.section(attribute(attributes, "name"))
         self._writer.table(values=self._sheets)
 
-    def _row(self, _: Attributes) -> None:
-        self._blank_cells = 0
+    def _row(self, attributes: Attributes) -> None:
+        self._table_rows.append(_Row(int_attribute(attributes, "number-rows-repeated", 1)))
         self._writer.row()
 
+    def _end_row(self) -> None:
+        self._writer.end_row(repeat=self._table_rows.pop().repeat)
+
     def _cell(self, attributes: Attributes) -> None:
-        self._writer.cell(blank_before=shown_blanks(self._blank_cells))
-        self._blank_cells = int_attribute(attributes, "number-columns-repeated", 1) - 1
+        row = self._table_rows[-1]
+        self._writer.cell(blank_before=shown_blanks(row.blank_cells))
+        row.blank_cells = 0
+        row.cell_repeat = int_attribute(attributes, "number-columns-repeated", 1)
+
+    def _end_cell(self) -> None:
+        row = self._table_rows[-1]
+        copies = row.cell_repeat - 1
+        if copies > 0 and not self._writer.copy_cell(copies):
+            row.blank_cells = copies
 
     _on_start: ClassVar[dict[str, Callable[[_Text, Attributes], None]]] = {
         "h": _heading, "p": _paragraph, "s": _spaces, "tab": _tab, "tab-stop": _tab,
@@ -201,7 +222,7 @@ class _Text(XmlHandler):
         "list": _end_list, "ordered-list": _end_list, "unordered-list": _end_list,
         "note": _end_aside, "footnote": _end_aside, "text-box": _end_aside,
         "table": lambda self: self._writer.end_table(),
-        "table-row": lambda self: self._writer.end_row(),
+        "table-row": _end_row, "table-cell": _end_cell, "covered-table-cell": _end_cell,
     }  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from fairlead.read.base import Extracted
 from fairlead.read.draft import Draft
 
 _MAX_CELLS = 16_384  # of a row, as in the widest sheet
+_MAX_COPIES = 1_048_576  # of rows that a document repeats, as many as the longest sheet has
 _MAX_ROWS_HELD = 200  # of a Markdown table, whose width must be known before its first row
 _LAYOUT_CHARACTERS = 800  # a cell with more, in several blocks, belongs to a page layout
 _SPECIAL = re.compile(r"[\\`*<\[]|(?<![^\W_])_|_(?![^\W_])")
@@ -67,6 +68,7 @@ class TextWriter:
         self._later: list[tuple[Style, str]] = []
         self._tables: list[_Table] = []
         self._rows: list[list[str]] = []
+        self._copies = _MAX_COPIES
         self._last: Style | None = None
         self._break = ""
 
@@ -189,7 +191,23 @@ class TextWriter:
         if self._tables and self._tables[-1].in_row and blank > 0:
             self._tables[-1].spans += min(blank, _MAX_CELLS)
 
-    def end_row(self) -> None:
+    def copy_cell(self, copies: int) -> bool:
+        """Repeat the current cell; return False if it is empty."""
+        self._end_block()
+        table = self._tables[-1] if self._tables else None
+        if table is None or not table.cells or not table.cells[-1]:
+            return False
+        cell = table.cells[-1]
+        size = 1 + sum(len(text) for _, text in cell)
+        # One copy more than fits shows that the text is cut.
+        fitting = max(0, self.draft.room - self._pending) // size + 1
+        copies = min(copies, fitting, _MAX_CELLS - len(table.cells))
+        table.cells.extend([cell] * copies)
+        self._pending += copies * size
+        return True
+
+    def end_row(self, *, repeat: int = 1) -> None:
+        """End the current row, and write it as many times as the document repeats it."""
         self._end_block()
         if not self._tables or not self._tables[-1].in_row:
             return
@@ -199,7 +217,7 @@ class TextWriter:
         if not table.values and _is_layout(cells):
             self._emit_blocks(cells)
         else:
-            self._emit_row([" ".join(text for _, text in cell) for cell in cells])
+            self._emit_rows([" ".join(text for _, text in cell) for cell in cells], repeat)
         table.layout = False
 
     def values(self, cells: list[str]) -> bool:
@@ -250,6 +268,19 @@ class TextWriter:
         self._add_text(text, min(breaks, self._gap))
         self._add_markdown(_block_markdown(style, text), breaks)
         self._last = style
+
+    def _emit_rows(self, cells: list[str], repeat: int) -> None:
+        self._emit_row(cells)
+        if repeat < 2 or not any(cells):
+            return
+        copies = min(repeat - 1, self._copies)
+        self._copies -= copies
+        for _ in range(copies):
+            if self.draft.full:
+                return
+            self._emit_row(cells)
+        if copies < repeat - 1:
+            self.draft.warn(f"repeated rows were cut after {_MAX_COPIES}")
 
     def _emit_row(self, cells: list[str]) -> None:
         while cells and not cells[-1]:
