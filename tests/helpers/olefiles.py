@@ -84,19 +84,24 @@ def biff(kind: int, content: bytes = b"") -> bytes:
     return struct.pack("<HH", kind, len(content)) + content
 
 
-def word_document(text: str, *, flags: int = 0x200) -> bytes:
-    """A Word document of one piece."""
+def word_document_streams(text: str, *, flags: int = 0x200) -> Tree:
+    """The streams of a Word document of one piece."""
     raw = text.encode("utf-16-le")
     start = 0x400
     clx = struct.pack("<BIII", 2, 16, 0, len(text)) + struct.pack("<HIH", 0, start, 0)
     main = bytearray(start)
     struct.pack_into("<HH6xH", main, 0, 0xA5EC, 0x00C1, flags)
     struct.pack_into("<II", main, 0x01A2, 0, len(clx))
-    return compound({"WordDocument": bytes(main) + raw, "1Table": clx})
+    return {"WordDocument": bytes(main) + raw, "1Table": clx}
 
 
-def workbook(*rows: tuple[str | float, ...]) -> bytes:
-    """An old workbook with one sheet."""
+def word_document(text: str, *, flags: int = 0x200) -> bytes:
+    """A Word document of one piece."""
+    return compound(word_document_streams(text, flags=flags))
+
+
+def workbook_stream(*rows: tuple[str | float, ...]) -> bytes:
+    """The records of an old workbook with one sheet."""
     sheet = biff(0x0809, struct.pack("<HHHHII", 0x0600, 0x0010, 0, 0, 0, 0))
     for number, row in enumerate(rows):
         for column, value in enumerate(row):
@@ -114,7 +119,25 @@ def workbook(*rows: tuple[str | float, ...]) -> bytes:
     end = biff(0x000A)
     at = len(start) + 4 + 6 + len(name) + len(end)
     listed = biff(0x0085, struct.pack("<IH", at, 0) + name)
-    return compound({"Workbook": start + listed + end + sheet})
+    return start + listed + end + sheet
+
+
+def workbook(*rows: tuple[str | float, ...]) -> bytes:
+    """An old workbook with one sheet."""
+    return compound({"Workbook": workbook_stream(*rows)})
+
+
+def sheet_of_excel_4(*values: str | float) -> bytes:
+    """One row as Excel 4 wrote it: a sheet is the whole file, without a container."""
+    data = biff(0x0409, struct.pack("<HHH", 0, 0x0010, 0)) + biff(0x0042, struct.pack("<H", 1252))
+    for column, value in enumerate(values):
+        place = struct.pack("<HHH", 0, column, 0)
+        if isinstance(value, str):
+            raw = value.encode("cp1252")
+            data += biff(0x0204, place + struct.pack("<H", len(raw)) + raw)
+        else:
+            data += biff(0x0203, place + struct.pack("<d", value))
+    return data + biff(0x000A)
 
 
 def presentation(*slides: tuple[str, str]) -> bytes:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from officekit import odf
+from olefiles import compound, sheet_of_excel_4, word_document_streams, workbook_stream
 
 from fairlead.read import Extracted
 
@@ -59,3 +60,21 @@ def test_repeated_rows_end_even_if_they_fit(read: Read, monkeypatch: pytest.Monk
     extracted = read(sheet(row(cell("x"), repeat=8), row(cell("y"), repeat=8), row(cell("z"))))
     assert extracted.text.split("\n") == ["S", *"x" * 8, *"y" * 4, "z"]
     assert extracted.facts["warnings"] == ["repeated rows were cut after 10"]
+
+
+def test_an_embedded_word_object_does_not_make_a_sheet_a_word_document(read: Read) -> None:
+    letter = word_document_streams("a letter\r")
+    data = compound({"MBD0001": letter, "Workbook": workbook_stream(("price", 2.0))})
+    assert (read(data).kind, read(data).text) == ("xls", "Sales\n\nprice\t2")
+
+
+def test_an_embedded_sheet_does_not_make_a_word_document_a_sheet(read: Read) -> None:
+    pool = {"_1": {"Workbook": workbook_stream(("price", 2.0))}}
+    data = compound({"ObjectPool": pool, **word_document_streams("a letter\r")})
+    assert (read(data).kind, read(data).text) == ("doc", "a letter")
+
+
+def test_a_sheet_of_excel_4(read: Read) -> None:
+    extracted = read(sheet_of_excel_4("Käse", 2.5))
+    assert extracted.kind == "xls"
+    assert extracted.text.endswith("Käse\t2.5")

@@ -65,17 +65,6 @@ class Source:
     def is_ole(self) -> bool:
         return self.head.startswith(OLE)
 
-    def has_ole_stream(self, name: str) -> bool:
-        if not self.is_ole:
-            return False
-        entry = (name + "\0").encode("utf-16-le")
-        with self.mapped() as content:
-            at = content.find(entry)
-            # A directory entry lies on a 128-byte boundary: the same word in a text does not count.
-            while at != -1 and at % 128:
-                at = content.find(entry, at + 1)
-            return at != -1
-
     @contextmanager
     def mapped(self) -> Iterator[mmap.mmap | bytes]:
         if self.content is not None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from fairlead.read.base import CannotRead, Extracted, Rank, Reader, Source, Task, library
 from fairlead.read.draft import Draft
-from fairlead.read.ole import decrypt_old_office, open_ole
+from fairlead.read.ole import decrypt_old_office, has_stream, open_ole
 from fairlead.read.text_writer import TextWriter
 
 _MAGICS = (0xA5EC, 0xA5DC)
@@ -136,4 +136,4 @@ def _rows(cells: list[str]) -> Iterator[list[str]]:
         yield row
 
 
-READER = Reader("doc", Rank.SIGNATURE, lambda source: source.has_ole_stream("WordDocument"), _read)
+READER = Reader("doc", Rank.SIGNATURE, lambda source: has_stream(source, "WordDocument"), _read)

@@ -13,7 +13,7 @@ from fairlead.read.decode import decode
 from fairlead.read.draft import Draft, Parts
 from fairlead.read.html import declared_encoding
 from fairlead.read.mail import write_message
-from fairlead.read.ole import Ole, open_ole
+from fairlead.read.ole import Ole, has_stream, open_ole
 from fairlead.read.rtf import write_rtf
 from fairlead.read.text_writer import TextWriter
 
@@ -207,5 +207,5 @@ def _copy(data: bytes, at: int, out: bytearray) -> tuple[int, bool]:
 
 
 READER = Reader(
-    "msg", Rank.SIGNATURE, lambda source: source.has_ole_stream("__properties_version1.0"), _read
+    "msg", Rank.SIGNATURE, lambda source: has_stream(source, "__properties_version1.0"), _read
 )

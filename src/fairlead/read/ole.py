@@ -77,6 +77,23 @@ def open_ole(source: Source, task: Task) -> Iterator[Ole]:
             yield Ole(ole, task.limits.unpacked_bytes)
 
 
+def has_stream(source: Source, name: str) -> bool:
+    """Return whether the document is a compound file with this stream of its own.
+
+    Streams of embedded objects do not count: they lie in storages.
+
+    Raises:
+        CannotRead: the compound file is damaged.
+    """
+    if "streams" not in source.known:
+        source.known["streams"] = frozenset()
+        if source.is_ole:
+            with open_ole(source, Task()) as ole:
+                names = (path[0].lower() for path in ole.names() if len(path) == 1)
+                source.known["streams"] = frozenset(names)
+    return name.lower() in source.known["streams"]
+
+
 def _read_encrypted(source: Source, task: Task) -> Extracted:
     """Decrypt a new Office document and read it as the kind that it is."""
     if task.password is None:
@@ -121,6 +138,6 @@ def _decrypt(source: Source, task: Task) -> Source:
 READER = Reader(
     "office-encrypted",
     Rank.SIGNATURE,
-    lambda source: source.has_ole_stream("EncryptedPackage"),
+    lambda source: has_stream(source, "EncryptedPackage"),
     _read_encrypted,
 )

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from fairlead.read.base import Extracted, Rank, Reader, Source, Task, library
 from fairlead.read.draft import Draft
-from fairlead.read.ole import decrypt_old_office, open_ole
+from fairlead.read.ole import decrypt_old_office, has_stream, open_ole
 from fairlead.read.text_writer import PLAIN, TextWriter, heading, item
 
 _RECORD = struct.Struct("<HHI")
@@ -194,5 +194,5 @@ def _write(text: _Text, writer: TextWriter) -> None:
 
 
 READER = Reader(
-    "ppt", Rank.SIGNATURE, lambda source: source.has_ole_stream("PowerPoint Document"), _read
+    "ppt", Rank.SIGNATURE, lambda source: has_stream(source, "PowerPoint Document"), _read
 )

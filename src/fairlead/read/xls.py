@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import io
+import re
 from typing import Any
 
 import xlrd
 
 from fairlead.read.base import CannotRead, Extracted, Rank, Reader, Source, Task, library
 from fairlead.read.draft import Draft
-from fairlead.read.ole import decrypt_old_office, open_ole
+from fairlead.read.ole import decrypt_old_office, has_stream, open_ole
 from fairlead.read.text_writer import TextWriter
 from fairlead.read.xlsx import NumberFormats, plain_number, shown_blanks
 
-_STREAMS = ("Workbook", "Book", "WORKBOOK", "BOOK")
-# A workbook without a container.
-_BARE_BOOKS = (b"\x09\x08\x10\x00\x00\x06\x05\x00", b"\x09\x08\x08\x00\x00\x05\x05\x00")
+_STREAMS = ("Workbook", "Book")
+# A workbook of Excel 2 to 95 without a container: its first record names version and kind.
+_BARE_BOOK = re.compile(
+    rb"\x09(?:\x00\x04|[\x02\x04]\x06|\x08[\x06\x08\x10])\x00..(?:\x05\x00|\x10\x00|\x00\x01)", re.S
+)
 
 
 def _recognises(source: Source) -> bool:
-    return any(map(source.has_ole_stream, _STREAMS)) or source.head.startswith(_BARE_BOOKS)
+    return any(has_stream(source, name) for name in _STREAMS) or _is_bare_book(source)
+
+
+def _is_bare_book(source: Source) -> bool:
+    return _BARE_BOOK.match(source.head) is not None
 
 
 def _read(source: Source, task: Task) -> Extracted:
