@@ -256,9 +256,18 @@ class TestMail:
 
 
 class TestText:
-    @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32"])
+    @pytest.mark.parametrize(
+        "encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32"]
+    )
     def test_unicode(self, read: Read, encoding: str) -> None:
         assert read("naïve 日本 😀\r\nnext".encode(encoding)).text == "naïve 日本 😀\nnext"
+
+    @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+    @pytest.mark.parametrize("text", ["Total: 7 €", "Договор № 12 от мая", "σύνολο 9,50"])
+    def test_utf_16_without_a_mark(self, read: Read, encoding: str, text: str) -> None:
+        extracted = read(text.encode(encoding))
+        assert (extracted.kind, extracted.text) == ("text", text)
+        assert extracted.facts["encoding"] == encoding
 
     def test_a_guess_is_told(self, read: Read) -> None:
         text = "Zażółć gęślą jaźń, proszę bardzo, to jest zwykły polski tekst o niczym. " * 5

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import random
+import struct
 import sys
 import zipfile
 from collections.abc import Callable
@@ -51,6 +52,8 @@ def archive(**members: bytes) -> bytes:
         ("html", b"<?xml version='1.0'?>\n<html xmlns='http://www.w3.org/1999/xhtml'>y</html>"),
         ("html", b"<div class='a'>y</div>"),
         ("html", "<html><p>ÿ</html>".encode("utf-16")),
+        ("html", "<html><p>ÿ</html>".encode("utf-16-le")),
+        ("csv", "name;total\r\nKäse;7\r\nBrot;2\r\n".encode("utf-16-le")),
         ("email", MAIL),
         ("email", b"\xef\xbb\xbf" + MAIL),
         ("email", b"From ada@example.org Mon Jan  1 00:00:00 2024\n" + MAIL),
@@ -77,6 +80,8 @@ def test_the_kind_follows_from_the_content(read: Read, kind: str, data: bytes) -
         ("unsupported", "cannot be read", random.Random(7).randbytes(5_000)),
         ("unsupported", "cannot be read", bytes(1_000)),
         ("unsupported", "cannot be read", b"\xff\xfe" + b"\x00\xd8" * 50),
+        ("unsupported", "cannot be read", struct.pack("<500H", *range(500))),
+        ("unsupported", "cannot be read", b"\x00\x01" * 50),
         ("damaged", "breaks off", b"%"),
         ("damaged", "its end is missing", archive(a=b"x" * 100)[:60]),
     ],

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from officekit import odf
-from olefiles import compound, sheet_of_excel_4, word_document_streams, workbook_stream
+from olefiles import Tree, compound, sheet_of_excel_4, word_document_streams, workbook_stream
 
 from fairlead.read import Extracted
 
@@ -69,7 +69,7 @@ def test_an_embedded_word_object_does_not_make_a_sheet_a_word_document(read: Rea
 
 
 def test_an_embedded_sheet_does_not_make_a_word_document_a_sheet(read: Read) -> None:
-    pool = {"_1": {"Workbook": workbook_stream(("price", 2.0))}}
+    pool: Tree = {"_1": {"Workbook": workbook_stream(("price", 2.0))}}
     data = compound({"ObjectPool": pool, **word_document_streams("a letter\r")})
     assert (read(data).kind, read(data).text) == ("doc", "a letter")
 

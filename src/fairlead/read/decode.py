@@ -17,6 +17,13 @@ _BOMS: tuple[tuple[bytes, str], ...] = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
+# Without a mark, UTF-16 shows by its high bytes: most are of the scripts from Latin to Arabic,
+# and some are 0, of blanks and digits.
+_UTF16 = ((1, "utf-16-le"), (0, "utf-16-be"))
+_SCRIPTS = bytes(range(7))
+_SCRIPT_SHARE = 0.7
+_MIN_UTF16_BYTES = 8
+_UTF16_SAMPLE_BYTES = 4_096
 # Web pages that declare these encodings mean cp1252.
 _READ_AS = {"iso8859-1": "cp1252", "ascii": "cp1252"}
 _CONTROLS = re.compile("[\x00-\x06\x0e-\x1a\x1c-\x1f]")
@@ -32,11 +39,12 @@ class Decoded(NamedTuple):
 
 
 def decode(data: bytes, *, declared: str | None = None, cut: bool = False) -> Decoded:
-    """Decode by the byte order mark, by the declared encoding, as UTF-8, or by a guess.
+    """Decode as UTF-16 or by the mark, by the declared encoding, as UTF-8, or by a guess.
 
     `cut` allows the data to end within a character. Never raises.
     """
     mark, encoding = _mark(data)
+    encoding = encoding or _unmarked_utf16(data)
     if encoding:
         return Decoded(_decode(data[len(mark) :], encoding, "replace", cut=cut), encoding)
     for name in (_usable(declared), "utf-8"):
@@ -50,6 +58,7 @@ def decode(data: bytes, *, declared: str | None = None, cut: bool = False) -> De
 def decode_head(head: bytes) -> str | None:
     """Decode the beginning of a document; None if it is not text."""
     mark, encoding = _mark(head)
+    encoding = encoding or _unmarked_utf16(head)
     if encoding:
         text = _strictly(head[len(mark) :], encoding, cut=True)
         return None if text is None or _is_binary(text) else text
@@ -64,6 +73,21 @@ def decode_head(head: bytes) -> str | None:
 
 def _mark(data: bytes) -> tuple[bytes, str | None]:
     return next(((mark, name) for mark, name in _BOMS if data.startswith(mark)), (b"", None))
+
+
+def _unmarked_utf16(data: bytes) -> str | None:
+    sample = data[:_UTF16_SAMPLE_BYTES]
+    if len(sample) < _MIN_UTF16_BYTES or b"\0" not in sample:
+        return None
+    for parity, encoding in _UTF16:
+        high = sample[parity::2]
+        known = len(high) - len(high.translate(None, _SCRIPTS))
+        if 0 not in high or known < _SCRIPT_SHARE * len(high):
+            continue
+        text = _strictly(sample, encoding, cut=True)
+        if text is not None and not _is_binary(text):
+            return encoding
+    return None
 
 
 def _is_binary(text: str) -> bool:
