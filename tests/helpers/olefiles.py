@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 
 Tree = dict[str, "bytes | Tree"]
 
@@ -84,20 +85,45 @@ def biff(kind: int, content: bytes = b"") -> bytes:
     return struct.pack("<HH", kind, len(content)) + content
 
 
-def word_document_streams(text: str, *, flags: int = 0x200) -> Tree:
-    """The streams of a Word document of one piece."""
+Run = tuple[int, int, bytes]  # first and last character, properties
+
+
+def word_document_streams(text: str, *, flags: int = 0x200, runs: Sequence[Run] = ()) -> Tree:
+    """The streams of a Word document of one piece; `runs` have properties of characters."""
     raw = text.encode("utf-16-le")
     start = 0x400
-    clx = struct.pack("<BIII", 2, 16, 0, len(text)) + struct.pack("<HIH", 0, start, 0)
-    main = bytearray(start)
+    length = len(raw) // 2
+    clx = struct.pack("<BIII", 2, 16, 0, length) + struct.pack("<HIH", 0, start, 0)
+    main = bytearray(start) + raw
     struct.pack_into("<HH6xH", main, 0, 0xA5EC, 0x00C1, flags)
     struct.pack_into("<II", main, 0x01A2, 0, len(clx))
-    return {"WordDocument": bytes(main) + raw, "1Table": clx}
+    table = clx
+    if runs:
+        ends = start, start + 2 * length
+        table += struct.pack("<III", *ends, _add_page(main, start, runs))
+        struct.pack_into("<II", main, 0x00FA, len(clx), 12)
+    return {"WordDocument": bytes(main), "1Table": table}
 
 
-def word_document(text: str, *, flags: int = 0x200) -> bytes:
+def _add_page(main: bytearray, start: int, runs: Sequence[Run]) -> int:
+    """Append a page with the properties of characters; return its number."""
+    main += bytes(-len(main) % _SECTOR)
+    page = bytearray(_SECTOR)
+    places = [start + 2 * first for first, _, _ in runs] + [start + 2 * runs[-1][1]]
+    struct.pack_into(f"<{len(places)}I", page, 0, *places)
+    at = 256
+    for index, (_, _, properties) in enumerate(runs):
+        page[4 * len(places) + index] = at // 2 if properties else 0
+        page[at : at + 1 + len(properties)] = bytes([len(properties)]) + properties
+        at += 2 + len(properties) + len(properties) % 2
+    page[-1] = len(runs)
+    main += page
+    return len(main) // _SECTOR - 1
+
+
+def word_document(text: str, *, flags: int = 0x200, runs: Sequence[Run] = ()) -> bytes:
     """A Word document of one piece."""
-    return compound(word_document_streams(text, flags=flags))
+    return compound(word_document_streams(text, flags=flags, runs=runs))
 
 
 def workbook_stream(*rows: tuple[str | float, ...]) -> bytes:

@@ -39,7 +39,7 @@ class Decoded(NamedTuple):
 
 
 def decode(data: bytes, *, declared: str | None = None, cut: bool = False) -> Decoded:
-    """Decode as UTF-16 or by the mark, by the declared encoding, as UTF-8, or by a guess.
+    """Decode by the mark or as bare UTF-16, by the declared encoding, as UTF-8, or by a guess.
 
     `cut` allows the data to end within a character. Never raises.
     """

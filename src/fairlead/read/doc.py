@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 import struct
+from bisect import bisect_right
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from fairlead.read.base import CannotRead, Extracted, Rank, Reader, Source, Task, library
+from fairlead.read.doc_formatting import Formatting
 from fairlead.read.draft import Draft
 from fairlead.read.ole import decrypt_old_office, has_stream, open_ole
 from fairlead.read.text_writer import TextWriter
@@ -15,9 +18,7 @@ _MAGICS = (0xA5EC, 0xA5DC)
 _WORD_97 = 0x00C1
 _ENCRYPTED, _SECOND_TABLE = 0x100, 0x200
 _CLX = 0x01A2  # the place in the header that locates the table of pieces
-# A field is a code, perhaps a result, and an end; only results are read.
-_FIELD = re.compile("\x13[^\x13\x14\x15]*(?:\x14([^\x13\x14\x15]*))?\x15")
-_MAX_FIELD_DEPTH = 20
+_FIELD_MARK = re.compile("[\x13-\x15]")
 _MAX_COLUMNS = 64
 _CONTROLS = {"\x0b": "\n", "\x0e": "\n", "\x1e": "-", "\xa0": " "}  # others are dropped
 _CONTROL = re.compile("[\x01-\x06\x08\x0b\x0e-\x12\x16-\x1f\xa0]")
@@ -38,25 +39,50 @@ def _read(source: Source, task: Task) -> Extracted:
         if version < _WORD_97:
             start, end = struct.unpack_from("<II", main, 0x18)
             text = main[start:end].decode("cp1252", "replace")
+            removed = list(_field_codes(text))
         else:
             table = ole.stream("1Table" if flags & _SECOND_TABLE else "0Table")
-            text = "".join(_pieces(main, table, draft))
+            pieces = list(_pieces(main, table, draft))
+            text = "".join(_decoded(main, piece) for piece in pieces)
+            deleted = Formatting(main, table).deleted()
+            removed = [*_field_codes(text), *_deleted(pieces, deleted)]
     writer = TextWriter(draft, gap=1)
-    _write(_without_fields(text), writer)
+    _write(_without(text, removed), writer)
     return writer.finish()
 
 
-def _pieces(main: bytes, table: bytes, draft: Draft) -> Iterator[str]:
+class _Piece(NamedTuple):
+    """A piece of the text: its first character's number, and where it lies in the stream."""
+
+    first: int
+    length: int
+    place: int
+    width: int  # bytes of a character
+
+
+def _pieces(main: bytes, table: bytes, draft: Draft) -> Iterator[_Piece]:
     """Yield the pieces of the text, which may lie anywhere in the stream."""
     at, size = struct.unpack_from("<II", main, _CLX)
-    room = draft.limits.characters * 2
-    for offset, count, narrow in _places(table[at : at + size]):
+    limit = draft.limits.characters * 2
+    first = 0
+    for place, count, narrow in _places(table[at : at + size]):
         width = 1 if narrow else 2
-        raw = main[offset : offset + width * min(count, room)]
-        room -= count
-        yield raw.decode("cp1252" if narrow else "utf-16-le", "replace")
-        if room <= 0:
+        length = min(count, limit - first, max(0, len(main) - place) // width)
+        yield _Piece(first, length, place, width)
+        first += length
+        if first >= limit:
             return
+
+
+def _decoded(main: bytes, piece: _Piece) -> str:
+    """Decode a piece to as many characters as it says: a pair of surrogates stays two."""
+    raw = main[piece.place : piece.place + piece.width * piece.length]
+    if piece.width == 1:
+        return raw.decode("cp1252", "replace")
+    text = raw.decode("utf-16-le", "replace")
+    if len(text) == piece.length:
+        return text
+    return "".join(map(chr, struct.unpack(f"<{piece.length}H", raw)))
 
 
 def _places(clx: bytes) -> Iterator[tuple[int, int, bool]]:
@@ -78,13 +104,42 @@ def _places(clx: bytes) -> Iterator[tuple[int, int, bool]]:
         yield (offset // 2 if narrow else offset), length, narrow
 
 
-def _without_fields(text: str) -> str:
-    for _ in range(_MAX_FIELD_DEPTH):
-        shorter = _FIELD.sub(lambda match: match[1] or "", text)
-        if shorter == text:
-            break
-        text = shorter
-    return text
+def _field_codes(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the places of codes: a field is a code, perhaps a result, and an end."""
+    fields: list[list[int]] = []
+    for match in _FIELD_MARK.finditer(text):
+        if match[0] == "\x13":
+            fields.append([match.start()])
+        elif fields and match[0] == "\x14":
+            fields[-1].append(match.end())
+        elif fields:
+            code, *result = fields.pop()
+            yield code, result[0] if result else match.end()
+
+
+def _deleted(pieces: list[_Piece], deleted: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Yield the numbers of the characters that lie in the deleted places."""
+    ends = [end for _, end in deleted]
+    for piece in pieces:
+        stop = piece.place + piece.length * piece.width
+        for index in range(bisect_right(ends, piece.place), len(deleted)):
+            start, end = deleted[index]
+            if start >= stop:
+                break
+            first = (max(start, piece.place) - piece.place) // piece.width
+            last = (min(end, stop) - piece.place) // piece.width
+            yield piece.first + first, piece.first + last
+
+
+def _without(text: str, removed: list[tuple[int, int]]) -> str:
+    kept: list[str] = []
+    at = 0
+    for start, end in sorted(removed):
+        kept.append(text[at:start])
+        at = max(at, end)
+    kept.append(text[at:])
+    whole = "".join(kept)
+    return whole.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def _write(text: str, writer: TextWriter) -> None:

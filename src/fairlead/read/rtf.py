@@ -54,6 +54,7 @@ class _State:
     font: int = -1
     in_fonts: bool = False
     hidden: bool = False
+    deleted: bool = False  # by a tracked change
 
 
 def _recognises(source: Source) -> bool:
@@ -173,6 +174,9 @@ class _Parser:
             self._to_skip = self._state.skip
             return
         self._to_skip = 0
+        if word == b"uc":  # may stand between the two halves of one character
+            self._skip_count(value)
+            return
         self._flush()
         if self._is_optional or word in _LEFT_OUT or word in _INFO:
             self._destination(word)
@@ -200,11 +204,15 @@ class _Parser:
         if self._state.info and self._state.left_out:
             name = self._state.info
             self._info[name] = (self._info.get(name, "") + text)[:1_000]
-        elif not self._state.left_out and not self._state.in_fonts and not self._state.hidden:
+        elif self._is_shown():
             if self._in_table and not self._in_row:
                 self._writer.end_table()
                 self._in_table = False
             self._writer.write(text)
+
+    def _is_shown(self) -> bool:
+        state = self._state
+        return not (state.left_out or state.in_fonts or state.hidden or state.deleted)
 
     def _flush(self) -> None:
         self._flush_bytes()
@@ -242,8 +250,14 @@ class _Parser:
     def _hide(self, value: int | None) -> None:
         self._state = replace(self._state, hidden=value != 0)
 
+    def _delete(self, value: int | None) -> None:
+        self._state = replace(self._state, deleted=value != 0)
+
+    def _plain_characters(self, _: int | None) -> None:
+        self._state = replace(self._state, hidden=False, deleted=False)
+
     def _paragraph(self, _: int | None = None) -> None:
-        if not self._state.left_out:
+        if not self._state.left_out and not self._state.deleted:
             self._writer.begin(item() if self._in_item else PLAIN)
 
     def _reset_paragraph(self, _: int | None) -> None:
@@ -283,8 +297,9 @@ class _Parser:
 
     _words: ClassVar[dict[bytes, Callable[[_Parser, int | None], None]]] = {
         b"par": _paragraph, b"sect": _paragraph, b"pard": _reset_paragraph, b"page": _page,
-        b"ansicpg": _codepage, b"fcharset": _font_charset, b"f": _font, b"uc": _skip_count,
-        b"v": _hide, b"outlinelevel": _outline, b"ls": _list_item,
+        b"ansicpg": _codepage, b"fcharset": _font_charset, b"f": _font,
+        b"v": _hide, b"deleted": _delete, b"mvf": _delete, b"plain": _plain_characters,
+        b"outlinelevel": _outline, b"ls": _list_item,
         b"intbl": _begin_cell, b"cell": _end_cell, b"row": _end_row,
         b"nestcell": _paragraph, b"nestrow": _paragraph,
     }  # fmt: skip
