@@ -1,7 +1,8 @@
 """Text, Markdown and facts from a document's bytes, whatever its name says.
 
 A kind is one module of this package that defines `READER`, a family one with `READERS`;
-nothing else needs to know them.
+nothing else needs to know them. Installed packages may add kinds: `plugins` has the group of their
+entry points, and what such a reader needs can be imported from here.
 """
 
 from __future__ import annotations
@@ -10,10 +11,35 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fairlead.errors import MissingExtra
-from fairlead.read.base import JSON, CannotRead, Extracted, Part, ReadLimits, Source, Task, ignore
+from fairlead.read.base import (
+    JSON,
+    CannotRead,
+    Extracted,
+    Part,
+    Rank,
+    Reader,
+    ReadLimits,
+    Source,
+    Task,
+    ignore,
+)
+from fairlead.read.draft import Draft
 from fairlead.read.kinds import readers, recognise
 
-__all__ = ["JSON", "CannotRead", "Extracted", "Part", "ReadLimits", "extract", "readers"]
+__all__ = [
+    "JSON",
+    "CannotRead",
+    "Draft",
+    "Extracted",
+    "Part",
+    "Rank",
+    "ReadLimits",
+    "Reader",
+    "Source",
+    "Task",
+    "extract",
+    "readers",
+]
 
 _DEFAULTS = ReadLimits()
 

@@ -9,12 +9,13 @@ from functools import cache
 
 from fairlead.errors import MissingExtra
 from fairlead.read.base import CannotRead, Rank, Reader, Source
+from fairlead.read.plugins import plugged_in
 from fairlead.read.unsupported import refusal
 
 
 @cache
 def readers() -> tuple[Reader, ...]:
-    """The readers of this package, in the order in which they are asked.
+    """The readers of this package and of plug-ins, in the order in which they are asked.
 
     The first call imports the document libraries.
 
@@ -24,7 +25,8 @@ def readers() -> tuple[Reader, ...]:
     package = importlib.import_module("fairlead.read")
     names = [module.name for module in pkgutil.iter_modules(package.__path__)]
     modules = [_module(f"{package.__name__}.{name}") for name in names]
-    return tuple(sorted((r for module in modules for r in _defined(module)), key=_order))
+    own = [reader for module in modules for reader in _defined(module)]
+    return tuple(sorted([*own, *plugged_in()], key=_order))
 
 
 def recognise(source: Source) -> Reader:
