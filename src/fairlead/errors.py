@@ -9,6 +9,7 @@ FairleadError
 │   ├── InvalidWebhook
 │   ├── InvalidStep            a function that cannot be a step, or cannot be imported
 │   ├── InvalidResult          a step returned what is not a result
+│   ├── InvalidCursor
 │   └── MissingExtra           a library of an optional extra is not installed
 ├── Refused                    a submission was not accepted; nothing of it was stored
 │   ├── EmptyDocument
@@ -144,6 +145,12 @@ class InvalidStep(UsageError, code="invalid-step", title="Invalid step"):
 
 class InvalidResult(UsageError, code="invalid-result", title="Invalid result of a step"):
     """A step returned what is not a result."""
+
+
+class InvalidCursor(
+    UsageError, code="invalid-cursor", problem="invalid-cursor", title="Invalid cursor"
+):
+    """The cursor is not from a page of this listing."""
 
 
 class MissingExtra(UsageError, code="missing-extra", title="Missing library"):

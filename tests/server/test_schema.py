@@ -53,7 +53,14 @@ def test_the_document_names_every_route_of_the_contract(app: Any) -> None:
         *("/v1/customers/{name}", "/v1/customers/{name}/pause", "/v1/customers/{name}/resume"),
         *("/v1/customers/{name}/reset", "/v1/customers/{name}/keys"),
         *("/v1/customers/{name}/keys/{key_id}", "/livez", "/readyz", "/metrics"),
-        *("/v1/me", "/v1/login-links", "/v1/policy", "/v1/keys", "/v1/keys/{key_id}"),
+        *(
+            "/v1/me",
+            "/v1/results",
+            "/v1/login-links",
+            "/v1/policy",
+            "/v1/keys",
+            "/v1/keys/{key_id}",
+        ),
         *("/v1/webhooks", "/v1/webhooks/{id_}", "/v1/webhooks/{id_}/test"),
         *("/v1/webhooks/{id_}/deliveries", "/v1/webhooks/deliveries/{id_}/resend"),
     }

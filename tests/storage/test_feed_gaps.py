@@ -118,3 +118,13 @@ def test_an_event_without_a_gap_before_it_waits_for_nobody(store: Store, tmp_pat
         connection.execute(ADD)
         assert numbers(store, last) == [last + 1]
         connection.rollback()
+
+
+def test_results_wait_for_an_open_transaction_as_events_do(store: Store, tmp_path: Path) -> None:
+    (document,) = submit(store, "acme")
+    with psycopg.connect(postgreskit.url_for(tmp_path)) as connection:
+        connection.execute(ADD)
+        store.cancel(document.id)
+        assert store.ends() == [], "the open transaction may be an earlier end"
+        connection.commit()
+    assert [ended.id for _, ended in store.ends()] == [document.id]

@@ -38,7 +38,7 @@ class Contents:
             return self._texts.read(key, sha256).decode()
         texts = self._store.short_texts(id_)
         content: bytes | None = None if texts is None else getattr(texts, field)
-        return _checked(content, sha256, f"the {field} of document {id_}").decode()
+        return check_content(content, sha256, f"the {field} of document {id_}").decode()
 
     def original(self, id_: str) -> bytes:
         document = self._store.document(id_)
@@ -50,7 +50,7 @@ class Contents:
         content = self._store.original(document.id)
         if content is None:
             return None
-        return _checked(content, document.sha256, f"document {document.id}")
+        return check_content(content, document.sha256, f"document {document.id}")
 
     def path(self, document: Document) -> Path:
         """The file of a document that the store does not keep."""
@@ -72,7 +72,8 @@ class Contents:
         self._texts.delete(texts)
 
 
-def _checked(content: bytes | None, sha256: str, what: str) -> bytes:
+def check_content(content: bytes | None, sha256: str, what: str) -> bytes:
+    """The content, after a check of its SHA-256; `what` names it in the error."""
     if content is None or hashlib.sha256(content).hexdigest() != sha256:
         raise DamagedData(f"{what} differs from what was stored; restore it from a backup")
     return content

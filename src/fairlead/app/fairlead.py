@@ -15,13 +15,14 @@ from fairlead.app.customers import Customers
 from fairlead.app.keys import Keys
 from fairlead.app.open_storage import RecordedPlace, open_files, postgres_store
 from fairlead.app.queue import Queue
+from fairlead.app.results import PORTION, Results, check_parts, event_number
 from fairlead.app.services import Services
 from fairlead.app.webhooks import Webhooks
 from fairlead.config.data_folder import NO_ROOM, DataFolder
 from fairlead.config.settings import Settings, Sources, without_secrets
 from fairlead.errors import NotReady, TemporarilyUnavailable, UnknownDocument, UsageError
 from fairlead.intake import Intake
-from fairlead.model.documents import Document, DocumentCheck, Event
+from fairlead.model.documents import Document, DocumentCheck, EndedDocument, Event
 from fairlead.model.explanations import Explanation
 from fairlead.model.installation import NamedSource, Page, page_of
 from fairlead.model.sources import Source
@@ -45,8 +46,8 @@ class Fairlead:
     `clock` gives the time in seconds since 1970. With `patient`, a database server that cannot be
     reached is waited for. `actor` stands in the audit record where a call does not say `by` whom.
 
-    `folder`, `store`, `files`, `texts`, `intake`, `contents` and `services` are internal: the
-    server and the command line use them.
+    `folder`, `store`, `files`, `texts`, `intake`, `contents`, `ends` and `services` are internal:
+    the server and the command line use them.
     """
 
     def __init__(
@@ -85,6 +86,7 @@ class Fairlead:
             clock=self.clock,
         )
         self.contents = Contents(self.store, self.files, self.texts)
+        self.ends = Results(self.store, self.texts)
         self.services = Services(self)
         self.customers = Customers(self.store, self._sources.rules, actor)
         self.keys = Keys(self.store, self.folder, actor)
@@ -404,6 +406,41 @@ class Fairlead:
                 if not changes.changed():
                     woken.wait(changes.poll_seconds)
                     woken.clear()
+
+    def results(
+        self,
+        *,
+        after: str | None = None,
+        customer: str | None = None,
+        include: Iterable[str] = (),
+        follow: bool = False,
+    ) -> Iterator[EndedDocument]:
+        """Documents that have ended, in order of completion: of one customer or of all.
+
+        They start at the oldest one, or after the one whose `cursor` is `after`, and end at the
+        newest one; with `follow` they go on for as long as you iterate. `include` names contents:
+        "text", "markdown", "data".
+        """
+        if customer is not None:
+            self.store.customer(customer)
+        parts, number = check_parts(include), event_number(self.store, after)
+        return self._results(number, customer, parts, follow=follow)
+
+    def _results(
+        self, last: int, customer: str | None, include: tuple[str, ...], *, follow: bool
+    ) -> Iterator[EndedDocument]:
+        woken = Flag()
+        with self.store.changes.subscribe(woken.set) as changes:
+            while True:
+                changes.changed()
+                while portion := self.ends.portion(last, PORTION, customer, include):
+                    for result in portion:
+                        yield self.ends.read(result, include)
+                    last = int(portion[-1].cursor)
+                if not follow:
+                    return
+                woken.wait(changes.poll_seconds)
+                woken.clear()
 
     def run_until_idle(
         self, workers: int | None = None, *, on_tick: Callable[[], None] = lambda: None

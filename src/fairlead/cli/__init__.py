@@ -34,7 +34,7 @@ COMMANDS = {
     ),
     "docs": LazyCommand(
         "docs.docs_group",
-        "Submit, list, cancel, retry, delete and download documents, and print their texts.",
+        "Submit, list, cancel, retry, delete and download documents; print and export their texts.",
     ),
     "doctor": LazyCommand(
         "doctor.doctor_command",

@@ -1,4 +1,4 @@
-"""`fairlead docs`: submit, list, cancel, retry, delete and download documents; print texts."""
+"""`fairlead docs`: submit, list, cancel, retry, delete, download documents; print texts."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from fairlead.cli.common import (
     print_table,
     safe,
 )
+from fairlead.cli.export import export_command
 from fairlead.cli.submit import submit_command
 from fairlead.cli.target import Target, language, opened, target_options, whole_id
 from fairlead.errors import UsageError
@@ -40,10 +41,11 @@ PAGE = 1000
 
 @click.group("docs")
 def docs_group() -> None:
-    """Submit, list, cancel, retry, delete and download documents, and print their texts."""
+    """Submit, list, cancel, retry, delete and download documents; print and export their texts."""
 
 
 docs_group.add_command(submit_command)
+docs_group.add_command(export_command)
 
 
 @docs_group.command("list")

@@ -24,6 +24,7 @@ from fairlead.config.settings import Sources
 from fairlead.errors import (
     FairleadError,
     NotAllowed,
+    NotReady,
     Refused,
     UnknownDocument,
     UnreadableSource,
@@ -31,6 +32,7 @@ from fairlead.errors import (
 )
 from fairlead.intake import check_file
 from fairlead.model.documents import Document
+from fairlead.model.json import to_dict
 from fairlead.model.keys import Me
 from fairlead.model.names import check_customer, check_name
 from fairlead.model.states import State
@@ -107,6 +109,7 @@ def submit_command(
     if target.url is None:
         options |= {"customer": customer, "strict": strict}
     documents = accepted = list[Document]()
+    texts: dict[str, str] | None = None
     with opened(target, makes=not strict) as installation:
         try:
             with _exit_on_sigterm():
@@ -115,9 +118,10 @@ def submit_command(
                     _print_hints(cast("Fairlead", installation), accepted[0].customer)
                 if wait:
                     documents = wait_for(target, installation, accepted)
+                    texts = _texts(installation, documents) if as_json else None
         finally:  # also after an error or a signal, the ids of accepted documents are printed
             if accepted:
-                _print(documents, as_json=as_json)
+                _print(documents, as_json=as_json, texts=texts)
     if any(document.state is State.FAILED for document in documents):
         sys.exit(1)
 
@@ -352,7 +356,21 @@ def _page_progress(fairlead: Fairlead, names: Mapping[str, str]) -> Iterator[str
         yield text
 
 
-def _print(documents: list[Document], *, as_json: bool) -> None:
+def _texts(installation: Installation, documents: list[Document]) -> dict[str, str]:
+    """The texts of the documents that are done, by id."""
+    texts = {}
+    for document in documents:
+        with suppress(NotReady, UnknownDocument):  # it was deleted, or is processed anew
+            if document.state is State.DONE:
+                texts[document.id] = installation.text(document.id)
+    return texts
+
+
+def _print(documents: list[Document], *, as_json: bool, texts: dict[str, str] | None) -> None:
+    """The documents; as JSON with their texts, where those were asked for."""
+    if as_json and texts is not None:
+        print_json({"documents": [to_dict(d) | {"text": texts.get(d.id)} for d in documents]})
+        return
     if as_json:
         print_json({"documents": documents})
         return

@@ -34,6 +34,7 @@ from fairlead.model.customers import Customers as CustomerList
 from fairlead.model.documents import (
     Document,
     Documents,
+    EndedDocument,
     Event,
     EventKind,
     PolicyInForce,
@@ -52,6 +53,7 @@ from fairlead.model.webhooks import Deliveries, Delivery, Webhook, WebhookWithSe
 from fairlead.model.webhooks import Webhooks as WebhookList
 
 LONG_POLL = 20.0  # seconds for which one request waits for the end of a document
+RESULTS = 1000  # results of one request
 OCTETS = "application/octet-stream"
 _EVENT_KINDS = frozenset([*EventKind, "message"])
 """A newer server may send others, and `end`; `message` is an event without a kind."""
@@ -607,6 +609,43 @@ class Client:
                         if message.data and message.event in _EVENT_KINDS:
                             yield decoded(Event, response, message.data)
                 time.sleep(FIRST_PAUSE)
+            except httpx.HTTPError as error:
+                time.sleep(retry.pause(error))
+
+    def results(
+        self,
+        *,
+        after: str | None = None,
+        customer: str | None = None,
+        include: Iterable[str] = (),
+        follow: bool = False,
+    ) -> Iterator[EndedDocument]:
+        """Documents that have ended, in order of completion: all that the key may see, or of one.
+
+        They start at the oldest one, or after the one whose `cursor` is `after`, and end at the
+        newest one; with `follow` they go on for as long as you iterate. `include` names contents:
+        "text", "markdown", "data". After a lost connection they go on without gap or repeat.
+        """
+        parts = [include] if isinstance(include, str) else include
+        params: dict[str, Any] = {
+            "customer": customer,
+            "include": ",".join(parts) or None,
+            "limit": RESULTS,
+            "wait": LONG_POLL if follow else None,
+        }
+        retry, is_more = Retry(self._transport), True
+        while is_more:
+            number = 0
+            try:
+                with self._transport.stream(
+                    "results", params=params | {"after": after}
+                ) as response:
+                    for line in response.iter_lines():
+                        retry.restart()
+                        result = decoded(EndedDocument, response, line)
+                        after, number = result.cursor, number + 1
+                        yield result
+                is_more = follow or number == RESULTS
             except httpx.HTTPError as error:
                 time.sleep(retry.pause(error))
 

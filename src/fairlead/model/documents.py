@@ -75,6 +75,23 @@ class Document(Record, frozen=True):
     facts: dict[str, Any] = field(default_factory=dict)
 
 
+class EndedDocument(Document, frozen=True, kw_only=True):
+    """A document that has ended, in order of completion.
+
+    Results that come after this one are asked for by its `cursor`. `text`, `markdown` and `data`
+    are there where they were asked for and the document has them.
+    """
+
+    cursor: str
+    text: str | None = None
+    markdown: str | None = None
+    data: Any = None
+
+
+RESULT_PARTS = ("text", "markdown", "data")
+"""The contents that a listing of results may include."""
+
+
 DocumentCheck = Callable[[Document], None]
 """Looks at a document in the transaction that is about to change it; raises to prevent that."""
 
@@ -114,6 +131,16 @@ class StoredDocument(Struct, frozen=True):
     markdown_sha256: str | None
     retry_at: float | None
     depth: int
+
+
+class StoredResult(NamedTuple):
+    """One result of a document: the bytes, or the key of a blob."""
+
+    document: str
+    role: str
+    key: str | None
+    sha256: str | None
+    content: bytes | None
 
 
 class Totals(NamedTuple):

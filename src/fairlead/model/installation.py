@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 from fairlead.model.customers import Customer, Fairness
-from fairlead.model.documents import Document, Event, Switched
+from fairlead.model.documents import Document, EndedDocument, Event, Switched
 from fairlead.model.explanations import Explanation
 from fairlead.model.keys import Key
 from fairlead.model.sources import Source
@@ -195,4 +195,12 @@ class Installation(Protocol):
     def events(
         self, *, after: int | None = None, customer: str | None = None
     ) -> Iterator[Event]: ...
+    def results(
+        self,
+        *,
+        after: str | None = None,
+        customer: str | None = None,
+        include: Iterable[str] = (),
+        follow: bool = False,
+    ) -> Iterator[EndedDocument]: ...
     def close(self) -> None: ...

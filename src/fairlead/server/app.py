@@ -24,10 +24,26 @@ from fairlead.server.dashboard import live, login, overview
 from fairlead.server.dashboard.page import unknown_address
 from fairlead.server.examples import EXAMPLES
 from fairlead.server.middleware import DirectRoutes, RequestGuard
-from fairlead.server.routes import customers, documents, events, health, keys, policy, webhooks
+from fairlead.server.routes import (
+    customers,
+    documents,
+    events,
+    health,
+    keys,
+    policy,
+    results,
+    webhooks,
+)
 
 ROUTERS = (
-    *(documents.router, events.router, customers.router, keys.router, policy.router),
+    *(
+        documents.router,
+        results.router,
+        events.router,
+        customers.router,
+        keys.router,
+        policy.router,
+    ),
     *(webhooks.router, health.router, login.router, overview.router, customer_pages.router),
     *(document_pages.router, live.router),
 )

@@ -14,6 +14,7 @@ from fairlead.model.documents import (
     Audit,
     Document,
     Documents,
+    EndedDocument,
     Event,
     EventKind,
     Page,
@@ -71,6 +72,7 @@ _PARAMS = {"count": -1, "bound": -2, "priority": 1}
 _RECORDS: list[Any] = [
     Page([_DOCUMENT], _ID),
     Documents([_DOCUMENT]),
+    EndedDocument(**asdict(_DOCUMENT), cursor="1207"),
     Text(_ID, "pdf", {"pages": 1}, "Invoice 4711\n\nTwo lamps: 118.00 EUR"),
     Customers([_CUSTOMER], _FAIRNESS),
     Keys([_KEY]),

@@ -12,15 +12,17 @@ from starlette import responses
 
 from fairlead.model.customers import Customer, Customers, CustomerSettings
 from fairlead.model.documents import (
+    RESULT_PARTS,
     Audit,
     Document,
     Documents,
+    EndedDocument,
     Page,
     PolicyInForce,
     Switched,
     Text,
 )
-from fairlead.model.explanations import Explanation
+from fairlead.model.explanations import Explanation, Place
 from fairlead.model.json import Record, from_json, schemas, to_json
 from fairlead.model.keys import Key, Keys, LoginLink, Me, NewKey
 from fairlead.model.webhooks import Deliveries, Delivery, Webhook, Webhooks, WebhookWithSecret
@@ -102,21 +104,42 @@ class PolicyWanted(Body):
 
 
 _OUT = [
-    *(Audit, Customer, Customers, Deliveries, Delivery, Document, Documents, Explanation, Key),
-    *(Keys, LoginLink, Me, NewKey, Page, PolicyInForce, Problem, Switched, Text, Webhook),
+    *(Audit, Customer, Customers, Deliveries, Delivery, Document, Documents, EndedDocument),
+    *(
+        Explanation,
+        Key,
+        Keys,
+        LoginLink,
+        Me,
+        NewKey,
+        Page,
+        PolicyInForce,
+        Problem,
+        Switched,
+        Text,
+        Webhook,
+    ),
     *(WebhookWithSecret, Webhooks),
 ]
 _IN = [Changes, KeyWanted, NewCustomer, NewWebhook, PolicyWanted, WebhookChanges]
 
 
+_OPTIONAL = {
+    EndedDocument.__name__: frozenset(RESULT_PARTS),
+    Place.__name__: frozenset(["most"]),
+}
+"""Fields that are left out where they were not asked for, or there is nothing to say."""
+
+
 def components() -> dict[str, Any]:
     """The schemas of all that goes in and out, by name. What comes out has all its fields."""
     outgoing = schemas(_OUT)
-    for schema in outgoing.values():
+    for title, schema in outgoing.items():
         for part in schema.get("properties", {}).values():
             part.pop("default", None)
         if "properties" in schema:
-            schema["required"] = [name for name in schema["properties"] if name != "most"]
+            optional = _OPTIONAL.get(title, frozenset())
+            schema["required"] = [name for name in schema["properties"] if name not in optional]
     return outgoing | schemas(_IN)
 
 

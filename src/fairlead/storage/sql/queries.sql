@@ -532,6 +532,28 @@ WHERE d.seq IS NULL OR (o.role = 'original' AND d.size <> length(o.content));
 -- name: last_event
 SELECT coalesce(max(seq), 0) FROM events;
 
+-- name: ends
+-- Ends of documents in order of completion; of a document that ended several times, the last one.
+SELECT e.seq, e.document FROM events e INDEXED BY ends JOIN documents d ON d.seq = e.document
+WHERE e.kind IN ('done', 'failed', 'cancelled') AND e.seq > ? AND e.seq <= ?
+  AND d.finished_at = e.at AND d.state = e.kind
+ORDER BY e.seq LIMIT ?;
+
+-- name: ends_of_customer
+SELECT e.seq, e.document FROM events e INDEXED BY ends_of_customer
+  JOIN documents d ON d.seq = e.document
+WHERE e.customer = (SELECT id FROM customers WHERE name = ?)
+  AND e.kind IN ('done', 'failed', 'cancelled') AND e.seq > ? AND e.seq <= ?
+  AND d.finished_at = e.at AND d.state = e.kind
+ORDER BY e.seq LIMIT ?;
+
+-- name: results_of
+-- What documents became, by role.
+SELECT d.id, t.role, t.key, t.sha256, t.content
+FROM documents d JOIN contents t ON t.document = d.seq
+WHERE d.id IN (SELECT value FROM json_each(?)) AND t.name = ''
+  AND t.role IN (SELECT value FROM json_each(?));
+
 -- name: number_of_customers
 SELECT count(*) FROM customers;
 

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from msgspec.structs import replace
 
 from fairlead.errors import Message, UnknownCustomer, UnknownDocument, UnknownKey
 from fairlead.model.customers import CustomerRecord, CustomerSettings, Fairness
-from fairlead.model.documents import Document, Event, ShortTexts, StoredDocument, Tally, Totals
+from fairlead.model.documents import (
+    Document,
+    Event,
+    ShortTexts,
+    StoredDocument,
+    StoredResult,
+    Tally,
+    Totals,
+)
 from fairlead.model.keys import Key, StoredKey
 from fairlead.model.states import State
 from fairlead.policy import fairness as figures
@@ -22,6 +30,9 @@ from fairlead.storage.sql import rows
 from fairlead.storage.sql.queries import Connection, sql
 from fairlead.storage.sql.queue_rows import LoadedQueue, decode_events, load_folded
 
+_ANY = 2**62
+_OF_NUMBERS = " WHERE d.seq IN (SELECT value FROM json_each(?))"
+_NUMBERED = rows.DOCUMENT.select.replace(" FROM documents d ", ", d.seq FROM documents d ", 1)
 LAST_ID = 26 * "z"
 """Sorts after the rest of every id."""
 FEW_WAITING = 2000
@@ -102,6 +113,34 @@ def _containing(part: str) -> str:
     """A pattern for texts that have this in them, whatever its characters mean in patterns."""
     escaped = part.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     return f"%{escaped}%"
+
+
+# --- results ---
+
+
+def ends(
+    connection: Connection, after: int, limit: int, customer: str | None, last: int | None
+) -> list[tuple[int, Document]]:
+    """Documents that have ended, in order of completion, with the numbers of those events."""
+    bounds = (after, _ANY if last is None else last, limit)
+    if customer is None:
+        found = connection.execute(sql("ends"), bounds).fetchall()
+    else:
+        found = connection.execute(sql("ends_of_customer"), (customer, *bounds)).fetchall()
+    if not found:
+        return []
+    numbers = (connection.array([document for _, document in found]),)
+    query = _NUMBERED + _OF_NUMBERS
+    ended = {row[-1]: rows.DOCUMENT.read(row[:-1]) for row in connection.execute(query, numbers)}
+    return [(number, ended[document]) for number, document in found]
+
+
+def stored_results(
+    connection: Connection, ids: Sequence[str], roles: Sequence[str]
+) -> list[StoredResult]:
+    """The results of documents in these roles; large ones have a key of a blob instead."""
+    values = (connection.array(list(ids)), connection.array(list(roles)))
+    return [StoredResult(*row) for row in connection.execute(sql("results_of"), values)]
 
 
 # --- customers and the queue ---

@@ -277,6 +277,9 @@ CREATE TABLE events (
 ) STRICT;
 CREATE INDEX audit ON events (seq) WHERE actor IS NOT NULL;
 CREATE INDEX events_of_customer ON events (customer, seq);
+CREATE INDEX ends ON events (seq) WHERE kind IN ('done', 'failed', 'cancelled');
+CREATE INDEX ends_of_customer ON events (customer, seq)
+WHERE kind IN ('done', 'failed', 'cancelled');
 CREATE INDEX events_of_document ON events (document) WHERE document IS NOT NULL;
 
 CREATE TABLE access_keys (

@@ -23,6 +23,7 @@ from fairlead.model.documents import (
     Saved,
     ShortTexts,
     StoredDocument,
+    StoredResult,
     Submission,
     Switched,
     Tally,
@@ -499,6 +500,24 @@ class Store(ABC):
     ) -> list[Event]:
         """Events after the one of this number, oldest first; of one customer or of all."""
         return self._read(reads.events, after, limit, customer, self._last_event_to_read())
+
+    def ends(
+        self, after: int = 0, limit: int = 1000, *, customer: str | None = None
+    ) -> list[tuple[int, Document]]:
+        """Ended documents in order of completion, each with the number of that event.
+
+        They begin after an event's number; of one customer or of all. No lower number will appear.
+        """
+        return self._read(reads.ends, after, limit, customer, self._last_event_to_read())
+
+    def stored_results(self, ids: Sequence[str], roles: Sequence[str]) -> list[StoredResult]:
+        """The results of these documents in these roles."""
+        return self._read(reads.stored_results, ids, roles)
+
+    def is_event(self, number: int) -> bool:
+        """Whether an event may have had this number."""
+        with self._reading(whole=True) as connection:
+            return 0 <= number <= int(connection.execute(sql("last_event")).get)
 
     def events_of(self, document: str) -> list[Event]:
         """All events of one document, oldest first; none if the id is unknown."""

@@ -1,0 +1,146 @@
+"""`fairlead docs export`: write the results of documents to a folder, each once."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fairlead.cli.common import GivenPath, counted, safe
+from fairlead.cli.progress import progress_bar
+from fairlead.cli.target import Target, opened, target_options
+from fairlead.errors import DataError, UsageError
+from fairlead.model.documents import EndedDocument
+from fairlead.model.json import to_dict
+from fairlead.model.names import check_customer
+from fairlead.model.states import State
+
+if TYPE_CHECKING:
+    from fairlead.model.installation import Installation
+
+STATE_FILE = ".fairlead-export.json"
+"""How far an export is; a later one continues from there."""
+SAVED_EVERY = 100
+"""Results after which that is noted; after a crash so many are written once more."""
+LONGEST_NAME = 200
+"""Bytes of a file's name, of which file systems take 255."""
+ENDINGS = {"text": ".txt", "markdown": ".md", "json": ".json"}
+
+
+@click.command("export")
+@target_options
+@click.option("--customer", help="Only results of this customer; a customer's API key implies it.")
+@click.option(
+    "--to", "folder", type=GivenPath(), metavar="DIR", required=True, help="Folder to write to."
+)
+@click.option("--markdown", is_flag=True, help="Write Markdown instead of text.")
+@click.option("--json", "as_json", is_flag=True, help="Write JSON: the document and its results.")
+def export_command(
+    *, target: Target, customer: str | None, folder: Path, markdown: bool, as_json: bool
+) -> None:
+    """Write the texts of all documents that are done to a folder.
+
+    Run it again to continue: only results since the last run are written.
+    """
+    if markdown and as_json:
+        raise UsageError("give --markdown or --json, not both; JSON contains the Markdown")
+    if customer is not None:
+        check_customer(customer)
+    form = "markdown" if markdown else "json" if as_json else "text"
+    source = str(target.data.absolute()) if target.url is None else target.url
+    export = _Export(folder, {"source": source, "customer": customer, "form": form})
+    with opened(target) as installation:
+        states = export.run(installation)
+    done = states.pop("damaged", 0), states.pop(State.DONE, 0)
+    others = "".join(f"; {number:,} {state}" for state, number in sorted(states.items()))
+    click.echo(safe(f"{counted(done[1], 'result')} written to {folder}{others}"), err=True)
+    if done[0]:
+        raise DataError(
+            f"{counted(done[0], 'text')} could not be read; restore them from a backup, see: "
+            "fairlead doctor"
+        )
+
+
+class _Export:
+    """Writes results to a folder, and how far it is."""
+
+    def __init__(self, folder: Path, settings: dict[str, str | None]) -> None:
+        self._folder = folder
+        self._settings = settings
+        self._state = folder / STATE_FILE
+
+    def run(self, installation: Installation) -> Counter[str]:
+        """Write what is new; how many documents ended in which state."""
+        states: Counter[str] = Counter()
+        self._folder.mkdir(parents=True, exist_ok=True)
+        cursor = self._cursor()
+        try:
+            for result in self._results(installation, cursor):
+                states[self._write(result)] += 1
+                cursor = result.cursor
+                if states.total() % SAVED_EVERY == 0:
+                    self._save(cursor)
+        finally:  # also after an error or a signal
+            self._save(cursor)
+        return states
+
+    def _results(self, installation: Installation, cursor: str | None) -> Iterator[EndedDocument]:
+        form = self._settings["form"]
+        include = ("text", "markdown", "data") if form == "json" else (str(form),)
+        customer = self._settings["customer"]
+        with progress_bar() as bar:
+            task = bar.add_task("exported", total=None)
+            for result in installation.results(after=cursor, customer=customer, include=include):
+                yield result
+                bar.advance(task)
+
+    def _cursor(self) -> str | None:
+        """Where the last export into this folder ended; refuses a folder with another one."""
+        if not self._state.exists():
+            return None
+        try:
+            state: dict[str, Any] = json.loads(self._state.read_text("utf-8"))
+            cursor: str | None = state.pop("cursor")
+        except (ValueError, KeyError, AttributeError):
+            raise DataError(f"{self._state} cannot be read; export to another folder") from None
+        if state != self._settings:
+            differs = [name for name in self._settings if state.get(name) != self._settings[name]]
+            raise UsageError(
+                f"{self._folder} has an export of another {differs[0]}: "
+                f"{state.get(differs[0]) or 'all'}; export to another folder"
+            )
+        return cursor
+
+    def _save(self, cursor: str | None) -> None:
+        self._replace(self._state, json.dumps(self._settings | {"cursor": cursor}) + "\n")
+
+    def _write(self, result: EndedDocument) -> str:
+        """Write the file of a result, if it has one; its state, or `damaged`."""
+        form = str(self._settings["form"])
+        path = self._folder / _file_name(result, ENDINGS[form])
+        text = result.markdown if form == "markdown" else result.text
+        if form == "json":
+            self._replace(path, json.dumps(to_dict(result), indent=2, ensure_ascii=False) + "\n")
+        elif result.state is State.DONE and text is not None:
+            self._replace(path, text)
+        return "damaged" if result.state is State.DONE and text is None else result.state.value
+
+    def _replace(self, path: Path, text: str) -> None:
+        """Write a file, which appears when it is complete."""
+        part = self._folder / f".{secrets.token_hex(8)}.part"
+        try:
+            part.write_text(text, "utf-8", newline="")
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
+
+
+def _file_name(document: EndedDocument, ending: str) -> str:
+    """The document's id and name: files sort by acceptance, and no two have the same name."""
+    name = document.name.encode("utf-8", "replace")[:LONGEST_NAME].decode("utf-8", "ignore")
+    return f"{document.id}-{name}{ending}"

@@ -1,0 +1,94 @@
+"""`Fairlead.results`: what has ended, in order, with the contents that were asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from threading import Thread
+
+import pytest
+from resultkit import add_done, add_failed, claim_all, done_with
+
+from fairlead import Fairlead
+from fairlead.app.results import PORTION
+from fairlead.errors import InvalidCursor, UnknownCustomer, UsageError
+
+
+@pytest.fixture
+def fairlead(tmp_path: Path) -> Iterator[Fairlead]:
+    with Fairlead(tmp_path / "data") as opened:
+        yield opened
+
+
+def test_results_have_the_contents_that_were_asked_for(fairlead: Fairlead) -> None:
+    document = fairlead.submit("acme", b"a letter", name="letter.html")
+    (claim,) = claim_all(fairlead, 1)
+    fairlead.store.finish(claim, done_with("Dear all", "# Dear all"))
+    add_done(fairlead, "acme", ["plain"])
+    bare, _ = fairlead.results()
+    assert (bare.id, bare.name, bare.text, bare.markdown) == (
+        document.id,
+        "letter.html",
+        None,
+        None,
+    )
+    full, plain = fairlead.results(include=["text", "markdown"])
+    assert (full.text, full.markdown) == ("Dear all", "# Dear all")
+    assert plain.markdown == "plain", "a text without layout is its own Markdown"
+    assert full.data is None
+
+
+def test_results_go_on_after_a_cursor(fairlead: Fairlead) -> None:
+    documents = add_done(fairlead, "acme", [f"text {n}" for n in range(PORTION + 3)])
+    results = list(fairlead.results())
+    assert [result.id for result in results] == [document.id for document in documents]
+    rest = list(fairlead.results(after=results[PORTION].cursor))
+    assert rest == results[PORTION + 1 :]
+    assert list(fairlead.results(after=results[-1].cursor)) == []
+
+
+def test_a_failed_document_is_a_result_without_contents(fairlead: Fairlead) -> None:
+    failed = add_failed(fairlead, "acme")
+    (result,) = fairlead.results(include=["text"])
+    assert (result.id, result.state, result.error, result.text) == (
+        *(failed.id, "failed", "damaged"),
+        None,
+    )
+
+
+def test_one_damaged_text_does_not_hide_the_results_after_it(fairlead: Fairlead) -> None:
+    fairlead.submit("acme", b"a")
+    (claim,) = claim_all(fairlead, 1)
+    fairlead.store.finish(claim, done_with("right")._replace(text_sha256="0" * 64))
+    add_done(fairlead, "acme", ["whole"])
+    assert [result.text for result in fairlead.results(include=["text"])] == [None, "whole"]
+
+
+def test_followed_results_come_as_they_end(fairlead: Fairlead) -> None:
+    add_done(fairlead, "acme", ["first"])
+    followed = fairlead.results(follow=True, include="text")
+    assert next(followed).text == "first"
+    writer = Thread(target=add_done, args=(fairlead, "acme", ["second", "third"]))
+    writer.start()
+    assert [result.text for result in islice(followed, 2)] == ["second", "third"]
+    writer.join()
+
+
+def test_results_of_one_customer(fairlead: Fairlead) -> None:
+    add_done(fairlead, "acme", ["a"])
+    add_done(fairlead, "bolt", ["b"])
+    assert [result.customer for result in fairlead.results(customer="bolt")] == ["bolt"]
+    with pytest.raises(UnknownCustomer):
+        fairlead.results(customer="nobody")
+
+
+@pytest.mark.parametrize("cursor", ["", "x", "-1", "99999", "1" * 30, "²"])
+def test_what_was_no_cursor_is_refused(fairlead: Fairlead, cursor: str) -> None:
+    with pytest.raises(InvalidCursor):
+        fairlead.results(after=cursor)
+
+
+def test_unknown_contents_are_refused(fairlead: Fairlead) -> None:
+    with pytest.raises(UsageError, match="text, markdown, data; got words"):
+        fairlead.results(include=["words"])
