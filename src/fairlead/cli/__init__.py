@@ -52,6 +52,10 @@ COMMANDS = {
     "policy": LazyCommand(
         "policy.policy_group", "Show or switch the policy that decides the order of the queue."
     ),
+    "read": LazyCommand(
+        "read.read_command",
+        "Read files and print their texts, without a data folder.",
+    ),
     "serve": LazyCommand(
         "serve.serve_command", "Start the server: HTTP API, dashboard and workers."
     ),

@@ -172,6 +172,17 @@ def _metadata(name: str) -> Mapping[str, Any]:
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
+password_option = click.option(
+    "--password", metavar="PASSWORD|-", help="Password of encrypted files; -: read from stdin."
+)
+FROM_STDIN = "-"
+
+
+def given_password(option: str | None) -> str | None:
+    """The password, read from stdin for `-`: others on the machine see the command line."""
+    return sys.stdin.readline().rstrip("\n") if option == FROM_STDIN else option
+
+
 def one_by_one(
     ids: Sequence[str], act: Callable[[str], T], show: Callable[[list[T]], None]
 ) -> None:
@@ -188,6 +199,11 @@ def one_by_one(
 def print_json(value: Struct | dict[str, Any]) -> None:
     """A record, or a dict with records in it, as JSON to stdout."""
     click.echo(json.dumps(to_dict(value), indent=2, ensure_ascii=not _is_utf8()))
+
+
+def print_json_line(value: dict[str, Any]) -> None:
+    """A dict as one line of JSON to stdout."""
+    click.echo(json.dumps(value, ensure_ascii=not _is_utf8()))
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, empty: str) -> None:

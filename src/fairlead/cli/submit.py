@@ -17,7 +17,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import click
 
-from fairlead.cli.common import GivenPath, counted, json_option, print_json, safe
+from fairlead.cli.common import (
+    FROM_STDIN,
+    GivenPath,
+    counted,
+    given_password,
+    json_option,
+    password_option,
+    print_json,
+    safe,
+)
 from fairlead.cli.progress import page_progress, progress_bar
 from fairlead.cli.target import Target, opened, target_options
 from fairlead.config.settings import Sources
@@ -50,7 +59,6 @@ UPLOAD_OVERHEAD = 100_000
 """Bytes of a request beyond its documents, such as names."""
 LARGE = 10_000_000
 """Bytes from which on the upload of a single file shows its progress."""
-FROM_STDIN = "-"
 STDIN = Path(FROM_STDIN)
 MOST_LINES = 20
 """Documents of which a terminal gets a line each; of more, a summary."""
@@ -69,9 +77,7 @@ MOST_LINES = 20
     metavar="KEY",
     help="Resubmitting with the same key returns the same documents.",
 )
-@click.option(
-    "--password", metavar="PASSWORD|-", help="Password of encrypted files; -: read from stdin."
-)
+@password_option
 @click.option("--wait", is_flag=True, help="Wait until processing has ended.")
 @json_option
 def submit_command(
@@ -104,7 +110,7 @@ def submit_command(
     options = {
         "urgent": urgent,
         "idempotency_key": idempotency_key,
-        "password": _password(password),
+        "password": given_password(password),
     }
     if target.url is None:
         options |= {"customer": customer, "strict": strict}
@@ -190,11 +196,6 @@ def _exit_on_sigterm() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-def _password(option: str | None) -> str | None:
-    """The password, read from stdin for `-`: others on the machine see the command line."""
-    return sys.stdin.readline().rstrip("\n") if option == FROM_STDIN else option
 
 
 def _files(paths: Sequence[Path], *, skip_bad: bool) -> Iterator[Path]:

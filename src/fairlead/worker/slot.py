@@ -13,7 +13,7 @@ from fairlead.model.blobs import ABSENT
 from fairlead.model.documents import Broken, Claim, Failed
 from fairlead.worker.liveness import worker_name
 from fairlead.worker.result_writer import FinishedJob, Result
-from fairlead.worker.sandbox.answer import failure, parse_answer
+from fairlead.worker.sandbox.answer import died, failure, over_time, parse_answer
 from fairlead.worker.sandbox.forkserver import ForkServer
 from fairlead.worker.sandbox.limits import Limits
 from fairlead.worker.sandbox.process import MOST_JOBS, ChildDied, Job, JobAnswer, Sandbox
@@ -119,7 +119,7 @@ class WorkerSlot:
         except ChildDied as death:
             if self.claim is None or self._unsent is not None:
                 raise
-            return [self.end(self._death(death))]
+            return [self.end(died(death, self.limits))]
         if self._unsent is not None and self.sandbox.ready:
             job, self._unsent = self._unsent, None
             self._set_deadline()
@@ -168,7 +168,7 @@ class WorkerSlot:
         self.sandbox.close()
 
     def over_time(self) -> Failed | Broken:
-        return failure("time-limit", f"Reading it took longer than {self.limits.seconds:g} s.")
+        return over_time(self.limits)
 
     def _finished(self, answers: Sequence[JobAnswer]) -> list[FinishedJob]:
         """The engine knows how long all answers took together, the child how long each took.
@@ -190,11 +190,6 @@ class WorkerSlot:
     @property
     def _has_jobs(self) -> bool:
         return bool(self.claims or self._withdrawn)
-
-    def _death(self, death: ChildDied) -> Failed | Broken:
-        if death.code == "time-limit":
-            return self.over_time()
-        return failure(death.code, f"The process that read it ended ({death.how}).")
 
     def _set_deadline(self) -> None:
         self._began = time.monotonic()

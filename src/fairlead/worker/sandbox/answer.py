@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 
 from fairlead.model.documents import Broken, Failed
 from fairlead.read.base import Part
+from fairlead.worker.sandbox.limits import Limits
+from fairlead.worker.sandbox.process import ChildDied
 
 MAX_FACTS_BYTES = 65_536
 MAX_DEPTH = 5
@@ -76,6 +78,18 @@ def failure(code: str, detail: str, kind: str | None = None) -> Failed | Broken:
     if code in REQUEUED:
         return Broken(code, plain(detail))
     raise KeyError(code)
+
+
+def over_time(limits: Limits) -> Failed | Broken:
+    """The outcome of a document whose reading was ended at the time limit."""
+    return failure("time-limit", f"Reading it took longer than {limits.seconds:g} s.")
+
+
+def died(death: ChildDied, limits: Limits) -> Failed | Broken:
+    """The outcome of the document that a child was reading when it died."""
+    if death.code == "time-limit":
+        return over_time(limits)
+    return failure(death.code, f"The process that read it ended ({death.how}).")
 
 
 def plain(detail: str) -> str:
