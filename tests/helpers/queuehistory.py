@@ -107,8 +107,8 @@ def _write_claim(
     body = {
         "at": tx.now,
         "rows": rows,
-        "workers": len(requested.workers),
-        "ahead": len(requested.ahead),
+        "workers": sum(len(room.workers) for room in requested.rooms),
+        "ahead": sum(len(room.ahead) for room in requested.rooms),
         "is_partial": result.is_partial,
         "starts": [(number, *charges[number]) for number in numbers],
     }

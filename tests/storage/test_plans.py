@@ -22,9 +22,11 @@ from storekit import (
 )
 
 from fairlead.model.documents import Submission
+from fairlead.model.pipelines import Pipeline
 from fairlead.policy.overdue_lane import OverdueLane
 from fairlead.policy.queue import PolicyName
 from fairlead.policy.rules import Rules
+from fairlead.storage.sql import accept
 from fairlead.storage.sql.queries import sql
 from fairlead.storage.sqlite import SqliteStore
 
@@ -219,3 +221,22 @@ def test_the_database_uses_every_index_it_keeps(large: SqliteStore) -> None:
         *("leases_by_end", "delayed_by_due"),
     ):
         assert re.search(rf"INDEX {index}\b", used), index
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_documents_behind_an_exhausted_quota_cost_nothing(
+    policy: PolicyName, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = []
+    for number in (FEW, MANY):
+        with monkeypatch.context() as patch:
+            patch.setattr(accept, "DEFAULT_PIPELINE", "held")
+            opened = filled(number, policy=policy)
+            store = opened.__enter__()
+        store.use_quotas([Pipeline("held", limit="1/h")])
+        must_claim(store)
+        submit(store, "somebody", 2)
+        submit(store, "somebody else", 2)
+        made.append(steps_of_work(store))
+        opened.__exit__(None, None, None)
+    assert made[1] <= made[0] * 1.1

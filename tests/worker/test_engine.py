@@ -20,6 +20,7 @@ from fairlead.blobs.local import LocalBlobs
 from fairlead.demo.samples import samples
 from fairlead.errors import MissingExtra, ReadOnlyData, StoreUnreachable, TemporarilyUnavailable
 from fairlead.model.documents import Claim, Document, EventKind
+from fairlead.model.pipelines import Room
 from fairlead.model.states import State
 from fairlead.worker import engine as local
 from fairlead.worker.engine import LocalEngine, Stop
@@ -389,13 +390,13 @@ def test_an_interruption_gives_back_the_claims_and_ends_the_children(
 def test_a_claim_whose_answer_was_interrupted_is_given_back(fairlead: Fairlead) -> None:
     """A Ctrl-C while the claim waits for somebody else's commit: it is claimed all the same."""
     documents = fairlead.submit_many("acme", letters(3))
-    claim_for = fairlead.store.claim_for
+    claim_rooms = fairlead.store.claim_rooms
 
-    def claim_and_be_interrupted(workers: Sequence[str], ahead: Sequence[str] = ()) -> list[Claim]:
-        assert claim_for(workers, ahead)
+    def claim_and_be_interrupted(rooms: Sequence[Room]) -> tuple[list[Claim], float]:
+        assert claim_rooms(rooms)[0]
         raise KeyboardInterrupt
 
-    fairlead.store.claim_for = claim_and_be_interrupted  # type: ignore[method-assign]
+    fairlead.store.claim_rooms = claim_and_be_interrupted  # type: ignore[method-assign]
     with pytest.raises(KeyboardInterrupt):
         fairlead.run_until_idle(workers=2)
     current = [fairlead.document(document.id) for document in documents]

@@ -43,7 +43,7 @@ PASSING = [
 ]
 PLACES: list[tuple[type[object], str]] = [
     (SqliteStore, "attend"),
-    (SqliteStore, "claim_for"),
+    (SqliteStore, "claim_rooms"),
     (SqliteStore, "finish_all"),
     (LocalBlobs, "put_all"),
     (LocalBlobs, "path"),
@@ -206,7 +206,7 @@ def test_an_engine_that_is_held_up_stops_when_it_is_told_to(
         if engine.is_held_up:
             engine.stop()
 
-    for place in ((SqliteStore, "claim_for"), (JobDir, "add"), (LocalBlobs, "put_all")):
+    for place in ((SqliteStore, "claim_rooms"), (JobDir, "add"), (LocalBlobs, "put_all")):
         engine = fairlead.services.engine(1, on_tick=stop_if_held_up)
         with monkeypatch.context() as patch:
             Away(patch, place, DiskFull("full"))

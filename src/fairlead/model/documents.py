@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from msgspec import Struct, field
 
 from fairlead.model.json import Record, Time
+from fairlead.model.pipelines import DEFAULT_PIPELINE
 from fairlead.model.states import State
 
 
@@ -178,6 +179,7 @@ class Claim(NamedTuple):
     suspect: bool = False
     content: bytes | None = None
     number: int = 0
+    pipeline: str = DEFAULT_PIPELINE
 
 
 class Progress(NamedTuple):

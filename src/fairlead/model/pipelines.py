@@ -54,6 +54,20 @@ class Pipeline(NamedTuple):
         return {"steps": list(self.steps), **values}
 
 
+class Room(NamedTuple):
+    """Room for documents of some pipelines: free workers, then workers that prefetch.
+
+    No pipelines: it is for those of all.
+    """
+
+    workers: Sequence[str] = ()
+    ahead: Sequence[str] = ()
+    pipelines: Sequence[str] | None = None
+
+    def takes(self, pipeline: str) -> bool:
+        return self.pipelines is None or pipeline in self.pipelines
+
+
 DEFAULT_PIPELINES = (Pipeline(DEFAULT_PIPELINE),)
 
 

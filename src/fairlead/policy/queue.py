@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush, heapreplace, nsmallest
 from itertools import chain
-from math import exp
+from math import exp, inf
 from operator import attrgetter, itemgetter
 from typing import ClassVar, Literal, NamedTuple
 
@@ -678,6 +678,15 @@ class Queue:
             starts.append(start)
         return starts
 
+    def opens_at(self, now: float, pipelines: Sequence[str] | None = None) -> float:
+        """When the first pipeline that only waits for a token gets one; inf: none does."""
+        times = [
+            quota.opens_at(now)
+            for name, quota in self.state.quotas.items()
+            if (pipelines is None or name in pipelines) and not quota.has_token(now)
+        ]
+        return min(times, default=inf)
+
     def _open(self, pipelines: Iterable[str], now: float) -> list[str]:
         """The pipelines whose quotas let a document start now."""
         quotas = self.state.quotas
@@ -761,12 +770,15 @@ class Queue:
             if inner.waiting
         ]
 
-    def longest_wait(self) -> tuple[float, Entry] | None:
-        """Since when somebody waits for a start at the longest, of the entries that are loaded."""
+    def longest_wait(self, now: float) -> tuple[float, Entry] | None:
+        """Since when somebody waits for a start at the longest, of the entries that are loaded.
+
+        Those that a quota holds back do not count.
+        """
         waits = [
             (max(self.wait_of(entry)[0], entry.member.resumed_at or 0.0), entry)
-            for heap in self._waits.values()
-            for _, _, entry in heap[:1]
+            for pipeline in self._open(self._waits, now)
+            for _, _, entry in self._waits[pipeline][:1]
             if entry.place is not None
         ]
         return min(waits, default=None, key=itemgetter(0))

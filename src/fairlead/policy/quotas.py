@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+_SLACK = 1e-9
+"""Sums of floats may end just below one."""
+
 
 @dataclass(slots=True)
 class Quota:
@@ -42,15 +45,16 @@ class Quota:
         """When a token is there; `now` where there is one."""
         if self.rate is None:
             return now
-        return now + max(0.0, 1.0 - self._filled(now)) / self.rate
+        missing = 1.0 - self._filled(now)
+        return now + (missing + _SLACK) / self.rate if missing > 0 else now
 
     def _filled(self, now: float) -> float:
-        """The tokens at `now`. Sums of floats may end just below one."""
+        """The tokens at `now`."""
         assert self.rate is not None  # noqa: S101 (asked for a rate only)
         burst = max(1.0, self.rate)
         if self.tokens is None:
             return burst
-        return min(burst, self.tokens + self.rate * max(0.0, now - self.tokens_at) + 1e-9)
+        return min(burst, self.tokens + self.rate * max(0.0, now - self.tokens_at) + _SLACK)
 
 
 def limit_text(rate: float) -> str:

@@ -22,6 +22,7 @@ from fairlead.backoff import Attempts, Backoff, Outage
 from fairlead.errors import FairleadError, TemporarilyUnavailable
 from fairlead.model.blobs import BlobStore
 from fairlead.model.documents import Broken, Claim, Failed, Progress
+from fairlead.model.pipelines import Room
 from fairlead.service import Service, WakePipe
 from fairlead.worker.liveness import requeue_from_dead_workers
 from fairlead.worker.prefetch import Prefetch
@@ -297,7 +298,7 @@ class LocalEngine:
             at_once = max(0, free - len(self.prefetch.claims))
             names = list(islice(cycle([slot.name for slot in self.slots]), wanted))
             self._check_places()
-            claims = self._store.claim_for(names[:at_once], names[at_once:])
+            claims, _ = self._store.claim_rooms([Room(names[:at_once], names[at_once:])])
             self.prefetch.add(claims, free=at_once, wanted=wanted)
             self._start_prefetched()
 

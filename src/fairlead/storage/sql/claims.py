@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import secrets
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Sequence
+from itertools import chain
+from math import inf
 from typing import Any, NamedTuple
 
 from fairlead.model.documents import Claim, EventKind, Progress
-from fairlead.model.pipelines import DEFAULT_PIPELINE
+from fairlead.model.pipelines import DEFAULT_PIPELINE, Room
 from fairlead.policy.fairness import start_bound
-from fairlead.policy.queue import QueuedDocument, Start
+from fairlead.policy.queue import MayStart, QueuedDocument, Start
 from fairlead.policy.queue_events import Arrived
 from fairlead.storage.sql.ends import rescue_expired
 from fairlead.storage.sql.queries import Connection, sql
@@ -25,19 +27,70 @@ _DISPLACED, _ATTEMPTS, _SUSPECT, _ERROR = 7, 10, 11, 12
 
 
 class Requested(NamedTuple):
-    """Who asks for documents: free workers, then workers that prefetch."""
+    """Who asks for documents. A pipeline has at most one room of each sort."""
 
-    workers: Sequence[str]
-    ahead: Sequence[str] = ()
+    rooms: Sequence[Room]
 
     @property
     def number(self) -> int:
-        return len(self.workers) + len(self.ahead)
+        return sum(len(room.workers) + len(room.ahead) for room in self.rooms)
 
-    def without(self, served: int) -> Requested:
-        """Those who are left when so many got a document."""
-        of_ahead = max(0, served - len(self.workers))
-        return Requested(self.workers[served:], self.ahead[of_ahead:])
+    @property
+    def pipelines(self) -> Sequence[str] | None:
+        """Those of which documents may start; None: all."""
+        if any(room.pipelines is None for room in self.rooms):
+            return None
+        return list(dict.fromkeys(chain.from_iterable(room.pipelines or () for room in self.rooms)))
+
+    def without(self, served: Sequence[Claim]) -> Requested:
+        """Those who are left when these documents were claimed."""
+        at_once, ahead = _Takers(self, ahead=False), _Takers(self, ahead=True)
+        for claim in served:
+            at_once.take(claim.pipeline) or ahead.take(claim.pipeline)
+        return Requested(
+            [
+                Room(list(now), list(later), room.pipelines)
+                for room, now, later in zip(self.rooms, at_once.left, ahead.left, strict=True)
+            ]
+        )
+
+
+class _Takers:
+    """The workers of each room that have no document yet."""
+
+    def __init__(self, requested: Requested, *, ahead: bool) -> None:
+        self._rooms = requested.rooms
+        self.is_ahead = ahead
+        self.left = [deque(room.ahead if ahead else room.workers) for room in self._rooms]
+
+    @property
+    def number(self) -> int:
+        return sum(map(len, self.left))
+
+    def open_pipelines(self) -> Sequence[str] | None:
+        """The pipelines that have room; None: all."""
+        rooms = [room for room, left in zip(self._rooms, self.left, strict=True) if left]
+        return Requested(rooms).pipelines
+
+    def at_once(self) -> int:
+        """How many documents may be chosen before a room may be full."""
+        filled = [left for left in self.left if left]
+        return len(filled[0]) if len(filled) == 1 else min(len(filled), 1)
+
+    def take(self, pipeline: str) -> str | None:
+        """The next worker with room for a document of this pipeline."""
+        for room, left in zip(self._rooms, self.left, strict=True):
+            if left and room.takes(pipeline):
+                return left.popleft()
+        return None
+
+
+class _Taken(NamedTuple):
+    """A document that was chosen, and the worker that gets it."""
+
+    start: Start
+    worker: str
+    is_ready: bool
 
 
 class Extent(NamedTuple):
@@ -51,11 +104,15 @@ class Extent(NamedTuple):
 
 
 class ClaimResult(NamedTuple):
-    """What a claim came to. `is_partial`: more may be claimed at once."""
+    """What a claim came to. `is_partial`: more may be claimed at once.
+
+    `opens_in`: after so many seconds a quota that holds documents back lets one start.
+    """
 
     claims: list[Claim]
     is_partial: bool = False
     extent: Extent = Extent()
+    opens_in: float = inf
 
 
 class Overtaken(Exception):
@@ -71,7 +128,7 @@ def claim_documents(
     claim was asked for are rescued first.
     """
     expired_at = min(tx.now, asked_at)
-    look = _FirstLook(tx, requested.number, max(width, LEAST_WIDTH), expired_at)
+    look = _FirstLook(tx, requested, max(width, LEAST_WIDTH), expired_at)
     if look.has_expired_leases and rescue_expired(tx, expired_at):
         tx.write()
         return ClaimResult([], is_partial=True, extent=extent)
@@ -84,16 +141,17 @@ def claim_documents(
         _save(loaded, tx, [])
         return ClaimResult([], is_partial=True, extent=extent)
     _report_broken_bound(loaded, tx)
-    starts = _choose(loaded, tx, requested, extent)
+    taken = _choose(loaded, tx, requested, extent)
     is_partial = bool(loaded.queue.needs_entries)
-    if not (starts or loaded.event_ids or due):
-        return ClaimResult([], is_partial, extent)
-    claims = _started(loaded, tx, starts, requested)
-    taken = Counter(start.customer for start in starts)
+    opens_in = loaded.queue.opens_at(tx.now, requested.pipelines) - tx.now
+    if not (taken or loaded.event_ids or due):
+        return ClaimResult([], is_partial, extent, opens_in)
+    claims = _started(loaded, tx, taken)
+    customers = Counter(each.start.customer for each in taken)
     is_partial = is_partial and len(claims) < requested.number
-    if taken:
-        extent = Extent(len(taken), max(taken.values()))
-    return ClaimResult(claims, is_partial, extent)
+    if customers:
+        extent = Extent(len(customers), max(customers.values()))
+    return ClaimResult(claims, is_partial, extent, opens_in)
 
 
 class _FirstLook:
@@ -102,36 +160,56 @@ class _FirstLook:
     All of it is asked for before any of it is awaited: on a server that is one round trip.
     """
 
-    def __init__(self, tx: Transaction, number: int, width: int, expired_at: float) -> None:
-        ask, lane = tx.connection.execute, tx.rules.lane
+    def __init__(
+        self, tx: Transaction, requested: Requested, width: int, expired_at: float
+    ) -> None:
+        ask, lane, number = tx.connection.execute, tx.rules.lane, requested.number
         expired = ask(sql("has_expired"), (expired_at,))
         due = ask(sql("due_documents"), (tx.now,))
+        self._now, self._pipelines = tx.now, requested.pipelines
         self._best = self._overdue = None
         self._width, self._most_overdue = width, 0 if lane is None else number // lane.share + 2
         self._before = 0.0 if lane is None else tx.now - lane.after
-        if number:
-            self._best = ask(sql("best_entries"), (DEFAULT_PIPELINE, width))
+        self._first = self._likely_pipeline()
+        if number and self._first is not None:
+            self._best = ask(sql("best_entries"), (self._first, width))
             if lane is not None:
-                values = (DEFAULT_PIPELINE, self._before, self._most_overdue)
+                values = (self._first, self._before, self._most_overdue)
                 self._overdue = ask(sql("overdue_entries"), values)
         self.loaded = LoadedQueue(tx.connection, tx.rules, EVENTS_AT_ONCE)
         self.has_expired_leases = bool(expired.get)
         self.due = due.fetchall()
 
+    def _likely_pipeline(self) -> str | None:
+        """The one that is read before it is known which pipelines have documents."""
+        if self._pipelines is None or DEFAULT_PIPELINE in self._pipelines:
+            return DEFAULT_PIPELINE
+        return next(iter(self._pipelines), None)
+
     def load_members(self) -> None:
         """The members that events concern, those with the best places, and the most overdue."""
         loaded = self.loaded
         wanted = loaded.touched() | {row[0] for row in self.due}
-        if self._best is not None and not loaded.has_more_events:
-            wanted |= loaded.note_best(DEFAULT_PIPELINE, self._best, self._width)
+        if self._best is not None and self._first is not None and not loaded.has_more_events:
+            wanted |= loaded.note_best(self._first, self._best, self._width)
             if self._overdue is not None:
                 most = self._most_overdue
-                wanted |= loaded.note_overdue(DEFAULT_PIPELINE, self._overdue, most)
-            others = [name for name in loaded.pipelines if name != DEFAULT_PIPELINE]
+                wanted |= loaded.note_overdue(self._first, self._overdue, most)
+            others = self._other_pipelines()
             loaded.load_best(others, self._width)
             if self._overdue is not None:
                 loaded.load_overdue(others, self._before, self._most_overdue)
         loaded.load_members(wanted)
+
+    def _other_pipelines(self) -> list[str]:
+        """Those that may start something; one without a token cannot, whatever has happened."""
+        return [
+            name
+            for name, quota in self.loaded.queue.state.quotas.items()
+            if name != self._first
+            and (self._pipelines is None or name in self._pipelines)
+            and quota.has_token(self._now)
+        ]
 
 
 def _queue_due(loaded: LoadedQueue, tx: Transaction, due: Sequence[tuple[Any, ...]]) -> None:
@@ -154,7 +232,7 @@ def _queue_due(loaded: LoadedQueue, tx: Transaction, due: Sequence[tuple[Any, ..
 def _report_broken_bound(loaded: LoadedQueue, tx: Transaction) -> None:
     """Add one event for a customer that has waited for a start longer than the bound."""
     loaded.load_unknown(1)
-    longest = loaded.queue.longest_wait()
+    longest = loaded.queue.longest_wait(tx.now)
     lane = tx.rules.lane
     if longest is None or lane is None or tx.now - longest[0] <= lane.after:
         return
@@ -176,21 +254,20 @@ def _report_broken_bound(loaded: LoadedQueue, tx: Transaction) -> None:
 
 def _choose(
     loaded: LoadedQueue, tx: Transaction, requested: Requested, extent: Extent
-) -> list[Start]:
+) -> list[_Taken]:
     """The next documents; a suspect is not prefetched, and ends the choice."""
-    queue, starts = loaded.queue, list[Start]()
-    at_once, not_suspect = len(requested.workers), _not_suspect(loaded)
+    queue, taken = loaded.queue, list[_Taken]()
+    at_once, ahead = _Takers(requested, ahead=False), _Takers(requested, ahead=True)
     customers, depth = extent.customers + 1, extent.documents + 1
     while True:
         first = queue.first_entries(customers)
         queue.needs_documents.update(entry for entry in first if not entry.is_loaded)
         loaded.load_unknown(depth)
-        starts += queue.choose(at_once - len(starts), tx.now)
-        if len(starts) >= at_once:
-            left = requested.number - len(starts)
-            starts += queue.choose(left, tx.now, may_start=not_suspect)
+        taken += _take(loaded, tx, at_once)
         if not queue.needs_documents:
-            return starts
+            taken += _take(loaded, tx, ahead, _not_suspect(loaded))
+        if not queue.needs_documents:
+            return taken
         if any(entry.is_loaded for entry in queue.needs_documents):
             most = requested.number + 2  # more only where displaced documents have the best slots
             depth = min(4 * depth, most) if depth < most else 4 * depth
@@ -198,7 +275,22 @@ def _choose(
             customers = min(4 * customers, requested.number + 1)
 
 
-def _not_suspect(loaded: LoadedQueue) -> Any:
+def _take(
+    loaded: LoadedQueue, tx: Transaction, takers: _Takers, may_start: MayStart | None = None
+) -> list[_Taken]:
+    """Documents for these workers; several rooms are filled one document at a time."""
+    taken: list[_Taken] = []
+    while number := takers.at_once():
+        starts = loaded.queue.choose(number, tx.now, takers.open_pipelines(), may_start)
+        for start in starts:
+            worker = takers.take(start.document.pipeline) or ""
+            taken.append(_Taken(start, worker, takers.is_ahead))
+        if len(starts) < number:
+            break
+    return taken
+
+
+def _not_suspect(loaded: LoadedQueue) -> MayStart:
     def may_start(document: QueuedDocument) -> bool:
         row = loaded.rows[document.number]
         return not (row[_ATTEMPTS] or row[_SUSPECT])
@@ -206,24 +298,20 @@ def _not_suspect(loaded: LoadedQueue) -> Any:
     return may_start
 
 
-def _started(
-    loaded: LoadedQueue, tx: Transaction, starts: Sequence[Start], requested: Requested
-) -> list[Claim]:
+def _started(loaded: LoadedQueue, tx: Transaction, taken: Sequence[_Taken]) -> list[Claim]:
     """Move the rows from `waiting` to `running`, save the queue; the claims that workers get.
 
     Everything is asked for before any of it is awaited.
     """
-    numbers = [start.document.number for start in starts]
+    numbers = [each.start.document.number for each in taken]
     described: Iterable[tuple[Any, ...]] = ()
-    if starts:
+    if taken:
         described = tx.connection.execute(sql("claimed_documents"), (tx.connection.array(numbers),))
     keys = [loaded.rows[number][:5] for number in numbers]
     deleted = tx.connection.query_many(sql("delete_waiting"), keys)
-    workers = [(worker, False) for worker in requested.workers]
-    workers += [(worker, True) for worker in requested.ahead]
     leases: dict[str, int] = {}
     running = []
-    for start, (worker, is_ready) in zip(starts, workers, strict=False):
+    for start, worker, is_ready in taken:
         if worker not in leases:
             leases[worker] = secrets.randbits(_LEASE_BITS)
         running.append(_running_row(loaded, tx, start, leases[worker], worker, is_ready=is_ready))
@@ -231,13 +319,13 @@ def _started(
     until = tx.now + tx.rules.lease
     rows = [(lease, worker, until) for worker, lease in sorted(leases.items())]
     tx.connection.executemany(sql("add_lease"), rows)
-    _save(loaded, tx, starts)
+    _save(loaded, tx, [each.start for each in taken])
     details = {row[0]: row for row in described}
     if len(list(deleted)) < len(keys):
         raise Overtaken
     return [
         _claim(tx, details[number], loaded.rows[number], worker, leases[worker])
-        for number, (worker, _) in zip(numbers, workers, strict=False)
+        for number, (_, worker, _) in zip(numbers, taken, strict=True)
     ]
 
 
@@ -290,6 +378,7 @@ def _claim(
         suspect=bool(row[_ATTEMPTS] or row[_SUSPECT]),
         content=content,
         number=number,
+        pipeline=row[1],
     )
 
 

@@ -31,7 +31,7 @@ from fairlead.model.documents import (
 )
 from fairlead.model.explanations import QueuePlace
 from fairlead.model.keys import Key, StoredKey
-from fairlead.model.pipelines import Pipeline
+from fairlead.model.pipelines import Pipeline, Room
 from fairlead.model.states import State
 from fairlead.policy.forecast import Flow
 from fairlead.policy.queue import PolicyName
@@ -172,24 +172,38 @@ class Store(ABC):
         """The next document for a free worker; None: nothing may run now."""
         return next(iter(self.claim_for([worker])), None)
 
-    def claim_for(self, workers: Sequence[str], ahead: Sequence[str] = ()) -> list[Claim]:
+    def claim_for(
+        self,
+        workers: Sequence[str],
+        ahead: Sequence[str] = (),
+        pipelines: Sequence[str] | None = None,
+    ) -> list[Claim]:
         """A document for each free worker, then prefetched ones for the workers `ahead`.
+
+        Only of these pipelines; None: of all.
+        """
+        return self.claim_rooms([Room(workers, ahead, pipelines)])[0]
+
+    def claim_rooms(self, rooms: Sequence[Room]) -> tuple[list[Claim], float]:
+        """Documents for each room, in the order of the queue.
+
+        Also, in how many seconds a quota that holds documents back lets one start.
 
         A claim need not survive a power cut: no worker would be left to hold it. A lease that ended
         while this claim waited for a lock is left alone: its holder had to wait as well.
         """
         self.follow_settings()
         claimed: list[Claim] = []
-        requested = claims.Requested(tuple(workers), tuple(ahead))
+        requested = claims.Requested(rooms)
         width = requested.number + 1
         while True:
             result = self._claim(requested, width)
             claimed += result.claims
             self._extent = result.extent
             if not result.is_partial:
-                return claimed
+                return claimed, result.opens_in
             width = width if result.claims else 4 * width
-            requested = requested.without(len(result.claims))
+            requested = requested.without(result.claims)
 
     def _claim(self, requested: claims.Requested, width: int) -> claims.ClaimResult:
         asked_at = self._writer.asked_at()
