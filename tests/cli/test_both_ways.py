@@ -84,6 +84,8 @@ def stilled(text: str) -> str:
 
 
 READING = [
+    ("pipelines",),
+    ("pipelines", "--json"),
     ("docs", "list"),
     ("docs", "list", "--json"),
     ("docs", "list", "--state", "cancelled", "--customer", "acme"),

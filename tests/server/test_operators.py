@@ -244,7 +244,13 @@ def test_the_command_line_makes_and_revokes_keys_of_a_running_server(server: Ser
 
 def test_customers_are_no_operators(server: Served) -> None:
     client = server.customer("curious")
-    for path in ("/v1/customers", "/v1/customers/curious", "/v1/audit", "/v1/policy"):
+    for path in (
+        "/v1/customers",
+        "/v1/customers/curious",
+        "/v1/audit",
+        "/v1/policy",
+        "/v1/pipelines",
+    ):
         problem(client.get(path), "forbidden", 403)
     problem(client.put("/v1/policy", json={"policy": "fair"}), "forbidden", 403)
     problem(client.post("/v1/customers/curious/pause"), "forbidden", 403)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from storekit import Clock, submission
+from storekit import DAMAGED, DONE, Clock, must_claim, submission
 
 from fairlead.model.pipelines import Pipeline
 from fairlead.storage import Store
@@ -35,3 +35,22 @@ def test_the_last_start_wins_and_keeps_what_runs(
     assert claimed(store) == 2
     store.use_quotas([Pipeline("default")])
     assert claimed(store) == 5
+
+
+def test_figures_of_pipelines_tell_queue_quota_and_failures(store: Store, clock: Clock) -> None:
+    assert store.pipelines() == {}
+    store.use_quotas([Pipeline("default", limit="6/min", max_running=4)])
+    store.submit(submission("acme", 10))
+    for outcome in (DONE, DAMAGED):
+        store.finish(must_claim(store), outcome)
+        clock.advance(10)
+    must_claim(store)
+    figures = store.pipelines()["default"]
+    assert (figures.limit, figures.max_running) == ("6/min", 4)
+    assert (figures.waiting, figures.processing) == (7, 1)
+    assert figures.open_at == pytest.approx(clock() + 10)
+    assert (figures.ended, figures.failures) == (2, {DAMAGED.code: 1})
+    assert figures.since == clock() - 20
+    clock.advance(3600)
+    later = store.pipelines()["default"]
+    assert (later.ended, later.since, later.failures, later.open_at) == (0, None, {}, None)

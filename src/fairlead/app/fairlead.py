@@ -91,7 +91,7 @@ class Fairlead:
         self.customers = Customers(self.store, self._sources.rules, actor)
         self.keys = Keys(self.store, self.folder, actor)
         self.webhooks = Webhooks(self.store, self.services.networks, self.clock, actor)
-        self.queue = Queue(self.store, self.customers, actor)
+        self.queue = Queue(self.store, self.customers, lambda: self.settings.pipelines, actor)
 
     def _open_store(
         self, url: str | None, clock: Callable[[], float] | None, *, patient: bool

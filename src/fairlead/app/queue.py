@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from fairlead.app.customers import Customers
 from fairlead.model.customers import Customer, Fairness
 from fairlead.model.documents import Switched, Totals
+from fairlead.model.pipeline_figures import PipelineCounts, PipelineFigures
+from fairlead.model.pipelines import Pipeline
 from fairlead.policy.queue import PolicyName
 from fairlead.policy.rules import check_policy
 from fairlead.storage import Store
@@ -13,9 +17,16 @@ from fairlead.storage import Store
 class Queue:
     """The queue as a whole."""
 
-    def __init__(self, store: Store, customers: Customers, actor: str | None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        customers: Customers,
+        pipelines: Callable[[], Sequence[Pipeline]],
+        actor: str | None,
+    ) -> None:
         self._store = store
         self._customers = customers
+        self._pipelines = pipelines
         self._actor = actor
 
     def fairness(self) -> Fairness:
@@ -29,6 +40,20 @@ class Queue:
     def totals(self) -> Totals:
         """How many documents wait and are processed, of how many customers."""
         return self._store.totals()
+
+    def pipelines(self) -> list[PipelineFigures]:
+        """All pipelines of the settings and of documents, `default` first."""
+        counts = self._store.pipelines()
+        steps = {pipeline.name: pipeline.steps for pipeline in self._pipelines()}
+        names = dict.fromkeys([*steps, *sorted(counts)])
+        return [
+            PipelineFigures(
+                name=name,
+                steps=steps.get(name, ()),
+                **counts.get(name, PipelineCounts())._asdict(),
+            )
+            for name in names
+        ]
 
     def policy(self) -> PolicyName:
         """The policy in force: "classic" or "fair"."""

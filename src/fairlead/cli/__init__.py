@@ -49,6 +49,10 @@ COMMANDS = {
         "migrate.migrate_store_command",
         "Copy the store of a data folder to a PostgreSQL database.",
     ),
+    "pipelines": LazyCommand(
+        "pipelines.pipelines_command",
+        "List pipelines with their steps, queue, use of quotas and failures.",
+    ),
     "policy": LazyCommand(
         "policy.policy_group", "Show or switch the policy that decides the order of the queue."
     ),

@@ -45,6 +45,7 @@ from fairlead.model.json import from_dict, to_dict
 from fairlead.model.keys import Key, LoginLink, Me, NewKey
 from fairlead.model.keys import Keys as KeyList
 from fairlead.model.names import check_idempotency_key
+from fairlead.model.pipeline_figures import PipelineFigures, PipelineList
 from fairlead.model.sources import Source
 from fairlead.model.states import State, state_of
 from fairlead.model.webhooks import Deliveries, Delivery, Webhook, WebhookWithSecret
@@ -282,6 +283,10 @@ class AsyncQueue(AsyncGroup):
         """All customers by name, and how fair the queue is, at one moment."""
         overview = await self._transport.json(CustomerList, "GET", "customers")
         return overview.customers, overview.fairness
+
+    async def pipelines(self) -> list[PipelineFigures]:
+        """All pipelines with their steps, quotas and figures, `default` first."""
+        return (await self._transport.json(PipelineList, "GET", "pipelines")).pipelines
 
     async def policy(self) -> str:
         """The policy in force: "classic" or "fair"."""

@@ -30,6 +30,7 @@ from fairlead.server.routes import (
     events,
     health,
     keys,
+    pipelines,
     policy,
     results,
     webhooks,
@@ -45,7 +46,7 @@ ROUTERS = (
         policy.router,
     ),
     *(webhooks.router, health.router, login.router, overview.router, customer_pages.router),
-    *(document_pages.router, live.router),
+    *(document_pages.router, live.router, pipelines.router),
 )
 STREAMS = frozenset(["/v1/events", "/live"])
 """Responses that do not end, so that HEAD has no answer."""

@@ -25,6 +25,7 @@ from fairlead.model.documents import (
 from fairlead.model.explanations import CustomerAhead, Explanation, Forecast, Place, Reason
 from fairlead.model.json import from_json, to_dict
 from fairlead.model.keys import Key, Keys, Limits, LoginLink, Me, NewKey
+from fairlead.model.pipeline_figures import PipelineFigures, PipelineList
 from fairlead.model.webhooks import Deliveries, Delivery, Webhook, Webhooks, WebhookWithSecret
 from fairlead.server.problems import body
 
@@ -67,6 +68,12 @@ _DELIVERY = from_json(
     "created_at": "2026-01-31T12:00:00Z", "attempts": 1, "next_at": null,
     "last_at": "2026-01-31T12:00:00.25Z", "code": 204, "answer": ""}""",
 )
+_PIPELINE = from_json(
+    PipelineFigures,
+    """{"name": "invoices", "steps": ["read", "invoices:fields"], "limit": "15/s",
+    "max_running": 8, "waiting": 120, "processing": 8, "open_at": "2026-01-31T12:00:00.05Z",
+    "ended": 840, "since": "2026-01-31T11:58:00Z", "failures": {"no-total": 3}}""",
+)
 _KEY = Key(id=_KEY_ID, customer="acme", operator=False, created_at=_NOON)
 _PARAMS = {"count": -1, "bound": -2, "priority": 1}
 _RECORDS: list[Any] = [
@@ -81,6 +88,7 @@ _RECORDS: list[Any] = [
     Me(_KEY_ID, "acme", Limits(1_000_000_000, 2_000_000_000, 100)),
     Audit([Event(9, _NOON, EventKind.CUSTOMER_SET, "acme", None, {"weight": 2.0}, _KEY_ID)], None),
     PolicyInForce("classic"),
+    PipelineList([_PIPELINE]),
     Switched("classic", "fair", 120, 7),
     Webhooks([_WEBHOOK]),
     WebhookWithSecret(**asdict(_WEBHOOK), secret=_SECRET),

@@ -25,6 +25,7 @@ from fairlead.model.documents import (
 from fairlead.model.explanations import Explanation, Place
 from fairlead.model.json import Record, from_json, schemas, to_json
 from fairlead.model.keys import Key, Keys, LoginLink, Me, NewKey
+from fairlead.model.pipeline_figures import PipelineList
 from fairlead.model.webhooks import Deliveries, Delivery, Webhook, Webhooks, WebhookWithSecret
 from fairlead.server.problems import KINDS, MEDIA_TYPE, body
 from fairlead.server.problems import Problem as Refusal
@@ -119,7 +120,7 @@ _OUT = [
         Text,
         Webhook,
     ),
-    *(WebhookWithSecret, Webhooks),
+    *(PipelineList, WebhookWithSecret, Webhooks),
 ]
 _IN = [Changes, KeyWanted, NewCustomer, NewWebhook, PolicyWanted, WebhookChanges]
 

@@ -571,6 +571,21 @@ FROM events e JOIN documents d ON d.seq = e.document
 WHERE e.seq > (SELECT max(seq) FROM events) - 5000 AND e.kind = 'done' AND d.seconds IS NOT NULL
 ORDER BY e.seq DESC LIMIT 200;
 
+-- name: pending_of_pipelines
+SELECT pipeline, sum(waiting), sum(processing) FROM (
+  SELECT pipeline, count(*) AS waiting, 0 AS processing FROM waiting GROUP BY pipeline
+  UNION ALL SELECT pipeline, count(*), 0 FROM delayed GROUP BY pipeline
+  UNION ALL SELECT pipeline, 0, count(*) FROM running GROUP BY pipeline) AS pending
+GROUP BY pipeline;
+
+-- name: ended_lately
+-- Of the latest events only: looking for all of an hour might take long.
+SELECT d.pipeline, d.error, count(*), min(e.at)
+FROM events e JOIN documents d ON d.seq = e.document
+WHERE e.seq > (SELECT max(seq) FROM events) - 20000
+  AND e.kind IN ('done', 'failed') AND e.at >= ?
+GROUP BY d.pipeline, d.error ORDER BY d.pipeline, count(*) DESC, d.error;
+
 -- name: known_documents
 SELECT id FROM documents WHERE id IN (SELECT value FROM json_each(?));
 

@@ -31,6 +31,7 @@ from fairlead.model.documents import (
 )
 from fairlead.model.explanations import QueuePlace
 from fairlead.model.keys import Key, StoredKey
+from fairlead.model.pipeline_figures import PipelineCounts
 from fairlead.model.pipelines import Pipeline, Room
 from fairlead.model.states import State
 from fairlead.policy.forecast import Flow
@@ -41,6 +42,7 @@ from fairlead.storage.sql import (
     actions,
     claims,
     ends,
+    pipeline_reads,
     position,
     quotas,
     reads,
@@ -611,6 +613,10 @@ class Store(ABC):
 
     def fairness(self) -> Fairness:
         return self._read_queue(reads.fairness)
+
+    def pipelines(self) -> dict[str, PipelineCounts]:
+        """What waits, runs and ended lately of each pipeline, and the use of its quota."""
+        return self._read_queue(pipeline_reads.pipelines)
 
     def flow(self) -> Flow:
         """The latest work, from which starts are forecast."""

@@ -1,0 +1,51 @@
+"""What a pipeline does now, for operators."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from fairlead.model.json import Record, Time
+
+
+class PipelineCounts(NamedTuple):
+    """The figures of one pipeline that the store knows; `PipelineFigures` explains them."""
+
+    limit: str | None = None
+    max_running: int | None = None
+    waiting: int = 0
+    processing: int = 0
+    open_at: float | None = None
+    ended: int = 0
+    since: float | None = None
+    failures: dict[str, int] = {}  # noqa: RUF012 - a default that nobody changes
+
+
+class PipelineFigures(Record, frozen=True, kw_only=True):
+    """A pipeline: its steps and quota, and what it does now.
+
+    `steps` are those of the settings of the process that answers; empty: they do not name it.
+    `open_at` is when the quota lets the next document start, if it does not now. `ended` are the
+    documents that were done or failed since the time `since`, at most an hour ago; `failures` are
+    those of them that failed, by code.
+    """
+
+    name: str
+    steps: tuple[str, ...]
+    limit: str | None
+    max_running: int | None
+    waiting: int
+    processing: int
+    open_at: Time | None
+    ended: int
+    since: Time | None
+    failures: dict[str, int]
+
+    def per_minute(self, now: float) -> float | None:
+        """Documents ended a minute lately; None: none did."""
+        return None if self.since is None else 60 * self.ended / max(1.0, now - self.since)
+
+
+class PipelineList(Record, frozen=True):
+    """All pipelines, `default` first."""
+
+    pipelines: list[PipelineFigures]

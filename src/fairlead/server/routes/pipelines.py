@@ -1,0 +1,21 @@
+"""/v1/pipelines, for operators only."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from fairlead.model.pipeline_figures import PipelineList
+from fairlead.server import schemas
+from fairlead.server.context import authenticated_operator
+
+router = APIRouter(prefix="/v1", tags=["operators"])
+
+
+@router.get(
+    "/pipelines", responses=schemas.answers(200, PipelineList, "all pipelines", "forbidden")
+)
+async def every(request: Request) -> Response:
+    """All pipelines: steps, quotas and their use, what waits, runs, ended lately and failed."""
+    context, _ = await authenticated_operator(request)
+    return schemas.JSONResponse(PipelineList(await context.ask(context.fairlead.queue.pipelines)))

@@ -1,0 +1,35 @@
+"""Figures of pipelines: what waits, runs, ended lately and failed, and the use of quotas."""
+
+from __future__ import annotations
+
+from fairlead.model.pipeline_figures import PipelineCounts
+from fairlead.policy.quotas import Quota, limit_text
+from fairlead.policy.rules import Rules
+from fairlead.storage.sql.queries import Connection, sql
+from fairlead.storage.sql.queue_rows import LoadedQueue
+
+LATELY = 3600.0
+_NO_EVENTS = 0
+
+
+def pipelines(connection: Connection, rules: Rules, now: float) -> dict[str, PipelineCounts]:
+    """By name. Only the latest events are looked at, so a busy installation counts minutes."""
+    counts: dict[str, PipelineCounts] = {}
+    quotas = LoadedQueue(connection, rules, _NO_EVENTS).queue.state.quotas
+    for name, quota in quotas.items():
+        counts[name] = _with_quota(quota, now)
+    for name, waiting, processing in connection.execute(sql("pending_of_pipelines")):
+        known = counts.get(name, PipelineCounts())
+        counts[name] = known._replace(waiting=int(waiting), processing=int(processing))
+    for name, code, number, first in connection.execute(sql("ended_lately"), (now - LATELY,)):
+        known = counts.get(name, PipelineCounts())
+        failures = known.failures if code is None else {**known.failures, code: number}
+        since = first if known.since is None else min(first, known.since)
+        counts[name] = known._replace(ended=known.ended + number, since=since, failures=failures)
+    return counts
+
+
+def _with_quota(quota: Quota, now: float) -> PipelineCounts:
+    limit = None if quota.rate is None else limit_text(quota.rate)
+    open_at = None if quota.has_token(now) else quota.opens_at(now)
+    return PipelineCounts(limit, quota.max_running, open_at=open_at)
