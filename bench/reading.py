@@ -47,21 +47,32 @@ class Speed(NamedTuple):
 @click.option("--workers", default=2, show_default=True)
 @click.option("--rounds", default=3, show_default=True)
 @click.option("--made", is_flag=True, help="Made documents, also where there is a corpus.")
+@click.option("--letters", is_flag=True, help="Letters of one line, which show what else costs.")
+@click.option("--customers", default=1, show_default=True, help="Who submit them in turns.")
 @click.option("--folder", default=".", show_default=True, help="Where to work; on a real disk.")
 @click.option("--corpus", type=click.Path(path_type=Path), default=CORPUS, show_default=True)
-def main(documents: int, workers: int, rounds: int, made: bool, folder: str, corpus: Path) -> None:
+def main(
+    documents: int,
+    workers: int,
+    rounds: int,
+    made: bool,
+    letters: bool,
+    customers: int,
+    folder: str,
+    corpus: Path,
+) -> None:
     """Print documents per second of both, and the ratio."""
     with tempfile.TemporaryDirectory(dir=folder) as made_here:
         place = Path(made_here)
-        corpus_paths = [] if made else born_digital(corpus)
-        sources = corpus_paths or made_documents(place)
+        corpus_paths = [] if made or letters else born_digital(corpus)
+        sources = corpus_paths or (short_letters(place) if letters else made_documents(place))
         paths = [sources[number % len(sources)] for number in range(documents)]
-        print(f"{documents:,} documents out of {len(sources)}, {workers} workers")
+        print(f"{documents:,} documents out of {len(sources)} of {customers} customers")
         ratios = []
         with plain_processes(workers) as pool:
             for number in range(rounds):
                 bare = read_bare(pool, paths)
-                through = read_through_fairlead(place / str(number), paths, workers)
+                through = read_through_fairlead(place / str(number), paths, workers, customers)
                 ratios.append(through.rate / bare.rate)
                 print(f"bare {bare}, Fairlead {through}: {ratios[-1]:.0%}")
         print(f"median: {statistics.median(ratios):.0%} of the bare libraries' speed")
@@ -84,6 +95,13 @@ def made_documents(folder: Path) -> list[Path]:
     for number, sample in enumerate(samples(40, seed=1)):
         paths.append(folder / f"{number}-{sample.name}")
         paths[-1].write_bytes(sample.content)
+    return paths
+
+
+def short_letters(folder: Path) -> list[Path]:
+    paths = [folder / f"{number}.txt" for number in range(40)]
+    for path in paths:
+        path.write_text(f"Dear Sir, this is letter {path.stem}.")
     return paths
 
 
@@ -120,11 +138,15 @@ def read_bare(pool: Pool, paths: Sequence[Path]) -> Speed:
     return Speed(len(paths) / took, sum(cpu for _, cpu in timed) / len(paths))
 
 
-def read_through_fairlead(folder: Path, paths: Sequence[Path], workers: int) -> Speed:
+def read_through_fairlead(
+    folder: Path, paths: Sequence[Path], workers: int, customers: int
+) -> Speed:
     """Speed from the first start to the last end; all are accepted before."""
     with Fairlead(folder) as fairlead:
         for first in range(0, len(paths), BATCH):
-            fairlead.submit_many("acme", list(paths[first : first + BATCH]))
+            batch = paths[first : first + BATCH]
+            for number in range(customers):
+                fairlead.submit_many(f"customer-{number}", list(batch[number::customers]))
         before = cpu_of_all()
         fairlead.run_until_idle(workers=workers)
         cpu = cpu_of_all() - before

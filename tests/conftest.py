@@ -35,6 +35,7 @@ SERVICE_FILES = (
     "storage/test_feed_gaps.py",
     *("webhooks/test_deliverer.py", "webhooks/test_sender.py"),
     *("worker/test_celery_engine.py", "worker/test_corpus.py", "worker/test_engine.py"),
+    "worker/test_child_pool.py",
     *("worker/test_hostile.py", "worker/test_hostile_documents.py"),
     *("worker/test_idle_start.py", "worker/test_killed_engines.py"),
     "worker/test_mutated_documents.py",

@@ -236,6 +236,18 @@ def raw_call(numbers: str) -> object:
     return call(x86, arm, 0, 0, 0, 0, 0, 0)
 
 
+def take_over(_: str) -> object:
+    """Change what this process answers from now on, and tell what it has read since."""
+    seen: list[str] = []
+
+    def changed(path: Path, **_how: Any) -> Extracted:
+        seen.append(path.read_text())
+        return Extracted("text", f"changed after {seen}", None, {})
+
+    child.extract = changed
+    return os.getpid()
+
+
 def environment(_: str) -> object:
     return sorted(os.environ)
 
@@ -278,6 +290,11 @@ def sleep_deaf(_: str) -> object:
 def burn(_: str) -> object:
     while True:
         pass
+
+
+def burn_deaf(_: str) -> object:
+    signal.signal(signal.SIGXCPU, signal.SIG_IGN)
+    return burn(_)
 
 
 def fill_memory(_: str) -> object:

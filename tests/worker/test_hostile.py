@@ -294,11 +294,17 @@ def test_processor_time_is_bounded(do: Doer) -> None:
     assert do("burn") == Broken("time-limit", "SIGXCPU")
 
 
-def test_threads_are_bounded_by_memory(start: Any, tmp_path: Path) -> None:
-    do = Doer(start, tmp_path, Limits(memory=500_000_000), unlocked=False)
-    outcome = do("start_threads")
-    assert isinstance(outcome, Extraction)
-    assert 0 < int(outcome.text.removeprefix("done: ")) < 200
+def test_processor_time_of_a_child_that_ignores_the_signal_is_bounded(
+    start: Any, tmp_path: Path
+) -> None:
+    """Safety finding 4: only the soft limit was set, whose signal a child can ignore."""
+    do = Doer(start, tmp_path, Limits(seconds=1.0), unlocked=False)
+    assert do("burn_deaf") == Broken("crashed", "SIGKILL")
+
+
+def test_no_new_threads(do: Doer) -> None:
+    """Safety finding 4: threads were bounded only by the memory that they take."""
+    assert do.text("start_threads") == "done: 0"
 
 
 @pytest.mark.parametrize(

@@ -105,6 +105,42 @@ def test_only_the_guilty_one_is_blamed_of_those_that_lay_ready(
     assert {ended(fairlead, letter) for letter in letters} == {(State.DONE, None, 1)}
 
 
+def test_a_child_that_was_taken_over_never_sees_another_customer(install: Install) -> None:
+    """Safety finding 4: a taken-over child changed a victim's text and told it to the attacker."""
+    fairlead = install()
+    hostile(fairlead, "take_over")
+    after = fairlead.submit("mallory", b"next", name="next")
+    contracts = [fairlead.submit("acme", b"IBAN 1", name="contract")]
+    later = fairlead.submit("mallory", b"later", name="later")
+    contracts.append(fairlead.submit("globex", b"IBAN 1", name="contract"))
+    engine = fairlead.services.engine(1)
+    engine.prefetch.learn(0.001)  # so that documents lie ready
+    engine.run(until_idle=True)
+    assert fairlead.text(after.id) == "changed after ['next']"  # the control: the attack works
+    assert fairlead.text(later.id) == "changed after ['next', 'later']"  # and nobody else's
+    assert [fairlead.text(contract.id) for contract in contracts] == ["IBAN 1"] * 2
+
+
+def test_documents_of_a_customer_go_to_the_child_that_serves_it(install: Install) -> None:
+    """Safety finding 4: customers who alternate cost no new child where each can have one."""
+    fairlead = install()
+    sent: dict[int, set[str]] = {}
+    send = WorkerSlot.send
+
+    def send_and_note(slot: WorkerSlot, job: Job) -> Any:
+        sent.setdefault(slot.sandbox.pid, set()).add(slot.claims[-1].customer)
+        return send(slot, job)
+
+    for number in range(30):
+        for customer in ("acme", "globex"):
+            fairlead.submit(customer, b"letter %d" % number, name=str(number))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(WorkerSlot, "send", send_and_note)
+        fairlead.run_until_idle(workers=2)
+    assert all(len(customers) == 1 for customers in sent.values())
+    assert len(sent) < 60
+
+
 def test_a_suspect_that_is_read_at_last_is_done(install: Install) -> None:
     """Whoever was in the same process as the cause does not suffer from it."""
     fairlead = install()
@@ -198,8 +234,8 @@ def test_a_worker_whose_desk_was_removed_goes_on(install: Install) -> None:
 
     def remove_job_dir(slot: WorkerSlot, claim: Claim) -> None:
         if not removed:
-            removed.append(slot._job_dir)
-            slot._job_dir.rmdir()
+            removed.append(slot.sandbox.job_dir.folder)
+            slot.sandbox.job_dir.folder.rmdir()
         start(slot, claim)
 
     engine._start = remove_job_dir  # type: ignore[method-assign]

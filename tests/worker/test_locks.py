@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import ctypes.util
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from click.testing import CliRunner
 
 from fairlead import Fairlead
 from fairlead.cli import main
+from fairlead.errors import DataError
 from fairlead.worker.sandbox import kernel_features, landlock
 from fairlead.worker.sandbox.seccomp import AARCH64, CHECKED, FREE, X86_64, numbers, program
 
@@ -50,6 +52,19 @@ def test_a_folder_of_modules_gives_access_to_nothing_else(
     assert names == {"package", "single.py"}
     assert tmp_path not in set(landlock.readable(None))
     landlock.readable.cache_clear()
+
+
+@pytest.mark.parametrize("place", ["/usr/share", f"{sys.prefix}/lib"])
+def test_data_folders_where_children_may_read_are_refused(place: str, tmp_path: Path) -> None:
+    """Safety finding 4: there a child that was taken over could read the operator key."""
+    link = tmp_path / "link"
+    link.symlink_to(place)
+    for folder in (Path(place, "fairlead-data"), link / "fairlead-data"):
+        with pytest.raises(DataError, match="choose a folder elsewhere, such as /var/lib/fairlead"):
+            Fairlead(folder)
+        with pytest.raises(DataError, match="where the processes that read documents may read"):
+            Fairlead(tmp_path / "data", settings={"files": str(folder)})
+        assert not folder.exists()
 
 
 def test_the_doctor_warns_of_a_missing_lock(

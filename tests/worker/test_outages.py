@@ -275,7 +275,7 @@ def test_a_new_reader_needs_no_new_folder(fairlead: Fairlead) -> None:
     engine = fairlead.services.engine(1)
     engine._match_worker_count()
     [slot] = engine.slots
-    job_dir = fairlead.folder.job_dirs / slot.name
+    job_dir = slot.sandbox.job_dir.folder
     before = job_dir.stat().st_ino
     engine._replace_child(slot)
     assert job_dir.stat().st_ino == before

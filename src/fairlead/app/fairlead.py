@@ -30,6 +30,7 @@ from fairlead.model.states import State, state_of
 from fairlead.policy.explain import explain
 from fairlead.storage import Store
 from fairlead.storage.sqlite import SqliteStore
+from fairlead.worker.sandbox.landlock import refuse_readable
 
 SHORT_ROOM = 64 << 20
 """A disk with less gets back what deletions free in the database."""
@@ -71,6 +72,7 @@ class Fairlead:
         self.folder = DataFolder(Path(data), files=local)
         if must_exist and chosen.store is None:
             self.folder.check_exists()
+        refuse_readable({self.folder.path, self.folder.files.parent})
         self.folder.make()
         self.store = self._open_store(chosen.store, clock, patient=patient)
         if chosen.policy is not None and self.store.last_event() == 0:

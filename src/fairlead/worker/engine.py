@@ -27,6 +27,7 @@ from fairlead.service import Service, WakePipe
 from fairlead.worker.liveness import requeue_from_dead_workers
 from fairlead.worker.prefetch import Prefetch
 from fairlead.worker.result_writer import FinishedJob, ResultWriter
+from fairlead.worker.sandbox.child_pool import ChildPool
 from fairlead.worker.sandbox.forkserver import ForkServer
 from fairlead.worker.sandbox.job_dir import remove_old_job_dirs
 from fairlead.worker.sandbox.limits import Limits
@@ -92,6 +93,7 @@ class LocalEngine:
         self._results = ResultWriter(store, files, texts, self._wake_pipe.wake, self._outage)
         self._reported: dict[Claim, tuple[int, int]] = {}
         self._forkserver = ForkServer()
+        self._children = ChildPool(job_dirs, self._forkserver)
         self.slots: list[WorkerSlot] = []
         self._names: list[str] = []  # of all slots there ever were
         self.prefetch = Prefetch()
@@ -162,6 +164,7 @@ class LocalEngine:
         self._forkserver.close()  # first, so that no child can keep the others waiting
         for slot in self.slots:
             slot.close()
+        self._children.close()
         self._results.close()
         with suppress(FairleadError):  # else the leases end by themselves
             self._store.release_from(self._names)
@@ -325,7 +328,7 @@ class LocalEngine:
     def _start(self, slot: WorkerSlot, claim: Claim) -> None:
         try:
             if not slot.is_fit_for(claim):
-                self._replace_child(slot)
+                self._change_child(slot, claim)
             source = self._files.path(claim.id) if claim.content is None else claim.content
             gone = slot.start(claim, Job(source, claim.sha256, claim.password))
         except TemporarilyUnavailable:  # its file cannot be fetched, or the disk has no room for it
@@ -370,7 +373,7 @@ class LocalEngine:
         """Have as many workers as the settings say; those that leave finish what they have."""
         wanted = self._workers()
         while len(self.slots) < wanted:
-            slot = WorkerSlot(self._limits(), self._job_dirs, self._forkserver)
+            slot = WorkerSlot(self._limits(), self._children)
             self.slots.append(slot)
             self._names.append(slot.name)
             self._selector.register(slot, selectors.EVENT_READ)
@@ -432,6 +435,13 @@ class LocalEngine:
                     self._finish(slot, [slot.end(slot.over_time())])
                 else:  # its document was withdrawn
                     self._replace_child(slot)
+
+    def _change_child(self, slot: WorkerSlot, claim: Claim) -> None:
+        self._selector.unregister(slot)
+        try:
+            slot.change_child(claim)
+        finally:
+            self._selector.register(slot, selectors.EVENT_READ)
 
     def _replace_child(self, slot: WorkerSlot, unwanted: Sequence[Claim] = ()) -> None:
         """Replace a child that is dead, too slow, or works on something unwanted.

@@ -13,8 +13,9 @@ directory behind the one that it reads. *Suspects* are documents that may have k
    longer than without prefetch. While every worker has documents ready, the engine lets answers
    gather for half of the time that these take, at most 15 ms.
 3. *Only of the same customer.* A child that a hostile document has taken over can read what lies
-   ready with it. So behind a document lies only what its own customer sent, and nothing that has a
-   password.
+   ready with it, and what it reads later. So a child reads documents of one customer only; for
+   another customer's the slot changes its child (`child_pool`). A free slot whose child serves the
+   customer already comes first. What has a password never lies ready.
 4. *Nothing waits behind a long document.* After half a second, what lies ready behind it is
    withdrawn, and when all workers are that busy, the claims ahead are released. So are they when
    the engine stops.
@@ -82,10 +83,13 @@ class Prefetch:
 
     def assignments(self, slots: Sequence[WorkerSlot]) -> Iterator[tuple[WorkerSlot, Claim]]:
         """Which slot gets which claim: first the free ones, then what can lie ready."""
-        for slot in slots:
-            if slot.is_free and self.claims:
-                yield slot, self.claims.popleft()
-        while self.claims and (room := self._with_room(slots)) is not None:
+        free = [slot for slot in slots if slot.is_free]
+        while free and self.claims:
+            claim = self._take_for_free(slots)
+            slot = min(free, key=lambda slot: slot.preference(claim))
+            free.remove(slot)
+            yield slot, claim
+        while self.claims and (room := self._with_room(slots, self.claims[0])) is not None:
             yield room, self.claims.popleft()
 
     def withdraw_stuck(self, slots: Sequence[WorkerSlot]) -> None:
@@ -108,8 +112,16 @@ class Prefetch:
     def drop(self, claims: Sequence[Claim]) -> None:
         self.claims = deque(claim for claim in self.claims if claim not in claims)
 
-    def _with_room(self, slots: Sequence[WorkerSlot]) -> WorkerSlot | None:
-        """The slot with which the first claim can lie ready, and that has the least to read."""
+    def _take_for_free(self, slots: Sequence[WorkerSlot]) -> Claim:
+        """The first claim that cannot lie ready, or the first: few customers need two children."""
+        for number, claim in enumerate(self.claims):
+            if self._with_room(slots, claim) is None:
+                del self.claims[number]
+                return claim
+        return self.claims.popleft()
+
+    def _with_room(self, slots: Sequence[WorkerSlot], claim: Claim) -> WorkerSlot | None:
+        """The slot with which the claim can lie ready, and that has the least to read."""
         depth = 0 if self._mean is None else int(READY_SECONDS / max(self._mean, 1e-6))
-        room = [slot for slot in slots if slot.has_room_for(self.claims[0], depth)]
+        room = [slot for slot in slots if slot.has_room_for(claim, depth)]
         return min(room, key=lambda slot: slot.behind, default=None)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Sequence
-from itertools import count
-from pathlib import Path
 
 from fairlead.errors import TemporarilyUnavailable
 from fairlead.model.blobs import ABSENT
@@ -14,7 +12,7 @@ from fairlead.model.documents import Broken, Claim, Failed
 from fairlead.worker.liveness import worker_name
 from fairlead.worker.result_writer import FinishedJob, Result
 from fairlead.worker.sandbox.answer import died, failure, over_time, parse_answer
-from fairlead.worker.sandbox.forkserver import ForkServer
+from fairlead.worker.sandbox.child_pool import ChildPool, worker_numbers
 from fairlead.worker.sandbox.limits import Limits
 from fairlead.worker.sandbox.process import MOST_JOBS, ChildDied, Job, JobAnswer, Sandbox
 
@@ -22,25 +20,24 @@ GONE = "The stored bytes of the document are missing or cannot be read."
 RECYCLE_AFTER = 100
 """Documents after which a child is replaced, so that what one leaves behind meets few others."""
 
-_numbers = count(1)
-"""Of all slots of this process, over all its engines: a name belongs to one slot."""
-
 
 class WorkerSlot:
     """It is free, or its child reads the document of the first claim until a deadline.
 
-    More documents may lie ready behind that one; `prefetch` has the rule.
+    More documents may lie ready behind that one; `prefetch` has the rule. A child reads documents
+    of one customer only: a free slot changes its child for a document of another one.
     """
 
-    def __init__(self, limits: Limits, job_dirs: Path, forkserver: ForkServer) -> None:
-        self.name = worker_name(next(_numbers))
+    def __init__(self, limits: Limits, children: ChildPool) -> None:
+        self.name = worker_name(next(worker_numbers))
         self.claims: deque[Claim] = deque()
         self.deadline = float("inf")
+        self.sandbox: Sandbox
         self.is_leaving = False  # whether it gets no more documents
-        self._job_dir = job_dirs / self.name
-        self._forkserver = forkserver
+        self._children = children
         self._withdrawn = 0  # jobs of the child that are no claims any more
         self._unsent: Job | None = None  # for a child that is not ready yet
+        self._customer = ""  # whose documents the child reads
         self._had_suspect = False
         self._began = 0.0
         self.fill(limits)
@@ -60,16 +57,29 @@ class WorkerSlot:
 
     @property
     def is_spent(self) -> bool:
-        """Whether its child is dead, has read enough, or has read a suspect."""
-        is_old = self.sandbox.jobs_done >= RECYCLE_AFTER
+        """Whether its child is dead, has read or worked enough, or has read a suspect."""
+        is_old = self.sandbox.jobs_done >= RECYCLE_AFTER or self.sandbox.is_worn
         return not self.sandbox.ready or is_old or self._had_suspect
 
     def fileno(self) -> int:
         return self.sandbox.fileno()
 
     def is_fit_for(self, claim: Claim) -> bool:
-        """Whether its child may read this one; else it is to be replaced first."""
-        return not claim.suspect or self.sandbox.jobs_done == 0
+        """Whether its child may read this one; else it is to be changed first."""
+        return self._is_new or (claim.customer == self._customer and not claim.suspect)
+
+    def preference(self, claim: Claim) -> int:
+        """Lower is better: the child of this customer, a new child, one to be changed."""
+        return 2 if not self.is_fit_for(claim) else int(self._is_new)
+
+    def change_child(self, claim: Claim) -> None:
+        """Set the child of a free slot aside, and take one that may read this document.
+
+        Raises TemporarilyUnavailable if there is none; then the slot keeps its child.
+        """
+        sandbox = self._take(None if claim.suspect else claim.customer)
+        self._children.keep(self.sandbox, self._customer)
+        self.sandbox = sandbox
 
     def has_room_for(self, claim: Claim, depth: int) -> bool:
         """Whether the claim may lie ready here, where at most so many may."""
@@ -92,6 +102,7 @@ class WorkerSlot:
         Raises ChildDied, or TemporarilyUnavailable if there is no room: then it has not the claim.
         """
         self.claims.append(claim)  # first, so that an interrupted start is released too
+        self._customer = claim.customer
         self._had_suspect |= claim.suspect
         if not self.behind:
             self._set_deadline()
@@ -143,8 +154,7 @@ class WorkerSlot:
 
     def empty(self) -> list[Claim]:
         """End the child at once; return the claims that it has not ended."""
-        self.sandbox.kill()
-        self.sandbox.close(keep_job_dir=True)  # a full disk may have no room for a new one
+        self._children.end(self.sandbox)
         claims = list(self.claims)
         self.claims.clear()
         self._unsent, self._withdrawn, self._had_suspect = None, 0, False
@@ -154,18 +164,10 @@ class WorkerSlot:
     def fill(self, limits: Limits) -> None:
         """Start a child with these limits."""
         self.limits = limits
-        try:
-            self.sandbox = Sandbox(limits, self._job_dir, self._forkserver)
-            self.sandbox.start()
-        except OSError as error:
-            raise TemporarilyUnavailable(
-                f"a worker process could not be started ({error.strerror or error}); "
-                "use fewer --workers, or raise this user's limits of processes and open files"
-            ) from error
+        self.sandbox = self._take()
 
     def close(self) -> None:
-        self.sandbox.kill()
-        self.sandbox.close()
+        self._children.end(self.sandbox)
 
     def over_time(self) -> Failed | Broken:
         return over_time(self.limits)
@@ -186,6 +188,19 @@ class WorkerSlot:
             finished.append(FinishedJob(self.claims.popleft(), result, share * seconds))
         self._set_deadline()
         return finished
+
+    def _take(self, customer: str | None = None) -> Sandbox:
+        try:
+            return self._children.take(self.limits, customer)
+        except OSError as error:
+            raise TemporarilyUnavailable(
+                f"a worker process could not be started ({error.strerror or error}); "
+                "use fewer --workers, or raise this user's limits of processes and open files"
+            ) from error
+
+    @property
+    def _is_new(self) -> bool:
+        return self.sandbox.jobs_sent == 0
 
     @property
     def _has_jobs(self) -> bool:

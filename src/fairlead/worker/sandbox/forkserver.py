@@ -33,9 +33,12 @@ class ForkedProcess:
         self._descriptor = os.pidfd_open(pid)
 
     def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+    def send_signal(self, number: int) -> None:
         if self.returncode is None:
             with suppress(ProcessLookupError):
-                signal.pidfd_send_signal(self._descriptor, signal.SIGKILL)
+                signal.pidfd_send_signal(self._descriptor, number)
 
     def wait(self, timeout: float | None = None) -> int:
         if self.returncode is None:

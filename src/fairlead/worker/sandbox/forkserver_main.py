@@ -20,8 +20,9 @@ from typing import Any, NoReturn
 from fairlead.errors import MissingExtra
 from fairlead.read import readers
 from fairlead.worker.sandbox import child
-from fairlead.worker.sandbox.landlock import readable
+from fairlead.worker.sandbox.landlock import rules
 from fairlead.worker.sandbox.rlimits import die_with
+from fairlead.worker.sandbox.seccomp import prepare_filter
 from fairlead.worker.sandbox.warmup import warm_up
 
 MAX_REQUEST_BYTES = 65_536
@@ -35,7 +36,8 @@ def main(parent: int) -> int:
     with suppress(MissingExtra):  # each child reports that itself
         readers()
         warm_up()
-    readable(os.environ.get("TESSDATA_PREFIX"))
+    rules(os.environ.get("TESSDATA_PREFIX"))
+    prepare_filter()
     gc.collect()
     gc.freeze()  # a collection in a child then leaves these pages shared
     while True:
@@ -61,9 +63,12 @@ def _may_fork() -> bool:
     return len(list(Path("/proc/self/task").iterdir())) == 1
 
 
-def _fork(arguments: list[str], requests: socket.socket, descriptors: list[int]) -> int:
+def _fork(arguments: list[str], requests: socket.socket, descriptors: list[int]) -> int | None:
     parent = os.getpid()
-    pid = os.fork()
+    try:
+        pid = os.fork()
+    except OSError:  # too many processes, or no memory; the other children live on
+        return None
     if pid == 0:
         _run_child(parent, arguments, requests, descriptors)
     return pid

@@ -9,11 +9,12 @@ import os
 import struct
 import sys
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
+from fairlead.errors import DataError
 from fairlead.worker.sandbox.rlimits import syscall
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # the same on all processors
@@ -49,8 +50,8 @@ def lock_files(job_dir: Path, models: str | None) -> bool:
         return False
     ruleset = _ruleset(version)
     try:
-        for path in (job_dir, *readable(models)):
-            _allow(ruleset, path)
+        for path, rights in ((str(job_dir), _READ_FILE | _READ_FOLDER), *rules(models)):
+            _allow(ruleset, path, rights)
         syscall(_RESTRICT_SELF, ruleset, 0)
     finally:
         os.close(ruleset)
@@ -58,15 +59,44 @@ def lock_files(job_dir: Path, models: str | None) -> bool:
 
 
 @cache  # filled in the fork server, so that children need not
+def rules(models: str | None) -> tuple[tuple[str, int], ...]:
+    """Each path that may be read, with its rights; one below another needs none of its own."""
+    paths = {path.resolve() for path in readable(models) if os.access(path, os.F_OK)}
+    return tuple(
+        (str(path), _READ_FILE | (_READ_FOLDER if path.is_dir() else 0))
+        for path in paths
+        if paths.isdisjoint(path.parents)
+    )
+
+
+@cache
 def readable(models: str | None) -> tuple[Path, ...]:
     """Files and folders that reading a document may need, with the folder of OCR models."""
     return (*map(Path, SHARED), *_python(), *([Path(models)] if models else []))
 
 
+def refuse_readable(folders: Iterable[Path]) -> None:
+    """Raise DataError for a folder of data in which every child may read."""
+    models = os.environ.get("TESSDATA_PREFIX")
+    open_to_all = [*map(Path, SHARED), *_installed(), *([Path(models)] if models else [])]
+    for folder in folders:
+        for place in open_to_all:
+            if folder.resolve().is_relative_to(place.resolve()):
+                raise DataError(
+                    f"{folder} lies in {place}, where the processes that read documents may read "
+                    "everything; choose a folder elsewhere, such as /var/lib/fairlead"
+                )
+
+
+def _installed() -> set[Path]:
+    """The folders of this Python and of the packages installed for it."""
+    folders = {Path(path) for path in sysconfig.get_paths().values()}
+    folders -= {Path(sys.prefix), Path(sys.base_prefix)}
+    return folders | {Path(sys.prefix, "lib"), Path(sys.base_prefix, "lib")}
+
+
 def _python() -> Iterator[Path]:
-    own = {Path(path) for path in sysconfig.get_paths().values()}
-    own = {path for path in own if path not in (Path(sys.prefix), Path(sys.base_prefix))}
-    own |= {Path(sys.prefix, "lib"), Path(sys.base_prefix, "lib")}
+    own = _installed()
     yield from own
     for entry in map(Path, filter(None, sys.path)):
         if not any(entry.is_relative_to(folder) for folder in own):
@@ -89,14 +119,13 @@ def _ruleset(version: int) -> int:
     return syscall(_CREATE_RULESET, attributes, len(attributes), 0)
 
 
-def _allow(ruleset: int, path: Path) -> None:
-    """Let the file, or all files below the folder, be read; ignore what does not exist."""
+def _allow(ruleset: int, path: str, rights: int) -> None:
+    """Let the file, or all files below the folder, be read; ignore what has gone meanwhile."""
     try:
         opened = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:
         return
     try:
-        rights = _READ_FILE | (_READ_FOLDER if path.is_dir() else 0)
         rule = struct.pack("=Qi", rights, opened)
         syscall(_ADD_RULE, ruleset, _PATH_BENEATH, rule, 0)
     finally:

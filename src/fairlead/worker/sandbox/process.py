@@ -62,10 +62,10 @@ class ChildDied(Exception):
 class Sandbox:
     """A child process under limits: start it, wait for `fileno`, call `receive`, send jobs.
 
-    Jobs may be sent before the last is answered; they must be of the same customer, because the
-    child can see all their documents. Nothing here waits for the child except `close`. The child
-    dies with the thread that called `start`. `job_dir` is where it gets its documents, best on the
-    same disk; by default a temporary folder. With a fork server the child starts faster.
+    All its jobs must be of one customer: a child that was taken over can see and change them all.
+    They may be sent before the last is answered. Nothing here waits for the child except `close`.
+    The child dies with the thread that called `start`. `job_dir` is where it gets its documents,
+    best on the same disk; by default a temporary folder. With a fork server it starts faster.
     """
 
     def __init__(
@@ -83,6 +83,7 @@ class Sandbox:
         self._process: Process | None = None
         self._jobs = -1
         self._answers = -1
+        self._seconds = max(1, math.ceil(self.limits.seconds))
         self._cpu_seconds = 0
         self._frames = FrameReader(self.limits)
         self._violation: str | None = None
@@ -117,6 +118,11 @@ class Sandbox:
     @property
     def busy(self) -> bool:
         return self.jobs_sent > self.jobs_done
+
+    @property
+    def is_worn(self) -> bool:
+        """Whether its hard limit leaves less CPU time than the next document may use."""
+        return self._cpu_used() > self._seconds
 
     @property
     def progress(self) -> tuple[int, int] | None:
@@ -185,6 +191,20 @@ class Sandbox:
         if self._process is not None and self._process.returncode is None:
             self._process.kill()
 
+    def pause(self) -> None:
+        """Let the child do nothing, whatever it has become, until `resume`."""
+        self.process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self.process.send_signal(signal.SIGCONT)
+
+    def memory(self) -> int:
+        """Bytes that it has in memory, those included that it shares with the fork server."""
+        path = f"/proc/{self.pid}/statm"
+        with contextlib.suppress(OSError), open(path, "rb", buffering=0) as file:  # noqa: PTH123
+            return int(file.read(100).split()[1]) * resource.getpagesize()
+        return 0
+
     def close(self, *, keep_job_dir: bool = False) -> None:
         """End the child, after two seconds by force, and free everything.
 
@@ -232,17 +252,23 @@ class Sandbox:
     def _limit_cpu(self) -> None:
         """Limit the CPU time for the next document; the kernel ends a child that uses more.
 
-        It is set from here, where the child cannot undo it. The deadline holds in any case.
+        It is set from here, where the child cannot undo it. The hard limit, for all documents of
+        the child, also ends one that ignores the signal or works without a document.
         """
         with contextlib.suppress(OSError):
             pid = self.pid
-            used = time.clock_gettime(~pid << 3)  # the clock of that process: its CPU time
-            seconds = math.ceil(used) + max(1, math.ceil(self.limits.seconds))
+            seconds = math.ceil(self._cpu_used()) + self._seconds
             if seconds != self._cpu_seconds:
                 _, hard = resource.prlimit(pid, resource.RLIMIT_CPU)
-                soft = seconds if hard == resource.RLIM_INFINITY else min(seconds, hard)
-                resource.prlimit(pid, resource.RLIMIT_CPU, (soft, hard))
+                most = 2 * self._seconds + 1
+                hard = most if hard == resource.RLIM_INFINITY else min(most, hard)
+                resource.prlimit(pid, resource.RLIMIT_CPU, (min(seconds, hard), hard))
                 self._cpu_seconds = seconds
+
+    def _cpu_used(self) -> float:
+        with contextlib.suppress(OSError):
+            return time.clock_gettime(~self.pid << 3)  # the clock of that process: its CPU time
+        return 0.0
 
     def _greet(self, raw: bytes) -> None:
         """Read the first message; before its first document the child is trustworthy."""

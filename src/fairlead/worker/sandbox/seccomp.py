@@ -1,8 +1,8 @@
 """seccomp: a child may make only the system calls that reading needs.
 
-No network, no new process or program, no signal to others, no opening for writing. A refused call
-fails with EPERM; one that is newer than Linux 5.1 with ENOSYS, so that the C library falls back to
-an older one.
+No network, no new process, thread or program, no signal to others, no opening for writing. A
+refused call fails with EPERM; one that is newer than Linux 5.1 with ENOSYS, so that the C library
+falls back to an older one.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import platform
 import struct
 from collections.abc import Iterable
 from contextlib import suppress
+from functools import cache
 from typing import Final
 
 from fairlead.worker.sandbox.rlimits import PR_SET_NO_NEW_PRIVS, prctl, syscall
@@ -55,7 +56,7 @@ nanosleep 35 101, clock_nanosleep 230 115, clock_getres 229 114
 
 # Only with certain arguments: `_rules` says which.
 CHECKED = """
-open 2 -, openat 257 56, fcntl 72 25, ioctl 16 29, clone 56 220, prctl 157 167,
+open 2 -, openat 257 56, fcntl 72 25, ioctl 16 29, prctl 157 167,
 kill 62 129, tgkill 234 131, prlimit64 302 261
 """
 
@@ -77,12 +78,12 @@ _PASS = (_RETURN, 0, 0, _ALLOW)
 _FIRST_YOUNG_CALL = 424  # from here on the numbers are the same on all processors
 
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | 0o20000000  # the last one: O_TMPFILE
-_CLONE_THREAD = 0x10000
 # Queries and duplication, but not F_SETOWN, which sends signals to others.
 _FCNTL = (0, 1, 2, 3, 4, 1030, 1034)
 # TCGETS, TIOCGWINSZ, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX.
 _IOCTL = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
 _PRCTL = (15, 16)  # the name of a thread
+_ANY_PID = 0x7FFFFFFF  # no process has it, and no other operand of the filter is like it
 
 
 def has_seccomp() -> bool:
@@ -96,17 +97,33 @@ def has_seccomp() -> bool:
     return False
 
 
+def prepare_filter() -> None:
+    """Build what `lock_calls` needs, in the fork server."""
+    if has_seccomp():
+        _code(platform.machine())
+
+
 def lock_calls() -> bool:
     """Allow only the listed calls, for all threads; False: there is no seccomp."""
     if not has_seccomp():
         return False
     machine = platform.machine()
-    code = b"".join(struct.pack("=HBBI", *line) for line in program(machine, os.getpid()))
+    code = _code(machine).replace(_operand(_ANY_PID), _operand(os.getpid()))
     lines = ctypes.create_string_buffer(code, len(code))
     header = struct.pack("@HP", len(code) // 8, ctypes.addressof(lines))
     prctl(PR_SET_NO_NEW_PRIVS, 1)
     # Not zero: the id of a thread that could not be filtered.
     return syscall(_SECCOMP[machine], _SET_MODE_FILTER, _ALL_THREADS, header) == 0
+
+
+@cache  # filled in the fork server, so that children need not
+def _code(machine: str) -> bytes:
+    """The filter as the kernel takes it, with `_ANY_PID` in the place of the process id."""
+    return b"".join(struct.pack("=HBBI", *line) for line in program(machine, _ANY_PID))
+
+
+def _operand(value: int) -> bytes:
+    return struct.pack("=I", value)
 
 
 def program(machine: str, pid: int) -> FilterProgram:
@@ -132,7 +149,6 @@ def _rules(pid: int) -> dict[str, FilterProgram]:
         "openat": _unless_any_bit(2, _WRITING),
         "fcntl": _if_one_of(1, _FCNTL),
         "ioctl": _if_one_of(1, _IOCTL),
-        "clone": [*_load(0), (_ANY_BIT, 0, 1, _CLONE_THREAD), _PASS, _REFUSE],
         "prctl": _if_one_of(0, _PRCTL),
         "kill": _if_one_of(0, (pid,)),
         "tgkill": _if_one_of(0, (pid,)),

@@ -1,0 +1,139 @@
+"""The pool of children: one customer each, few at a time, and none that runs without work."""
+
+from __future__ import annotations
+
+import select
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from fairlead.errors import DiskFull
+from fairlead.worker.sandbox import child_pool
+from fairlead.worker.sandbox.child_pool import ChildPool
+from fairlead.worker.sandbox.forkserver import ForkServer
+from fairlead.worker.sandbox.job_dir import JobDir
+from fairlead.worker.sandbox.limits import Limits
+from fairlead.worker.sandbox.process import Job, JobAnswer, Sandbox
+
+LIMITS = Limits()
+
+
+@pytest.fixture(scope="module")
+def forkserver() -> Iterator[ForkServer]:
+    server = ForkServer()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def pool(forkserver: ForkServer, tmp_path: Path) -> Iterator[ChildPool]:
+    children = ChildPool(tmp_path, forkserver)
+    yield children
+    children.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def ready(sandbox: Sandbox) -> Sandbox:
+    while not sandbox.ready:
+        select.select([sandbox], [], [])
+        sandbox.receive()
+    return sandbox
+
+
+def read(sandbox: Sandbox, content: bytes) -> list[JobAnswer]:
+    sandbox.send(Job(content, sha256(content).hexdigest()))
+    while not (answers := sandbox.receive()):
+        select.select([sandbox], [], [])
+    return answers
+
+
+def kept(pool: ChildPool, customer: str) -> Sandbox:
+    """A child that has read a document of this customer, without work."""
+    sandbox = ready(pool.take(LIMITS, customer))
+    read(sandbox, b"letter")
+    pool.keep(sandbox, customer)
+    return sandbox
+
+
+def state(sandbox: Sandbox) -> str:
+    """The kernel's letter for what the process does: T is stopped."""
+    stat = Path(f"/proc/{sandbox.pid}/stat").read_text()
+    return stat.rpartition(")")[2].split()[0]
+
+
+def is_gone(sandbox: Sandbox) -> bool:
+    return not Path(f"/proc/{sandbox.pid}").exists()
+
+
+def test_a_customer_gets_its_own_child_again(pool: ChildPool) -> None:
+    """Safety finding 4."""
+    acme, globex = kept(pool, "acme"), kept(pool, "globex")
+    assert acme is not globex
+    again = pool.take(LIMITS, "acme")
+    assert again is acme
+    assert read(again, b"another letter")
+    pool.end(again)
+
+
+@pytest.mark.parametrize("customer", ["globex", None])
+def test_others_and_suspects_get_a_new_child(pool: ChildPool, customer: str | None) -> None:
+    """Safety finding 4."""
+    acme = kept(pool, "acme")
+    other = pool.take(LIMITS, customer)
+    assert other is not acme
+    assert other.jobs_sent == 0
+    pool.end(other)
+
+
+def test_a_child_without_work_is_stopped(pool: ChildPool) -> None:
+    """Safety finding 4: one that was taken over cannot go on computing."""
+    sandbox = kept(pool, "acme")
+    while state(sandbox) != "T":  # the signal is on its way
+        pass
+    pool.end(pool.take(LIMITS, "acme"))
+
+
+def test_the_child_that_waited_longest_makes_room(
+    pool: ChildPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(child_pool, "MOST_IDLE", 2)
+    acme, globex = kept(pool, "acme"), kept(pool, "globex")
+    pool.keep(pool.take(LIMITS, "acme"), "acme")
+    initech = kept(pool, "initech")
+    assert [is_gone(child) for child in (acme, globex, initech)] == [False, True, False]
+
+
+def test_a_child_that_holds_much_memory_is_not_kept(
+    pool: ChildPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(child_pool, "MOST_IDLE_BYTES", 1_000_000)
+    assert is_gone(kept(pool, "acme"))
+
+
+def test_new_limits_need_new_children(pool: ChildPool) -> None:
+    acme = kept(pool, "acme")
+    new = pool.take(Limits(seconds=7.0), "acme")
+    assert is_gone(acme)
+    assert new.limits.seconds == 7.0
+    pool.end(new)
+
+
+def test_children_without_work_make_room_on_a_full_disk(
+    pool: ChildPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder of theirs is there already; a new one would need room."""
+    acme = kept(pool, "acme")
+    make = JobDir.__init__
+
+    def fail_where_new(job_dir: JobDir, folder: Path) -> None:
+        if not folder.exists():
+            raise DiskFull("no room")
+        make(job_dir, folder)
+
+    monkeypatch.setattr(JobDir, "__init__", fail_where_new)
+    globex = pool.take(LIMITS, "globex")
+    assert is_gone(acme)
+    assert globex.job_dir.folder == acme.job_dir.folder
+    pool.end(globex)
