@@ -90,7 +90,8 @@ def commands(
 
 def options(command: click.Command) -> set[str]:
     visible = (p for p in command.params if isinstance(p, click.Option) and not p.hidden)
-    return {name for each in visible for name in (*each.opts, *each.secondary_opts)}
+    names = (name for each in visible for name in (*each.opts, *each.secondary_opts))
+    return {name for name in names if name.startswith("--")}
 
 
 def sections(text: str) -> dict[str, str]:

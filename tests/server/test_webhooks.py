@@ -111,12 +111,27 @@ def test_a_cursor_belongs_to_the_webhook_whose_page_gave_it(hooked: Served) -> N
 def test_an_operator_makes_one_for_a_customer(hooked: Served) -> None:
     hooked.customer("acme")
     url = NOBODY
-    assert hooked.operator.post("/v1/webhooks", json={"url": url}).status_code == 400
     made = hooked.operator.post("/v1/webhooks", json={"url": url, "customer": "acme"})
     assert made.status_code == 201
     assert made.json()["customer"] == "acme"
     unknown = hooked.operator.post("/v1/webhooks", json={"url": url, "customer": "nobody"})
     assert unknown.status_code == 404
+
+
+def test_one_webhook_of_an_operator_is_told_of_all_customers(hooked: Served) -> None:
+    acme, globex = hooked.customer("acme"), hooked.customer("globex")
+    with receiver() as (url, received):
+        made = hooked.operator.post("/v1/webhooks", json={"url": url}).json()
+        assert made["customer"] is None
+        ids = {upload(client, b"a letter").json()["id"]: client for client in (acme, globex)}
+        told = [json.loads(received.get(timeout=60)[1])["data"] for _ in ids]
+    assert {document["id"]: document["customer"] for document in told} == dict(
+        zip(ids, ("acme", "globex"), strict=True)
+    )
+    assert acme.get("/v1/webhooks").json() == {"webhooks": []}
+    problem(acme.get(f"/v1/webhooks/{made['id']}"), "unknown-webhook", 404)
+    problem(acme.delete(f"/v1/webhooks/{made['id']}"), "unknown-webhook", 404)
+    problem(acme.post("/v1/webhooks", json={"url": NOBODY, "customer": "globex"}), "forbidden", 403)
 
 
 def test_a_webhook_is_changed_and_forgotten(hooked: Served) -> None:

@@ -48,6 +48,24 @@ def told(store: Store, webhook: str) -> list[str]:
     return [each.kind for each in reversed(store.outbox.deliveries(webhook))]
 
 
+def test_a_webhook_without_a_customer_is_told_of_all(store: Store) -> None:
+    every = store.outbox.add(NewWebhook("all", None, "http://a.test/", ("document.done",), SECRET))
+    own = added(store, "acme")
+    for customer in ("acme", "globex"):
+        submit_one(store, customer)
+        store.finish(must_claim(store), DONE)
+    assert every.customer is None
+    assert told(store, every.id) == ["document.done", "document.done"]
+    assert told(store, own.id) == ["document.done"]
+    assert [each.id for each in store.outbox.webhooks("acme")] == [own.id]
+    assert [each.id for each in store.outbox.webhooks()] == [own.id, every.id]
+    sending = must_send(store)
+    assert store.outbox.settle(sending, WebhookResponse(410), jitter=0.0) is Saved.SAVED
+    store.outbox.set(every.id, enabled=False)
+    store.outbox.remove(every.id)
+    assert store.outbox.webhooks() == [store.outbox.webhook(own.id)]
+
+
 def test_each_end_of_a_document_is_told_to_its_own_customer_alone(store: Store) -> None:
     mine, other = added(store, "acme"), added(store, "globex")
     done = submit_one(store, "acme")

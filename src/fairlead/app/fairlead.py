@@ -389,23 +389,30 @@ class Fairlead:
                 raise
             return None
 
-    def events(self, *, after: int | None = None, customer: str | None = None) -> Iterator[Event]:
+    def events(
+        self, *, after: int | None = None, customer: str | None = None, follow: bool = True
+    ) -> Iterator[Event]:
         """Events as they happen, for as long as you iterate.
 
-        They start now, or after the event of the number `after`.
+        They start now, or after the event of the number `after`. Without `follow` they end at the
+        newest one.
         """
         if customer is not None:
             self.store.customer(customer)
-        return self._events(self.store.last_event() if after is None else after, customer)
+        start = self.store.last_event() if after is None else after
+        return self._events(start, customer, follow=follow)
 
-    def _events(self, last: int, customer: str | None) -> Iterator[Event]:
+    def _events(self, last: int, customer: str | None, *, follow: bool) -> Iterator[Event]:
         woken = Flag()
         with self.store.changes.subscribe(woken.set) as changes:
             while True:
-                for event in self.store.events(last, customer=customer):
+                events = self.store.events(last, customer=customer)
+                for event in events:
                     last = event.seq
                     yield event
-                if not changes.changed():
+                if not follow and not events:
+                    return
+                if follow and not changes.changed():
                     woken.wait(changes.poll_seconds)
                     woken.clear()
 

@@ -6,7 +6,7 @@ import builtins
 import os
 from collections.abc import Callable, Iterable
 
-from fairlead.errors import Message, UnknownDelivery, UnknownWebhook, UsageError
+from fairlead.errors import Message, UnknownDelivery, UnknownWebhook
 from fairlead.model.installation import Page, page_of
 from fairlead.model.names import new_id
 from fairlead.model.webhooks import DEFAULT_KINDS, Delivery, NewWebhook, Webhook, check_kinds
@@ -41,9 +41,10 @@ class Webhooks:
         customer: str | None = None,
         by: str | None = None,
     ) -> tuple[Webhook, str]:
-        """A new webhook for the documents of a customer and its secret, which is shown once."""
-        if customer is None:
-            raise UsageError("a webhook belongs to a customer; name it: customer=…")
+        """A new webhook and its secret, which is shown once.
+
+        It is told of the documents of a customer; without one, of those of all customers.
+        """
         check_url(url, self._networks())
         secret = new_secret(os.urandom(32))
         wanted = check_kinds(DEFAULT_KINDS if kinds is None else kinds)

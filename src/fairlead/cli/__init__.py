@@ -40,6 +40,9 @@ COMMANDS = {
         "doctor.doctor_command",
         "Check the installation and report problems; exit code 1 if there are any.",
     ),
+    "events": LazyCommand(
+        "events.events_command", "Print events, oldest first; with --follow as they happen."
+    ),
     "keys": LazyCommand("keys.keys_group", "Create, list and revoke API keys."),
     "login": LazyCommand(
         "login.login_command",
@@ -65,6 +68,10 @@ COMMANDS = {
     ),
     "simulate": LazyCommand(
         "simulate.simulate_command", "Simulate a policy on a trace of your own."
+    ),
+    "top": LazyCommand("top.top_command", "Show customers, waits and workers in a live table."),
+    "webhooks": LazyCommand(
+        "webhooks.webhooks_group", "Create, list, test and delete webhooks; retry deliveries."
     ),
     "worker": LazyCommand(
         "worker.worker_command",

@@ -169,6 +169,7 @@ def _metadata(name: str) -> Mapping[str, Any]:
     return METADATA[name]
 
 
+quiet_option = click.option("-q", "--quiet", is_flag=True, help="Print ids only, one a line.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 

@@ -15,8 +15,10 @@ from fairlead.cli.common import (
     print_fields,
     print_json,
     print_table,
+    quiet_option,
     safe,
 )
+from fairlead.cli.completion import complete_customers
 from fairlead.cli.target import Target, opened, target_options
 from fairlead.errors import UsageError
 from fairlead.model.customers import Customer, Customers, Setting, Share, customer_settings
@@ -40,13 +42,17 @@ def add_command(*, name: str, target: Target, as_json: bool) -> None:
 
 @customers_group.command("list")
 @target_options
+@quiet_option
 @json_option
-def list_command(*, target: Target, as_json: bool) -> None:
+def list_command(*, target: Target, quiet: bool, as_json: bool) -> None:
     """List customers with their pending documents and next priority."""
     with opened(target) as installation:
         customers, fairness = installation.queue.overview()
     if as_json:
         print_json(Customers(customers, fairness))
+        return
+    if quiet:
+        click.echo("".join(f"{customer.name}\n" for customer in customers), nl=False)
         return
     columns = [
         *("customer", "paused", "pending", "waiting", "processing", "count"),
@@ -60,7 +66,7 @@ def list_command(*, target: Target, as_json: bool) -> None:
 
 
 @customers_group.command("show")
-@click.argument("name")
+@click.argument("name", shell_complete=complete_customers)
 @target_options
 @json_option
 def show_command(*, name: str, target: Target, as_json: bool) -> None:
@@ -100,7 +106,7 @@ def _setting_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 @customers_group.command("set")
-@click.argument("name")
+@click.argument("name", shell_complete=complete_customers)
 @target_options
 @_setting_options
 @json_option
@@ -120,7 +126,7 @@ def _add_action(verb: str, help_text: str) -> None:
     """Add a command whose only argument is a customer's name."""
 
     @customers_group.command(verb, help=help_text)
-    @click.argument("name")
+    @click.argument("name", shell_complete=complete_customers)
     @target_options
     @json_option
     def command(*, name: str, target: Target, as_json: bool) -> None:

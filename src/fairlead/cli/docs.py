@@ -20,8 +20,10 @@ from fairlead.cli.common import (
     print_fields,
     print_json,
     print_table,
+    quiet_option,
     safe,
 )
+from fairlead.cli.completion import complete_customers, complete_documents
 from fairlead.cli.export import export_command
 from fairlead.cli.submit import submit_command
 from fairlead.cli.target import Target, language, opened, target_options, whole_id
@@ -50,7 +52,9 @@ docs_group.add_command(export_command)
 
 @docs_group.command("list")
 @target_options
-@click.option("--customer", help="Only documents of this customer.")
+@click.option(
+    "--customer", shell_complete=complete_customers, help="Only documents of this customer."
+)
 @click.option(
     "--state",
     type=click.Choice([state.value for state in State]),
@@ -68,6 +72,7 @@ docs_group.add_command(export_command)
 @click.option(
     "--cursor", metavar="ID", help="Continue after the last document of the previous page."
 )
+@quiet_option
 @json_option
 def list_command(
     *,
@@ -75,6 +80,7 @@ def list_command(
     customer: str | None,
     limit: int,
     cursor: str | None,
+    quiet: bool,
     as_json: bool,
     **filters: Any,
 ) -> None:
@@ -93,6 +99,9 @@ def list_command(
     if as_json:
         print_json(Page(documents, cursor))
         return
+    if quiet:
+        click.echo("".join(f"{document.id}\n" for document in documents), nl=False)
+        return
     columns = ["id", "state", "customer", "name", "error", "priority", "waited", "count"]
     print_table(columns, map(_row, documents), empty="no documents")
     if cursor:
@@ -100,7 +109,7 @@ def list_command(
 
 
 @docs_group.command("show")
-@click.argument("id_", metavar="ID")
+@click.argument("id_", metavar="ID", shell_complete=complete_documents)
 @target_options
 @json_option
 def show_command(*, id_: str, target: Target, as_json: bool) -> None:
@@ -114,7 +123,7 @@ def show_command(*, id_: str, target: Target, as_json: bool) -> None:
 
 
 @docs_group.command("why")
-@click.argument("id_", metavar="ID")
+@click.argument("id_", metavar="ID", shell_complete=complete_documents)
 @target_options
 @json_option
 def why_command(*, id_: str, target: Target, as_json: bool) -> None:
@@ -134,7 +143,7 @@ def why_command(*, id_: str, target: Target, as_json: bool) -> None:
 
 
 @docs_group.command("text")
-@click.argument("id_", metavar="ID")
+@click.argument("id_", metavar="ID", shell_complete=complete_documents)
 @target_options
 @click.option("--markdown", is_flag=True, help="Print Markdown with headings, lists and tables.")
 def text_command(*, id_: str, target: Target, markdown: bool) -> None:
@@ -149,7 +158,9 @@ def _add_action(name: str, help_text: str) -> None:
     """Add a command that calls the method `name` of the installation with each id."""
 
     @docs_group.command(name, help=help_text)
-    @click.argument("ids", metavar="ID...", nargs=-1, required=True)
+    @click.argument(
+        "ids", metavar="ID...", nargs=-1, required=True, shell_complete=complete_documents
+    )
     @target_options
     @json_option
     def command(*, ids: tuple[str, ...], target: Target, as_json: bool) -> None:
@@ -167,7 +178,7 @@ _add_action("retry", "Retry failed or cancelled documents.")
 
 
 @docs_group.command("delete")
-@click.argument("ids", metavar="ID...", nargs=-1, required=True)
+@click.argument("ids", metavar="ID...", nargs=-1, required=True, shell_complete=complete_documents)
 @target_options
 @json_option
 def delete_command(*, ids: tuple[str, ...], target: Target, as_json: bool) -> None:
@@ -191,7 +202,7 @@ def _print_deleted(ids: list[str], *, as_json: bool) -> None:
 
 
 @docs_group.command("download")
-@click.argument("id_", metavar="ID")
+@click.argument("id_", metavar="ID", shell_complete=complete_documents)
 @target_options
 @click.option(
     "--output",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fairlead.cli.common import GivenPath, counted, safe
+from fairlead.cli.completion import complete_customers
 from fairlead.cli.progress import progress_bar
 from fairlead.cli.target import Target, opened, target_options
 from fairlead.errors import DataError, UsageError
@@ -34,7 +35,11 @@ ENDINGS = {"text": ".txt", "markdown": ".md", "json": ".json"}
 
 @click.command("export")
 @target_options
-@click.option("--customer", help="Only results of this customer; a customer's API key implies it.")
+@click.option(
+    "--customer",
+    shell_complete=complete_customers,
+    help="Only results of this customer; a customer's API key implies it.",
+)
 @click.option(
     "--to", "folder", type=GivenPath(), metavar="DIR", required=True, help="Folder to write to."
 )

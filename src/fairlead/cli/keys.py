@@ -7,7 +7,8 @@ from functools import partial
 import click
 from msgspec.structs import asdict
 
-from fairlead.cli.common import json_option, one_by_one, print_json, print_table
+from fairlead.cli.common import json_option, one_by_one, print_json, print_table, quiet_option
+from fairlead.cli.completion import complete_customers, complete_keys
 from fairlead.cli.target import Target, opened, target_options
 from fairlead.errors import UsageError
 from fairlead.model.json import rfc3339
@@ -21,7 +22,7 @@ def keys_group() -> None:
 
 
 @keys_group.command("add")
-@click.argument("customer", required=False)
+@click.argument("customer", required=False, shell_complete=complete_customers)
 @target_options
 @click.option("--operator", is_flag=True, help="Create an operator key, which permits everything.")
 @json_option
@@ -39,11 +40,14 @@ def add_command(*, customer: str | None, target: Target, operator: bool, as_json
 
 
 @keys_group.command("list")
-@click.argument("customer", required=False)
+@click.argument("customer", required=False, shell_complete=complete_customers)
 @target_options
 @click.option("--operator", is_flag=True, help="Only operator keys.")
+@quiet_option
 @json_option
-def list_command(*, customer: str | None, target: Target, operator: bool, as_json: bool) -> None:
+def list_command(
+    *, customer: str | None, target: Target, operator: bool, quiet: bool, as_json: bool
+) -> None:
     """List API keys without their secrets."""
     if customer is not None:
         check_customer(customer)
@@ -52,11 +56,14 @@ def list_command(*, customer: str | None, target: Target, operator: bool, as_jso
     if as_json:
         print_json(Keys(keys))
         return
+    if quiet:
+        click.echo("".join(f"{key.id}\n" for key in keys), nl=False)
+        return
     print_table(["id", "customer", "created", "revoked"], map(_row, keys), empty="no keys")
 
 
 @keys_group.command("revoke")
-@click.argument("ids", metavar="ID...", nargs=-1, required=True)
+@click.argument("ids", metavar="ID...", nargs=-1, required=True, shell_complete=complete_keys)
 @target_options
 @json_option
 def revoke_command(*, ids: tuple[str, ...], target: Target, as_json: bool) -> None:

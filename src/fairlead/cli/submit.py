@@ -25,8 +25,10 @@ from fairlead.cli.common import (
     json_option,
     password_option,
     print_json,
+    quiet_option,
     safe,
 )
+from fairlead.cli.completion import complete_customers
 from fairlead.cli.progress import page_progress, progress_bar
 from fairlead.cli.target import Target, opened, target_options
 from fairlead.config.settings import Sources
@@ -67,7 +69,11 @@ MOST_LINES = 20
 @click.command("submit")
 @click.argument("paths", type=GivenPath(), metavar="PATH...", nargs=-1, required=True)
 @target_options
-@click.option("--customer", help="Customer of the documents; a customer's API key implies it.")
+@click.option(
+    "--customer",
+    shell_complete=complete_customers,
+    help="Customer of the documents; a customer's API key implies it.",
+)
 @click.option("--name", help="Name of the document; only for one file.  [default: the file name]")
 @click.option("--urgent", is_flag=True, help="Process before the customer's other documents.")
 @click.option("--strict", is_flag=True, default=None, help="Refuse a customer that was not added.")
@@ -79,6 +85,7 @@ MOST_LINES = 20
 )
 @password_option
 @click.option("--wait", is_flag=True, help="Wait until processing has ended.")
+@quiet_option
 @json_option
 def submit_command(
     *,
@@ -92,6 +99,7 @@ def submit_command(
     idempotency_key: str | None,
     password: str | None,
     wait: bool,
+    quiet: bool,
     as_json: bool,
 ) -> None:
     """Submit files, and all files of folders except hidden ones. PATH -: read stdin."""
@@ -127,7 +135,7 @@ def submit_command(
                     texts = _texts(installation, documents) if as_json else None
         finally:  # also after an error or a signal, the ids of accepted documents are printed
             if accepted:
-                _print(documents, as_json=as_json, texts=texts)
+                _print(documents, as_json=as_json, quiet=quiet, texts=texts)
     if any(document.state is State.FAILED for document in documents):
         sys.exit(1)
 
@@ -367,13 +375,18 @@ def _texts(installation: Installation, documents: list[Document]) -> dict[str, s
     return texts
 
 
-def _print(documents: list[Document], *, as_json: bool, texts: dict[str, str] | None) -> None:
+def _print(
+    documents: list[Document], *, as_json: bool, quiet: bool, texts: dict[str, str] | None
+) -> None:
     """The documents; as JSON with their texts, where those were asked for."""
     if as_json and texts is not None:
         print_json({"documents": [to_dict(d) | {"text": texts.get(d.id)} for d in documents]})
         return
     if as_json:
         print_json({"documents": documents})
+        return
+    if quiet:
+        click.echo("".join(f"{document.id}\n" for document in documents), nl=False)
         return
     if len(documents) > MOST_LINES:
         click.echo(safe(_summary(documents)), err=True)

@@ -217,7 +217,10 @@ class AsyncWebhooks(AsyncGroup):
     async def add(
         self, url: str, kinds: Sequence[str] | None = None, *, customer: str | None = None
     ) -> tuple[Webhook, str]:
-        """A new webhook, and its secret, which is shown this once; operators name the customer."""
+        """A new webhook, and its secret, which is shown this once.
+
+        An operator's key may name a customer; without one, it is told of all customers.
+        """
         body = _without_none(url=url, kinds=kinds, customer=customer)
         new = await self._transport.json(
             WebhookWithSecret, "POST", "webhooks", json=body, idempotent=False
@@ -603,15 +606,16 @@ class AsyncClient:
         await self._transport.request("DELETE", "documents", id_)
 
     async def events(
-        self, *, after: int | None = None, customer: str | None = None
+        self, *, after: int | None = None, customer: str | None = None, follow: bool = True
     ) -> AsyncIterator[Event]:
         """Events as they happen, for as long as you iterate.
 
-        They start now, or after the event of the number `after`. After a lost connection they go
-        on without gap or repeat. Kinds of events that only a newer server knows are left out.
+        They start now, or after the event of the number `after`. Without `follow` they end at the
+        newest one. After a lost connection they go on without gap or repeat. Kinds of events that
+        only a newer server knows are left out.
         """
-        last_id = "" if after is None else str(after)
-        params, retry = {"customer": customer}, Retry(self._transport)
+        last_id, retry = "" if after is None else str(after), Retry(self._transport)
+        params = {"customer": customer, "follow": None if follow else "false"}
         while True:
             headers = {"Last-Event-ID": last_id} if last_id else {}
             try:
@@ -623,6 +627,8 @@ class AsyncClient:
                         last_id = message.id or last_id
                         if message.data and message.event in _EVENT_KINDS:
                             yield decoded(Event, response, message.data)
+                if not follow:
+                    return
                 await asyncio.sleep(FIRST_PAUSE)
             except httpx.HTTPError as error:
                 await asyncio.sleep(retry.pause(error))

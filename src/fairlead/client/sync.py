@@ -217,7 +217,10 @@ class Webhooks(Group):
     def add(
         self, url: str, kinds: Sequence[str] | None = None, *, customer: str | None = None
     ) -> tuple[Webhook, str]:
-        """A new webhook, and its secret, which is shown this once; operators name the customer."""
+        """A new webhook, and its secret, which is shown this once.
+
+        An operator's key may name a customer; without one, it is told of all customers.
+        """
         body = _without_none(url=url, kinds=kinds, customer=customer)
         new = self._transport.json(
             WebhookWithSecret, "POST", "webhooks", json=body, idempotent=False
@@ -596,14 +599,17 @@ class Client:
         """Delete a document with its files; a pending one is cancelled first."""
         self._transport.request("DELETE", "documents", id_)
 
-    def events(self, *, after: int | None = None, customer: str | None = None) -> Iterator[Event]:
+    def events(
+        self, *, after: int | None = None, customer: str | None = None, follow: bool = True
+    ) -> Iterator[Event]:
         """Events as they happen, for as long as you iterate.
 
-        They start now, or after the event of the number `after`. After a lost connection they go
-        on without gap or repeat. Kinds of events that only a newer server knows are left out.
+        They start now, or after the event of the number `after`. Without `follow` they end at the
+        newest one. After a lost connection they go on without gap or repeat. Kinds of events that
+        only a newer server knows are left out.
         """
-        last_id = "" if after is None else str(after)
-        params, retry = {"customer": customer}, Retry(self._transport)
+        last_id, retry = "" if after is None else str(after), Retry(self._transport)
+        params = {"customer": customer, "follow": None if follow else "false"}
         while True:
             headers = {"Last-Event-ID": last_id} if last_id else {}
             try:
@@ -613,6 +619,8 @@ class Client:
                         last_id = message.id or last_id
                         if message.data and message.event in _EVENT_KINDS:
                             yield decoded(Event, response, message.data)
+                if not follow:
+                    return
                 time.sleep(FIRST_PAUSE)
             except httpx.HTTPError as error:
                 time.sleep(retry.pause(error))

@@ -195,7 +195,7 @@ class Installation(Protocol):
         on_progress: Callable[[int], None] = ...,
     ) -> list[Document]: ...
     def events(
-        self, *, after: int | None = None, customer: str | None = None
+        self, *, after: int | None = None, customer: str | None = None, follow: bool = True
     ) -> Iterator[Event]: ...
     def results(
         self,

@@ -46,17 +46,20 @@ class NewWebhook(NamedTuple):
     """A webhook that asks to be kept. The secret signs every delivery, so it is kept as it is."""
 
     id: str
-    customer: str
+    customer: str | None
     url: str
     kinds: tuple[str, ...]
     secret: str
 
 
 class Webhook(Record, frozen=True):
-    """Where a customer is told. `kinds` are the names of the events it asked for."""
+    """Where somebody is told. `kinds` are the names of the events it asked for.
+
+    No customer: it is told of the documents of all customers.
+    """
 
     id: str
-    customer: str
+    customer: str | None
     url: str
     kinds: tuple[str, ...]
     enabled: bool
@@ -105,7 +108,10 @@ class Deliveries(Record, frozen=True):
 
 
 class Sending(NamedTuple):
-    """One attempt at a delivery: all that is needed to make it. An old fence changes nothing."""
+    """One attempt at a delivery: all that is needed to make it. An old fence changes nothing.
+
+    `customer` is empty where the webhook is told of all customers.
+    """
 
     id: str
     fence: int

@@ -37,11 +37,13 @@ async def events(
     *,
     customer: Annotated[str | None, Query(max_length=200)] = None,
     after: Annotated[int | None, Query(ge=0, le=_NEWEST)] = None,
+    follow: bool = True,
 ) -> Response:
     """Follow what happens: to your documents or, for operators, everywhere.
 
     `Last-Event-ID`, or `after` at the first time, goes on after that event without gap or repeat;
-    without them it begins now. A reader that is too slow gets `event: end` with the reason.
+    without them it begins now. With `follow=false` it ends at the newest event. A reader that is
+    too slow gets `event: end` with the reason.
     """
     context, caller = await authenticated(request)
     if caller.customer is not None and customer not in (None, caller.customer):
@@ -55,9 +57,10 @@ async def events(
     newest = await context.ask(context.fairlead.store.last_event)
     is_new = last is None or last > newest  # a number of another data folder starts anew
     start = newest if last is None or is_new else last
-    stream = event_stream(
-        context, caller, caller.customer or customer, start, announces_start=is_new
-    )
+    whose = caller.customer or customer
+    if not follow:
+        return SseResponse(_past(context, caller, whose, start), context.metrics.streams)
+    stream = event_stream(context, caller, whose, start, announces_start=is_new)
     return SseResponse(stream, context.metrics.streams)
 
 
@@ -100,6 +103,13 @@ async def event_stream(
             if queue.end is not None:
                 yield f"event: end\ndata: {json.dumps({'reason': queue.end})}\n\n".encode()
                 return
+
+
+async def _past(
+    context: ServerContext, caller: Caller, customer: str | None, after: int
+) -> AsyncGenerator[bytes, None]:
+    async for encoded in _history(context, caller, customer, after, _NEWEST):
+        yield encoded.text(for_operator=caller.is_operator)
 
 
 async def _history(

@@ -45,20 +45,19 @@ async def every(request: Request) -> Response:
     status_code=201,
     responses=schemas.answers(
         *(201, WebhookWithSecret, "the webhook, with its secret this once"),
-        "unknown-customer",
+        *("forbidden", "unknown-customer"),
     ),
     openapi_extra=schemas.takes(schemas.NewWebhook),
 )
 async def add(request: Request) -> Response:
-    """Ask to be told. An operator says for which customer; a customer's key says it itself."""
+    """Ask to be told: of the key's customer or, for operators, of one customer or of all."""
     context, caller = await authenticated(request)
     new = await schemas.read_body(request, schemas.NewWebhook)
     customer = caller.customer or new.customer
-    if customer is None or new.customer not in (None, customer):
-        text = Message(
-            "`customer` is required with an operator's key, and not allowed with a customer's key"
+    if new.customer not in (None, customer):
+        raise Problem(
+            "forbidden", Message("a customer's key makes only the customer's own webhooks")
         )
-        raise Problem("invalid-request", text)
     kinds = DEFAULT_KINDS if new.kinds is None else new.kinds
     made, secret = await context.ask(
         context.fairlead.webhooks.add, new.url, kinds, customer=customer, by=caller.key_id

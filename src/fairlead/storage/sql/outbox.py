@@ -13,7 +13,6 @@ from fairlead.model.webhooks import (
     LEASE,
     MOST_CHARACTERS,
     MOST_OF_A_CUSTOMER,
-    TEST_KIND,
     Delivery,
     NewWebhook,
     Sending,
@@ -25,8 +24,8 @@ from fairlead.model.webhooks import (
 from fairlead.storage.sql.actions import find_customer
 from fairlead.storage.sql.queries import Connection, sql
 from fairlead.storage.sql.rows import DELIVERY, WEBHOOK
-from fairlead.storage.sql.transaction import Transaction
-from fairlead.storage.sql.webhook_rows import add_delivery, lock_webhook, refresh_webhook
+from fairlead.storage.sql.transaction import NOBODY, Transaction
+from fairlead.storage.sql.webhook_rows import add_test, lock_webhook, refresh_webhook
 
 T = TypeVar("T")
 
@@ -66,9 +65,10 @@ class Outbox:
 
     def webhooks(self, customer: str | None = None) -> list[Webhook]:
         """All webhooks, or those of a customer, oldest first."""
-        query = WEBHOOK.select + " WHERE c.name = coalesce(?, c.name) ORDER BY w.id"
+        of_one = "" if customer is None else " WHERE c.name = ?"
+        query, values = WEBHOOK.select + of_one + " ORDER BY w.id", (customer,)[: bool(of_one)]
         with self._reading() as connection:
-            return [WEBHOOK.read(row) for row in connection.execute(query, (customer,))]
+            return [WEBHOOK.read(row) for row in connection.execute(query, values)]
 
     def set(
         self,
@@ -149,21 +149,21 @@ class Outbox:
 
 
 def _add(tx: Transaction, new: NewWebhook) -> None:
-    customer = find_customer(tx, new.customer)
+    customer = None if new.customer is None else find_customer(tx, new.customer)
     number: int = tx.connection.execute(sql("count_webhooks"), (customer,)).get
     if number >= MOST_OF_A_CUSTOMER:
         raise InvalidWebhook(
             Message(
                 "customer {name} has {number} webhooks; at most {most} are allowed; "
                 "delete one first",
-                name=repr(new.customer),
+                name="*" if new.customer is None else repr(new.customer),
                 number=number,
                 most=MOST_OF_A_CUSTOMER,
             )
         )
     values = (new.id, customer, new.url, json.dumps(new.kinds), new.secret, tx.now)
     tx.connection.execute(sql("add_webhook"), values)
-    tx.add_event(EventKind.WEBHOOK_ADDED, customer, webhook=new.id)
+    tx.add_event(EventKind.WEBHOOK_ADDED, customer or NOBODY, webhook=new.id)
 
 
 def _set(
@@ -180,7 +180,7 @@ def _set(
     if enabled is not None and enabled != known.enabled:
         because = None if enabled else "by hand"
         tx.connection.execute(sql("enable_webhook"), (int(enabled), because, id_))
-    customer = find_customer(tx, known.customer)
+    customer = _owner(tx, known.customer)
     is_on = known.enabled if enabled is None else enabled
     tx.add_event(EventKind.WEBHOOK_SET, customer, webhook=id_, enabled=is_on)
 
@@ -194,8 +194,7 @@ def _remove(tx: Transaction, id_: str) -> None:
 
 def _test(tx: Transaction, id_: str) -> str:
     _check_enabled(tx.connection, id_)
-    number = add_delivery(tx.connection, tx.now, id_, TEST_KIND, {"webhook": id_})
-    return f"msg_{id_}_{number}"
+    return f"msg_{id_}_{add_test(tx.connection, tx.now, id_)}"
 
 
 def _check_enabled(connection: Connection, id_: str) -> None:
@@ -253,8 +252,13 @@ def _settle(tx: Transaction, sending: Sending, answer: WebhookResponse, jitter: 
 def _disable(tx: Transaction, sending: Sending, because: str) -> None:
     query, values = sql("disable_webhook"), (because, sending.webhook)
     if tx.connection.execute(query, values).get is not None:
-        customer = find_customer(tx, sending.customer)
+        customer = _owner(tx, sending.customer)
         tx.add_event(EventKind.WEBHOOK_DISABLED, customer, webhook=sending.webhook, because=because)
+
+
+def _owner(tx: Transaction, customer: str | None) -> int:
+    """The number of a webhook's customer, for an event; NOBODY's where it is of all."""
+    return find_customer(tx, customer) if customer else NOBODY
 
 
 def _webhook(connection: Connection, id_: str) -> Webhook:

@@ -594,12 +594,13 @@ SELECT key FROM contents WHERE key IS NOT NULL AND document IN (
   SELECT seq FROM documents WHERE id IN (SELECT value FROM json_each(?)));
 
 -- name: webhooks_told
--- The enabled webhooks of these customers.
+-- The enabled webhooks of these customers, and those of all customers.
 SELECT customer, id, kinds FROM webhooks
-WHERE customer IN (SELECT value FROM json_each(?)) AND enabled = 1;
+WHERE customer IN (SELECT value FROM json_each(?)) AND enabled = 1
+UNION ALL SELECT customer, id, kinds FROM webhooks WHERE customer IS NULL AND enabled = 1;
 
 -- name: count_webhooks
-SELECT count(*) FROM webhooks WHERE customer = ?;
+SELECT count(*) FROM webhooks WHERE customer IS NOT DISTINCT FROM ?;
 
 -- name: add_webhook
 INSERT INTO webhooks (id, customer, url, kinds, secret, created_at) VALUES (?, ?, ?, ?, ?, ?);
@@ -614,7 +615,7 @@ UPDATE webhooks SET enabled = ?, disabled_because = ?, failing_since = NULL WHER
 UPDATE webhooks SET enabled = 0, disabled_because = ? WHERE id = ? AND enabled = 1 RETURNING 1;
 
 -- name: remove_webhook
-DELETE FROM webhooks WHERE id = ? RETURNING customer;
+DELETE FROM webhooks WHERE id = ? RETURNING coalesce(customer, 0);
 
 -- name: remove_deliveries
 DELETE FROM deliveries WHERE webhook = ?;
@@ -645,10 +646,10 @@ WHERE enabled = 1 AND due_at IS NOT NULL ORDER BY due_at LIMIT 1;
 
 -- name: webhook_due
 -- The webhook that has waited longest, but for those that have enough under way.
-SELECT w.id FROM webhooks w INDEXED BY webhooks_due JOIN customers c ON c.id = w.customer
+SELECT w.id FROM webhooks w INDEXED BY webhooks_due LEFT JOIN customers c ON c.id = w.customer
 WHERE w.enabled = 1 AND w.due_at IS NOT NULL AND w.due_at <= ?1
   AND w.id NOT IN (SELECT value FROM json_each(?2))
-  AND c.name NOT IN (SELECT value FROM json_each(?3))
+  AND coalesce(c.name, '') NOT IN (SELECT value FROM json_each(?3))
 ORDER BY w.due_at LIMIT 1;
 
 -- name: first_delivery_due
@@ -659,8 +660,9 @@ WHERE webhook = ? AND due_at <= ? ORDER BY due_at, seq LIMIT 1;
 UPDATE deliveries SET fence = fence + 1, attempts = attempts + 1, due_at = ? WHERE seq = ?;
 
 -- name: sending
-SELECT 'msg_' || d.webhook || '_' || d.seq, d.fence, w.id, c.name, w.url, w.secret, d.body
-FROM deliveries d JOIN webhooks w ON w.id = d.webhook JOIN customers c ON c.id = w.customer
+SELECT
+  'msg_' || d.webhook || '_' || d.seq, d.fence, w.id, coalesce(c.name, ''), w.url, w.secret, d.body
+FROM deliveries d JOIN webhooks w ON w.id = d.webhook LEFT JOIN customers c ON c.id = w.customer
 WHERE d.seq = ?;
 
 -- name: held_delivery

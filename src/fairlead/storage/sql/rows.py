@@ -104,7 +104,7 @@ KEY = Records(
 WEBHOOK = Records(
     Webhook,
     "w",
-    "webhooks w JOIN customers c ON c.id = w.customer",
+    "webhooks w LEFT JOIN customers c ON c.id = w.customer",
     {"kinds": lambda text: tuple(json.loads(text)), "enabled": bool},
     customer="c.name",
 )

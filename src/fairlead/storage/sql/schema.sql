@@ -293,7 +293,7 @@ CREATE TABLE access_keys (
 
 CREATE TABLE webhooks (
   id TEXT PRIMARY KEY,
-  customer INTEGER NOT NULL REFERENCES customers (id),
+  customer INTEGER REFERENCES customers (id),  -- NULL: all customers
   url TEXT NOT NULL,
   kinds TEXT NOT NULL,                  -- names in JSON
   secret TEXT NOT NULL,                 -- as it was shown; every delivery is signed with it

@@ -19,7 +19,7 @@ from fairlead.policy.rules import Rules
 from fairlead.storage.sql.queries import Connection, sql
 from fairlead.storage.sql.queue_rows import LoadedQueue, encode_events, load_folded
 from fairlead.storage.sql.rows import data_text
-from fairlead.storage.sql.webhook_rows import add_deliveries, subscriptions
+from fairlead.storage.sql.webhook_rows import add_deliveries, refresh_webhook, subscriptions
 
 NOBODY = 0
 """The customer of an event that is about the whole installation."""
@@ -69,7 +69,7 @@ class Transaction:
     def add_event(
         self, kind: EventKind, customer: int = NOBODY, document: int | None = None, **data: object
     ) -> None:
-        """Add an event, with a delivery for each of the customer's webhooks that asks for it."""
+        """Add an event, with a delivery for each webhook that asks for it."""
         values = (self.now, kind._value_, customer, document, data_text(data), self.actor)
         self._events.append(values)
         name = KINDS.get(kind)
@@ -99,7 +99,12 @@ class Transaction:
 
     def _add_deliveries(self) -> None:
         told = subscriptions(self.connection, {customer for customer, *_ in self._deliveries})
+        changed: set[str] = set()
         for customer, name, document in self._deliveries:
-            webhooks = [each.id for each in told.get(customer, ()) if name in each.kinds]
+            listening = (*told.get(customer, ()), *told.get(None, ()))
+            webhooks = [each.id for each in listening if name in each.kinds]
             if webhooks:
                 add_deliveries(self.connection, self.now, sorted(webhooks), name, document)
+                changed.update(webhooks)
+        for webhook in sorted(changed):  # locks in one order, so that no two transactions block
+            refresh_webhook(self.connection, webhook)

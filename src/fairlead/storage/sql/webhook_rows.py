@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from fairlead.model.json import rfc3339, to_dict
+from fairlead.model.webhooks import TEST_KIND
 from fairlead.storage.sql import rows
 from fairlead.storage.sql.queries import Connection, sql
 
@@ -29,9 +30,9 @@ class Subscription(NamedTuple):
 
 def subscriptions(
     connection: Connection, customers: Iterable[int]
-) -> dict[int, list[Subscription]]:
-    """The enabled webhooks of customers."""
-    told: dict[int, list[Subscription]] = {}
+) -> dict[int | None, list[Subscription]]:
+    """The enabled webhooks of customers; None: those that are told of all customers."""
+    told: dict[int | None, list[Subscription]] = {}
     values = (connection.array(sorted(customers)),)
     for customer, id_, kinds in connection.execute(sql("webhooks_told"), values).fetchall():
         told.setdefault(customer, []).append(Subscription(id_, json.loads(kinds)))
@@ -41,15 +42,22 @@ def subscriptions(
 def add_deliveries(
     connection: Connection, now: float, webhooks: Iterable[str], kind: str, document: int
 ) -> None:
-    """Make a delivery of this kind for each of the webhooks."""
+    """Make a delivery of this kind for each of the webhooks, which `refresh_webhook` follows."""
     row = connection.execute(rows.DOCUMENT.select + " WHERE d.seq = ?", (document,)).fetchone()
     assert row is not None  # noqa: S101 (it was changed in this transaction)
     shown = to_dict(rows.DOCUMENT.read(row))
     for webhook in webhooks:
-        add_delivery(connection, now, webhook, kind, shown, document=shown["id"])
+        _insert(connection, now, webhook, kind, shown, document=shown["id"])
 
 
-def add_delivery(
+def add_test(connection: Connection, now: float, webhook: str) -> int:
+    """One delivery that tells of nothing, due now; its number."""
+    number = _insert(connection, now, webhook, TEST_KIND, {"webhook": webhook})
+    refresh_webhook(connection, webhook)
+    return number
+
+
+def _insert(
     connection: Connection,
     now: float,
     webhook: str,
@@ -65,7 +73,6 @@ def add_delivery(
     body = _body({"type": kind, "timestamp": rfc3339(now), "data": data})
     values = (webhook, kind, document, body, now, now)
     number: int = connection.execute(sql("add_delivery"), values).get
-    refresh_webhook(connection, webhook)
     return number
 
 

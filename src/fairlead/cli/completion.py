@@ -1,0 +1,77 @@
+"""Shell completion of customers, documents, keys and webhooks, as the target has them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from fairlead.cli.target import Target, opened
+from fairlead.config import DEFAULT_DATA
+from fairlead.errors import FairleadError
+
+if TYPE_CHECKING:
+    from fairlead.model.installation import Installation
+
+MOST = 100
+"""Ids that are offered, newest first."""
+
+Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+
+
+def _completing(items: Callable[[Installation, str], Iterable[tuple[str, str]]]) -> Complete:
+    """Offers values with their descriptions; nothing where the target cannot be asked."""
+
+    def complete(
+        ctx: click.Context, _param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        try:
+            with opened(_target(ctx)) as installation:
+                return [
+                    CompletionItem(value, help=description)
+                    for value, description in items(installation, incomplete)
+                    if value.startswith(incomplete)
+                ]
+        except (FairleadError, OSError):
+            return []
+
+    return complete
+
+
+def _target(ctx: click.Context) -> Target:
+    """The target of a command line that is not complete yet."""
+
+    def option(name: str) -> Any:
+        own, early = ctx.params.get(name), ctx.find_root().params.get(name)
+        return own or early or os.environ.get(f"FAIRLEAD_{name.upper()}") or None
+
+    return Target(Path(option("data") or DEFAULT_DATA), option("url"), option("key"))
+
+
+def _documents(installation: Installation, incomplete: str) -> Iterable[tuple[str, str]]:
+    is_prefix = incomplete.isascii() and incomplete.isalnum()
+    prefix = incomplete.lower() if is_prefix else None
+    if incomplete and prefix is None:
+        return []
+    documents = installation.documents(id_prefix=prefix, limit=MOST).items
+    return [(document.id, f"{document.state} {document.name}") for document in documents]
+
+
+complete_customers = _completing(
+    lambda installation, _: [(each.name, "") for each in installation.customers.list()]
+)
+complete_documents = _completing(_documents)
+complete_keys = _completing(
+    lambda installation, _: [
+        (each.id, each.customer or "operator")
+        for each in installation.keys.list()
+        if each.revoked_at is None
+    ]
+)
+complete_webhooks = _completing(
+    lambda installation, _: [(each.id, each.url) for each in installation.webhooks.list()]
+)

@@ -1,0 +1,45 @@
+"""`fairlead events`: what happened, and what happens."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from fairlead.cli.common import json_option, safe
+from fairlead.cli.completion import complete_customers
+from fairlead.cli.target import Target, opened, target_options
+from fairlead.model.documents import Event
+from fairlead.model.json import rfc3339, to_dict
+from fairlead.model.names import check_customer
+
+
+@click.command("events")
+@target_options
+@click.option("--follow", is_flag=True, help="Go on with new events, until you interrupt it.")
+@click.option(
+    "--after",
+    type=click.IntRange(0),
+    metavar="N",
+    help="Only events after the one of this number.  [default: all, with --follow new ones]",
+)
+@click.option("--customer", shell_complete=complete_customers, help="Only events of this customer.")
+@json_option
+def events_command(
+    *, target: Target, follow: bool, after: int | None, customer: str | None, as_json: bool
+) -> None:
+    """Print events, oldest first, one a line."""
+    if customer is not None:
+        check_customer(customer)
+    start = after if follow else after or 0
+    with opened(target) as installation:
+        for event in installation.events(after=start, customer=customer, follow=follow):
+            click.echo(json.dumps(to_dict(event)) if as_json else safe(_line(event)))
+
+
+def _line(event: Event) -> str:
+    data = ", ".join(f"{name} {value}" for name, value in event.data.items())
+    parts = (event.customer, event.document, data, event.actor and f"by {event.actor}")
+    return "  ".join(
+        (f"{event.seq:>6}", rfc3339(event.at), f"{event.kind.value:<16}", *filter(None, parts))
+    ).rstrip()

@@ -1,0 +1,84 @@
+"""`fairlead top`: who waits, how long, and how many workers there are."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import click
+
+from fairlead.cli.common import (
+    counted,
+    duration,
+    fairness_words,
+    json_option,
+    print_json,
+    print_table,
+    safe,
+)
+from fairlead.cli.target import Target, opened, target_options
+from fairlead.model.customers import Customer, Customers, Fairness
+
+CLEAR = "\x1b[H\x1b[2J"
+MOST_ROWS = 40
+"""Customers in the live table; with `--once` all of them are shown."""
+
+
+@click.command("top")
+@target_options
+@click.option("--once", is_flag=True, help="Print the table once, as into a pipe.")
+@click.option(
+    "--interval",
+    type=click.FloatRange(0.1, 3600),
+    default=2.0,
+    show_default=True,
+    metavar="S",
+    help="Seconds between two looks.",
+)
+@json_option
+def top_command(*, target: Target, once: bool, interval: float, as_json: bool) -> None:
+    """Show customers with pending documents, their waits, and the workers, live."""
+    with opened(target) as installation:
+        if once or as_json or not sys.stdout.isatty():
+            customers, fairness = installation.queue.overview()
+            if as_json:
+                print_json(Customers(_pending(customers), fairness))
+            else:
+                _print(customers, fairness, most=None)
+            return
+        while True:
+            customers, fairness = installation.queue.overview()
+            click.echo(CLEAR, nl=False)
+            _print(customers, fairness, most=MOST_ROWS)
+            time.sleep(interval)
+
+
+def _pending(customers: list[Customer]) -> list[Customer]:
+    """The customers with pending documents, the longest wait first."""
+    pending = [customer for customer in customers if customer.pending]
+    return sorted(pending, key=lambda each: (-(each.oldest_wait or 0.0), each.name))
+
+
+def _print(customers: list[Customer], fairness: Fairness, most: int | None) -> None:
+    pending = _pending(customers)
+    waiting, processing = (
+        sum(getattr(customer, name) for customer in customers) for name in ("waiting", "processing")
+    )
+    numbers = f"{waiting:,} waiting, {processing:,} processing"
+    click.echo(f"{counted(fairness.workers, 'worker')}; {numbers}; policy {fairness.policy}")
+    columns = ["customer", "waiting", "processing", "oldest wait", "next priority", "paused"]
+    print_table(columns, map(_row, pending[:most]), empty="nothing is pending")
+    if most is not None and len(pending) > most:
+        click.echo(f"and {counted(len(pending) - most, 'customer')} more")
+    click.echo(safe(f"fairness: {fairness_words(fairness)}"), err=True)
+
+
+def _row(customer: Customer) -> list[str]:
+    return [
+        customer.name,
+        str(customer.waiting),
+        str(customer.processing),
+        duration(customer.oldest_wait),
+        str(customer.next_priority),
+        "paused" if customer.paused else "",
+    ]
