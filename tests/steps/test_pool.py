@@ -439,6 +439,23 @@ def test_reloading_imports_the_module_anew(tmp_path: Path) -> None:
     assert json.loads(outcome.data.path.read_text()) == {"version": "two"}
 
 
+def test_changed_source_files_are_imported_anew(tmp_path: Path) -> None:
+    """Also those that the module imports, and after a change that does not import."""
+    write_module(tmp_path, "NUMBER = 1", "mynumbers")
+    write_module(tmp_path, "import mynumbers\ndef number(job): return {'n': mynumbers.NUMBER}")
+    with RunningPool(tmp_path, "mysteps:number", reloads=True) as running:
+        running.run(make_job(tmp_path, "d1"))
+        write_module(tmp_path, "NUMBER = ", "mynumbers")
+        running.wait_until(lambda: running.pool.problem)
+        assert "SyntaxError" in str(running.pool.problem)
+        write_module(tmp_path, "NUMBER = 'two'", "mynumbers")
+        running.wait_until(running.pool.free)
+        (outcome,) = running.run(make_job(tmp_path, "d2"))
+    assert isinstance(outcome, Returned)
+    assert outcome.data is not None
+    assert json.loads(outcome.data.path.read_text()) == {"n": "two"}
+
+
 @pytest.mark.parametrize(
     ("source", "problem"),
     [

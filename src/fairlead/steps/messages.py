@@ -6,6 +6,8 @@ The engine's side sends `Setup`, then `Start` and `Cancel`; the step process ans
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from msgspec import Struct
 
 from fairlead.model.json import from_json, to_json
@@ -34,9 +36,10 @@ class Cancel(Struct, frozen=True, tag="cancel"):
 
 
 class Hello(Struct, frozen=True, tag="hello"):
-    """The step is imported; the process takes jobs."""
+    """The step is imported; the process takes jobs. `sources` are the user's files that it has."""
 
     options: StepOptions
+    sources: list[Path]
 
 
 class Problem(Struct, frozen=True, tag="problem"):

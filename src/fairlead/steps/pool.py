@@ -23,10 +23,12 @@ from fairlead.steps.outcomes import (
     TimedOut,
 )
 from fairlead.steps.process import Arrival, ProcessEnd, StepProcess
+from fairlead.steps.sources import SourceWatch
 
 _log = logging.getLogger(__name__)
 
 MEMORY_CHECK_SECONDS = 1.0
+SOURCE_CHECK_SECONDS = 0.5
 FLUSH_SECONDS = 0.05
 RECYCLE_SHARE = 0.8
 """The share of its memory limit from which a process is replaced when its jobs have ended."""
@@ -49,7 +51,8 @@ class StepPool:
 
     To be used by one thread; `wake` is called by another when `poll` has something to return.
     Nothing but `close` blocks. If a process with several jobs ends or must be ended, each of them
-    runs again alone: only what happens to a job alone is its outcome.
+    runs again alone: only what happens to a job alone is its outcome. With `reloads`, the step is
+    imported anew when the user's source files change, for development.
     """
 
     def __init__(
@@ -60,6 +63,7 @@ class StepPool:
         environment: Mapping[str, str],
         wake: Callable[[], None],
         result_limit: int = DEFAULT_RESULT_LIMIT,
+        reloads: bool = False,
     ) -> None:
         self.reference = reference
         self.options: StepOptions | None = None
@@ -78,7 +82,10 @@ class StepPool:
         self._over_memory = False
         self._progress: dict[str, tuple[int, int]] = {}
         self._ends: list[StepEnd] = []
-        self._backoff = Backoff(1.0, 60.0)
+        self._reloads = reloads
+        self._watch = SourceWatch()
+        self._next_look = inf
+        self._backoff = Backoff(1.0, SOURCE_CHECK_SECONDS if reloads else 60.0)
         self._next_start = 0.0
         self._next_memory_check = 0.0
         self._replace_process()
@@ -116,6 +123,7 @@ class StepPool:
         self._receive()
         self._end_over_time(now)
         self._end_over_memory(now)
+        self._reload_changed(now)
         self._replace_process()
         self._start_alone()
         if self._process is not None:
@@ -125,14 +133,14 @@ class StepPool:
 
     def deadline(self) -> float:
         """The monotonic time at which `poll` has something to do, even if nobody wakes."""
-        times = [run.deadline for run in self._running.values()]
+        times = [self._next_look, *(run.deadline for run in self._running.values())]
         if self._process is None:
             times.append(self._next_start)
         elif self._process.has_unsent:
             times.append(time.monotonic() + FLUSH_SECONDS)
         if self._running and self._memory_limit is not None:
             times.append(self._next_memory_check)
-        return min(times, default=inf)
+        return min(times)
 
     @property
     def jobs(self) -> list[str]:
@@ -206,6 +214,8 @@ class StepPool:
         if isinstance(message, Hello):
             self.options, self.problem, self._is_ready = message.options, None, True
             self._backoff.succeeded()
+            if self._reloads:
+                self._watch, self._next_look = SourceWatch(message.sources), 0.0
         elif isinstance(message, Problem):
             self.problem = message.sentence
         elif isinstance(message, Advanced):
@@ -263,6 +273,14 @@ class StepPool:
             self._process = None
         if self._process is None and time.monotonic() >= self._next_start:
             self._start_process()
+
+    def _reload_changed(self, now: float) -> None:
+        if now < self._next_look:
+            return
+        self._next_look = now + SOURCE_CHECK_SECONDS
+        if self._watch.has_changed():
+            _log.warning("fairlead: step %s is imported anew", self.reference)
+            self._is_stale = True
 
     def _start_process(self) -> None:
         self._is_ready = self._is_stale = self._over_memory = False

@@ -43,6 +43,7 @@ from fairlead.steps.output import AttributedOutput, attributed
 from fairlead.steps.reference import note_import
 from fairlead.steps.results import write_result
 from fairlead.steps.run import encodable, is_async, outcome_of_error, outcome_of_value
+from fairlead.steps.sources import imported_sources
 
 PROGRESS_SECONDS = 0.2
 _PR_SET_PDEATHSIG = 1
@@ -175,7 +176,7 @@ def main(descriptor: int) -> int:
         connection.send(Problem(encodable(str(error))))
         return 1
     runner = Runner(function, connection, setup.result_limit)
-    connection.send(Hello(options_of(function)))
+    connection.send(Hello(options_of(function), imported_sources()))
     _serve(connection, runner)
     if runner.is_busy:
         os._exit(1)  # nobody waits for the results
