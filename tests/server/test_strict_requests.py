@@ -6,9 +6,13 @@ from pathlib import Path
 
 import pytest
 from apikit import served
+from fastapi.routing import APIRoute
 
 from fairlead.errors import InvalidCustomer, InvalidName
 from fairlead.model.names import BIDI_CONTROLS, check_customer, check_name
+from fairlead.server.app import ROUTERS
+
+SUBMIT = ("POST", "/v1/documents")
 
 
 @pytest.mark.parametrize("control", BIDI_CONTROLS, ids=ascii)
@@ -40,3 +44,34 @@ def test_an_unknown_query_parameter_is_named(tmp_path: Path) -> None:
         assert answer.status_code == 400
         assert "'status'" in answer.json()["detail"]
         assert client.get("/v1/documents?state=failed&limit=5").status_code == 200
+
+
+@pytest.mark.services
+def test_every_route_refuses_unknown_query_parameters(tmp_path: Path) -> None:
+    """Finding 11: only the routes that read documents did."""
+    routes = [
+        (method, route.path.format_map({"id_": "x", "name": "acme", "key_id": "x"}))
+        for router in ROUTERS
+        for route in router.routes
+        if isinstance(route, APIRoute) and route.path.startswith("/v1/")
+        for method in sorted(route.methods - {"HEAD"})
+    ]
+    with served(tmp_path, "--workers", "0") as server:
+        customer = server.customer("acme")
+        for method, path in routes:
+            client = customer if (method, path) == SUBMIT else server.operator
+            with client.stream(method, path, params={"limitt": 5}) as answer:  # some never end
+                assert answer.status_code == 400, (method, path)
+                assert "'limitt'" in answer.read().decode(), (method, path)
+    assert len(routes) > 25
+
+
+@pytest.mark.services
+def test_thresholds_that_are_not_numbers_are_refused(tmp_path: Path) -> None:
+    """Finding 11: `[false]` was taken as `[0]`."""
+    with served(tmp_path, "--workers", "0") as server:
+        server.key("acme")
+        answer = server.operator.patch("/v1/customers/acme", json={"thresholds": [False]})
+        assert answer.status_code == 400
+        assert "thresholds" in answer.json()["detail"]
+        assert server.operator.get("/v1/customers/acme").json()["thresholds"] is None

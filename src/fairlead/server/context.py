@@ -102,7 +102,7 @@ def context_of(request: HTTPConnection) -> ServerContext:
     return context
 
 
-async def check_query(request: Request) -> None:
+def check_query(request: Request) -> None:
     """Refuse query parameters that the route does not have: a misspelt filter lists everything."""
     known = {field.alias for field in request.scope["route"].dependant.query_params}
     for name in request.query_params:
@@ -111,10 +111,14 @@ async def check_query(request: Request) -> None:
 
 
 async def authenticated(request: Request) -> tuple[ServerContext, Caller]:
+    """Who sent a request whose query parameters are all known to its route."""
+    check_query(request)
     context = context_of(request)
     return context, await context.auth.caller(request)
 
 
 async def authenticated_operator(request: Request) -> tuple[ServerContext, Caller]:
+    """As `authenticated`; refuses all but operators."""
+    check_query(request)
     context = context_of(request)
     return context, await context.auth.operator(request)

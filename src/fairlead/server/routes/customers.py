@@ -14,7 +14,7 @@ from fairlead.model.customers import Customer, Customers
 from fairlead.model.documents import Audit
 from fairlead.model.keys import Keys, NewKey
 from fairlead.server import schemas
-from fairlead.server.context import authenticated_operator, context_of
+from fairlead.server.context import authenticated_operator
 from fairlead.server.problems import Problem
 from fairlead.server.routes.keys import new_key
 
@@ -58,8 +58,7 @@ async def add(request: Request) -> Response:
 def _add_decision(name: str, decide: Callable[..., Customer], help_text: str) -> None:
     @router.post(f"/customers/{{name}}/{name}", name=name, description=help_text, responses=_ONE)
     async def decision(request: Request, name: str) -> Response:
-        context = context_of(request)
-        caller = await context.auth.operator(request)
+        context, caller = await authenticated_operator(request)
         customer = await context.ask(decide, context.fairlead, name, by=caller.key_id)
         return schemas.JSONResponse(customer)
 
