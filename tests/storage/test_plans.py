@@ -10,6 +10,7 @@ from typing import Any
 import apsw
 import pytest
 from storekit import (
+    DAMAGED,
     DONE,
     LEASE,
     Clock,
@@ -18,15 +19,17 @@ from storekit import (
     fast_folder,
     must_claim,
     new_document,
+    submission,
     submit,
 )
 
 from fairlead.model.documents import Submission
 from fairlead.model.pipelines import Pipeline
+from fairlead.model.states import State
 from fairlead.policy.overdue_lane import OverdueLane
 from fairlead.policy.queue import PolicyName
 from fairlead.policy.rules import Rules
-from fairlead.storage.sql import accept
+from fairlead.storage.sql import accept, reads
 from fairlead.storage.sql.queries import sql
 from fairlead.storage.sqlite import SqliteStore
 
@@ -210,6 +213,44 @@ def test_resuming_takes_the_same_steps_with_few_and_many() -> None:
                 must_claim(store)
             made.append(steps(store, lambda store=store: store.resume("customer 0")))  # type: ignore[misc]
     assert made[1] <= made[0] * 1.1
+
+
+@contextmanager
+def one_of_each_state(number: int, later: State) -> Iterator[SqliteStore]:
+    """A store with an old document in each state; so many later ones are in another state."""
+    with filled(FEW, customers=1) as store:
+        writer = store._writer._connection
+        for outcome in (DONE, DAMAGED):
+            store.finish(must_claim(store), outcome)
+        store.cancel(must_claim(store).id)
+        must_claim(store)
+        old = writer.execute("SELECT max(seq) FROM documents").get
+        store.submit(submission("customer 0", number))
+        if later is not State.WAITING:  # as if they had been worked off
+            writer.execute("UPDATE documents SET state = ? WHERE seq > ?", (later.value, old))
+            writer.execute("DELETE FROM waiting WHERE document > ?", (old,))
+        yield store
+
+
+def steps_of_list(store: SqliteStore, state: State, customer: str | None) -> int:
+    """The steps of reading the newest document of a state."""
+    others = dict.fromkeys(("priority", "parent", "id_prefix", "name", "before"))
+    wanted = {"customer": customer, "state": state, "limit": 1, **others}
+
+    def read() -> None:
+        assert reads.documents(store._writer._connection, **wanted)[0].state is state  # type: ignore[arg-type]
+
+    return steps(store, read)
+
+
+@pytest.mark.parametrize("later", [State.WAITING, State.DONE])
+def test_a_list_of_one_state_takes_the_same_steps_with_few_and_many(later: State) -> None:
+    """Finding 11: `?state=failed` walked over all documents, and so did other states."""
+    with one_of_each_state(1, later) as few, one_of_each_state(MANY, later) as many:
+        for state in State:
+            for customer in (None, "customer 0"):
+                made = [steps_of_list(store, state, customer) for store in (few, many)]
+                assert made[1] <= made[0] * 1.2, (state, customer)
 
 
 def test_the_database_uses_every_index_it_keeps(large: SqliteStore) -> None:

@@ -36,9 +36,11 @@ from fairlead.errors import (
     UnknownDocument,
 )
 from fairlead.model.documents import Saved, ShortTexts, Submission
+from fairlead.model.states import State
 from fairlead.storage.postgres import PostgresStore
 from fairlead.storage.postgres.dialect import repeated, translated
 from fairlead.storage.postgres.session import Session
+from fairlead.storage.sql import reads
 from fairlead.storage.sql.queries import SCHEMA_NUMBER, statements
 
 TABLES_OF_CUSTOMERS = (
@@ -345,11 +347,45 @@ GROWS = re.compile(
     r"Seq Scan on (documents|customers|events|deliveries|waiting|running|contents|queue_\w+s)"
 )
 
+LIST_GROWS = re.compile(r"(Seq|Bitmap Heap) Scan on (documents|waiting)|Hash Join|Merge Join")
+"""Other tables are short here, so that a reader scans them."""
+
 
 def plan(connection: Session, statement: str, values: Sequence[Any]) -> str:
     """How a prepared statement would be run, whatever its values are."""
     found = connection.execute("EXPLAIN " + translated(statement), values).fetchall()
     return "\n".join(row[0] for row in found)
+
+
+def plans_of_lists(store: PostgresStore) -> dict[tuple[State, str | None], str]:
+    """How pages of one state are read, as readers' connections plan it (finding 11)."""
+    others = dict.fromkeys(("priority", "parent", "id_prefix", "name", "before"))
+    plans = {}
+    with store._reading(whole=True) as connection:
+        for state in State:
+            for customer in (None, "customer 1"):
+                explained = Explained(connection)
+                reads.documents(
+                    explained,  # type: ignore[arg-type]
+                    customer=customer,
+                    state=state,
+                    limit=5,
+                    **others,  # type: ignore[arg-type]
+                )
+                plans[state, customer] = explained.plan
+    return plans
+
+
+class Explained:
+    """A connection that plans the statement instead of running it."""
+
+    def __init__(self, connection: Session) -> None:
+        self._connection = connection
+        self.plan = ""
+
+    def execute(self, statement: str, values: Sequence[Any]) -> list[Any]:
+        self.plan = plan(self._connection, statement, values)
+        return []
 
 
 def test_no_statement_of_claim_settle_and_submit_grows(
@@ -375,6 +411,8 @@ def test_no_statement_of_claim_settle_and_submit_grows(
     )
     assert {each: lines for each, lines in told.items() if GROWS.search(lines)} == {}
     assert len(told) >= 20, "the day was not busy enough to show all statements"
+    lists = plans_of_lists(store)
+    assert {each: lines for each, lines in lists.items() if LIST_GROWS.search(lines)} == {}
     watched = store._writer.run(
         lambda connection: plan(connection, "SELECT * FROM documents ORDER BY sha256", ())  # type: ignore[arg-type]
     )

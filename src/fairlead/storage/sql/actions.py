@@ -47,7 +47,7 @@ def cancel_document(tx: Transaction, id_: str, check: DocumentCheck | None = Non
     before, started_at, attempts, error, detail, *slot = _take_from_queue(tx, document)
     values = (started_at, tx.now, attempts, error, detail)
     tx.connection.execute(sql("cancel_document"), (document.seq, *values))
-    row = (document.seq, "cancelled", document.customer, *slot)
+    row = (document.seq, document.customer, *slot)
     tx.connection.execute(sql("add_unsuccessful"), row)
     tx.count_state(before, document.priority, -1)
     tx.count_state("cancelled", document.priority, 1)

@@ -223,7 +223,7 @@ class _EndWriter:
         times = (seconds, running.started_at, tx.now, running.attempts)
         self._failed.append((number, kind, code, words, *times))
         slot = (running.slot, running.slot_seq, running.displaced)
-        self._unsuccessful.append((number, "failed", running.customer, *slot))
+        self._unsuccessful.append((number, running.customer, *slot))
         self._end(running, "failed", 0.0 if lost else seconds, detail)
         tx.add_event(EventKind.FAILED, running.customer, number, error=code, seconds=seconds)
 

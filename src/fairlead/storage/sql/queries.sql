@@ -339,8 +339,7 @@ UPDATE documents SET
 WHERE seq = ?1;
 
 -- name: add_unsuccessful
-INSERT INTO unsuccessful (document, state, customer, slot, slot_seq, displaced)
-VALUES (?, ?, ?, ?, ?, ?);
+INSERT INTO unsuccessful (document, customer, slot, slot_seq, displaced) VALUES (?, ?, ?, ?, ?);
 
 -- name: remove_unsuccessful
 DELETE FROM unsuccessful WHERE document = ? RETURNING slot, slot_seq, displaced;

@@ -35,8 +35,6 @@ _OF_NUMBERS = " WHERE d.seq IN (SELECT value FROM json_each(?))"
 _NUMBERED = rows.DOCUMENT.select.replace(" FROM documents d ", ", d.seq FROM documents d ", 1)
 LAST_ID = 26 * "z"
 """Sorts after the rest of every id."""
-FEW_WAITING = 2000
-"""Up to so many waiting documents are listed by the rows of the queue."""
 
 
 def document(connection: Connection, id_: str) -> Document:
@@ -79,34 +77,32 @@ def documents(
         (sql("before_document"), before),
     ]
     asked = [(term, value) for term, value in wanted if value is not None]
-    terms = [term for term, _ in asked] + _state_terms(connection, state)
+    terms = [term for term, _ in asked] + _state_terms(state)
     where = " WHERE " + " AND ".join(terms) if terms else ""
-    query = rows.DOCUMENT.select + where + " ORDER BY d.seq DESC LIMIT ?"
+    query = _select(customer, state) + where + " ORDER BY d.seq DESC LIMIT ?"
     values = (*(value for _, value in asked), limit)
     return [rows.DOCUMENT.read(row) for row in connection.execute(query, values)]
 
 
-def _state_terms(connection: Connection, state: State | None) -> list[str]:
+def _select(customer: str | None, state: State | None) -> str:
+    """The columns of documents; those of one state through an index that has them in order."""
+    if state is None:
+        return rows.DOCUMENT.select
+    index = "documents_by_state" if customer is None else "documents_of_customer_by_state"
+    return rows.DOCUMENT.select.replace("documents d", f"documents d INDEXED BY {index}", 1)
+
+
+def _state_terms(state: State | None) -> list[str]:
     """Conditions on the state that are found by the page, not by the table."""
     match state:
         case None:
             return []
         case State.PROCESSING:
-            return ["d.seq IN (SELECT document FROM running)"]
-        case State.FAILED | State.CANCELLED:
-            return [
-                f"d.state = '{state.value}'",
-                f"d.seq IN (SELECT document FROM unsuccessful WHERE state = '{state.value}')",  # noqa: S608
-            ]
+            return ["d.state = 'waiting'", "d.seq IN (SELECT document FROM running)"]
         case State.WAITING:
-            waits = ["d.state = 'waiting'", "r.document IS NULL"]
-            number = sum(each.documents for each in tallies(connection) if each.state == state)
-            if number <= FEW_WAITING:
-                queued = "SELECT document FROM waiting UNION ALL SELECT document FROM delayed"
-                waits.append(f"d.seq IN ({queued})")
-            return waits
+            return ["d.state = 'waiting'", "r.document IS NULL"]
         case _:
-            return ["d.state = 'done'"]
+            return [f"d.state = '{state.value}'"]
 
 
 def _containing(part: str) -> str:

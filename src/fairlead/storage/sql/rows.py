@@ -65,8 +65,8 @@ def _object(text: str | None) -> dict[str, Any]:
 _DOCUMENTS = (
     "documents d JOIN customers c ON c.id = d.customer "
     "LEFT JOIN running r ON d.state = 'waiting' AND r.document = d.seq "
-    "LEFT JOIN waiting w ON d.state = 'waiting' AND w.customer = d.customer "
-    "AND w.pipeline = d.pipeline AND w.document = d.seq "
+    "LEFT JOIN waiting w INDEXED BY waiting_by_age ON d.state = 'waiting' "
+    "AND w.customer = d.customer AND w.pipeline = d.pipeline AND w.document = d.seq "
     "LEFT JOIN delayed y ON d.state = 'waiting' AND y.document = d.seq"
 )
 DOCUMENT = Records(
