@@ -370,7 +370,7 @@ def plans_of_lists(store: PostgresStore) -> dict[tuple[State, str | None], str]:
                     customer=customer,
                     state=state,
                     limit=5,
-                    **others,  # type: ignore[arg-type]
+                    **others,
                 )
                 plans[state, customer] = explained.plan
     return plans
