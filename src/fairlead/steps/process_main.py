@@ -15,7 +15,9 @@ import socket
 import sys
 import time
 from collections.abc import Callable
+from contextvars import copy_context
 from functools import partial
+from queue import SimpleQueue
 from threading import Lock
 from typing import Any
 
@@ -84,6 +86,8 @@ class Runner:
         self._pid = os.getpid()
         self._jobs: dict[str, Job] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._queue: SimpleQueue[tuple[Job, StepJob]] = SimpleQueue()
+        self._threads = 0
         self._loop: asyncio.AbstractEventLoop | None = None
         if is_async(function):
             self._loop = asyncio.new_event_loop()
@@ -96,10 +100,13 @@ class Runner:
     def start(self, record: StepJob) -> None:
         job = Job(record, _Progress(record.id, self._connection))
         self._jobs[record.id] = job
-        if self._loop is None:
-            run_in_thread("step", partial(self._run, job, record))
-        else:
+        if self._loop is not None:
             self._loop.call_soon_threadsafe(self._start_task, job, record)
+            return
+        self._queue.put((job, record))
+        if self._threads < len(self._jobs):  # kept for later jobs: starting one takes a while
+            self._threads += 1
+            run_in_thread("step", self._work)
 
     def cancel(self, id_: str) -> None:
         if job := self._jobs.get(id_):
@@ -113,6 +120,11 @@ class Runner:
     def _cancel_task(self, id_: str) -> None:
         if task := self._tasks.get(id_):
             task.cancel()
+
+    def _work(self) -> None:
+        while True:
+            job, record = self._queue.get()
+            copy_context().run(self._run, job, record)
 
     def _run(self, job: Job, record: StepJob) -> None:
         with attributed(job.id, self._connection.print):

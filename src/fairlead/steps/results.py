@@ -55,8 +55,7 @@ class _Writer:
         self._folder = folder
         self._limit = limit
         self._left = limit
-        shutil.rmtree(folder, ignore_errors=True)  # of an attempt that was interrupted
-        folder.mkdir()
+        self._is_made = False
 
     def write_text(self, name: str, text: object) -> ResultFile | None:
         if text is None:
@@ -103,7 +102,15 @@ class _Writer:
         file = self._write(f"part-{number}", _checked(name, "part"), content)
         return ResultPart(file.name, file.path, file.size, file.sha256, *pipeline)
 
+    def _make_folder(self) -> None:
+        """Make it when there is something to write: many steps return nothing."""
+        if not self._is_made:
+            shutil.rmtree(self._folder, ignore_errors=True)  # of a run that was interrupted
+            self._folder.mkdir()
+            self._is_made = True
+
     def _write(self, file_name: str, name: str, content: object) -> ResultFile:
+        self._make_folder()
         path, digest, size = self._folder / file_name, hashlib.sha256(), 0
         with _opened(name, content) as source, path.open("wb") as target:
             while chunk := source.read(_CHUNK):
