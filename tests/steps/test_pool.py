@@ -132,6 +132,10 @@ STEPS = """
         return job.id
     pair = threading.Barrier(2)
 
+    @step(concurrency=4)
+    def plain(job):
+        return job.id
+
     def until_cancelled(job):
         job.progress(3, 10)
         while not job.cancelled:
@@ -334,6 +338,24 @@ def test_a_timeout_among_others_counts_only_when_it_happens_alone(
         guilty, other = running.run(*jobs)
     assert guilty == TimedOut(1.0)
     assert isinstance(other, Returned)
+
+
+def test_killed_processes_lose_and_double_no_job(modules: Path, tmp_path: Path) -> None:
+    jobs = [make_job(tmp_path, f"d{number}") for number in range(60)]
+    waiting = list(jobs)
+    with RunningPool(modules, "mysteps:plain") as running:
+        while len(running.ends) < len(jobs):
+            running.wait_until(lambda: running.pool.free() or len(running.ends) == len(jobs))
+            while waiting and running.pool.free():
+                running.pool.start(waiting.pop())
+                if len(waiting) % 12 == 5:
+                    process_of(running).kill()
+    for id_, end in running.ends.items():
+        if isinstance(end.outcome, Returned):
+            assert end.outcome.text is not None
+            assert end.outcome.text.path.read_text() == id_
+        else:
+            assert end.outcome == Died("SIGKILL")
 
 
 def test_jobs_run_side_by_side_and_prints_keep_their_documents(
