@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
 from itertools import chain
+from typing import ClassVar
 
 from fairlead.read.base import Extracted, Rank, Reader, Source, Task, library
+from fairlead.read.docx_styles import ParagraphProperties, Styles, read_styles
 from fairlead.read.draft import Draft
+from fairlead.read.numbering import roman
 from fairlead.read.package import Package, add_properties, has_main_type, open_package
-from fairlead.read.text_writer import PLAIN, Style, TextWriter, heading, item
+from fairlead.read.text_writer import PLAIN, Style, TextWriter
 from fairlead.read.xml import Attributes, XmlHandler, attribute, int_attribute, parse_xml
 
 _MAIN_TYPES = (
@@ -22,9 +23,9 @@ _MAIN_TYPES = (
 _CHARACTERS = {"tab": "\t", "ptab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-"}
 _SEPARATORS = ("separator", "continuationSeparator", "continuationNotice")
 _MAX_SPAN = 64
-_HEADING = re.compile(r"heading ([1-9])", re.IGNORECASE)
-_TITLES = {"title": 1, "subtitle": 2}
-_STYLE_FIELDS = {"name": "name", "basedOn": "parent", "outlineLvl": "outline", "numId": "number"}
+# How notes are numbered unless a section says otherwise.
+_NOTE_FORMATS: dict[str, Callable[[int], str]] = {"footnote": str, "endnote": roman}
+_REFERENCES = {"footnoteReference": "footnote", "endnoteReference": "endnote"}
 
 
 def _read(source: Source, task: Task) -> Extracted:
@@ -33,7 +34,7 @@ def _read(source: Source, task: Task) -> Extracted:
     with open_package(source, task) as package:
         add_properties(package, draft)
         main = package.main("word/document.xml")
-        body = _Body(TextWriter(draft, gap=1), _read_styles(package, main))
+        body = _Body(TextWriter(draft, gap=1), read_styles(package, main))
         for part in _parts(package, main):
             body.writer.part()
             body.reset()
@@ -58,121 +59,17 @@ def _parts(package: Package, main: str) -> Iterator[Iterator[bytes]]:
                 yield chain([first], chunks)
 
 
-@dataclass(slots=True)
-class _NamedStyle:
-    """A style as the document defines it."""
-
-    name: str = ""
-    parent: str = ""
-    outline: str = ""
-    number: str = ""
-    level: int = 0
-
-
-@dataclass(slots=True)
-class _Styles:
-    """Finds out whether a paragraph is a heading or a list item."""
-
-    by_id: dict[str, _NamedStyle] = field(default_factory=dict)
-    bullets: dict[tuple[str, int], bool] = field(default_factory=dict)  # of a numbering's level
-
-    def paragraph(self, style_id: str) -> Style:
-        for _ in range(10):  # styles may inherit in a circle
-            named = self.by_id.get(style_id)
-            if named is None:
-                break
-            style = _heading(named)
-            if style:
-                return style
-            if named.number:
-                return self._item(named.number, named.level)
-            style_id = named.parent
-        return PLAIN
-
-    def numbered(self, style_id: str, number: str, level: int) -> Style | None:
-        """Return the style of a paragraph with a numbering; None: as its named style says."""
-        if self.paragraph(style_id).mark.startswith("#"):
-            return None  # a numbered heading stays a heading
-        return PLAIN if number == "0" else self._item(number, level)
-
-    def _item(self, number: str, level: int) -> Style:
-        return item(level, numbered=not self.bullets.get((number, level), True))
-
-
-def _heading(named: _NamedStyle) -> Style | None:
-    name = named.name.strip()
-    if match := _HEADING.fullmatch(name):
-        return heading(int(match[1]))
-    title_level = _TITLES.get(name.lower())
-    return heading(title_level) if title_level else _outline_heading(named.outline)
-
-
-def _outline_heading(level: str) -> Style | None:
-    return heading(int(level) + 1) if level.isdecimal() and int(level) < 9 else None
-
-
-def _read_styles(package: Package, main: str) -> _Styles:
-    styles = _Styles()
-    for relation in package.relations(main):
-        handler = {"styles": _StylesHandler, "numbering": _NumberingHandler}.get(relation.role)
-        if handler and relation.target in package.names:
-            try:
-                parse_xml(package.chunks(relation.target), handler(styles))
-            except SyntaxError:  # lxml's errors are of this kind: without styles there is text
-                continue
-    return styles
-
-
-class _StylesHandler(XmlHandler):
-    skipped = frozenset(["rPr", "latentStyles", "docDefaults", "tblStylePr", "tblPr"])
-
-    def __init__(self, styles: _Styles) -> None:
-        self._styles = styles
-        self._named = _NamedStyle()
-
-    def on_start(self, name: str, attributes: Attributes) -> None:
-        if name == "style":
-            self._named = _NamedStyle()
-            self._styles.by_id[attribute(attributes, "styleId")] = self._named
-        elif name in _STYLE_FIELDS:
-            setattr(self._named, _STYLE_FIELDS[name], attribute(attributes, "val"))
-        elif name == "ilvl":
-            self._named.level = int_attribute(attributes, "val", self._named.level)
-
-
-class _NumberingHandler(XmlHandler):
-    def __init__(self, styles: _Styles) -> None:
-        self._styles = styles
-        self._abstract = ""
-        self._level = 0
-        self._number = ""
-        self._bullets: dict[tuple[str, int], bool] = {}
-
-    def on_start(self, name: str, attributes: Attributes) -> None:
-        if name == "abstractNum":
-            self._abstract = attribute(attributes, "abstractNumId")
-        elif name == "lvl":
-            self._level = int_attribute(attributes, "ilvl")
-        elif name == "numFmt":
-            bullet = attribute(attributes, "val") in ("bullet", "none")
-            self._bullets[self._abstract, self._level] = bullet
-        elif name == "num":
-            self._number = attribute(attributes, "numId")
-        elif name == "abstractNumId":
-            abstract = attribute(attributes, "val")
-            for level in range(9):
-                if (abstract, level) in self._bullets:
-                    bullet = self._bullets[abstract, level]
-                    self._styles.bullets[self._number, level] = bullet
-
-
 class _Body(XmlHandler):
     # A fallback repeats its neighbour for older programs; the others are not text.
-    skipped = frozenset(["Fallback", "moveFrom", "tabs", "rPr", "sectPr", "tblPr", "instrText"])
+    skipped = frozenset(
+        ["Fallback", "moveFrom", "tabs", "rPr", "sectPr", "tblPr", "instrText", "pPrChange"]
+    )
 
-    def __init__(self, writer: TextWriter, styles: _Styles) -> None:
+    def __init__(self, writer: TextWriter, styles: Styles) -> None:
         self.writer = writer
         self._styles = styles
+        self._counts = dict.fromkeys(_NOTE_FORMATS, 0)
+        self._labels: dict[tuple[str, str], str] = {}  # of notes
         self.reset()
 
     def reset(self) -> None:
@@ -180,8 +77,8 @@ class _Body(XmlHandler):
         self._paragraphs: list[Style] = []
         self._boxes: list[list[Style]] = []
         self._in_text = False
-        self._level = 0
-        self._style_id = ""
+        self._properties = ParagraphProperties()
+        self._note = ""
 
     def start(self, tag: str, attributes: Attributes) -> None:
         # The separator between text and notes is stored as a note.
@@ -195,20 +92,14 @@ class _Body(XmlHandler):
             self._in_text = True
         elif name in _CHARACTERS:
             self.writer.write(_CHARACTERS[name])
-        elif name == "p":
-            self._paragraphs.append(PLAIN)
-            self._style_id, self._level = "", 0
-            self.writer.begin()
-        elif name in ("tbl", "tr", "tc"):
-            {"tbl": self.writer.table, "tr": self.writer.row, "tc": self.writer.cell}[name]()
-        elif name == "txbxContent":
-            self._boxes.append(self._paragraphs)
-            self._paragraphs = []
-            self.writer.aside()
-        elif name == "gridSpan":
-            self.writer.span(min(int_attribute(attributes, "val", 1), _MAX_SPAN) - 1)
+        elif name in self._on_start:
+            self._on_start[name](self, attributes)
+        elif name in _REFERENCES:
+            self._refer(_REFERENCES[name], attributes)
+        elif name in _NOTE_FORMATS:
+            self._note = self._labels.get((name, attribute(attributes, "id")), "")
         elif self._paragraphs:
-            self._paragraph_property(name, attribute(attributes, "val"))
+            self._properties.set(name, attribute(attributes, "val"))
 
     def on_end(self, name: str) -> None:
         if name == "t":
@@ -218,6 +109,8 @@ class _Body(XmlHandler):
                 self._paragraphs.pop()
             # A paragraph around a text box continues after it.
             self.writer.begin(self._paragraphs[-1] if self._paragraphs else PLAIN)
+        elif name == "pPr":
+            self._restyle()
         elif name == "txbxContent":
             self.writer.end_aside()
             self._paragraphs = self._boxes.pop()
@@ -230,20 +123,44 @@ class _Body(XmlHandler):
         if self._in_text:
             self.writer.write(text)
 
-    def _paragraph_property(self, name: str, value: str) -> None:
-        style: Style | None = None
-        if name == "pStyle":
-            self._style_id = value
-            style = self._styles.paragraph(value)
-        elif name == "outlineLvl":
-            style = _outline_heading(value)
-        elif name == "ilvl":
-            self._level = int(value) if value.isdecimal() else 0
-        elif name == "numId":
-            style = self._styles.numbered(self._style_id, value, self._level)
-        if style is not None:
-            self._paragraphs[-1] = style
-            self.writer.style(style)
+    def _begin_paragraph(self, _: Attributes) -> None:
+        self._paragraphs.append(PLAIN)
+        self._properties = ParagraphProperties()
+        self.writer.begin()
+
+    def _begin_box(self, _: Attributes) -> None:
+        self._boxes.append(self._paragraphs)
+        self._paragraphs = []
+        self.writer.aside()
+
+    def _span(self, attributes: Attributes) -> None:
+        self.writer.span(min(int_attribute(attributes, "val", 1), _MAX_SPAN) - 1)
+
+    def _note_mark(self, _: Attributes) -> None:
+        if self._note:
+            self.writer.note(self._note)
+
+    def _restyle(self) -> None:
+        """Apply the properties of the paragraph, once all are known."""
+        if self._paragraphs:
+            self._paragraphs[-1] = self._styles.next_paragraph(self._properties)
+            self.writer.style(self._paragraphs[-1])
+
+    def _refer(self, kind: str, attributes: Attributes) -> None:
+        """Write the number of a note, unless the text has a mark of its own."""
+        if attribute(attributes, "customMarkFollows") in ("", "0", "false"):
+            self._counts[kind] += 1
+            label = _NOTE_FORMATS[kind](self._counts[kind])
+            self._labels[kind, attribute(attributes, "id")] = label
+            self.writer.reference(label)
+
+    _on_start: ClassVar[dict[str, Callable[[_Body, Attributes], None]]] = {
+        "p": _begin_paragraph, "txbxContent": _begin_box, "gridSpan": _span,
+        "tbl": lambda self, _: self.writer.table(),
+        "tr": lambda self, _: self.writer.row(),
+        "tc": lambda self, _: self.writer.cell(),
+        "footnoteRef": _note_mark, "endnoteRef": _note_mark,
+    }  # fmt: skip
 
 
 READER = Reader("docx", Rank.SIGNATURE, has_main_type(_MAIN_TYPES, "word/document.xml"), _read)

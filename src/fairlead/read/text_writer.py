@@ -15,27 +15,36 @@ _MAX_ROWS_HELD = 200  # of a Markdown table, whose width must be known before it
 _LAYOUT_CHARACTERS = 800  # a cell with more, in several blocks, belongs to a page layout
 _SPECIAL = re.compile(r"[\\`*<\[]|(?<![^\W_])_|_(?![^\W_])")
 _LINE_START = re.compile(r"^(\s*)(#{1,6}(?=\s|$)|>|[-+](?=\s|$)|\d{1,9}(?=[.)](?:\s|$)))", re.M)
+# Marks around the number of a note within a block. Readers never write these controls, and
+# BoundedText drops strange ones.
+_REFERENCE, _NOTE, _MARK_END = "\x01", "\x03", "\x02"
+_NOTE_MARKS = re.compile(f"([{_REFERENCE}{_NOTE}])([^{_MARK_END}]*){_MARK_END}")
+_LIST_MARK = re.compile(r"\d{1,9}[.)]")  # a label that Markdown itself knows
 _LINE_BREAKS = re.compile(r"\s*\n\s*")
 
 
 class Style(NamedTuple):
-    """A block's prefix in Markdown, and whether no blank line separates it from its like."""
+    """A block's prefix in Markdown, and whether no blank line separates it from its like.
+
+    `label` is its number as the document shows it, such as 4.2 or (a).
+    """
 
     mark: str = ""
     close: bool = False
     exact: bool = False
+    label: str = ""
 
 
 PLAIN = Style()
 CODE = Style(exact=True)
 
 
-def heading(level: int) -> Style:
-    return Style("#" * max(1, min(level, 6)) + " ")
+def heading(level: int, label: str = "") -> Style:
+    return Style("#" * max(1, min(level, 6)) + " ", label=label)
 
 
-def item(depth: int = 0, *, numbered: bool = False) -> Style:
-    return Style("   " * min(depth, 8) + ("1. " if numbered else "- "), close=True)
+def item(depth: int = 0, *, numbered: bool = False, label: str = "") -> Style:
+    return Style("   " * min(depth, 8) + ("1. " if numbered else "- "), close=True, label=label)
 
 
 @dataclass(slots=True)
@@ -75,7 +84,9 @@ class TextWriter:
     def write(self, text: str) -> bool:
         """Write text as it stands."""
         if self._space and self._pieces:
-            text = f" {text}"
+            # After the mark of a note, documents have a blank or a tab of their own.
+            is_marked = self._pieces[-1].startswith(_NOTE)
+            text = f" {text.lstrip() if is_marked else text}"
         self._space = False
         room = self.draft.room - self._block_length - self._pending
         self._pieces.append(text[: max(0, room + 1)])
@@ -92,6 +103,16 @@ class TextWriter:
         has_room = self.write(" ".join(words)) if words else not self.draft.full
         self._space = self._space or (bool(words) and text[-1:].isspace())
         return has_room
+
+    def reference(self, label: str) -> None:
+        """Write the mark of a note into the text: [1], in Markdown [^1]."""
+        self._space = False
+        self.write(f"{_REFERENCE}{label}{_MARK_END}")
+
+    def note(self, label: str) -> None:
+        """Write the mark of a note before the note itself: [1], in Markdown [^1]: ."""
+        self.write(f"{_NOTE}{label}{_MARK_END}")
+        self._space = True
 
     def line(self) -> None:
         self._space = False
@@ -217,7 +238,9 @@ class TextWriter:
         if not table.values and _is_layout(cells):
             self._emit_blocks(cells)
         else:
-            self._emit_rows([" ".join(text for _, text in cell) for cell in cells], repeat)
+            self._emit_rows(
+                [" ".join(_labelled(*block) for block in cell) for cell in cells], repeat
+            )
         table.layout = False
 
     def values(self, cells: list[str]) -> bool:
@@ -247,12 +270,12 @@ class TextWriter:
         table = self._tables[-1] if self._tables else None
         if self._asides:
             self._later.append((style, text))
-            self._pending += len(text)
+            self._pending += len(text) + len(style.label)
         elif table and table.in_row and not table.layout:
             if not table.cells:
                 table.cells.append([])
             table.cells[-1].append((style, text))
-            self._pending += len(text)
+            self._pending += len(text) + len(style.label)
         else:
             self._pending = 0
             self._emit(style, text)
@@ -265,7 +288,7 @@ class TextWriter:
     def _emit(self, style: Style, text: str) -> None:
         self._flush_rows()
         breaks = 1 if style.close and self._last is not None and self._last.close else 2
-        self._add_text(text, min(breaks, self._gap))
+        self._add_text(_labelled(style, text), min(breaks, self._gap))
         self._add_markdown(_block_markdown(style, text), breaks)
         self._last = style
 
@@ -301,10 +324,12 @@ class TextWriter:
     def _add_text(self, text: str, breaks: int) -> None:
         gap = self._break or "\n" * breaks
         self._break = ""
+        text = _NOTE_MARKS.sub(r"[\2]", text) if _MARK_END in text else text
         self.draft.add((gap if self.draft.text.length else "") + text)
 
     def _add_markdown(self, markdown: str, breaks: int) -> None:
         begun = self.draft.markdown.length
+        markdown = _NOTE_MARKS.sub(_note_markdown, markdown) if _MARK_END in markdown else markdown
         self.draft.markdown.add(("\n" * breaks if begun else "") + markdown)
 
     def _flush_rows(self) -> None:
@@ -332,8 +357,21 @@ def _block_markdown(style: Style, text: str) -> str:
         return f"{fence}\n{text}\n{fence}"
     escaped = _LINE_START.sub(_escape_line_start, _escape(text))
     if style.mark.startswith("#"):
-        return style.mark + _LINE_BREAKS.sub(" ", escaped)
-    return style.mark + escaped.replace("\n", "\n" + " " * len(style.mark))
+        return style.mark + _escape(_labelled(style, "")) + _LINE_BREAKS.sub(" ", escaped)
+    mark = style.mark
+    if _LIST_MARK.fullmatch(style.label) and style.close:
+        mark = mark[: len(mark) - len(mark.lstrip())] + style.label + " "
+    elif style.label:
+        escaped = f"{_escape(style.label)} {escaped}"
+    return mark + escaped.replace("\n", "\n" + " " * len(mark))
+
+
+def _labelled(style: Style, text: str) -> str:
+    return f"{style.label} {text}" if style.label else text
+
+
+def _note_markdown(match: re.Match[str]) -> str:
+    return f"[^{match[2]}]" + (":" if match[1] == _NOTE else "")
 
 
 def _escape(text: str) -> str:

@@ -1,0 +1,140 @@
+"""Numbers of clauses and list items, and marks of notes, as a document shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from officekit import packed, relations, types
+
+from fairlead.read import Extracted
+from fairlead.read.numbering import Level, ListCounter, letters, roman
+
+Read = Callable[..., Extracted]
+
+LEVELS = "".join(
+    f"<w:lvl w:ilvl='{number}'><w:start w:val='1'/><w:numFmt w:val='{shown}'/>{more}"
+    f"<w:lvlText w:val='{text}'/></w:lvl>"
+    for number, (shown, text, more) in enumerate(
+        [
+            ("decimal", "%1.", "<w:pStyle w:val='H1'/>"),
+            ("decimal", "%1.%2", "<w:pStyle w:val='H2'/>"),
+            ("lowerLetter", "(%3)", ""),
+            ("bullet", "o", ""),
+        ]
+    )
+)
+NUMBERING = (
+    f"<w:numbering xmlns:w='w'><w:abstractNum w:abstractNumId='7'>{LEVELS}</w:abstractNum>"
+    "<w:abstractNum w:abstractNumId='8'><w:lvl w:ilvl='0'><w:start w:val='4'/>"
+    "<w:numFmt w:val='upperRoman'/><w:lvlText w:val='Article %1'/></w:lvl></w:abstractNum>"
+    "<w:num w:numId='1'><w:abstractNumId w:val='7'/></w:num>"
+    "<w:num w:numId='2'><w:abstractNumId w:val='7'/><w:lvlOverride w:ilvl='0'>"
+    "<w:startOverride w:val='9'/></w:lvlOverride></w:num>"
+    "<w:num w:numId='3'><w:abstractNumId w:val='8'/></w:num></w:numbering>"
+)
+STYLES = (
+    "<w:styles xmlns:w='w'>"
+    "<w:style w:styleId='H1'><w:name w:val='heading 1'/><w:pPr><w:numPr><w:numId w:val='1'/>"
+    "</w:numPr></w:pPr></w:style>"
+    "<w:style w:styleId='H2'><w:name w:val='heading 2'/><w:basedOn w:val='H1'/><w:pPr><w:numPr>"
+    "<w:ilvl w:val='1'/></w:numPr></w:pPr></w:style></w:styles>"
+)
+
+
+def paragraph(text: str, *, style: str = "", number: str = "", level: int = 0) -> str:
+    properties = f"<w:pStyle w:val='{style}'/>" if style else ""
+    if number:
+        properties += f"<w:numPr><w:ilvl w:val='{level}'/><w:numId w:val='{number}'/></w:numPr>"
+    return f"<w:p><w:pPr>{properties}</w:pPr><w:r><w:t>{text}</w:t></w:r></w:p>"
+
+
+def word(*body: str, **parts: str) -> bytes:
+    main = [("s", "styles", "styles.xml"), ("n", "numbering", "numbering.xml")]
+    return packed(
+        {
+            "[Content_Types].xml": types("wordprocessingml.document"),
+            "_rels/.rels": relations(("d", "officeDocument", "word/document.xml")),
+            "word/_rels/document.xml.rels": relations(
+                *main, *((name, name, f"{name}.xml") for name in parts)
+            ),
+            "word/styles.xml": STYLES,
+            "word/numbering.xml": NUMBERING,
+            "word/document.xml": f"<w:document xmlns:w='w'><w:body>{''.join(body)}</w:body>"
+            "</w:document>",
+            **{f"word/{name}.xml": content for name, content in parts.items()},
+        }
+    )
+
+
+def test_clauses_of_a_word_document_have_their_numbers(read: Read) -> None:
+    extracted = read(
+        word(
+            paragraph("Parties", style="H1"),
+            paragraph("Liability", style="H1"),
+            paragraph("Cap", style="H2"),
+            paragraph("loss", number="1", level=2),
+            paragraph("damage", number="1", level=2),
+            paragraph("point", number="1", level=3),
+            paragraph("Exceptions", style="H2"),
+            paragraph("theft", number="1", level=2),
+            paragraph("no number", style="H2", number="0"),
+            paragraph("Term", number="2"),
+            paragraph("Law", number="3"),
+        )
+    )
+    assert extracted.text.split("\n") == [
+        "1. Parties", "2. Liability", "2.1 Cap", "(a) loss", "(b) damage", "point",
+        "2.2 Exceptions", "(a) theft", "no number", "9. Term", "Article IV Law",
+    ]  # fmt: skip
+    assert extracted.markdown == (
+        "# 1. Parties\n\n# 2. Liability\n\n## 2.1 Cap\n\n      - (a) loss\n      - (b) damage\n"
+        "         - point\n\n## 2.2 Exceptions\n\n      - (a) theft\n\n## no number\n\n9. Term\n"
+        "- Article IV Law"
+    )
+
+
+def test_numbers_in_the_cells_of_a_table(read: Read) -> None:
+    cells = "".join(f"<w:tc>{paragraph(text, number='1')}</w:tc>" for text in ("first", "second"))
+    assert read(word(f"<w:tbl><w:tr>{cells}</w:tr></w:tbl>")).text == "1. first\t2. second"
+
+
+def test_notes_of_a_word_document_have_their_marks(read: Read) -> None:
+    def run(inner: str) -> str:
+        return f"<w:r>{inner}</w:r>"
+
+    def note(kind: str, key: str, text: str) -> str:
+        inner = run(f"<w:{kind}Ref/>") + run(f"<w:tab/><w:t>{text}</w:t>")
+        return f"<w:{kind} w:id='{key}'><w:p>{inner}</w:p></w:{kind}>"
+
+    def reference(kind: str, key: str) -> str:
+        return run(f"<w:{kind}Reference w:id='{key}'/>")
+
+    body = (
+        f"<w:p>{run('<w:t>price</w:t>')}{reference('footnote', '5')}"
+        f"{run('<w:t> and [term]</w:t>')}{reference('endnote', '2')}"
+        f"{reference('footnote', '4')}</w:p>"
+    )
+    feet = f"{note('footnote', '4', 'later')}{note('footnote', '5', 'net')}"
+    data = word(
+        body,
+        footnotes=f"<w:footnotes xmlns:w='w'>{feet}</w:footnotes>",
+        endnotes=f"<w:endnotes xmlns:w='w'>{note('endnote', '2', 'years')}</w:endnotes>",
+    )
+    extracted = read(data)
+    assert extracted.text == "price[1] and [term][i][2]\n\n[2] later\n[1] net\n\n[i] years"
+    assert extracted.markdown == (
+        "price[^1] and \\[term][^i][^2]\n\n[^2]: later\n\n[^1]: net\n\n[^i]: years"
+    )
+
+
+@pytest.mark.parametrize(
+    ("number", "shown", "figures"),
+    [(1, "a", "i"), (26, "z", "xxvi"), (28, "bb", "xxviii"), (10**9, str(10**9), str(10**9))],
+)
+def test_letters_and_roman_figures(number: int, shown: str, figures: str) -> None:
+    assert (letters(number), roman(number)) == (shown, figures)
+
+
+def test_a_giant_label_is_cut() -> None:
+    assert len(ListCounter().advance(0, {0: Level(text="%1" * 10_000, start=10**9)})) <= 60
