@@ -138,3 +138,27 @@ def test_letters_and_roman_figures(number: int, shown: str, figures: str) -> Non
 
 def test_a_giant_label_is_cut() -> None:
     assert len(ListCounter().advance(0, {0: Level(text="%1" * 10_000, start=10**9)})) <= 60
+
+
+def test_numbers_and_notes_of_rich_text(read: Read) -> None:
+    extracted = read(
+        rb"{\rtf1\ansi{\*\listtable{\list{\listlevel}}}"
+        # As LibreOffice writes it, and as Word does: the label before or after the properties.
+        rb"\pard\outlinelevel0{\listtext\pard\plain  4.\tab}\ls1 Liability\par"
+        rb"{\listtext\pard\plain\b 4.1\tab}\pard\ls1\ilvl1\outlinelevel1 Cap\par"
+        rb"{\listtext (a)\tab}\pard\ilvl2\ls1 loss{\super\chftn{\*\footnote\chftn\pard\tab net"
+        rb"\par of tax}} of it\par{\listtext (b)\tab}\pard\ilvl2\ls1 theft"
+        rb"{\super\chftn}{\footnote\ftnalt\pard{\super\chftn} at night}\par"
+        rb"\pard{\pntext\f1 o\tab}point\par{\pntext\f1\'b7\tab}dot\par\pard end"
+        rb"{\super\chftn{\footnote\chftn last}}\par"
+        rb"\trowd\intbl{\listtext 1)\tab}\ls1 cell\cell\pard\intbl next\cell\row}"
+    )
+    assert extracted.text.split("\n") == [
+        "4. Liability", "4.1 Cap", "(a) loss[1] of it", "[1] net", "of tax", "(b) theft[i]",
+        "[i] at night", "point", "dot", "end[2]", "[2] last", "1) cell\tnext",
+    ]  # fmt: skip
+    assert extracted.markdown is not None
+    assert extracted.markdown.startswith(
+        "# 4. Liability\n\n## 4.1 Cap\n\n      - (a) loss[^1] of it\n\n[^1]: net\n\nof tax\n\n"
+    )
+    assert "- point\n- dot\n\nend[^2]\n\n[^2]: last" in extracted.markdown

@@ -10,7 +10,8 @@ from typing import ClassVar
 
 from fairlead.read.base import Extracted, Rank, Reader, Source, Task
 from fairlead.read.draft import Draft
-from fairlead.read.text_writer import PLAIN, TextWriter, heading, item
+from fairlead.read.numbering import roman
+from fairlead.read.text_writer import PLAIN, Style, TextWriter, heading, item
 
 _MAX_DEPTH = 1_000
 _TOKEN = re.compile(
@@ -22,7 +23,7 @@ _LEFT_OUT = frozenset([
     b"fonttbl", b"colortbl", b"stylesheet", b"info", b"pict", b"object", b"objdata", b"themedata",
     b"colorschememapping", b"datastore", b"listtable", b"listoverridetable", b"rsidtbl",
     b"xmlnstbl", b"generator", b"fldinst", b"filetbl", b"revtbl", b"bkmkstart", b"bkmkend",
-    b"listtext", b"pntext", b"nonshppict", b"template", b"latentstyles", b"pgptbl", b"mmathPr",
+    b"nonshppict", b"template", b"latentstyles", b"pgptbl", b"mmathPr",
     b"atnid", b"atnauthor", b"annotation", b"xe", b"tc", b"htmltag", b"wgrffmtfilter",
     b"pnseclvl", b"ftnsep", b"ftnsepc", b"ftncn", b"sp", b"nesttableprops", b"nonesttables",
     b"aftnsep", b"aftnsepc", b"aftncn",
@@ -38,10 +39,15 @@ _CHARSETS = {
     204: "cp1251", 222: "cp874", 238: "cp1250",
 }
 # fmt: on
+_LABELS = frozenset([b"listtext", b"pntext"])  # the number or bullet of an item, as shown
+_MAX_LABEL = 60
+_NOTE = re.compile(rb"\\footnote(\s*\\ftnalt)?")
+_NOTE_BYTES = 200  # from the mark in the text to the note
 _TEXT_BOX = frozenset([b"shpinst", b"shptxt"])
 _READ_THROUGH = frozenset([b"fonttbl", b"info", b"title", b"author"])
 _GROUP = re.compile(rb"[{}]|\\[{}\\]|\\bin(\d{1,10}) ?")
 _INFO = {b"title": "title", b"author": "author"}
+_DESTINATIONS = _LEFT_OUT | _LABELS | _INFO.keys() | {b"footnote"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +61,27 @@ class _State:
     in_fonts: bool = False
     hidden: bool = False
     deleted: bool = False  # by a tracked change
+    in_label: bool = False
+    in_note: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Paragraph:
+    """The role of a paragraph."""
+
+    outline: int | None = None
+    depth: int = 0
+    is_item: bool = False
+    label: str = ""
+
+    def style(self) -> Style:
+        label = self.label.strip()
+        # A lone letter is a bullet in a font of signs.
+        if (label.isalpha() and len(label) == 1) or not any(map(str.isalnum, label)):
+            label = ""
+        if self.outline is not None:
+            return heading(self.outline + 1, label)
+        return item(self.depth, label=label) if self.is_item else PLAIN
 
 
 def _recognises(source: Source) -> bool:
@@ -102,7 +129,11 @@ class _Parser:
         self._info: dict[str, str] = {}
         self._in_table = False
         self._in_row = False
-        self._in_item = False
+        self._paragraph_now = _Paragraph()
+        self._outside_notes: list[_Paragraph] = []
+        self._note_counts = {"footnote": 0, "endnote": 0}
+        self._note_label = ""
+        self._next = (b"", 0)  # the data, and where the next token begins
 
     def run(self, data: bytes) -> None:
         at = 0
@@ -111,6 +142,7 @@ class _Parser:
             if token is None:
                 at += 1  # a backslash at the very end
                 continue
+            self._next = (data, token.end())
             at = token.end() + self._handle(token)
             if self._skip_group:
                 self._skip_group = False
@@ -144,7 +176,11 @@ class _Parser:
             if len(self._stack) < _MAX_DEPTH:
                 self._stack.append(self._state)
         elif self._stack:
-            self._state = self._stack.pop()
+            inner, self._state = self._state, self._stack.pop()
+            if inner.in_label and not self._state.in_label:
+                self._restyle()
+            if inner.in_note and not self._state.in_note:
+                self._end_note()
 
     def _symbol(self, symbol: bytes) -> None:
         if symbol == b"*":
@@ -178,7 +214,7 @@ class _Parser:
             self._skip_count(value)
             return
         self._flush()
-        if self._is_optional or word in _LEFT_OUT or word in _INFO:
+        if self._is_optional or word in _DESTINATIONS:
             self._destination(word)
         elif word in _CHARACTERS:
             self._write(_CHARACTERS[word])
@@ -189,9 +225,12 @@ class _Parser:
         self._is_optional = False
         if word in _TEXT_BOX:
             return
-        if word in (b"listtext", b"pntext"):
-            self._in_item = True
-            self._writer.style(item())
+        if word == b"footnote":
+            self._begin_note()
+            return
+        if word in _LABELS:
+            self._begin_label()
+            return
         self._skip_group = word not in _READ_THROUGH
         self._state = replace(
             self._state,
@@ -200,7 +239,39 @@ class _Parser:
             info=_INFO.get(word, ""),
         )
 
+    def _begin_label(self) -> None:
+        self._state = replace(self._state, in_label=True, left_out=True)
+        self._paragraph_now = replace(self._paragraph_now, is_item=True, label="")
+
+    def _begin_note(self) -> None:
+        self._state = replace(self._state, in_note=True)
+        self._outside_notes.append(self._paragraph_now)
+        self._paragraph_now = _Paragraph()
+        self._writer.aside()
+
+    def _end_note(self) -> None:
+        self._writer.end_aside()
+        self._paragraph_now = self._outside_notes.pop()
+
+    def _note_mark(self, _: int | None) -> None:
+        if not self._is_shown():
+            return
+        if self._state.in_note:
+            if self._note_label:
+                self._writer.note(self._note_label)
+            return
+        data, at = self._next
+        note = _NOTE.search(data, at, at + _NOTE_BYTES)
+        kind, shown = ("endnote", roman) if note and note[1] else ("footnote", str)
+        self._note_counts[kind] += 1
+        self._note_label = shown(self._note_counts[kind])
+        self._writer.reference(self._note_label)
+
     def _write(self, text: str) -> None:
+        if self._state.in_label:
+            label = (self._paragraph_now.label + text)[:_MAX_LABEL]
+            self._paragraph_now = replace(self._paragraph_now, label=label)
+            return
         if self._state.info and self._state.left_out:
             name = self._state.info
             self._info[name] = (self._info.get(name, "") + text)[:1_000]
@@ -258,21 +329,31 @@ class _Parser:
 
     def _paragraph(self, _: int | None = None) -> None:
         if not self._state.left_out and not self._state.deleted:
-            self._writer.begin(item() if self._in_item else PLAIN)
+            self._paragraph_now = replace(self._paragraph_now, outline=None, label="")
+            self._writer.begin(self._paragraph_now.style())
 
     def _reset_paragraph(self, _: int | None) -> None:
-        if not self._state.left_out:
-            self._in_item = False
-            self._writer.style(PLAIN)
+        # The label may come before the properties of its paragraph.
+        label = self._paragraph_now.label
+        self._change(_Paragraph(is_item=bool(label), label=label))
 
     def _outline(self, value: int | None) -> None:
-        if value is not None and 0 <= value < 9 and not self._state.left_out:
-            self._writer.style(heading(value + 1))
+        if value is not None and 0 <= value < 9:
+            self._change(replace(self._paragraph_now, outline=value))
 
     def _list_item(self, value: int | None) -> None:
-        self._in_item = bool(value)
-        if self._in_item and not self._state.left_out:
-            self._writer.style(item())
+        self._change(replace(self._paragraph_now, is_item=bool(value)))
+
+    def _list_level(self, value: int | None) -> None:
+        self._change(replace(self._paragraph_now, depth=min(max(value or 0, 0), 8)))
+
+    def _change(self, paragraph: _Paragraph) -> None:
+        if not self._state.left_out:
+            self._paragraph_now = paragraph
+            self._restyle()
+
+    def _restyle(self) -> None:
+        self._writer.style(self._paragraph_now.style())
 
     def _begin_cell(self, _: int | None) -> None:
         if self._in_row or self._state.left_out:
@@ -285,6 +366,7 @@ class _Parser:
 
     def _end_cell(self, _: int | None) -> None:
         self._begin_cell(None)
+        self._paragraph_now = replace(self._paragraph_now, outline=None, label="")
         self._writer.cell()
 
     def _end_row(self, _: int | None) -> None:
@@ -299,7 +381,8 @@ class _Parser:
         b"par": _paragraph, b"sect": _paragraph, b"pard": _reset_paragraph, b"page": _page,
         b"ansicpg": _codepage, b"fcharset": _font_charset, b"f": _font,
         b"v": _hide, b"deleted": _delete, b"mvf": _delete, b"plain": _plain_characters,
-        b"outlinelevel": _outline, b"ls": _list_item,
+        b"outlinelevel": _outline, b"ls": _list_item, b"ilvl": _list_level,
+        b"chftn": _note_mark,
         b"intbl": _begin_cell, b"cell": _end_cell, b"row": _end_row,
         b"nestcell": _paragraph, b"nestrow": _paragraph,
     }  # fmt: skip
