@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from officekit import packed, relations, types
+from officekit import NAMES, ODF, packed, relations, types
 
 from fairlead.read import Extracted
 from fairlead.read.numbering import Level, ListCounter, letters, roman
@@ -162,3 +162,73 @@ def test_numbers_and_notes_of_rich_text(read: Read) -> None:
         "# 4. Liability\n\n## 4.1 Cap\n\n      - (a) loss[^1] of it\n\n[^1]: net\n\nof tax\n\n"
     )
     assert "- point\n- dot\n\nend[^2]\n\n[^2]: last" in extracted.markdown
+
+
+OUTLINE = (
+    f"<office:document-styles {NAMES} xmlns:style='s'><office:styles><text:outline-style>"
+    "<text:outline-level-style text:level='1' style:num-format='I' style:num-suffix='.'/>"
+    "<text:outline-level-style text:level='2' style:num-format='1' text:display-levels='2'/>"
+    "<text:outline-level-style text:level='3' style:num-format=''/>"
+    "</text:outline-style></office:styles></office:document-styles>"
+)
+LIST_STYLES = (
+    "<office:automatic-styles><text:list-style style:name='L1'>"
+    "<text:list-level-style-number text:level='1' style:num-format='a' style:num-prefix='('"
+    " style:num-suffix=')'/><text:list-level-style-number text:level='2' style:num-format='1'"
+    " style:num-suffix='.' text:start-value='5'/></text:list-style>"
+    "<text:list-style style:name='L2'><text:list-level-style-bullet text:level='1'/>"
+    "</text:list-style><style:style style:name='P1' style:family='paragraph'"
+    " style:list-style-name=''/></office:automatic-styles>"
+)
+
+
+def odt(*body: str) -> bytes:
+    content = (
+        f"<office:document-content {NAMES} xmlns:style='s'>{LIST_STYLES}<office:body>"
+        f"{''.join(body)}</office:body></office:document-content>"
+    )
+    return packed({"content.xml": content, "styles.xml": OUTLINE}, ODF + "text")
+
+
+def title(level: int, text: str, more: str = "") -> str:
+    return f"<text:h text:outline-level='{level}' {more}>{text}</text:h>"
+
+
+def listed(style: str, *items: str, more: str = "") -> str:
+    inner = "".join(f"<text:list-item>{inner}</text:list-item>" for inner in items)
+    return f"<text:list text:style-name='{style}' {more}>{inner}</text:list>"
+
+
+def test_clauses_of_an_opendocument_text_have_their_numbers(read: Read) -> None:
+    def p(text: str) -> str:
+        return f"<text:p>{text}</text:p>"
+
+    extracted = read(
+        odt(
+            title(1, "Parties"),
+            title(2, "Seller"),
+            title(1, "no number", "text:style-name='P1'"),
+            title(1, "Liability"),
+            title(2, "Cap"),
+            title(3, "Detail"),
+            listed("L1", p("loss") + p("more of it"), p("theft"), more="xml:id='x'"),
+            p("between"),
+            listed(
+                "L1",
+                listed("", p("five"), p("six")),
+                p("fire"),
+                more="text:continue-list='x'",
+            ),
+            listed("L2", p("point")),
+            listed("L1", p("anew")),
+            title(2, "Exceptions"),
+        )
+    )
+    assert extracted.text.split("\n") == [
+        "I. Parties", "I.1 Seller", "no number", "II. Liability", "II.1 Cap", "Detail", "(a) loss",
+        "more of it", "(b) theft", "between", "5. five", "6. six", "(c) fire", "point", "(a) anew",
+        "II.2 Exceptions",
+    ]  # fmt: skip
+    assert extracted.markdown is not None
+    assert extracted.markdown.startswith("# I. Parties\n\n## I.1 Seller\n\n# no number\n\n")
+    assert "   5. five\n   6. six\n- (c) fire\n- point" in extracted.markdown

@@ -158,8 +158,8 @@ def test_an_opendocument_text(read: Read) -> None:
         )
     )
     assert extracted.kind == "odt"
-    assert extracted.text == "Head\na  b goes on\nthe note\nitem"
-    assert extracted.markdown == "## Head\n\na  b goes on\n\nthe note\n\n- item"
+    assert extracted.text == "Head\na  b[1] goes on\n[1] the note\nitem"
+    assert extracted.markdown == "## Head\n\na  b[^1] goes on\n\n[^1]: the note\n\n- item"
 
 
 def test_an_opendocument_sheet_does_not_repeat_without_end(read: Read) -> None:

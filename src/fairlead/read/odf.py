@@ -9,8 +9,9 @@ from typing import ClassVar
 
 from fairlead.read.base import CannotRead, Extracted, Rank, Reader, Source, Task, library
 from fairlead.read.draft import Draft
+from fairlead.read.odf_lists import Lists, ListStyles, OpenList
 from fairlead.read.package import Properties, open_package, read_member
-from fairlead.read.text_writer import PLAIN, Style, TextWriter, heading, item
+from fairlead.read.text_writer import PLAIN, Style, TextWriter, heading
 from fairlead.read.xlsx import shown_blanks
 from fairlead.read.xml import Attributes, XmlHandler, attribute, int_attribute, parse_xml
 from fairlead.read.zip import member_names
@@ -26,6 +27,10 @@ _CONTENT = "content.xml"
 _FLAT_START = 8_192
 _CHUNK = 65_536
 _MAX_SPACES = 200
+_MAX_CITATION = 20
+_LISTS = ("list", "ordered-list", "unordered-list")
+_CITATIONS = ("note-citation", "footnote-citation", "endnote-citation")
+_NOTES = ("note-body", "footnote-body", "endnote-body")
 
 
 def _is_package(kind: str, source: Source) -> bool:
@@ -53,27 +58,29 @@ def _read_package(kind: str, source: Source, task: Task) -> Extracted:
             raise CannotRead("encrypted", detail)
         if "meta.xml" in package.names:
             parse_xml([package.read("meta.xml")], Properties(draft))
+        styles = ListStyles()
         if kind == "odt" and "styles.xml" in package.names:
             # Headers and footers belong to the styles of pages.
-            frame = _Text(writer, task.limits.pages, within="master-styles")
+            frame = _Text(writer, styles, task.limits.pages, within="master-styles")
             parse_xml(package.chunks("styles.xml"), frame)
             writer.part()
-        return _read_text(package.chunks(_CONTENT), kind, writer, task)
+        text = _Text(writer, styles, task.limits.pages, sheets=kind == "ods")
+        return _read_text(package.chunks(_CONTENT), text, writer)
 
 
 def _read_flat(kind: str, source: Source, task: Task) -> Extracted:
     writer = TextWriter(Draft(kind, library("lxml"), task.limits), gap=1)
     with source.open() as file:
-        return _read_text(iter(lambda: file.read(_CHUNK), b""), kind, writer, task)
+        text = _Text(writer, ListStyles(), task.limits.pages, sheets=kind == "ods")
+        return _read_text(iter(lambda: file.read(_CHUNK), b""), text, writer)
 
 
-def _read_text(chunks: Iterable[bytes], kind: str, writer: TextWriter, task: Task) -> Extracted:
-    text = _Text(writer, task.limits.pages, sheets=kind == "ods")
+def _read_text(chunks: Iterable[bytes], text: _Text, writer: TextWriter) -> Extracted:
     parse_xml(chunks, text, lambda: writer.draft.full)
     if text.pages:
         writer.draft.fact("pages", text.pages)
     if text.cut:
-        writer.draft.warn(f"only the first {task.limits.pages} pages were read")
+        writer.draft.warn(f"only the first {text.max_pages} pages were read")
     return writer.finish()
 
 
@@ -91,23 +98,32 @@ class _Text(XmlHandler):
 
     # fmt: off
     skipped = frozenset([
-        "tracked-changes", "annotation", "annotation-end", "note-citation", "ruby-text", "script",
+        "tracked-changes", "annotation", "annotation-end", "ruby-text", "script",
         "forms", "sequence-decls", "binary-data", "settings", "desc", "title", "style-name",
         "page-number", "date-style", "time-style",
     ])
     # fmt: on
 
     def __init__(
-        self, writer: TextWriter, max_pages: int, *, within: str = "body", sheets: bool = False
+        self,
+        writer: TextWriter,
+        styles: ListStyles,
+        max_pages: int,
+        *,
+        within: str = "body",
+        sheets: bool = False,
     ) -> None:
         self._writer = writer
         self._within = within
         self._sheets = sheets
-        self._max_pages = max_pages
+        self.max_pages = max_pages
         self._inside = 0
         self._blocks: list[Style] = []
-        self._list_depth = 0
-        self._outer: list[tuple[list[Style], int]] = []
+        self._lists = Lists(styles)
+        self._outer: list[tuple[list[Style], list[OpenList]]] = []
+        self._citation = ""
+        self._in_citation = False
+        self._note = ""  # the mark of the note that begins
         self._table_rows: list[_Row] = []
         self._in_title = False
         self.pages = 0
@@ -116,7 +132,9 @@ class _Text(XmlHandler):
     def on_start(self, name: str, attributes: Attributes) -> None:
         if name == self._within:
             self._inside += 1
-        elif self._inside and name in self._on_start:
+        elif not self._inside:
+            self._lists.styles.on_start(name, attributes)
+        elif name in self._on_start:
             self._on_start[name](self, attributes)
 
     def on_end(self, name: str) -> None:
@@ -126,21 +144,27 @@ class _Text(XmlHandler):
             self._on_end[name](self)
 
     def on_text(self, text: str) -> None:
-        if self._blocks:
+        if self._in_citation:
+            self._citation = (self._citation + text.strip())[:_MAX_CITATION]
+        elif self._blocks:
             self._writer.flow(text)
 
     def _heading(self, attributes: Attributes) -> None:
-        self._begin(heading(int_attribute(attributes, "outline-level", 1)))
+        level = int_attribute(attributes, "outline-level", 1)
+        self._begin(self._lists.heading(level, attributes))
 
     def _paragraph(self, _: Attributes) -> None:
         if self._in_title:
             self._begin(heading(2))
         else:
-            self._begin(item(self._list_depth - 1) if self._list_depth else PLAIN)
+            self._begin(self._lists.paragraph())
 
     def _begin(self, style: Style) -> None:
         self._blocks.append(style)
         self._writer.begin(style)
+        if self._note:
+            self._writer.note(self._note)
+            self._note = ""
 
     def _end(self) -> None:
         if self._blocks:
@@ -149,13 +173,14 @@ class _Text(XmlHandler):
         self._writer.begin(self._blocks[-1] if self._blocks else PLAIN)
 
     def _begin_aside(self, _: Attributes) -> None:
-        self._outer.append((self._blocks, self._list_depth))
+        self._outer.append((self._blocks, self._lists.set_aside()))
         if self._blocks:
             self._writer.aside()
-        self._blocks, self._list_depth = [], 0
+        self._blocks = []
 
     def _end_aside(self) -> None:
-        self._blocks, self._list_depth = self._outer.pop()
+        self._blocks, lists = self._outer.pop()
+        self._lists.restore(lists)
         if self._blocks:
             self._writer.end_aside()
 
@@ -165,11 +190,17 @@ class _Text(XmlHandler):
     def _tab(self, _: Attributes) -> None:
         self._writer.write("\t")
 
-    def _list(self, _: Attributes) -> None:
-        self._list_depth += 1
+    def _begin_citation(self, _: Attributes) -> None:
+        self._citation, self._in_citation = "", True
 
-    def _end_list(self) -> None:
-        self._list_depth = max(0, self._list_depth - 1)
+    def _end_citation(self) -> None:
+        self._in_citation = False
+
+    def _begin_note(self, attributes: Attributes) -> None:
+        if self._citation and self._blocks:
+            self._writer.reference(self._citation)
+        self._begin_aside(attributes)
+        self._note, self._citation = self._citation, ""
 
     def _frame(self, attributes: Attributes) -> None:
         self._in_title = attribute(attributes, "class") == "title"
@@ -179,7 +210,7 @@ class _Text(XmlHandler):
 
     def _page(self, _: Attributes) -> None:
         self.pages += 1
-        if self.pages > self._max_pages:
+        if self.pages > self.max_pages:
             self.cut = self.done = True
             return
         self._writer.page()
@@ -212,15 +243,19 @@ class _Text(XmlHandler):
     _on_start: ClassVar[dict[str, Callable[[_Text, Attributes], None]]] = {
         "h": _heading, "p": _paragraph, "s": _spaces, "tab": _tab, "tab-stop": _tab,
         "line-break": lambda self, _: self._writer.line(),
-        "list": _list, "ordered-list": _list, "unordered-list": _list,
-        "note": _begin_aside, "footnote": _begin_aside, "text-box": _begin_aside,
+        **dict.fromkeys(_LISTS, lambda self, attributes: self._lists.begin(attributes)),
+        "list-item": lambda self, attributes: self._lists.begin_item(attributes),
+        "list-header": lambda self, attributes: self._lists.begin_header(attributes),
+        **dict.fromkeys(_CITATIONS, _begin_citation), **dict.fromkeys(_NOTES, _begin_note),
+        "text-box": _begin_aside,
         "frame": _frame, "page": _page,
         "table": _table, "table-row": _row, "table-cell": _cell, "covered-table-cell": _cell,
     }  # fmt: skip
     _on_end: ClassVar[dict[str, Callable[[_Text], None]]] = {
         "h": _end, "p": _end, "frame": _end_frame,
-        "list": _end_list, "ordered-list": _end_list, "unordered-list": _end_list,
-        "note": _end_aside, "footnote": _end_aside, "text-box": _end_aside,
+        **dict.fromkeys(_LISTS, lambda self: self._lists.end()),
+        **dict.fromkeys(_CITATIONS, _end_citation), **dict.fromkeys(_NOTES, _end_aside),
+        "text-box": _end_aside,
         "table": lambda self: self._writer.end_table(),
         "table-row": _end_row, "table-cell": _end_cell, "covered-table-cell": _end_cell,
     }  # fmt: skip
