@@ -16,10 +16,9 @@ from bench.peers.measure import fresh_place
 from bench.peers.servers import Servers, missing, tidy
 from bench.peers.stores import finish, opened, short_documents
 from bench.peers.workers.settings import AT_ONCE
-from fairlead.model.documents import Submission
+from fairlead.model.documents import NewDocument, Submission
 from fairlead.model.pipelines import DEFAULT_PIPELINE
 from fairlead.storage import Store
-from fairlead.storage.sql import accept
 from fairlead.storage.sql.queries import Connection
 
 FEW = 1_000
@@ -117,28 +116,33 @@ def fill_held(store: Store, documents: int) -> None:
         connection.execute("UPDATE queue_state SET quotas = ?", (quotas,))
 
     store._writer.run(write)  # noqa: SLF001 (no setting names pipelines yet)
-    setattr(accept, "DEFAULT_PIPELINE", HELD)  # noqa: B010 (no submission names one yet)
-    try:
-        fill_evenly(store, documents, HELD)
-    finally:
-        setattr(accept, "DEFAULT_PIPELINE", DEFAULT_PIPELINE)  # noqa: B010
+    fill_evenly(store, documents, HELD, HELD)
 
 
-def fill_evenly(store: Store, documents: int, prefix: str = "customer") -> None:
+def fill_evenly(
+    store: Store, documents: int, prefix: str = "customer", pipeline: str = DEFAULT_PIPELINE
+) -> None:
     """First one document of each customer in turns, as the few have them; then the others."""
     turns = min(documents // CUSTOMERS, 5)
     for _ in range(turns):
         for first in range(0, CUSTOMERS, AT_ONCE):
-            submit_one_each(store, [f"{prefix} {first + number}" for number in range(AT_ONCE)])
+            names = [f"{prefix} {first + number}" for number in range(AT_ONCE)]
+            submit_one_each(store, names, pipeline)
     each = documents // CUSTOMERS - turns
     for number in range(CUSTOMERS):
         for first in range(0, each, AT_ONCE):
-            some = short_documents(first, min(AT_ONCE, each - first))
+            some = in_pipeline(pipeline, short_documents(first, min(AT_ONCE, each - first)))
             store.submit(Submission(f"{prefix} {number}", some))
 
 
-def submit_one_each(store: Store, customers: Sequence[str]) -> None:
-    documents = short_documents(0, len(customers))
+def in_pipeline(pipeline: str, documents: Sequence[NewDocument]) -> tuple[NewDocument, ...]:
+    return tuple(document._replace(pipeline=pipeline) for document in documents)
+
+
+def submit_one_each(
+    store: Store, customers: Sequence[str], pipeline: str = DEFAULT_PIPELINE
+) -> None:
+    documents = in_pipeline(pipeline, short_documents(0, len(customers)))
     store.submit_all(
         [Submission(name, (document,)) for name, document in zip(customers, documents, strict=True)]
     )

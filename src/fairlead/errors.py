@@ -5,6 +5,7 @@ FairleadError
 │   ├── InvalidSetting
 │   ├── InvalidCustomer
 │   ├── InvalidName
+│   ├── InvalidField           metadata, reference, pipeline or not_before of a submission
 │   ├── InvalidTrace
 │   ├── InvalidWebhook
 │   ├── InvalidStep            a function that cannot be a step, or cannot be imported
@@ -129,6 +130,10 @@ class InvalidCustomer(UsageError, code="invalid-customer", title="Invalid custom
 
 class InvalidName(UsageError, code="invalid-name", title="Invalid document name"):
     """A document's name is not valid."""
+
+
+class InvalidField(UsageError, code="invalid-field", title="Invalid field"):
+    """The metadata, reference, pipeline or earliest start of a document is not valid."""
 
 
 class InvalidTrace(UsageError, code="invalid-trace", title="Invalid trace"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -23,7 +24,8 @@ from fairlead.model.blobs import SHORT_BYTES, SHORT_TOGETHER, BlobStore, Incomin
 from fairlead.model.documents import Document, NewDocument, Submission
 from fairlead.model.names import check_customer, check_idempotency_key, check_name, new_id
 from fairlead.model.sniff import look
-from fairlead.model.sources import Source, checked_file, read_piece
+from fairlead.model.sources import JSON_NAME, Source, checked_file, json_bytes, read_piece
+from fairlead.model.submissions import DEFAULT_OPTIONS, SubmissionOptions
 
 if TYPE_CHECKING:
     from fairlead.storage import Store
@@ -41,9 +43,8 @@ class Offer(NamedTuple):
 
     customer: str
     files: Sequence[tuple[IncomingBlob, str]]
-    urgent: bool = False
+    options: SubmissionOptions = DEFAULT_OPTIONS
     key: str | None = None
-    password: str | None = None
 
     @property
     def is_short(self) -> bool:
@@ -73,11 +74,10 @@ class Intake:
         self,
         customer: str,
         sources: Sequence[tuple[Source, str | None]],
+        options: SubmissionOptions = DEFAULT_OPTIONS,
         *,
-        urgent: bool = False,
         strict: bool = False,
         key: str | None = None,
-        password: str | None = None,
     ) -> list[Document]:
         """Accept all sources, each with the name it is to have (None: its own), or none."""
         check_customer(customer)
@@ -92,7 +92,7 @@ class Intake:
         try:
             for blob, name in zip(stored, names, strict=True):
                 check_not_empty(blob.size, name)
-            submission = _submission(customer, stored, names, urgent, password, key, strict=strict)
+            submission = _submission(customer, stored, names, options, key, strict=strict)
             documents = self._store.submit(submission)
         except Exception:
             self._delete_refused(stored)
@@ -119,7 +119,7 @@ class Intake:
                 offer.customer,
                 blobs,
                 [name for _, name in offer.files],
-                *(offer.urgent, offer.password, offer.key),
+                *(offer.options, offer.key),
             )
             for offer, blobs in zip(offers, stored, strict=True)
             if not isinstance(blobs, Exception)
@@ -201,8 +201,7 @@ def _submission(
     customer: str,
     stored: Sequence[StoredBlob],
     names: Sequence[str],
-    urgent: bool,  # noqa: FBT001 (as the documents have it)
-    password: str | None,
+    options: SubmissionOptions,
     key: str | None,
     *,
     strict: bool = False,
@@ -211,22 +210,23 @@ def _submission(
         [
             NewDocument(
                 *(blob.key, name, blob.size, blob.sha256),
-                *(urgent, look(blob.head), password, blob.content),
+                *(options.urgent, look(blob.head), options.password, blob.content),
+                *(options.pipeline, options.metadata, options.reference, options.not_before),
             )
             for blob, name in zip(stored, names, strict=True)
         ]
     )
-    return Submission(customer, documents, strict, key, "" if key is None else _hash(documents))
+    fingerprint = "" if key is None else _fingerprint(customer, documents, options)
+    return Submission(customer, documents, strict, key, fingerprint)
 
 
-def _hash(documents: Sequence[NewDocument]) -> str:
-    """Tells one request body from another: names, contents, urgency and passwords."""
-    lines = (
-        f"{document.name}\0{document.sha256}\0{document.urgent}"
-        + ("" if document.password is None else f"\0{document.password}")
-        for document in documents
-    )
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+def _fingerprint(
+    customer: str, documents: Sequence[NewDocument], options: SubmissionOptions
+) -> str:
+    """Tells one request from another: the customer, names, contents and options."""
+    files = [(document.name, document.sha256) for document in documents]
+    content = json.dumps([customer, files, options], sort_keys=True)
+    return hashlib.sha256(content.encode()).hexdigest()
 
 
 def _short(blobs: Iterable[IncomingBlob]) -> dict[str, StoredBlob]:
@@ -257,6 +257,8 @@ def _blob_keys(stored: Sequence[StoredBlob]) -> set[str]:
 
 def open_source(source: Source, limit: int, name: str | None = None) -> tuple[Opener, str]:
     """What opens a source, and the name of the document, which is the source's own by default."""
+    if isinstance(source, dict | list):
+        source, name = json_bytes(source), JSON_NAME if name is None else name
     if isinstance(source, bytes):
         return lambda: BytesIO(source), "document" if name is None else name
     if isinstance(source, str | Path):

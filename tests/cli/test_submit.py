@@ -252,3 +252,28 @@ def test_a_document_that_is_deleted_is_over_and_the_others_are_waited_for(
     (left,) = json.loads(result.stdout)["documents"]
     assert (left["name"], left["state"]) == ("b.txt", "cancelled")
     assert result.stderr.endswith("a.txt was deleted meanwhile\n")
+
+
+def test_fields_of_a_submission_are_options(letter: Path, data: Path) -> None:
+    options = ("--metadata", "shop=3", "--metadata", '{"order": 471}', "--reference", "A-17")
+    later = ("--pipeline", "invoices", "--not-before", "3600", "--json")
+    result = submit(letter, *options, *later)
+    (document,) = json.loads(result.stdout)["documents"]
+    assert document["metadata"] == {"shop": "3", "order": 471}
+    assert (document["pipeline"], document["reference"]) == ("invoices", "A-17")
+    assert document["not_before"] > document["submitted_at"]
+    submit(letter)
+    for query in (("--reference", "A-17"), ("--metadata", "order=471")):
+        listed = CliRunner().invoke(main, ["docs", "list", *query, "--json"])
+        assert [each["id"] for each in json.loads(listed.stdout)["documents"]] == [document["id"]]
+
+
+@pytest.mark.parametrize(
+    "option", [("--metadata", "shop"), ("--not-before", "soon"), ("--reference", "")]
+)
+def test_a_wrong_field_is_refused_before_anything_is_accepted(
+    letter: Path, data: Path, option: tuple[str, str]
+) -> None:
+    result = submit(letter, *option)
+    assert result.exit_code == 2, result.output
+    assert names(data) == []

@@ -29,7 +29,6 @@ from fairlead.policy.queue import PolicyName
 from fairlead.policy.retry import RetryRule
 from fairlead.policy.rules import Rules
 from fairlead.storage import Store
-from fairlead.storage.sql import accept
 
 CUSTOMERS = tuple(f"customer {number}" for number in range(8))
 BURST = "burst"
@@ -118,20 +117,19 @@ class Worker:
         return self.random.choice(CUSTOMERS)
 
     def submission(self, customer: str, number: int, *, urgent: bool = False) -> Submission:
-        documents = []
+        documents, pipeline = [], self.random.choice(["default"] * 4 + ["slow"])
         for _ in range(number):
             self.numbers += 1
             id_ = f"{self.process:03d}{self.numbers:023d}"
             look = Sniff("pdf", self.random.choice([1, 2, 5, 12]))
-            documents.append(NewDocument(id_, f"{id_}.pdf", 10, "0" * 64, urgent, look))
+            new = NewDocument(id_, f"{id_}.pdf", 10, "0" * 64, urgent, look, pipeline=pipeline)
+            documents.append(new)
         return Submission(customer, tuple(documents))
 
     def accept(self, *submissions: Submission) -> None:
         if self.backlog > MOST_WAITING:
             self.claim()
             return
-        pipeline = self.random.choice(["default"] * 4 + ["slow"])
-        setattr(accept, "DEFAULT_PIPELINE", pipeline)  # noqa: B010 (no submission names one yet)
         try:
             accepted = self.store.submit_all(submissions)
         except PendingCapReached:

@@ -33,6 +33,7 @@ from fairlead.intake import Intake, Offer
 from fairlead.model.blobs import SHORT_BYTES
 from fairlead.model.documents import Document, Submission
 from fairlead.model.sources import Source
+from fairlead.model.submissions import SubmissionOptions
 from fairlead.storage import Store
 
 LIMIT = 300_000
@@ -431,8 +432,12 @@ def test_a_repeat_leaves_no_second_file(desk: Desk, content: bytes) -> None:
 
 @pytest.mark.parametrize(
     "other",
-    [{"content": LONG + b"other"}, {"name": "other"}, {"urgent": True}],
-    ids=["content", "name", "urgent"],
+    [
+        {"content": LONG + b"other"},
+        {"name": "other"},
+        {"options": SubmissionOptions(urgent=True)},
+    ],
+    ids=["content", "name", "options"],
 )
 def test_another_body_is_a_conflict_and_leaves_no_file(
     desk: Desk, other: dict[str, object]

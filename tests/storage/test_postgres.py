@@ -359,7 +359,9 @@ def plan(connection: Session, statement: str, values: Sequence[Any]) -> str:
 
 def plans_of_lists(store: PostgresStore) -> dict[tuple[State, str | None], str]:
     """How pages of one state are read, as readers' connections plan it (finding 11)."""
-    others = dict.fromkeys(("priority", "parent", "id_prefix", "name", "before"))
+    others: dict[str, Any] = dict.fromkeys(
+        ("priority", "parent", "id_prefix", "name", "reference", "before")
+    )
     plans = {}
     with store._reading(whole=True) as connection:
         for state in State:
@@ -369,6 +371,7 @@ def plans_of_lists(store: PostgresStore) -> dict[tuple[State, str | None], str]:
                     explained,  # type: ignore[arg-type]
                     customer=customer,
                     state=state,
+                    metadata={},
                     limit=5,
                     **others,
                 )

@@ -25,8 +25,14 @@ from fairlead.intake import Intake
 from fairlead.model.documents import Document, DocumentCheck, EndedDocument, Event
 from fairlead.model.explanations import Explanation
 from fairlead.model.installation import NamedSource, Page, page_of
+from fairlead.model.pipelines import DEFAULT_PIPELINE
 from fairlead.model.sources import Source
 from fairlead.model.states import State, state_of
+from fairlead.model.submissions import (
+    Moment,
+    metadata_query,
+    submission_options,
+)
 from fairlead.policy.explain import explain
 from fairlead.storage import Store
 from fairlead.storage.sqlite import SqliteStore
@@ -137,23 +143,33 @@ class Fairlead:
         source: Source,
         *,
         name: str | None = None,
+        pipeline: str = DEFAULT_PIPELINE,
+        metadata: Mapping[str, Any] | None = None,
+        reference: str | None = None,
         urgent: bool = False,
+        not_before: Moment | None = None,
         idempotency_key: str | None = None,
-        strict: bool | None = None,
         password: str | None = None,
+        strict: bool | None = None,
     ) -> Document:
-        """Accept one document: a path, bytes, or a file open for reading bytes.
+        """Accept one document: a path, bytes, a file open for reading bytes, or a dict or list.
 
         When this returns, the document is durable. With `strict`, the customer must be known. The
-        password opens an encrypted document; it is kept until the document has ended.
+        password opens an encrypted document; it is kept until the document has ended. `metadata`
+        (a JSON object of up to 4 kB) and `reference` are your own. `not_before` is a time, or a
+        delay in seconds, before which the document does not start.
         """
-        return self.intake.submit(
+        return self.submit_many(
             customer,
             [(source, name)],
+            pipeline=pipeline,
+            metadata=metadata,
+            reference=reference,
             urgent=urgent,
-            strict=self.settings.strict_customers if strict is None else strict,
-            key=idempotency_key,
+            not_before=not_before,
+            idempotency_key=idempotency_key,
             password=password,
+            strict=strict,
         )[0]
 
     def submit_many(
@@ -161,19 +177,30 @@ class Fairlead:
         customer: str,
         sources: Iterable[NamedSource],
         *,
+        pipeline: str = DEFAULT_PIPELINE,
+        metadata: Mapping[str, Any] | None = None,
+        reference: str | None = None,
         urgent: bool = False,
+        not_before: Moment | None = None,
         idempotency_key: str | None = None,
-        strict: bool | None = None,
         password: str | None = None,
+        strict: bool | None = None,
     ) -> list[Document]:
         """Accept documents of one customer together, or none. A pair is a source and its name."""
+        options = submission_options(
+            urgent=urgent,
+            password=password,
+            pipeline=pipeline,
+            metadata=metadata,
+            reference=reference,
+            not_before=not_before,
+        )
         return self.intake.submit(
             customer,
             [source if isinstance(source, tuple) else (source, None) for source in sources],
-            urgent=urgent,
+            options,
             strict=self.settings.strict_customers if strict is None else strict,
             key=idempotency_key,
-            password=password,
         )
 
     def document(self, id_: str, /) -> Document:
@@ -188,13 +215,16 @@ class Fairlead:
         parent: str | None = None,
         id_prefix: str | None = None,
         name: str | None = None,
+        reference: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
         cursor: str | None = None,
         limit: int = 100,
     ) -> Page[Document]:
         """A page of documents, newest first; iterating over it fetches the following ones too.
 
         `parent` asks for the attachments of a document or the members of an archive, `name` for
-        documents with this part in their name, `id_prefix` for ids that begin so. `cursor`
+        documents with this part in their name, `id_prefix` for ids that begin so, `metadata` for
+        documents whose metadata has these strings, numbers or booleans at its top level. `cursor`
         is the id of the last document of the page before. Documents of both ids may be deleted.
         """
         if customer is not None:
@@ -211,6 +241,8 @@ class Fairlead:
                 parent=parent,
                 id_prefix=id_prefix,
                 name=name,
+                reference=reference,
+                metadata=metadata_query(metadata or {}),
                 before=cursor,
                 limit=limit + 1,
             )

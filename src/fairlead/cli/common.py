@@ -21,6 +21,7 @@ from fairlead.config import DEFAULT_DATA
 from fairlead.errors import DataError, FairleadError, UsageError
 from fairlead.model.json import to_dict
 from fairlead.model.keys import without_secrets
+from fairlead.model.submissions import metadata_from
 
 if TYPE_CHECKING:
     from fairlead.model.customers import Fairness, Share
@@ -195,6 +196,20 @@ def one_by_one(
     finally:
         if done:
             show(done)
+
+
+def metadata_of(options: Sequence[str]) -> dict[str, Any]:
+    """The metadata that options give: JSON objects, or keys with their values as strings."""
+    metadata: dict[str, Any] = {}
+    for option in options:
+        key, has_value, value = option.partition("=")
+        if option.lstrip().startswith("{"):
+            metadata |= metadata_from(option)
+        elif key and has_value:
+            metadata[key] = value
+        else:
+            raise UsageError(f"--metadata takes KEY=VALUE or a JSON object; got {option!r}")
+    return metadata
 
 
 def print_json(value: Struct | dict[str, Any]) -> None:

@@ -15,6 +15,7 @@ from fairlead.cli.common import (
     GivenPath,
     duration,
     json_option,
+    metadata_of,
     one_by_one,
     plain_minus,
     print_fields,
@@ -62,6 +63,13 @@ docs_group.add_command(export_command)
 )
 @click.option("--priority", type=click.IntRange(1, MOST), help="Only documents of this priority.")
 @click.option("--parent", metavar="ID", help="Only attachments and members of this document.")
+@click.option("--reference", help="Only documents with this reference.")
+@click.option(
+    "--metadata",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Only documents whose metadata has this; may be repeated.",
+)
 @click.option(
     "--limit",
     type=click.IntRange(1, MOST),
@@ -78,6 +86,7 @@ def list_command(
     *,
     target: Target,
     customer: str | None,
+    metadata: tuple[str, ...],
     limit: int,
     cursor: str | None,
     quiet: bool,
@@ -87,6 +96,7 @@ def list_command(
     """List documents, newest first."""
     if customer is not None:
         check_customer(customer)
+    filters["metadata"] = metadata_of(metadata)
     documents: list[Document] = []
     with opened(target) as installation:
         while len(documents) < limit:

@@ -23,6 +23,7 @@ from fairlead.cli.common import (
     counted,
     given_password,
     json_option,
+    metadata_of,
     password_option,
     print_json,
     quiet_option,
@@ -46,7 +47,9 @@ from fairlead.model.documents import Document
 from fairlead.model.json import to_dict
 from fairlead.model.keys import Me
 from fairlead.model.names import check_customer, check_name
+from fairlead.model.pipelines import DEFAULT_PIPELINE
 from fairlead.model.states import State
+from fairlead.model.submissions import submission_options
 
 if TYPE_CHECKING:
     from fairlead.app import Fairlead
@@ -75,6 +78,19 @@ MOST_LINES = 20
     help="Customer of the documents; a customer's API key implies it.",
 )
 @click.option("--name", help="Name of the document; only for one file.  [default: the file name]")
+@click.option("--pipeline", default=DEFAULT_PIPELINE, help="Pipeline that processes the documents.")
+@click.option(
+    "--metadata",
+    multiple=True,
+    metavar="KEY=VALUE|JSON",
+    help="Your own data about the documents, up to 4 kB; may be repeated.",
+)
+@click.option("--reference", help="Your own id of the documents.")
+@click.option(
+    "--not-before",
+    metavar="TIME|SECONDS",
+    help="Earliest start: a time such as 2026-01-31T12:00:00Z, or a delay in seconds.",
+)
 @click.option("--urgent", is_flag=True, help="Process before the customer's other documents.")
 @click.option("--strict", is_flag=True, default=None, help="Refuse a customer that was not added.")
 @click.option("--skip-bad", is_flag=True, help="Skip files that cannot be submitted.")
@@ -98,11 +114,14 @@ def submit_command(
     skip_bad: bool,
     idempotency_key: str | None,
     password: str | None,
+    metadata: tuple[str, ...],
     wait: bool,
     quiet: bool,
     as_json: bool,
+    **named: Any,
 ) -> None:
     """Submit files, and all files of folders except hidden ones. PATH -: read stdin."""
+    submission_options(metadata=metadata_of(metadata), **named)  # before anything is read
     limits = _limits(target, customer, is_one_batch=idempotency_key is not None)
     if name is not None:
         check_name(name)
@@ -115,7 +134,8 @@ def submit_command(
             f"{limits.documents:,} files and {limits.bytes:,} bytes; submit fewer at a time, "
             "each time with another key"
         )
-    options = {
+    options = named | {
+        "metadata": metadata_of(metadata),
         "urgent": urgent,
         "idempotency_key": idempotency_key,
         "password": given_password(password),

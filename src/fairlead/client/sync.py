@@ -48,8 +48,15 @@ from fairlead.model.keys import Key, LoginLink, Me, NewKey
 from fairlead.model.keys import Keys as KeyList
 from fairlead.model.names import check_idempotency_key
 from fairlead.model.pipeline_figures import PipelineFigures, PipelineList
+from fairlead.model.pipelines import DEFAULT_PIPELINE
 from fairlead.model.sources import Source
 from fairlead.model.states import State, state_of
+from fairlead.model.submissions import (
+    Moment,
+    form_fields,
+    metadata_query,
+    submission_options,
+)
 from fairlead.model.webhooks import Deliveries, Delivery, Webhook, WebhookWithSecret
 from fairlead.model.webhooks import Webhooks as WebhookList
 
@@ -364,11 +371,15 @@ class Client:
         *,
         customer: str | None = None,
         name: str | None = None,
+        pipeline: str = DEFAULT_PIPELINE,
+        metadata: Mapping[str, Any] | None = None,
+        reference: str | None = None,
         urgent: bool = False,
+        not_before: Moment | None = None,
         idempotency_key: str | None = None,
         password: str | None = None,
     ) -> Document:
-        """Submit one document: a path, bytes, or a file open for reading bytes.
+        """Submit one document: a path, bytes, a file open for reading bytes, or a dict or list.
 
         When this returns, the document is durable. A file is read while it is sent. Without an
         idempotency key one is made, so that a request whose answer was lost is safely sent again;
@@ -378,7 +389,11 @@ class Client:
         documents = self.submit_many(
             [(source, name)],
             customer=customer,
+            pipeline=pipeline,
+            metadata=metadata,
+            reference=reference,
             urgent=urgent,
+            not_before=not_before,
             idempotency_key=idempotency_key,
             password=password,
         )
@@ -389,7 +404,11 @@ class Client:
         sources: Iterable[NamedSource],
         *,
         customer: str | None = None,
+        pipeline: str = DEFAULT_PIPELINE,
+        metadata: Mapping[str, Any] | None = None,
+        reference: str | None = None,
         urgent: bool = False,
+        not_before: Moment | None = None,
         idempotency_key: str | None = None,
         password: str | None = None,
         on_sent: Callable[[int], None] = lambda _bytes: None,
@@ -398,6 +417,14 @@ class Client:
 
         A source may be a pair of a source and its name. `on_sent` gets the number of bytes sent.
         """
+        options = submission_options(
+            urgent=urgent,
+            password=password,
+            pipeline=pipeline,
+            metadata=metadata,
+            reference=reference,
+            not_before=not_before,
+        )
         sources = list(sources)
         if not sources:
             return []
@@ -405,13 +432,12 @@ class Client:
             self._check_customer(customer)
         key = secrets.token_hex(16) if idempotency_key is None else idempotency_key
         headers = {"Idempotency-Key": check_idempotency_key(key)}
-        fields = _without_none(urgent="true" if urgent else None, password=password)
         try:
             with opened(sources, on_sent) as uploads:
                 response = self._transport.request(
                     *("POST", "documents"),
                     headers=headers,
-                    data=fields,
+                    data=form_fields(options),
                     files=[("file", (upload.name, upload, OCTETS)) for upload in uploads],
                     can_be_sent=lambda: all(upload.can_be_sent for upload in uploads),
                 )
@@ -442,6 +468,8 @@ class Client:
         priority: int | None = None,
         parent: str | None = None,
         id_prefix: str | None = None,
+        reference: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
         cursor: str | None = None,
         limit: int = 100,
     ) -> Page[Document]:
@@ -452,8 +480,11 @@ class Client:
             "priority": priority,
             "parent": parent,
             "id_prefix": id_prefix,
+            "reference": reference,
             "limit": limit,
         }
+        asked = metadata_query(metadata or {})
+        filters |= {f"metadata.{key}": value for key, value in asked.items()}
         return self._page(filters, cursor)
 
     def _page(self, filters: dict[str, Any], cursor: str | None) -> Page[Document]:

@@ -11,7 +11,7 @@ from typing import BinaryIO
 from fairlead.errors import InvalidName, UnreadableSource
 from fairlead.model.installation import NamedSource
 from fairlead.model.names import check_not_nameless, is_printable, shown
-from fairlead.model.sources import Source, checked_file, read_piece
+from fairlead.model.sources import JSON_NAME, Source, checked_file, json_bytes, read_piece
 
 
 class Upload:
@@ -85,6 +85,8 @@ def opened(
 
 def _open(source: Source, stack: ExitStack) -> tuple[str, BinaryIO]:
     """The name that a source has by itself, and its file."""
+    if isinstance(source, dict | list):
+        return JSON_NAME, io.BytesIO(json_bytes(source))
     if isinstance(source, bytes):
         return "document", io.BytesIO(source)
     if isinstance(source, str | Path):

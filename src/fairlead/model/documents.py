@@ -11,6 +11,7 @@ from msgspec import Struct, field
 from fairlead.model.json import Record, Time
 from fairlead.model.pipelines import DEFAULT_PIPELINE
 from fairlead.model.states import State
+from fairlead.model.submissions import NotBefore
 
 
 class Sniff(NamedTuple):
@@ -31,6 +32,10 @@ class NewDocument(NamedTuple):
     look: Sniff = Sniff()
     password: str | None = None
     content: bytes | None = None
+    pipeline: str = DEFAULT_PIPELINE
+    metadata: Mapping[str, Any] = {}
+    reference: str | None = None
+    not_before: NotBefore | None = None
 
 
 class Submission(NamedTuple):
@@ -49,6 +54,7 @@ class Submission(NamedTuple):
 class Document(Record, frozen=True):
     """A document.
 
+    `pipeline` names the steps that process it; `metadata` and `reference` are the caller's own.
     `parent` is the id of the document that it was a part of. `estimate` is how many seconds of work
     were expected when it was accepted, `seconds` how many it took, in the attempt that ended it.
     """
@@ -72,6 +78,10 @@ class Document(Record, frozen=True):
     attempts: int = 0
     error: str | None = None
     detail: str | None = None
+    pipeline: str = DEFAULT_PIPELINE
+    metadata: dict[str, Any] = field(default_factory=dict)
+    reference: str | None = None
+    not_before: Time | None = None
     parent: str | None = None
     facts: dict[str, Any] = field(default_factory=dict)
 
@@ -122,8 +132,8 @@ class StoredDocument(Struct, frozen=True):
     """What storage keeps of a document beyond what is shown.
 
     A text that has a hash and no key is in the store itself. Without a `markdown_sha256`, the text
-    is its own Markdown. `retry_at` is the time of the next attempt, where it waits for one; `depth`
-    is how far the document is from the one that was submitted.
+    is its own Markdown. `retry_at` is the time of its next attempt, or before which it does not
+    start, where it waits for one; `depth` is how far the document is from the submitted one.
     """
 
     text_key: str | None
@@ -180,6 +190,7 @@ class Claim(NamedTuple):
     content: bytes | None = None
     number: int = 0
     pipeline: str = DEFAULT_PIPELINE
+    metadata: Mapping[str, Any] = {}
 
 
 class Progress(NamedTuple):
@@ -301,7 +312,8 @@ class EventKind(StrEnum):
 class Event(Record, frozen=True):
     """One line of the append-only record. No customer: it is about the whole installation.
 
-    `actor` is who decided it: the id of a key, or a word; null where nobody did.
+    `actor` is who decided it: the id of a key, or a word; null where nobody did. `reference` and
+    `metadata` are those of the document, as they are now; of a deleted one, there are none.
     """
 
     seq: int
@@ -311,6 +323,8 @@ class Event(Record, frozen=True):
     document: str | None
     data: dict[str, Any]
     actor: str | None = None
+    reference: str | None = None
+    metadata: dict[str, Any] = field(default_factory=dict)
 
 
 class Audit(Record, frozen=True):

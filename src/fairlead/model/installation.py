@@ -12,6 +12,7 @@ from collections.abc import (
     Callable,
     Iterable,
     Iterator,
+    Mapping,
     Sequence,
 )
 from pathlib import Path
@@ -22,8 +23,10 @@ from fairlead.model.documents import Document, EndedDocument, Event, Switched
 from fairlead.model.explanations import Explanation
 from fairlead.model.keys import Key
 from fairlead.model.pipeline_figures import PipelineFigures
+from fairlead.model.pipelines import DEFAULT_PIPELINE
 from fairlead.model.sources import Source
 from fairlead.model.states import State
+from fairlead.model.submissions import Moment
 from fairlead.model.webhooks import Delivery, Webhook
 
 T = TypeVar("T")
@@ -153,7 +156,11 @@ class Installation(Protocol):
         source: Source,
         customer: str,
         name: str | None = None,
+        pipeline: str = DEFAULT_PIPELINE,
+        metadata: Mapping[str, Any] | None = None,
+        reference: str | None = None,
         urgent: bool = False,
+        not_before: Moment | None = None,
         idempotency_key: str | None = None,
         password: str | None = None,
     ) -> Document: ...
@@ -162,7 +169,11 @@ class Installation(Protocol):
         *,
         sources: Iterable[NamedSource],
         customer: str,
+        pipeline: str = DEFAULT_PIPELINE,
+        metadata: Mapping[str, Any] | None = None,
+        reference: str | None = None,
         urgent: bool = False,
+        not_before: Moment | None = None,
         idempotency_key: str | None = None,
         password: str | None = None,
     ) -> list[Document]: ...
@@ -175,6 +186,8 @@ class Installation(Protocol):
         priority: int | None = None,
         parent: str | None = None,
         id_prefix: str | None = None,
+        reference: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
         cursor: str | None = None,
         limit: int = 100,
     ) -> Page[Document]: ...

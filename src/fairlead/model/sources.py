@@ -1,23 +1,35 @@
-"""What is given to be submitted, here or to a server: a path, bytes, or an open file."""
+"""What is given to be submitted, here or to a server: a path, bytes, an open file, or JSON."""
 
 from __future__ import annotations
 
 from io import TextIOBase
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 from fairlead.errors import UnreadableSource, UsageError
+from fairlead.model.json import to_json
 
-Source = str | Path | bytes | BinaryIO
-"""A document to submit: a path, its bytes, or a file open for reading bytes."""
+JSONSource = dict[str, Any] | list[Any]
+Source = str | Path | bytes | BinaryIO | JSONSource
+"""A document to submit: a path, its bytes, a file open for reading bytes, or data for JSON."""
+JSON_NAME = "document.json"
+"""The name of a document that was given as data."""
+
+
+def json_bytes(source: JSONSource) -> bytes:
+    """The data as a JSON document."""
+    try:
+        return to_json(source)
+    except (TypeError, ValueError, OverflowError, RecursionError, NotImplementedError) as error:
+        raise UsageError(f"the document cannot be written as JSON: {error}") from None
 
 
 def checked_file(source: object) -> BinaryIO:
     """The file; types are no help to those who do not check them."""
     if isinstance(source, TextIOBase) or not hasattr(source, "read"):
         raise UsageError(
-            "a document is a path, bytes, or a file open for reading bytes, as open(path, 'rb') "
-            f"gives; got {type(source).__name__}"
+            "a document is a path, bytes, a dict or list, or a file open for reading bytes, as "
+            f"open(path, 'rb') gives; got {type(source).__name__}"
         )
     return cast("BinaryIO", source)
 

@@ -113,6 +113,7 @@ WORDS = {
         "({processing}); it starts when one of them ends"
     ),
     "overdue": "its customer has waited {duration} for a start and is overdue: it may go first",
+    "not-before": "it was submitted for a later time: it may start in {duration}",
     "retry": "attempt {attempts} failed ({error}): the next one starts in {duration}",
     "ahead": "before it: {own}, {others} ({customers})",
     "ahead-about": "before it, about: {own}, {others} ({customers})",
@@ -309,6 +310,8 @@ def _why_waiting(
         return [Reason("paused", {"customer": customer.name})]
     if retry_at is not None:
         left = max(0, round(retry_at - now))
+        if not document.attempts:
+            return [Reason("not-before", {"seconds": left})]
         params = {"attempts": document.attempts, "error": document.error, "seconds": left}
         return [Reason("retry", params)]
     if customer.cap is not None and customer.processing >= customer.cap:

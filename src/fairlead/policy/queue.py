@@ -31,6 +31,7 @@ from fairlead.policy.fair import Charge, FairClock, FairRule, Place, Share
 from fairlead.policy.overdue_lane import OverdueLane, waits_since
 from fairlead.policy.queue_events import (
     Arrived,
+    Deferred,
     Dropped,
     Ended,
     MemberChanged,
@@ -453,6 +454,11 @@ class Queue:
         else:
             self.changed.add(member)
 
+    def _deferred(self, event: Deferred) -> None:
+        member = self.member(event.customer)
+        member.delayed += event.documents
+        self.changed.add(member)
+
     def _dropped(self, event: Dropped) -> None:
         member = self.member(event.customer)
         entry = member.entry(event.pipeline)
@@ -511,6 +517,7 @@ class Queue:
 
     _FOLDS: ClassVar[dict[type, Callable[..., None]]] = {
         Arrived: _arrived,
+        Deferred: _deferred,
         Dropped: _dropped,
         Ended: _ended,
         MemberChanged: _member_changed,

@@ -27,6 +27,14 @@ class Arrived(Struct, frozen=True, tag="arrived", array_like=True):
     has_ahead: bool = False
 
 
+class Deferred(Struct, frozen=True, tag="deferred", array_like=True):
+    """Documents of a customer were accepted that must not start yet."""
+
+    at: float
+    customer: int
+    documents: int
+
+
 class Dropped(Struct, frozen=True, tag="dropped", array_like=True):
     """Documents wait no more, without a start: they were cancelled."""
 
@@ -91,5 +99,5 @@ class Learned(Struct, frozen=True, tag="cost", array_like=True):
     seconds: tuple[float, ...]
 
 
-QueueEvent = Arrived | Dropped | Ended | MemberChanged | Reset
+QueueEvent = Arrived | Deferred | Dropped | Ended | MemberChanged | Reset
 StoredEvent = QueueEvent | Tallied | Learned

@@ -102,17 +102,20 @@ def context_of(request: HTTPConnection) -> ServerContext:
     return context
 
 
-def check_query(request: Request) -> None:
-    """Refuse query parameters that the route does not have: a misspelt filter lists everything."""
+def check_query(request: Request, free: str | None = None) -> None:
+    """Refuse query parameters that the route does not have: a misspelt filter lists everything.
+
+    Those that begin with `free` have names of the caller's own.
+    """
     known = {field.alias for field in request.scope["route"].dependant.query_params}
     for name in request.query_params:
-        if name not in known:
+        if name not in known and (free is None or not name.startswith(free)):
             raise Problem("invalid-request", f"unknown query parameter {name[:60]!a}")
 
 
-async def authenticated(request: Request) -> tuple[ServerContext, Caller]:
+async def authenticated(request: Request, free: str | None = None) -> tuple[ServerContext, Caller]:
     """Who sent a request whose query parameters are all known to its route."""
-    check_query(request)
+    check_query(request, free)
     context = context_of(request)
     return context, await context.auth.caller(request)
 

@@ -15,17 +15,25 @@ from fairlead.errors import Message
 from fairlead.intake import check_not_empty
 from fairlead.model.blobs import IncomingBlob
 from fairlead.model.names import check_name
+from fairlead.model.submissions import SubmissionOptions, options_from
 from fairlead.server.context import ServerContext
 from fairlead.server.problems import Problem
 
 MAX_FIELDS = 10
-MAX_FIELD_BYTES = 1000
+FIELD_BYTES = {
+    "urgent": 10,
+    "password": 1000,
+    "pipeline": 100,
+    "metadata": 16_384,
+    "reference": 1000,
+    "not_before": 100,
+}
+"""The fields beside `file`, and how many bytes each may have, in any way to write it."""
 MAX_HEADER_BYTES = 4096
 MAX_HEADERS = 8
 _DISPOSITION = "Content-Disposition"
 _ENCODED_NAME = re.compile(r"; *filename\* *= *utf-8'[^']*'([^;\s]+)", re.IGNORECASE)
 _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
-_TRUTH = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 
 
 @dataclass
@@ -38,21 +46,15 @@ class Upload:
     current: IncomingBlob | str | None = None
 
     @property
-    def urgent(self) -> bool:
-        if "urgent" not in self.fields:
-            return False
-        value = self.fields["urgent"].decode("utf-8", "replace").strip().lower()
-        if value not in _TRUTH:
-            raise Problem("invalid-upload", Message("the field urgent must be true or false"))
-        return _TRUTH[value]
-
-    @property
-    def password(self) -> str | None:
-        value = self.fields.get("password")
-        try:
-            return None if value is None else value.decode()
-        except UnicodeDecodeError:
-            raise Problem("invalid-upload", Message("the field password must be UTF-8")) from None
+    def options(self) -> SubmissionOptions:
+        texts = {}
+        for name, value in self.fields.items():
+            try:
+                texts[name] = value.decode()
+            except UnicodeDecodeError:
+                text = f"the field {name} must be UTF-8"
+                raise Problem("invalid-upload", text) from None
+        return options_from(texts)
 
     def discard(self) -> None:
         for file, _ in self.files:
@@ -133,13 +135,13 @@ def _begin(part: MultipartSegment, context: ServerContext, upload: Upload) -> No
         name = check_name(_encoded_name(part) or part.filename or "document")
         upload.current = context.fairlead.intake.begin()
         upload.files.append((upload.current, name))
-    elif part.name in ("urgent", "password"):
+    elif part.name in FIELD_BYTES:
         upload.current = part.name
         upload.fields[part.name] = b""
     else:
         name = repr(str(part.name)[:100])
-        text = Message("the fields are file, urgent and password; got {name}", name=name)
-        raise Problem("invalid-upload", text)
+        fields = ", ".join(FIELD_BYTES)
+        raise Problem("invalid-upload", f"the fields are file, {fields}; got {name}")
 
 
 def _encoded_name(part: MultipartSegment) -> str | None:
@@ -158,7 +160,7 @@ def _add(chunk: bytes, upload: Upload) -> bool:
     """Add a piece; True when the file should be written to disk."""
     if isinstance(upload.current, str):
         value = upload.fields[upload.current] + chunk
-        if len(value) > MAX_FIELD_BYTES:
+        if len(value) > FIELD_BYTES[upload.current]:
             text = Message("the field {name} is too long", name=upload.current)
             raise Problem("invalid-upload", text)
         upload.fields[upload.current] = value

@@ -28,7 +28,12 @@ from fairlead.model.states import State
 from fairlead.policy.explain import spoken
 from fairlead.server import schemas
 from fairlead.server.auth import Caller
-from fairlead.server.context import ServerContext, authenticated, check_query, context_of
+from fairlead.server.context import (
+    ServerContext,
+    authenticated,
+    check_query,
+    context_of,
+)
 from fairlead.server.headers import (
     best_type,
     has_etag,
@@ -41,6 +46,7 @@ from fairlead.server.problems import Problem, customer_text, invalid_cursor, unk
 from fairlead.server.upload import read_upload
 
 LONGEST_WAIT = 60
+METADATA_PREFIX = "metadata."
 _TEXTS = ("text/plain", "text/markdown", "application/json")
 _PARTS = schemas.BYTES | {"multipart/byteranges": schemas.BYTES["application/octet-stream"]}
 _FIELDS = {
@@ -59,6 +65,26 @@ _FIELDS = {
         "type": "string",
         "maxLength": 1000,
         "description": "opens encrypted documents; kept until they have ended",
+    },
+    "pipeline": {
+        "type": "string",
+        "pattern": "^[A-Za-z0-9_-]{1,64}$",
+        "description": "names the steps that process the documents; `default` if left out",
+    },
+    "metadata": {
+        "type": "string",
+        "contentMediaType": "application/json",
+        "description": "a JSON object of up to 4 kB, kept with the documents",
+    },
+    "reference": {
+        "type": "string",
+        "minLength": 1,
+        "maxLength": 200,
+        "description": "your own id of the documents",
+    },
+    "not_before": {
+        "type": "string",
+        "description": "the earliest start: a time as in RFC 3339, or a delay in seconds",
     },
 }
 _FORM = {
@@ -117,7 +143,7 @@ async def submit(request: Request) -> Response:
     upload = await read_upload(request, context)
     try:
         await context.auth.check_again(caller)  # the key may have been revoked since
-        offer = Offer(customer, upload.files, upload.urgent, key, upload.password)
+        offer = Offer(customer, upload.files, upload.options, key)
         documents = await context.batcher.accept(offer)
     except BaseException:
         upload.discard()
@@ -150,15 +176,18 @@ async def pages(
     customer: Annotated[str | None, Query(max_length=200)] = None,
     parent: Annotated[str | None, Query(max_length=100)] = None,
     id_prefix: Annotated[str | None, Query(pattern="^[0-9a-z]{1,26}$")] = None,
+    reference: Annotated[str | None, Query(max_length=200)] = None,
     cursor: Annotated[str | None, Query(max_length=100)] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> Response:
     """List documents, newest first. `cursor` is the `next` of the page before.
 
     `parent` asks for the parts of one: its attachments, or the members of an archive. Both may
-    be ids of deleted documents. `id_prefix` asks for documents whose id begins so.
+    be ids of deleted documents. `id_prefix` asks for documents whose id begins so. `metadata.KEY`
+    asks for documents whose metadata has this value at its top level: the text of a string, or
+    the JSON of a number or boolean.
     """
-    context, caller = await authenticated(request)
+    context, caller = await authenticated(request, METADATA_PREFIX)
     if caller.customer is not None and customer not in (None, caller.customer):
         return schemas.JSONResponse(Page([], None))
     query: dict[str, Any] = {
@@ -167,12 +196,22 @@ async def pages(
         "priority": priority,
         "parent": parent,
         "id_prefix": id_prefix,
+        "reference": reference,
+        "metadata": _asked_metadata(request),
         "before": cursor,
         "limit": limit + 1,
     }
     documents = await context.ask(_page, context, caller, query)
     following = documents[limit - 1].id if len(documents) > limit else None
     return schemas.JSONResponse(Page(documents[:limit], following))
+
+
+def _asked_metadata(request: Request) -> dict[str, str]:
+    return {
+        name.removeprefix(METADATA_PREFIX): value
+        for name, value in request.query_params.items()
+        if name.startswith(METADATA_PREFIX)
+    }
 
 
 def _page(context: ServerContext, caller: Caller, query: dict[str, Any]) -> list[Document]:

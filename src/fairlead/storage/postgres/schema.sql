@@ -26,7 +26,8 @@ DO $$
 DECLARE
   guarded TEXT[] := ARRAY[
     'accounts', 'access_keys', 'contents', 'customers', 'delayed', 'deleted', 'deliveries',
-    'documents', 'events', 'idempotency_keys', 'running', 'unsuccessful', 'waiting', 'webhooks'];
+    'documents', 'events', 'idempotency_keys', 'metadata_terms', 'running', 'unsuccessful',
+    'waiting', 'webhooks'];
   own TEXT;
   name TEXT;
 BEGIN

@@ -7,20 +7,21 @@ those before it, and a hundred of them cost little more than one.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from fairlead.errors import Refused
-from fairlead.model.customers import Counter
+from fairlead.model.customers import Counter as ClassicCounter
 from fairlead.model.documents import Document, EventKind, NewDocument, Submission
-from fairlead.model.pipelines import DEFAULT_PIPELINE
 from fairlead.model.states import State
+from fairlead.model.submissions import index_terms
 from fairlead.policy import refusals
 from fairlead.policy.classic import ClassicPolicy
 from fairlead.policy.costs import CostBucket, cost_bucket, estimate
 from fairlead.policy.queue import Queue, QueueState
-from fairlead.policy.queue_events import Arrived
+from fairlead.policy.queue_events import Arrived, Deferred
 from fairlead.storage.sql import rows
 from fairlead.storage.sql.queries import sql
 from fairlead.storage.sql.queue_rows import CostTable
@@ -55,7 +56,7 @@ class _Customer:
     classic: ClassicPolicy
     thresholds: tuple[int, ...] | None = None
     reset_interval: float | None = None
-    counter: Counter | None = None
+    counter: ClassicCounter | None = None
     pending_cap: int | None = None
     pending: int = 0
     day: int = 0
@@ -71,6 +72,30 @@ class _Accepted(NamedTuple):
     new: NewDocument
     place: _Place
     origin: Origin
+
+
+class _Arrivals:
+    """The arrivals of one transaction, by customer and pipeline."""
+
+    def __init__(self, now: float) -> None:
+        self._now = now
+        self.events: dict[tuple[int, str], Arrived] = {}
+
+    def add(
+        self, customer: int, new: NewDocument, place: _Place, slot: tuple[int, int], number: int
+    ) -> None:
+        key = (customer, new.pipeline)
+        before = self.events.get(key)
+        self.events[key] = Arrived(
+            self._now,
+            *key,
+            1 if before is None else before.documents + 1,
+            place.estimate if before is None else before.estimates + place.estimate,
+            slot if before is None else min(before.head, slot),
+            (number, self._now) if before is None else before.oldest,
+            0,
+            new.urgent or (before is not None and before.has_ahead),
+        )
 
 
 def accept(tx: Transaction, submission: Submission) -> list[Document]:
@@ -176,6 +201,13 @@ class Batch:
             if each.new.content is not None
         ]
         run(sql("insert_content"), originals)
+        terms = [
+            (*term, number, each.customer.id)
+            for number, each in zip(numbers, accepted, strict=True)
+            if each.new.metadata
+            for term in index_terms(each.new.metadata)
+        ]
+        run(sql("insert_metadata_term"), terms)
         self._queue_up(numbers)
         for number, each in zip(numbers, accepted, strict=True):
             tx.add_event(EventKind.SUBMITTED, each.customer.id, number)
@@ -201,38 +233,36 @@ class Batch:
     def _row(self, number: int, accepted: _Accepted) -> tuple[Any, ...]:
         customer, new, place, origin = accepted
         return (
-            *(number, new.id, customer.id, DEFAULT_PIPELINE, new.name, new.size, new.sha256),
-            *(place.priority, place.count, place.policy, int(new.urgent), self._tx.now),
-            *(place.estimate, new.look.shape, new.look.pages, new.password, *origin),
+            *(number, new.id, customer.id, new.pipeline, new.name, new.size, new.sha256),
+            *(place.priority, place.count, place.policy, int(new.urgent)),
+            *(rows.data_text(new.metadata), new.reference, _not_before(new, self._tx.now)),
+            *(self._tx.now, place.estimate, new.look.shape, new.look.pages),
+            *(new.password, *origin),
         )
 
     def _queue_up(self, numbers: Sequence[int]) -> None:
-        """The rows of the queue, and one event for each customer."""
-        tx, waiting = self._tx, []
-        arrived: dict[int, Arrived] = {}
+        """The rows of the queue, and an event for each customer and pipeline."""
+        tx, arrivals, deferred = self._tx, _Arrivals(self._tx.now), Counter[int]()
+        waiting, delayed = [], []
         for number, (customer, new, place, _) in zip(numbers, self._accepted, strict=True):
             slot = tx.slot(place.priority, number, urgent=new.urgent)
-            waiting.append(
-                (
-                    *(customer.id, DEFAULT_PIPELINE, *slot, number, place.priority),
-                    *(int(new.urgent), 0, place.estimate, tx.now, 0, 0, None, None),
-                )
+            since = _waits_from(new, tx.now)
+            row = (
+                *(customer.id, new.pipeline, *slot, number, place.priority),
+                *(int(new.urgent), 0, place.estimate, since, 0, 0, None, None),
             )
-            before = arrived.get(customer.id)
-            arrived[customer.id] = Arrived(
-                tx.now,
-                customer.id,
-                DEFAULT_PIPELINE,
-                1 if before is None else before.documents + 1,
-                place.estimate if before is None else before.estimates + place.estimate,
-                slot if before is None else min(before.head, slot),
-                (number, tx.now) if before is None else before.oldest,
-                0,
-                new.urgent or (before is not None and before.has_ahead),
-            )
+            if since > tx.now:
+                delayed.append((since, *row))
+                deferred[customer.id] += 1
+            else:
+                waiting.append(row)
+                arrivals.add(customer.id, new, place, slot, number)
         tx.connection.executemany(sql("insert_waiting"), waiting)
-        for event in arrived.values():
+        tx.connection.executemany(sql("insert_delayed"), delayed)
+        for event in arrivals.events.values():
             tx.add_queue_event(event)
+        for id_, documents in deferred.items():
+            tx.add_queue_event(Deferred(tx.now, id_, documents))
 
     # --- customers ---
 
@@ -344,7 +374,7 @@ class Batch:
         for new in news:
             cost = self._estimate(new)
             if self._tx.is_fair:
-                place = self._place_by_fair(customer, cost)
+                place = self._place_by_fair(customer, new, cost)
             else:
                 check = customer.classic.check(customer.counter, now=self._tx.now)
                 customer.counter = check.counter
@@ -357,14 +387,15 @@ class Batch:
         customer.is_changed = True
         return documents
 
-    def _place_by_fair(self, customer: _Customer, cost: float) -> _Place:
+    def _place_by_fair(self, customer: _Customer, new: NewDocument, cost: float) -> _Place:
         now = self._tx.now
         if customer.id not in self._queues:
             self._load([customer])
         rule = self._tx.rules.fair(customer.reset_interval, customer.thresholds)
         queue = self._queues[customer.id]
         count = queue.count(customer.id, now)
-        queue.fold([Arrived(now, customer.id, DEFAULT_PIPELINE, 1, cost, (1, 0), (0, now))])
+        if _waits_from(new, now) <= now:  # else its work does not wait yet
+            queue.fold([Arrived(now, customer.id, new.pipeline, 1, cost, (1, 0), (0, now))])
         return _Place(count, rule.priority_of(count), rule.label, cost)
 
     def _estimate(self, new: NewDocument) -> float:
@@ -379,6 +410,15 @@ def _record(customer: _Customer) -> tuple[Any, ...]:
     counter = customer.counter
     values = (None, None) if counter is None else (counter.count, counter.updated_at)
     return (*values, customer.day, customer.day_bytes, customer.id)
+
+
+def _not_before(new: NewDocument, now: float) -> float | None:
+    return None if new.not_before is None else new.not_before.time(now)
+
+
+def _waits_from(new: NewDocument, now: float) -> float:
+    """From when on it waits: a wait for its own time must not make its customer overdue."""
+    return max(now, _not_before(new, now) or now)
 
 
 def _document(customer: str, new: NewDocument, place: _Place, now: float) -> Document:
@@ -396,4 +436,8 @@ def _document(customer: str, new: NewDocument, place: _Place, now: float) -> Doc
         urgent=new.urgent,
         submitted_at=now,
         estimate=place.estimate,
+        pipeline=new.pipeline,
+        metadata=dict(new.metadata),
+        reference=new.reference,
+        not_before=_not_before(new, now),
     )

@@ -98,6 +98,7 @@ def delete_document(tx: Transaction, id_: str, check: DocumentCheck | None = Non
     run = tx.connection.execute
     run(sql("bury_document"), (document.seq, tx.now))
     run(sql("delete_contents"), (document.seq,))
+    run(sql("delete_metadata_terms"), (document.seq,))
     run(sql("remove_unsuccessful"), (document.seq,))
     state, priority = run(sql("delete_document"), (document.seq,)).get
     tx.count_state(state, priority, -1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
@@ -359,7 +360,7 @@ def _charged(start: Start) -> tuple[Any, ...]:
 def _claim(
     tx: Transaction, detail: tuple[Any, ...], row: tuple[Any, ...], worker: str, lease: int
 ) -> Claim:
-    number, id_, customer, name, size, sha256, depth, password, content = detail
+    number, id_, customer, name, size, sha256, depth, password, metadata, content = detail
     return Claim(
         id=id_,
         fence=lease,
@@ -379,6 +380,7 @@ def _claim(
         content=content,
         number=number,
         pipeline=row[1],
+        metadata=json.loads(metadata) if metadata else {},
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
@@ -80,6 +81,7 @@ class _Details(NamedTuple):
     size: int
     root: int | None
     depth: int
+    metadata: str | None
 
 
 def settle_all(tx: Transaction, outcomes: Sequence[tuple[Claim, Outcome]]) -> list[Saved]:
@@ -295,8 +297,12 @@ class _Parts:
         assert family is not None  # noqa: S101 (an aggregate always has a row)
         sizes = [part.size for part in done.parts]
         number = self._tx.rules.parts.taken(detail.depth, Family(*family), sizes)
-        is_urgent = bool(running.urgent)
-        taken = [part._replace(urgent=is_urgent) for part in done.parts[:number]]
+        inherited = {
+            "urgent": bool(running.urgent),
+            "pipeline": running.pipeline,
+            "metadata": json.loads(detail.metadata) if detail.metadata else {},
+        }
+        taken = [part._replace(**inherited) for part in done.parts[:number]]
         self._accepted[running.document] = taken
         left_out = len(done.parts) - number
         facts = dict(done.facts) | ({"parts_left_out": left_out} if left_out else {})

@@ -30,8 +30,18 @@ UPDATE document_numbers SET next = next + ? RETURNING next - 1;
 -- An accepted document.
 INSERT INTO documents (
   seq, id, customer, pipeline, name, size, sha256, state, priority, count, policy, urgent,
-  submitted_at, estimate, shape, pages, password, parent, root, depth)
-VALUES (?, ?, ?, ?, ?, ?, ?, 'waiting', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+  metadata, reference, not_before, submitted_at, estimate, shape, pages, password, parent, root,
+  depth)
+VALUES (
+  ?, ?, ?, ?, ?, ?, ?, 'waiting', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: insert_metadata_term
+-- A top-level key of a document's metadata with its value.
+INSERT INTO metadata_terms (key, value, document, customer) VALUES (?, ?, ?, ?)
+ON CONFLICT DO NOTHING;
+
+-- name: delete_metadata_terms
+DELETE FROM metadata_terms WHERE document = ?;
 
 -- name: insert_waiting
 -- A document that waits for a start.
@@ -259,6 +269,7 @@ SELECT min(due) FROM delayed;
 -- What workers need of the documents that were claimed.
 SELECT
   d.seq, d.id, c.name, d.name, d.size, d.sha256, d.depth, d.password,
+  d.metadata,
   (SELECT content FROM contents WHERE document = d.seq AND role = 'original' AND name = '')
 FROM documents d JOIN customers c ON c.id = d.customer
 WHERE d.seq IN (SELECT value FROM json_each(?));
@@ -317,7 +328,7 @@ SELECT coalesce(sum(workers), 0) FROM attendance WHERE until > ?;
 
 -- name: ending_documents
 -- What the end of documents needs of them.
-SELECT seq, shape, pages, size, root, depth FROM documents
+SELECT seq, shape, pages, size, root, depth, metadata FROM documents
 WHERE seq IN (SELECT value FROM json_each(?));
 
 -- name: finish_document
@@ -687,12 +698,14 @@ DELETE FROM deliveries WHERE seq IN (
 RETURNING 1;
 
 -- name: is_busy
--- Whether a document may run now or later without anybody's help: paused ones do not count.
+-- Whether a document may run now or soon without anybody's help: paused ones do not count, nor do
+-- those that were submitted for a later time.
 SELECT
   EXISTS (SELECT 1 FROM running)
   OR EXISTS (SELECT 1 FROM customers c WHERE c.paused = 0 AND (
     EXISTS (SELECT 1 FROM waiting w WHERE w.customer = c.id)))
-  OR EXISTS (SELECT 1 FROM delayed y JOIN customers c ON c.id = y.customer WHERE c.paused = 0);
+  OR EXISTS (SELECT 1 FROM delayed y JOIN customers c ON c.id = y.customer
+    WHERE c.paused = 0 AND (y.attempts > 0 OR y.due <= ?));
 
 -- name: waiting_before
 -- Documents of an entry with better slots.

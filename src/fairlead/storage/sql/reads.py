@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -21,6 +21,7 @@ from fairlead.model.documents import (
 )
 from fairlead.model.keys import Key, StoredKey
 from fairlead.model.states import State
+from fairlead.model.submissions import index_term
 from fairlead.policy import fairness as figures
 from fairlead.policy.fair import Place
 from fairlead.policy.forecast import FinishedDocument, Flow, RecentArrival, RunningDocument
@@ -64,6 +65,8 @@ def documents(
     parent: str | None,
     id_prefix: str | None,
     name: str | None,
+    reference: str | None,
+    metadata: Mapping[str, str],
     before: str | None,
     limit: int,
 ) -> list[Document]:
@@ -74,14 +77,20 @@ def documents(
         ("d.id >= ?", id_prefix),
         ("d.id <= ?", id_prefix and id_prefix + LAST_ID),
         ("lower(d.name) LIKE lower(?) ESCAPE '\\'", name and _containing(name)),
+        ("d.reference = ?", reference),
         (sql("before_document"), before),
     ]
+    having = "d.seq IN (SELECT document FROM metadata_terms WHERE key = ? AND value = ?)"
+    wanted += [(having, index_term(*term)) for term in metadata.items()]
     asked = [(term, value) for term, value in wanted if value is not None]
     terms = [term for term, _ in asked] + _state_terms(state)
     where = " WHERE " + " AND ".join(terms) if terms else ""
-    query = _select(customer, state) + where + " ORDER BY d.seq DESC LIMIT ?"
-    values = (*(value for _, value in asked), limit)
-    return [rows.DOCUMENT.read(row) for row in connection.execute(query, values)]
+    by_state = None if reference or metadata else state
+    query = _select(customer, by_state) + where + " ORDER BY d.seq DESC LIMIT ?"
+    values = [
+        each for _, value in asked for each in (value if isinstance(value, tuple) else (value,))
+    ]
+    return [rows.DOCUMENT.read(row) for row in connection.execute(query, (*values, limit))]
 
 
 def _select(customer: str | None, state: State | None) -> str:
@@ -309,9 +318,9 @@ def flow(connection: Connection, rules: Rules, now: float) -> Flow:
     )
 
 
-def is_idle(connection: Connection) -> bool:
-    """Whether nothing runs and nothing would run without somebody's help."""
-    return not connection.execute(sql("is_busy")).get
+def is_idle(connection: Connection, _rules: Rules, now: float) -> bool:
+    """Whether nothing runs and nothing would run without somebody's help, or a later time."""
+    return not connection.execute(sql("is_busy"), (now,)).get
 
 
 # --- events, keys, contents ---

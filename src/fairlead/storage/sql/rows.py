@@ -73,7 +73,7 @@ DOCUMENT = Records(
     Document,
     "d",
     _DOCUMENTS,
-    {"state": State, "urgent": bool, "facts": _object},
+    {"state": State, "urgent": bool, "metadata": _object, "facts": _object},
     customer="c.name",
     state="CASE WHEN r.document IS NULL THEN d.state ELSE 'processing' END",
     started_at="coalesce(r.started_at, d.started_at)",
@@ -89,9 +89,15 @@ EVENT = Records(
     "e",
     "events e LEFT JOIN customers c ON c.id = e.customer "
     "LEFT JOIN documents d ON d.seq = e.document LEFT JOIN deleted x ON x.seq = e.document",
-    {"kind": {each.value: each for each in EventKind}.__getitem__, "data": _object},
+    {
+        "kind": {each.value: each for each in EventKind}.__getitem__,
+        "data": _object,
+        "metadata": _object,
+    },
     customer="c.name",
     document="coalesce(d.id, x.id)",
+    reference="d.reference",
+    metadata="d.metadata",
 )
 KEY = Records(
     Key,
@@ -178,6 +184,7 @@ def data_text(data: Mapping[str, Any]) -> str | None:
 
 TABLES = (
     *("accounts", "customers", "documents", "unsuccessful", "deleted", "contents"),
+    "metadata_terms",
     *("idempotency_keys", "waiting", "delayed", "running", "leases", "queue_events"),
     *("queue_members", "queue_entries", "queue_state", "queue_tallies", "queue_costs"),
     *("attendance", "blob_places", "events", "access_keys", "webhooks", "deliveries"),

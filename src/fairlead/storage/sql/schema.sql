@@ -36,6 +36,9 @@ CREATE TABLE documents (                -- inserted at acceptance, updated once 
   count INTEGER NOT NULL,
   policy TEXT NOT NULL,
   urgent INTEGER NOT NULL,
+  metadata TEXT,                        -- JSON; NULL: none
+  reference TEXT,
+  not_before REAL,
   submitted_at REAL NOT NULL,
   estimate REAL NOT NULL,
   shape TEXT NOT NULL,
@@ -57,8 +60,19 @@ CREATE INDEX documents_of_customer ON documents (customer, seq);
 -- Lists of one state cost by the page. On PostgreSQL the end of a document is no HOT update therefore.
 CREATE INDEX documents_by_state ON documents (state, seq);
 CREATE INDEX documents_of_customer_by_state ON documents (customer, state, seq);
+CREATE INDEX documents_by_reference ON documents (reference, customer, seq)
+WHERE reference IS NOT NULL;
 CREATE INDEX parts ON documents (parent) WHERE parent IS NOT NULL;
 CREATE INDEX family ON documents (root) WHERE root IS NOT NULL;
+
+CREATE TABLE metadata_terms (           -- top-level keys of metadata, so that documents are found by them
+  key TEXT NOT NULL,                    -- a hash, where it is long
+  value TEXT NOT NULL,                  -- its JSON text without quotes; a hash, where it is long
+  document INTEGER NOT NULL,
+  customer INTEGER NOT NULL,
+  PRIMARY KEY (key, value, document)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX metadata_of_document ON metadata_terms (document);
 
 CREATE TABLE document_numbers (one INTEGER PRIMARY KEY CHECK (one = 1), next INTEGER NOT NULL) STRICT;
 INSERT INTO document_numbers VALUES (1, 1);

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -476,12 +476,15 @@ class Store(ABC):
         parent: str | None = None,
         id_prefix: str | None = None,
         name: str | None = None,
+        reference: str | None = None,
+        metadata: Mapping[str, str] | None = None,
         before: str | None = None,
         limit: int = 100,
     ) -> list[Document]:
         """Documents, newest first; `before` is the last id of the page before.
 
-        `name` is a part of the name; ASCII letters may be large or small.
+        `name` is a part of the name; ASCII letters may be large or small. `metadata` has the JSON
+        texts of top-level keys, strings without their quotes.
         """
         return self._read(
             reads.documents,
@@ -491,6 +494,8 @@ class Store(ABC):
             parent=parent,
             id_prefix=id_prefix,
             name=name,
+            reference=reference,
+            metadata=metadata or {},
             before=before,
             limit=limit,
         )
@@ -580,7 +585,7 @@ class Store(ABC):
 
     def is_idle(self) -> bool:
         """Whether nothing runs and nothing would run without somebody's help."""
-        return self._read_whole(reads.is_idle)
+        return self._read_queue(reads.is_idle)
 
     def claimable(self, most: int) -> int:
         """About how many documents could be begun now, counted up to `most`."""

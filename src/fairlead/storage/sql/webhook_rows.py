@@ -15,8 +15,19 @@ from fairlead.storage.sql import rows
 from fairlead.storage.sql.queries import Connection, sql
 
 _LEFT_OF_A_DELETED = frozenset(
-    {"id", "customer", "state", "priority", "count", "policy", "urgent", "attempts", "error"}
-    | {"submitted_at", "started_at", "finished_at", "parent"}
+    {
+        "id",
+        "customer",
+        "pipeline",
+        "state",
+        "priority",
+        "count",
+        "policy",
+        "urgent",
+        "attempts",
+        "error",
+    }
+    | {"submitted_at", "not_before", "started_at", "finished_at", "parent"}
 )
 """Fields that events show as well; the others say what the document was."""
 
