@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 from lxml import etree
 
+from fairlead.cli import main
 from fairlead.cli.simulate import simulate_command, write_whole
 from fairlead.errors import InvalidSetting, InvalidTrace, UsageError
 from fairlead.policy.classic import ClassicPolicy, FifoPolicy
@@ -33,7 +34,10 @@ def trace(tmp_path: Path) -> Path:
 
 def call(*arguments: object, text: str | None = None) -> Result:
     words = [str(argument) for argument in arguments]
-    return CliRunner().invoke(simulate_command, words, input=text, catch_exceptions=False)
+    settings = main.context_settings  # Click keeps the help option of a command's first call
+    return CliRunner().invoke(
+        simulate_command, words, input=text, catch_exceptions=False, **settings
+    )
 
 
 def test_the_table_shows_each_customer_beside_fifo(trace: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from fairlead import ClassicPolicy, Counter
-from fairlead.cli.simulate import simulate_command
+from fairlead.cli import main
 
 VECTORS = Path(__file__).parents[1] / "vectors" / "classic.csv"
 
@@ -48,7 +48,7 @@ def test_the_command_gives_count_and_priority(case: str, flags: list[str]) -> No
         f"{row['at']},{row['customer']},7\n" for row in CASES[case]
     )
     result = CliRunner().invoke(
-        simulate_command, ["-", "--output", "-", *flags], input=trace, catch_exceptions=False
+        main, ["simulate", "-", "--output", "-", *flags], input=trace, catch_exceptions=False
     )
     columns = ("at", "customer", "count", "priority")
     given = [
