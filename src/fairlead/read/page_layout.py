@@ -1,4 +1,4 @@
-"""Words and lines on a page, as a PDF or OCR places them."""
+"""Words, lines and tables on a page, as a PDF or OCR places them."""
 
 from __future__ import annotations
 
@@ -20,3 +20,22 @@ class Line(NamedTuple):
 
     text: str
     words: list[Word]
+    bold: bool = False
+
+
+class Ruling(NamedTuple):
+    """A straight line on the page, horizontal or vertical."""
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+
+class Table(NamedTuple):
+    """Rows of cells; all rows have the same number of cells."""
+
+    rows: list[list[str]]
+
+
+Block = Line | Table

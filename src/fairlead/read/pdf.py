@@ -5,19 +5,25 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import closing
-from typing import Any
+from typing import Any, NamedTuple
 
 import pypdfium2
 import pypdfium2.raw as pdfium
 
+from fairlead.read.aligned_tables import take_aligned_tables
 from fairlead.read.base import CannotRead, Extracted, Rank, Reader, Source, Task, library
 from fairlead.read.draft import Draft, Parts
 from fairlead.read.invoice import invoice_in
 from fairlead.read.ocr import Ocr
+from fairlead.read.page_layout import Block, Line
+from fairlead.read.page_markdown import PageMarkdown
+from fairlead.read.pdf_boxes import PageView
 from fairlead.read.pdf_forms import draws_too_much
 from fairlead.read.pdf_hyphens import LineHyphens
 from fairlead.read.pdf_pictures import needs_ocr, picture
+from fairlead.read.pdf_rulings import page_rulings
 from fairlead.read.pdf_text import page_lines, plain_text
+from fairlead.read.ruled_tables import find_grids, take_ruled_tables
 
 _SIGNATURE = re.compile(rb"%PDF-\d")
 _ANY_OBJECT = re.compile(rb"\b\d+ \d+ obj\b")
@@ -50,13 +56,7 @@ def _read(source: Source, task: Task) -> Extracted:
         draft.created(document.get_metadata_value("CreationDate"))
         _add_attachments(document, draft)
         _add_pages(document, pages, draft, task)
-    _join_broken_words(draft)
     return draft.finish()
-
-
-def _join_broken_words(draft: Draft) -> None:
-    text = "".join(draft.text.pieces)
-    draft.text.pieces = [LineHyphens(text).join(text)]
 
 
 def _open(source: Source, task: Task) -> Any:
@@ -68,12 +68,22 @@ def _open(source: Source, task: Task) -> Any:
         raise CannotRead("damaged", "The PDF is damaged and could not be opened.") from error
 
 
+class _Page(NamedTuple):
+    """The text of a page, and its lines and tables."""
+
+    text: str
+    blocks: list[Block]
+
+
 def _add_pages(document: Any, pages: int, draft: Draft, task: Task) -> None:
     wanted = draft.limit_pages(pages)
+    markdown = PageMarkdown(draft.limits.characters)
     damaged = 0
-    for index, text in enumerate(_page_texts(document, wanted, Ocr(draft, task), task)):
-        damaged += text is None
-        has_room = draft.add((_PAGE_BREAK if index else "") + (text or ""))
+    for index, page in enumerate(_pages(document, wanted, Ocr(draft, task), task)):
+        damaged += page is None
+        text, blocks = page or _Page("", [])
+        has_room = draft.add((_PAGE_BREAK if index else "") + text)
+        markdown.add_page(blocks)
         task.on_progress(index + 1, pages)
         if not has_room:
             break
@@ -81,28 +91,34 @@ def _add_pages(document: Any, pages: int, draft: Draft, task: Task) -> None:
         raise CannotRead("damaged", "The PDF is damaged: none of its pages could be read.")
     if damaged:
         draft.warn(f"{damaged} of {pages} pages are damaged and could not be read")
+    text = "".join(draft.text.pieces)
+    hyphens = LineHyphens(text)
+    draft.text.pieces = [hyphens.join(text)]
+    markdown.write(draft.markdown, hyphens.join)
 
 
-def _page_texts(document: Any, pages: int, ocr: Ocr, task: Task) -> Iterator[str | None]:
-    """Yield the text of each page; None for a damaged page."""
+def _pages(document: Any, pages: int, ocr: Ocr, task: Task) -> Iterator[_Page | None]:
+    """Yield each page; None for a damaged page."""
     for index in range(pages):
         try:
-            text, ocr_needed = _embedded_text(document, index)
-            yield _ocr_text(document, index, text, ocr, task) if ocr_needed else text
+            page, ocr_needed = _embedded_page(document, index)
+            yield _ocr_page(document, index, page, ocr, task) if ocr_needed else page
         except pypdfium2.PdfiumError:
             yield None
 
 
-def _ocr_text(document: Any, index: int, text: str, ocr: Ocr, task: Task) -> str:
-    """Return the text in the picture of a page, or `text` if that is longer."""
+def _ocr_page(document: Any, index: int, page: _Page, ocr: Ocr, task: Task) -> _Page:
+    """Return what the picture of a page shows, or the page if that is longer."""
     if not ocr.ready():
-        return text
+        return page
     image = picture(document, index, task.limits.pixels)
     if image is None:
         ocr.draft.warn(f"page {index + 1} is too large to be read as a picture")
-        return text
-    recognised = ocr.read(image)
-    return recognised if len(recognised) > len(text) else text
+        return page
+    text = ocr.read(image)
+    if len(text) <= len(page.text):
+        return page
+    return _Page(text, [Line(line, []) for line in text.split("\n")])
 
 
 def _add_attachments(document: Any, draft: Draft) -> None:
@@ -124,21 +140,25 @@ def _add_attachments(document: Any, draft: Draft) -> None:
     draft.attachments(names)
 
 
-def _embedded_text(document: Any, index: int) -> tuple[str, bool]:
-    """Return the text of a page, and whether its picture may show more."""
+def _embedded_page(document: Any, index: int) -> tuple[_Page, bool]:
+    """Return a page, and whether its picture may show more."""
     with closing(document[index]) as page:
         flatten = pdfium.FPDFPage_Flatten  # makes form fields part of the page
         mode, changed = pdfium.FLAT_NORMALDISPLAY, pdfium.FLATTEN_SUCCESS
         if not _has_fields(page) or flatten(page, mode) != changed:
-            return _text(page)
+            return _content(page)
     # Flattened form fields are part of the page only when it is loaded again.
     with closing(document[index]) as page:
-        return _text(page)
+        return _content(page)
 
 
-def _text(page: Any) -> tuple[str, bool]:
-    text = plain_text(page_lines(page))
-    return text, needs_ocr(page, text)
+def _content(page: Any) -> tuple[_Page, bool]:
+    view = PageView(page)
+    grids = find_grids(page_rulings(page, view))
+    lines = page_lines(page, view, all_words=bool(grids))
+    text = plain_text(lines)
+    blocks = take_aligned_tables(take_ruled_tables(lines, grids))
+    return _Page(text, blocks), needs_ocr(page, text)
 
 
 def _has_fields(page: Any) -> bool:

@@ -6,7 +6,8 @@ import re
 from functools import partial
 
 LINE_HYPHEN = "\ufffe"  # PDFium's mark for a hyphen at the end of a line, instead of a line break
-_BROKEN = re.compile(rf"(\w[\w-]*){LINE_HYPHEN}(?=(\w[\w-]*))")
+_BROKEN = re.compile(rf"(\w[\w-]*){LINE_HYPHEN}\s?(?=(\w[\w-]*))")
+_SLICE = 100_000
 _WORD = re.compile(r"\w[\w-]*\w")
 
 
@@ -16,8 +17,11 @@ class LineHyphens:
     def __init__(self, text: str) -> None:
         broken = {(match[1].lower(), match[2].lower()) for match in _BROKEN.finditer(text)}
         wanted = {left + hyphen + right for left, right in broken for hyphen in ("", "-")}
-        words = (match[0].lower() for match in _WORD.finditer(text)) if wanted else ()
-        self._known = wanted.intersection(words)
+        self._known: set[str] = set()
+        # In slices, so that the words of a long text are never held at once.
+        for start in range(0, len(text) if wanted else 0, _SLICE):
+            words = _WORD.findall(text[start : start + _SLICE].lower())
+            self._known.update(wanted.intersection(words))
 
     def join(self, text: str) -> str:
         """Return the text with broken words joined and the hyphens of compounds."""

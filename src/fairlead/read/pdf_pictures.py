@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import closing
 from typing import Any
 
@@ -12,6 +13,7 @@ from PIL import Image
 _MIN_TEXT = 25  # fewer characters may be no more than a stamp on a scan
 _MIN_PICTURE_SHARE = 0.3  # of a page
 _MAX_NONSENSE_SHARE = 0.3  # characters without a meaning: the font does not map to Unicode
+_NONSENSE = re.compile("[\ufffd\ue000-\uf8ff\x00-\x08]")
 _DPI = 300
 _MAX_OCR_PIXELS = 16_000_000  # more does not help recognition
 _MIN_SCALE = 0.5
@@ -22,8 +24,7 @@ def needs_ocr(page: Any, text: str) -> bool:
     visible = len("".join(text.split()))
     if visible >= _MIN_TEXT:
         sample = text[:2_000]
-        nonsense = sum(c == "\ufffd" or "\ue000" <= c <= "\uf8ff" or c < "\t" for c in sample)
-        return nonsense > _MAX_NONSENSE_SHARE * len(sample)
+        return len(_NONSENSE.findall(sample)) > _MAX_NONSENSE_SHARE * len(sample)
     if not visible:
         return bool(pdfium.FPDFPage_CountObjects(page) > 0)
     return _has_large_picture(page)

@@ -1,17 +1,15 @@
-"""The text of a PDF page in lines, with the box of each word, from PDFium."""
+"""The text of a PDF page in lines, with the boxes of its words, from PDFium."""
 
 from __future__ import annotations
 
-import ctypes
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
-from itertools import islice, repeat
+from dataclasses import dataclass, field
 from typing import Any
 
-import pypdfium2.raw as pdfium
-
 from fairlead.read.page_layout import Line, Word
+from fairlead.read.pdf_boxes import Box, Characters, PageView, Span
 from fairlead.read.pdf_hyphens import LINE_HYPHEN
 
 _LINE_BREAK = re.compile(rf"\r?\n|\r|(?<={LINE_HYPHEN})")
@@ -21,24 +19,51 @@ _TOUCHING = 0.15  # of the height: letters with a smaller distance belong to one
 _KERNING = 0.5  # of the height: by so much, letters of one word overlap
 _SMALLER = 0.9  # raised letters have less than this share of the usual height
 _SAME_LINE = 0.3  # of the height: what overlaps more is not a line further down
-_BOX_BYTES = ctypes.sizeof(pdfium.FS_RECTF)
+_MIN_SAMPLE = 3  # letters of a word that shows how wide letters are
+_MAX_SAMPLES = 20
+_WIDER = 1.04  # than its letters, with spaces: a line that may have gaps
+_GAP = 0.5  # of the height, in addition
+_NEIGHBOURS = 1  # lines before and after one with gaps may belong to the same table
+_MAX_WORDS = 50_000  # whose boxes are held at once, about 20 MB
+_MAX_HEADING_WORDS = 16
 
-# A page has thousands of boxes. Addresses as plain integers halve the time of a call.
-_BoxFunction = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)
 
-Span = tuple[int, int]  # first and last character
-Box = tuple[float, float, float, float]  # left, top, right, bottom, as PDFium returns them
+@dataclass(slots=True)
+class _Piece:
+    """A line of the page's text, where it begins, and what is known of its place."""
+
+    text: str
+    start: int
+    first: Span  # the first word; its end is before its start if the line is blank
+    whole: Span
+    box: Box = (0.0, 0.0, 0.0, 0.0)
+    words: list[Word] = field(default_factory=list)
+    bold: bool = False
+
+    @property
+    def height(self) -> float:
+        return self.box[3] - self.box[1]
 
 
-def page_lines(page: Any) -> list[Line]:
-    """Return the lines on the page, in the order in which the document draws them."""
+def page_lines(page: Any, view: PageView, *, all_words: bool) -> list[Line]:
+    """Return the lines on the page, in the order in which the document draws them.
+
+    Unless `all_words` is set, a line without wide gaps counts as one word: most lines are prose,
+    and their words would take as long as the rest of the page.
+    """
     with closing(page.get_textpage()) as text_page:
-        text = _utf16_units(text_page.get_text_range())
-        pieces = [(piece, _word_spans(piece, start)) for start, piece in _split_lines(text)]
-        boxes = _word_boxes(text_page, len(text), [span for _, spans in pieces for span in spans])
-    view = _View(page)
-    lines = (_line(piece, map(view.box, islice(boxes, len(spans)))) for piece, spans in pieces)
-    return _join_raised([line for line in lines if view.shows(line)])
+        text = _utf16_units(text_page.get_text_range(errors="surrogatepass"))
+        pieces = list(_pieces(text))
+        if len(pieces) > _MAX_WORDS:
+            return [Line(_whole_characters(piece.text), []) for piece in pieces]
+        written = [piece for piece in pieces if piece.whole[0] <= piece.whole[1]]
+        characters = Characters(text_page, len(text), view)
+        for piece, box in zip(written, characters.boxes([p.whole for p in written]), strict=True):
+            piece.box = box
+            piece.words = [Word(piece.text.strip(), *box)]
+            piece.bold = _is_short(piece) and characters.are_bold(piece.whole)
+        _split_words(written if all_words else _with_gaps(written, characters), characters)
+    return _join_raised([_line(p) for p in pieces if not p.words or view.shows(p.box)])
 
 
 def plain_text(lines: list[Line]) -> str:
@@ -48,101 +73,82 @@ def plain_text(lines: list[Line]) -> str:
 
 def _utf16_units(text: str) -> str:
     """Return one character for each UTF-16 unit, as PDFium counts."""
-    if max(text, default="") <= "\uffff":
+    if text.isascii() or max(text) <= "\uffff":
         return text
-    return "".join(map(chr, memoryview(text.encode("utf-16-le")).cast("H")))
+    units = memoryview(text.encode("utf-16-le", "surrogatepass")).cast("H")
+    return "".join(map(chr, units))
 
 
 def _whole_characters(units: str) -> str:
+    if units.isascii() or not _SURROGATE.search(units):
+        return units
     return units.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "ignore")
 
 
-def _split_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the start and the text of each line."""
+def _pieces(text: str) -> Iterator[_Piece]:
     start = 0
     for line_break in _LINE_BREAK.finditer(text):
-        yield start, text[start : line_break.start()]
+        yield _piece(text[start : line_break.start()], start)
         start = line_break.end()
-    yield start, text[start:]
+    yield _piece(text[start:], start)
 
 
-def _word_spans(piece: str, start: int) -> list[Span]:
-    return [(start + word.start(), start + word.end() - 1) for word in _WORD.finditer(piece)]
+def _piece(text: str, start: int) -> _Piece:
+    first = _WORD.search(text)
+    if first is None:
+        return _Piece(text, start, (0, -1), (0, -1))
+    begin, end = start + first.start(), start + len(text.rstrip()) - 1
+    return _Piece(text, start, (begin, start + first.end() - 1), (begin, end))
 
 
-def _word_boxes(text_page: Any, length: int, spans: list[Span]) -> Iterator[Box]:
-    """Yield the box around the first and the last character of each word."""
-    raw = text_page.raw
-    places: list[int] = [index for span in spans for index in span]
-    if pdfium.FPDFText_CountChars(raw) != length:  # some characters have no text
-        to_char = pdfium.FPDFText_GetCharIndexFromTextIndex
-        places = [to_char(raw, index) for index in places]
-    call = _BoxFunction(_address(pdfium.FPDFText_GetLooseCharBox))
-    floats = (ctypes.c_float * (4 * len(places)))()
-    first = ctypes.addressof(floats)
-    targets = range(first, first + _BOX_BYTES * len(places), _BOX_BYTES)
-    for _ in map(call, repeat(_address(raw)), places, targets):
-        pass
-    values = iter(floats)
-    return map(_around, zip(*[values] * 8, strict=True))
+def _is_short(piece: _Piece) -> bool:
+    return piece.text.count(" ") < _MAX_HEADING_WORDS
 
 
-def _address(pointer: Any) -> int:
-    return ctypes.cast(pointer, ctypes.c_void_p).value or 0
+def _with_gaps(pieces: list[_Piece], characters: Characters) -> list[_Piece]:
+    """Return the lines that are wider than their letters, and their neighbours."""
+    letter = _letter_width(pieces, characters)
+    chosen: set[int] = set()
+    for index, piece in enumerate(pieces):
+        width = piece.box[2] - piece.box[0]
+        if width > (_WIDER * letter * _length(piece.whole) + _GAP) * piece.height:
+            chosen.update(range(index - _NEIGHBOURS, index + _NEIGHBOURS + 1))
+    return [piece for index, piece in enumerate(pieces) if index in chosen]
 
 
-def _around(values: tuple[float, ...]) -> Box:
-    left, top, right, bottom, last_left, last_top, last_right, last_bottom = values
-    return (
-        left if left < last_left else last_left,
-        top if top > last_top else last_top,
-        right if right > last_right else last_right,
-        bottom if bottom < last_bottom else last_bottom,
-    )
+def _letter_width(pieces: list[_Piece], characters: Characters) -> float:
+    """Return the mean width of a letter in first words, as a share of the line's height."""
+    samples = [p for p in pieces if _length(p.first) >= _MIN_SAMPLE and p.height > 0]
+    samples = samples[:: 1 + len(samples) // _MAX_SAMPLES]
+    boxes = characters.boxes([piece.first for piece in samples])
+    width = sum((box[2] - box[0]) / p.height for p, box in zip(samples, boxes, strict=True))
+    return width / max(1, sum(_length(piece.first) for piece in samples))
 
 
-class _View:
-    """The page as it is shown: its visible part, turned as the document says."""
-
-    def __init__(self, page: Any) -> None:
-        self._left, self._bottom, self._right, self._top = page.get_bbox()
-        width, height = self._right - self._left, self._top - self._bottom
-        turns = pdfium.FPDFPage_GetRotation(page)
-        self._width, self._height = (height, width) if turns % 2 else (width, height)
-        self.box = (self._upright, self._turned_right, self._turned_over, self._turned_left)[turns]
-
-    def _upright(self, box: Box) -> Box:
-        left, top, right, bottom = box
-        return left - self._left, self._top - top, right - self._left, self._top - bottom
-
-    def _turned_right(self, box: Box) -> Box:
-        left, top, right, bottom = box
-        return bottom - self._bottom, left - self._left, top - self._bottom, right - self._left
-
-    def _turned_over(self, box: Box) -> Box:
-        left, top, right, bottom = box
-        return self._right - right, bottom - self._bottom, self._right - left, top - self._bottom
-
-    def _turned_left(self, box: Box) -> Box:
-        left, top, right, bottom = box
-        return self._top - top, self._right - right, self._top - bottom, self._right - left
-
-    def shows(self, line: Line) -> bool:
-        """Return whether a part of the line lies on the page; text beside it is not seen."""
-        return not line.words or any(
-            word.right > 0
-            and word.left < self._width
-            and word.bottom > 0
-            and word.top < self._height
-            for word in line.words
-        )
+def _length(span: Span) -> int:
+    return span[1] - span[0] + 1
 
 
-def _line(text: str, boxes: Iterable[Box]) -> Line:
-    if not text.isascii() and _SURROGATE.search(text):
-        text = _whole_characters(text)
-    words = zip(_WORD.findall(text), boxes, strict=True)
-    return Line(text, [Word(word, *box) for word, box in words])
+def _split_words(pieces: list[_Piece], characters: Characters) -> None:
+    words = [_WORD.findall(piece.text) for piece in pieces]
+    if sum(map(len, words)) > _MAX_WORDS:
+        return
+    boxes = iter(characters.boxes([span for piece in pieces for span in _word_spans(piece)]))
+    for piece, texts in zip(pieces, words, strict=True):
+        # The texts come first, so that no box is taken beyond them.
+        placed = [
+            Word(_whole_characters(text), *box) for text, box in zip(texts, boxes, strict=False)
+        ]
+        piece.words = [word for word in placed if word.text]
+
+
+def _word_spans(piece: _Piece) -> list[Span]:
+    start = piece.start
+    return [(start + word.start(), start + word.end() - 1) for word in _WORD.finditer(piece.text)]
+
+
+def _line(piece: _Piece) -> Line:
+    return Line(_whole_characters(piece.text), piece.words, piece.bold)
 
 
 def _join_raised(lines: list[Line]) -> list[Line]:
@@ -182,4 +188,4 @@ def _joined(line: Line, following: Line) -> Line:
         max(last.bottom, first.bottom),
     )
     text = line.text.rstrip() + following.text.lstrip()
-    return Line(text, [*line.words[:-1], word, *following.words[1:]])
+    return Line(text, [*line.words[:-1], word, *following.words[1:]], line.bold)

@@ -289,7 +289,7 @@ class TextWriter:
         self._flush_rows()
         breaks = 1 if style.close and self._last is not None and self._last.close else 2
         self._add_text(_labelled(style, text), min(breaks, self._gap))
-        self._add_markdown(_block_markdown(style, text), breaks)
+        self._add_markdown(block_markdown(style, text), breaks)
         self._last = style
 
     def _emit_rows(self, cells: list[str], repeat: int) -> None:
@@ -335,7 +335,7 @@ class TextWriter:
     def _flush_rows(self) -> None:
         rows, self._rows = self._rows, []
         if rows:
-            self._add_markdown(_table_markdown(rows), 2)
+            self._add_markdown(table_markdown(rows), 2)
             self._last = None
 
 
@@ -351,7 +351,8 @@ def _is_layout(cells: list[list[tuple[Style, str]]]) -> bool:
     )
 
 
-def _block_markdown(style: Style, text: str) -> str:
+def block_markdown(style: Style, text: str) -> str:
+    """Return a block with its mark; what would be Markdown by chance is escaped."""
     if style.exact:
         fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
         return f"{fence}\n{text}\n{fence}"
@@ -384,7 +385,8 @@ def _escape_line_start(match: re.Match[str]) -> str:
     return match[1] + (f"{mark}\\" if mark.isdigit() else f"\\{mark}")
 
 
-def _table_markdown(rows: list[list[str]]) -> str:
+def table_markdown(rows: list[list[str]]) -> str:
+    """Return rows as a table whose first row is its header."""
     width = max(map(len, rows))
     lines = [_table_row(row, width) for row in rows]
     return "\n".join([lines[0], "|" + " --- |" * width, *lines[1:]])

@@ -1,0 +1,98 @@
+"""The ruling lines of a PDF page: thin rectangles and straight strokes."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+from typing import Any
+
+import pypdfium2.raw as pdfium
+
+from fairlead.read.page_layout import Ruling
+from fairlead.read.pdf_boxes import Box, PageView, address
+
+_MAX_OBJECTS = 5_000  # looked at on a page
+_MAX_SEGMENTS = 5_000
+_MAX_THICKNESS = 2.5  # points
+_MIN_LENGTH = 5.0
+
+_PointerFunction = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int)
+_TypeFunction = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
+
+
+def page_rulings(page: Any, view: PageView) -> list[Ruling]:
+    """Return the ruling lines of the page as it is shown."""
+    segments = _MAX_SEGMENTS
+    rulings: list[Ruling] = []
+    for path in _paths(page):
+        count = pdfium.FPDFPath_CountSegments(path)
+        segments -= max(count, 1)
+        if segments < 0:
+            break
+        rulings += [Ruling(*view.box(box)) for box in _lines(path, count)]
+    return rulings
+
+
+def _paths(page: Any) -> Iterator[Any]:
+    raw = page.raw
+    number = min(pdfium.FPDFPage_CountObjects(raw), _MAX_OBJECTS)
+    # Plain integers as in pdf_text: most objects are text, and there may be thousands.
+    get_object = _PointerFunction(address(pdfium.FPDFPage_GetObject))
+    get_type = _TypeFunction(address(pdfium.FPDFPageObj_GetType))
+    page_address = address(raw)
+    for index in range(number):
+        pointer = get_object(page_address, index)
+        if pointer and get_type(pointer) == pdfium.FPDF_PAGEOBJ_PATH:
+            yield ctypes.cast(pointer, pdfium.FPDF_PAGEOBJECT)
+
+
+def _lines(path: Any, segments: int) -> Iterator[Box]:
+    left, bottom, right, top = (ctypes.c_float() for _ in range(4))
+    if not pdfium.FPDFPageObj_GetBounds(path, left, bottom, right, top):
+        return
+    box = left.value, top.value, right.value, bottom.value
+    if _is_line(box):
+        yield box
+    elif segments >= 4 and _is_stroked(path):
+        for one in _edges(box) if segments <= 6 else _straight_segments(path, segments):
+            if _is_line(one):
+                yield one
+
+
+def _is_line(box: Box) -> bool:
+    left, top, right, bottom = box
+    shorter, longer = sorted((right - left, top - bottom))
+    return shorter <= _MAX_THICKNESS and longer >= _MIN_LENGTH
+
+
+def _is_stroked(path: Any) -> bool:
+    fill, stroke = ctypes.c_int(), ctypes.c_int()
+    return bool(pdfium.FPDFPath_GetDrawMode(path, fill, stroke) and stroke.value)
+
+
+def _edges(box: Box) -> Iterator[Box]:
+    left, top, right, bottom = box
+    yield left, top, right, top
+    yield left, bottom, right, bottom
+    yield left, top, left, bottom
+    yield right, top, right, bottom
+
+
+def _straight_segments(path: Any, segments: int) -> Iterator[Box]:
+    """Yield the pieces of a path, such as a whole grid in one stroke."""
+    matrix = pdfium.FS_MATRIX()
+    if not pdfium.FPDFPageObj_GetMatrix(path, matrix):
+        return
+    x, y = ctypes.c_float(), ctypes.c_float()
+    before = (0.0, 0.0)
+    for index in range(segments):
+        segment = pdfium.FPDFPath_GetPathSegment(path, index)
+        pdfium.FPDFPathSegment_GetPoint(segment, x, y)
+        now = (
+            matrix.a * x.value + matrix.c * y.value + matrix.e,
+            matrix.b * x.value + matrix.d * y.value + matrix.f,
+        )
+        if pdfium.FPDFPathSegment_GetType(segment) == pdfium.FPDF_SEGMENT_LINETO:
+            xs, ys = sorted((before[0], now[0])), sorted((before[1], now[1]))
+            yield xs[0], ys[1], xs[1], ys[0]
+        before = now
