@@ -39,7 +39,6 @@ FairleadError
 ├── CounterUnavailable         the counters of fair priorities are unreachable
 └── DataError                  the data folder or its disk cannot be used
     ├── NoDataFolder
-    ├── ReadOnlyData
     ├── NewerData
     ├── DamagedData
     ├── DataInUse
@@ -47,6 +46,7 @@ FairleadError
     ├── StoreRefused           the database server refuses this user
     └── TemporarilyUnavailable the same call works later; nothing is lost meanwhile
         ├── DiskFull
+        ├── ReadOnlyData
         ├── StoreBusy
         └── StoreUnreachable       the database server is unreachable
             └── FilesUnreachable   the folder or object storage of the documents is absent
@@ -345,10 +345,6 @@ class NoDataFolder(DataError, code="no-data-folder", title="No data folder"):
     """There is no Fairlead data at this path."""
 
 
-class ReadOnlyData(DataError, code="read-only-data", title="Data folder is read-only"):
-    """The data folder cannot be written."""
-
-
 class NewerData(DataError, code="newer-data", title="Data folder of a newer version"):
     """The data folder was written by a newer version of Fairlead."""
 
@@ -375,6 +371,10 @@ class DiskFull(
     TemporarilyUnavailable, code="disk-full", problem="disk-full", status=507, title="Disk full"
 ):
     """The disk of the data folder is full."""
+
+
+class ReadOnlyData(TemporarilyUnavailable, code="read-only-data", title="Data folder is read-only"):
+    """The data folder cannot be written; what is in it can be read."""
 
 
 class StoreBusy(TemporarilyUnavailable, code="store-busy", title="Database locked"):

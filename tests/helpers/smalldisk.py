@@ -25,6 +25,8 @@ from fairlead.storage.sqlite import SqliteStore
 
 SIZE = "6m"
 BALLAST = 2_000_000
+SKIPPED = 77
+"""The exit code where the machine cannot do what the scenario needs."""
 PAGE = b"a page\n"
 LONG, SHORT = PAGE * 10_000, PAGE * 3_000
 """Of one the bytes become a file; of the other they go into the store."""
@@ -187,6 +189,41 @@ def the_server_outlives_a_full_disk(disk: Disk) -> None:
         assert sum("fairlead: work" in line for line in server.log) == 2, server.log
 
 
+def the_server_outlives_a_read_only_disk(disk: Disk) -> None:
+    """Finding 11: the answer was 500, and the server ended.
+
+    A file system that finds errors becomes read-only under open files. Only a real one can be made
+    to: a disk in a file.
+    """
+    image, data = disk.folder / "image", disk.folder / "data"
+    data.mkdir()
+    with image.open("wb") as file:
+        file.truncate(32 << 20)
+    subprocess.run(["mkfs.ext4", "-q", image], check=True)
+    if subprocess.run(["mount", "-o", "loop", image, data], check=False).returncode:
+        sys.exit(SKIPPED)
+    with served(data, "--workers", "1") as server:
+        client = server.customer("acme")
+        short, long = (upload(client, each).json()["id"] for each in (SHORT, LONG))
+        for id_ in (short, long):
+            assert client.get(f"/v1/documents/{id_}?wait=60").json()["state"] == "done"
+        for _ in range(100):  # the workers have something to do
+            assert upload(client, SHORT).status_code == 202
+        subprocess.run(["mount", "-o", "remount,abort", data], check=True)
+        while server.operator.get("/readyz").status_code != 503:
+            """Until it has noticed."""
+        for content in (SHORT, LONG):
+            problem(upload(client, content), "unavailable", 503)
+        problem(client.delete(f"/v1/documents/{long}"), "unavailable", 503)
+        problem(server.operator.post("/v1/customers/acme/pause"), "unavailable", 503)
+        assert client.get(f"/v1/documents/{long}/file").content == LONG
+        assert client.get(f"/v1/documents/{short}/text").text.startswith("a page")
+        listed = client.get("/v1/documents?state=waiting").json()["documents"]
+        assert all(each["attempts"] <= 1 for each in listed), listed
+        assert server.operator.get("/livez").status_code == 200
+        assert server.process.poll() is None
+
+
 def the_server_starts_on_a_full_disk(disk: Disk) -> None:
     """It serves what is there, lets room be made, and goes on by itself."""
     disk.mount("size=40m")
@@ -330,7 +367,9 @@ SCENARIOS = {
     )
 }
 
+SUPERUSER_SCENARIOS = {each.__name__: each for each in (the_server_outlives_a_read_only_disk,)}
+"""They mount a disk in a file, which no namespace of a user's own permits."""
 LONG_SCENARIOS = {each.__name__: each for each in (a_full_disk_works_again_ten_times,)}
 
 if __name__ == "__main__":
-    (SCENARIOS | LONG_SCENARIOS)[sys.argv[1]](Disk(Path(sys.argv[2])))
+    (SCENARIOS | SUPERUSER_SCENARIOS | LONG_SCENARIOS)[sys.argv[1]](Disk(Path(sys.argv[2])))

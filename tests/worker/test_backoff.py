@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fairlead.backoff import FIRST_SECONDS, LONGEST_SECONDS, Attempts, Backoff, Outage
-from fairlead.errors import DiskFull, FairleadError, ReadOnlyData, StoreBusy, TemporarilyUnavailable
+from fairlead.errors import DamagedData, DiskFull, FairleadError, StoreBusy, TemporarilyUnavailable
 from fairlead.i18n.texts import errors
 
 FULL = DiskFull("the disk is full; free some space")
@@ -71,7 +71,7 @@ def test_an_outage_is_logged_once_when_it_begins_and_once_when_it_ends(
 
 def test_other_errors_are_raised() -> None:
     outage = Outage()
-    for error in (ReadOnlyData("no"), FairleadError("no"), ValueError("no")):
+    for error in (DamagedData("no"), FairleadError("no"), ValueError("no")):
         with pytest.raises(type(error)), Attempts(outage):
             raise error
     assert not outage.is_on

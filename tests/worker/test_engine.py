@@ -18,7 +18,7 @@ from enginekit import letters, long_document
 from fairlead import Fairlead
 from fairlead.blobs.local import LocalBlobs
 from fairlead.demo.samples import samples
-from fairlead.errors import MissingExtra, ReadOnlyData, StoreUnreachable, TemporarilyUnavailable
+from fairlead.errors import DamagedData, MissingExtra, StoreUnreachable, TemporarilyUnavailable
 from fairlead.model.documents import Claim, Document, EventKind
 from fairlead.model.pipelines import Room
 from fairlead.model.states import State
@@ -410,12 +410,12 @@ def test_results_that_cannot_be_saved_cost_no_attempt(
     document = fairlead.submit("acme", LONG, name="hello.txt")
 
     def refuse(*_arguments: object, **_options: object) -> None:
-        raise ReadOnlyData("the folder of texts cannot be written")
+        raise DamagedData("the folder of texts cannot be used")
 
     with monkeypatch.context() as patch:
         patch.setattr(LocalBlobs, "put_all", refuse)
         for _ in range(4):
-            with pytest.raises(ReadOnlyData):
+            with pytest.raises(DamagedData):
                 fairlead.run_until_idle(workers=1)
             current = fairlead.document(document.id)
             assert (current.state, current.attempts) == (State.WAITING, 0)

@@ -15,6 +15,7 @@ reserve         disk space that is released when the disk is full
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 from collections.abc import Iterator
@@ -71,6 +72,10 @@ class DataFolder:
                 _has_room(os.statvfs(path), least) for path in {self.path, self.files.parent}
             )
         return True
+
+    def is_read_only(self) -> bool:
+        """Whether a file system of the folder was mounted for reading, or became read-only."""
+        return any(map(_is_read_only, {self.path, self.files.parent}))
 
     def open_lock(self, name: str) -> int:
         """A file descriptor for a lock between processes."""
@@ -199,6 +204,15 @@ def _is_locked(lock: int) -> bool:
 
 def _pid_in(lock: int) -> int:
     return int(os.pread(lock, _PID_LENGTH, 0) or b"0")
+
+
+def _is_read_only(folder: Path) -> bool:
+    """Asks for a file without a name: a file system that found errors still says it is writable."""
+    try:
+        os.close(os.open(folder, os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+    except OSError as error:
+        return error.errno in (errno.EROFS, errno.EIO)
+    return False
 
 
 def _has_room(disk: os.statvfs_result, least: int) -> bool:

@@ -36,6 +36,8 @@ async def readyz(request: Request) -> Response:
             "unavailable",
             Message("the server is stopping, or its workers have stopped or hang"),
         )
+    if await context.ask(context.fairlead.folder.is_read_only):
+        raise Problem("unavailable", Message("the disk of the server is read-only"))
     if not await context.ask(context.fairlead.has_room):
         raise Problem("unavailable", Message("the disk of the server is almost full"))
     await context.fetch(context.fairlead.check_places)

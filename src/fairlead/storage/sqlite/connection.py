@@ -21,6 +21,7 @@ from fairlead.errors import (
     OtherSchema,
     ReadOnlyData,
     StoreBusy,
+    TemporarilyUnavailable,
 )
 from fairlead.storage.sql.queries import SCHEMA_NUMBER, Schema, schema_of, shared_schema
 from fairlead.storage.sqlite.lock_wait import BUSY_SECONDS
@@ -189,6 +190,11 @@ def _translated(error: apsw.Error, path: Path) -> DataError:
             return DiskFull(
                 f"the disk of {path.parent} is full and nothing was written; "
                 "free some space, then try again"
+            )
+        case apsw.IOError():  # of a write, where the file system became read-only
+            return TemporarilyUnavailable(
+                f"the disk of {path.parent} fails or became read-only ({error}) and nothing was "
+                "written; see the kernel's log"
             )
         case apsw.ReadOnlyError() | apsw.CantOpenError() | apsw.PermissionsError():
             return ReadOnlyData(
