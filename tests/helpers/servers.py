@@ -193,6 +193,29 @@ def redis(*, durable: bool = False) -> Iterator[Server]:
 
 
 @contextmanager
+def pgbouncer(target: Mapping[str, object], mode: str) -> Iterator[Server]:
+    """A PgBouncer before a server of PostgreSQL: its port, user, password and database."""
+    binary = shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin")
+    if binary is None:  # also in CI: not every image has it, and one case depends on it
+        pytest.skip("needs PgBouncer (Debian: pgbouncer)")
+    (port,) = free_ports(1)
+    user, password = target["user"], target["password"]
+    with folder() as place:
+        (place / "users").write_text(f'"{user}" "{password}"\n')
+        (place / "pgbouncer.ini").write_text(
+            f"[databases]\n{target['dbname']} = host=127.0.0.1 port={target['port']}\n"
+            f"[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\n"
+            f"auth_type = plain\nauth_file = {place}/users\npool_mode = {mode}\n"
+        )
+        for path in (place, *place.iterdir()):
+            path.chmod(0o755)
+        user_of_process = "nobody" if os.getuid() == 0 else None  # it does not run as root
+        command = [str(binary), str(place / "pgbouncer.ini")]
+        with running(Server(command, "process up", url=str(port), user=user_of_process)) as server:
+            yield server
+
+
+@contextmanager
 def rabbitmq(*, durable: bool = False) -> Iterator[Server]:
     """A RabbitMQ with a register of nodes (epmd) of its own, all on loopback.
 

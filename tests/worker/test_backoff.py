@@ -46,7 +46,8 @@ def test_a_thousand_failures_overflow_nothing() -> None:
 
 def test_temporary_failures_have_one_base_class() -> None:
     assert {error_class.code for error_class in errors(TemporarilyUnavailable)} == {
-        *("not-now", "disk-full", "store-busy", "store-unreachable", "files-unreachable")
+        *("not-now", "disk-full", "read-only-data", "store-busy", "store-unreachable"),
+        "files-unreachable",
     }
 
 

@@ -105,6 +105,7 @@ def connect(url: str, options: dict[str, str]) -> Session:
 def prepare(url: str) -> None:
     """Make the tables where there are none; refuse those of another schema."""
     with our_errors(url):
+        _refuse_transaction_pooling(url)
         session = connect(url, READER_OPTIONS)
         try:
             with session.connection.transaction():
@@ -112,6 +113,31 @@ def prepare(url: str) -> None:
                 _make_tables(session, url)
         finally:
             session.close()
+
+
+def _refuse_transaction_pooling(url: str) -> None:
+    """Refuse a pooler that gives each transaction another connection of the server.
+
+    Session settings, prepared statements, advisory locks and LISTEN would fail later, one by one.
+    A pooler invents the process id that it announces. In its session mode, two connections have two
+    processes of the server, and each keeps its own.
+    """
+    with psycopg.connect(**parameters(url), prepare_threshold=None, autocommit=True) as first:
+        process = _server_process(first)
+        if process == first.info.backend_pid:
+            return
+        with psycopg.connect(**parameters(url), prepare_threshold=None) as second:
+            is_shared = _server_process(second) == process or _server_process(first) != process
+    if is_shared:
+        raise StoreRefused(
+            f"{shown(url)} is a pooler in transaction mode, such as PgBouncer, which gives each "
+            "transaction another connection; use pool_mode = session, or connect directly"
+        )
+
+
+def _server_process(connection: psycopg.Connection[Any]) -> int:
+    row = connection.execute("SELECT pg_backend_pid()").fetchone()
+    return 0 if row is None else int(row[0])
 
 
 def prepare_patiently(url: str) -> None:
