@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import apsw
@@ -42,6 +43,59 @@ def test_deep_finds_flipped_changed_and_missing_contents(tmp_path: Path) -> None
     assert len(found) == 3
     for id_ in (short, changed, missing):
         assert sum(id_ in line for line in found) == 1
+
+
+def flip(path: Path, at: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[at] ^= 0x80
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("what", [b"globex", b"letter.txt", b"classic/1"])
+@pytest.mark.parametrize("which", ["first", "last"])
+def test_flipped_bits_of_the_database_are_a_problem(
+    tmp_path: Path, what: bytes, which: str
+) -> None:
+    """Finding 7: 0 of 98 were seen. Names are in a table and in an index, others in a table."""
+    with Fairlead(tmp_path) as fairlead:
+        for number in range(20):
+            fairlead.submit("globex", b"%d" % number, name="letter.txt")
+    database = tmp_path / "fairlead.db"
+    content = database.read_bytes()
+    flip(database, content.index(what) if which == "first" else content.rindex(what))
+    code, found = problems(tmp_path, "--deep")
+    assert code == 1
+    assert found
+
+
+@pytest.mark.parametrize("damage", ["none", "flipped", "deleted", "cut"])
+def test_a_damaged_wal_is_a_problem(tmp_path: Path, damage: str) -> None:
+    """Finding 7: SQLite leaves out what follows a damaged frame, and says nothing."""
+    data, copy = tmp_path / "data", tmp_path / "copy"
+    with Fairlead(data) as fairlead:
+        for _ in range(20):
+            fairlead.submit("acme", b"short")
+        shutil.copytree(data, copy)  # as after a power cut
+    wal = copy / "fairlead.db-wal"
+    match damage:
+        case "flipped":
+            flip(wal, wal.stat().st_size // 2)
+        case "deleted":
+            wal.unlink()
+        case "cut":
+            os.truncate(wal, wal.stat().st_size // 2)
+    code, found = problems(copy)
+    assert code == (damage != "none")
+    assert [line for line in found if "events are missing" in line] == found[: damage != "none"]
+
+
+def test_a_new_database_in_a_used_folder_misses_nothing(tmp_path: Path) -> None:
+    with Fairlead(tmp_path) as fairlead:
+        fairlead.submit("acme", b"short")
+    (tmp_path / "fairlead.db").unlink()
+    with Fairlead(tmp_path) as fairlead:
+        fairlead.customers.add("acme")
+    assert not [line for line in problems(tmp_path)[1] if "events are missing" in line]
 
 
 def test_an_operator_key_that_others_may_read_is_a_problem(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import apsw
 import click
+import msgspec
 
 from fairlead.app import Fairlead
 from fairlead.cli.common import (
@@ -95,6 +96,8 @@ def _data(data: Path, *, deep: bool) -> Iterator[Finding]:
                 yield from _contents(fairlead)
     except FairleadError as error:
         yield Finding("problem", str(error))
+    except (ValueError, msgspec.MsgspecError) as error:  # a row that no Fairlead has written
+        yield Finding("problem", f"a record is damaged ({error}); restore a backup")
 
 
 def _store(fairlead: Fairlead) -> Iterator[Finding]:

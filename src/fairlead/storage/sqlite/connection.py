@@ -24,6 +24,7 @@ from fairlead.errors import (
     TemporarilyUnavailable,
 )
 from fairlead.storage.sql.queries import SCHEMA_NUMBER, Schema, schema_of, shared_schema
+from fairlead.storage.sqlite.high_water import remove_mark
 from fairlead.storage.sqlite.lock_wait import BUSY_SECONDS
 
 APPLICATION_ID = 0x4661_6972  # "Fair"
@@ -90,6 +91,7 @@ def prepare(path: Path) -> None:
             connection.set_busy_timeout(int(1000 * BUSY_SECONDS))
             _check_owner(connection, path)
             if connection.execute("PRAGMA user_version").get == 0:
+                remove_mark(path)
                 connection.execute(_FIRST_PRAGMAS).fetchall()
                 _make_tables(connection)
             check_schema(connection, path)

@@ -28,6 +28,7 @@ from fairlead.storage.sqlite.connection import (
     prepare,
 )
 from fairlead.storage.sqlite.connection import Connection as SqliteConnection
+from fairlead.storage.sqlite.high_water import LAST_EVENT, HighWaterMark, read_mark
 from fairlead.storage.sqlite.inotify import InotifyFeed
 from fairlead.storage.sqlite.lock_wait import LockWait
 
@@ -55,12 +56,15 @@ class SqliteWriter(GroupCommitWriter):
         self._connection.set_busy_handler(self._lock_wait)
         self._checkpointer = Checkpointer(self._connection, partial(connect, path))
         self._is_durable = True
+        self._mark = HighWaterMark(path)
+        self._last_event = 0
         self.hurry = self._lock_wait.hurry
 
     def close(self) -> None:
         with self._lock:
             self._checkpointer.close()
             self._connection.close()
+            self._mark.close()
 
     def vacuum(self, pages: int) -> None:
         """Take so many free pages off the end of the file."""
@@ -86,6 +90,7 @@ class SqliteWriter(GroupCommitWriter):
         return self._connection
 
     def _end(self) -> None:
+        self._last_event = self._connection.execute(LAST_EVENT).get
         self._connection.execute("COMMIT")
         changed_rows = self._connection.total_changes()
         self._has_news = changed_rows != self._changed_rows  # else it was a claim in vain
@@ -94,6 +99,8 @@ class SqliteWriter(GroupCommitWriter):
     def _after(self) -> None:
         if self._has_news:
             self._has_news = False
+            if self._is_durable:
+                self._mark.write(self._last_event)
             self._on_commit()
         self._checkpointer.after_commit()
 
@@ -199,8 +206,16 @@ class SqliteStore(Store):
         return self._clock()
 
     def _damage(self, connection: Connection) -> list[str]:
-        rows = connection.execute("PRAGMA quick_check(10)")
-        return [message for (message,) in rows if message != "ok"]
+        mark = read_mark(self._path)  # before the snapshot begins, which must not be older
+        rows = connection.execute("PRAGMA integrity_check(10)").fetchall()
+        damage = [message for (message,) in rows if message != "ok"]
+        lost = mark - connection.execute(LAST_EVENT).get
+        if lost > 0:
+            damage.append(
+                f"the last {lost:,} events are missing from the database: its WAL was damaged or "
+                "deleted, or an older copy was put in its place; restore a backup"
+            )
+        return damage
 
 
 class SqliteTables:
