@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
 
 Tree = dict[str, "bytes | Tree"]
 
@@ -86,44 +89,102 @@ def biff(kind: int, content: bytes = b"") -> bytes:
 
 
 Run = tuple[int, int, bytes]  # first and last character, properties
+_CHARACTERS, _PARAGRAPHS, _PIECES = 0x00FA, 0x0102, 0x01A2  # places in the header of Word
 
 
-def word_document_streams(text: str, *, flags: int = 0x200, runs: Sequence[Run] = ()) -> Tree:
-    """The streams of a Word document of one piece; `runs` have properties of characters."""
+def word_document_streams(
+    text: str,
+    *,
+    flags: int = 0x200,
+    runs: Sequence[Run] = (),
+    paragraphs: Sequence[bytes] = (),
+    tables: Mapping[int, bytes] = MappingProxyType({}),
+    lengths: Sequence[int] = (),
+) -> Tree:
+    """The streams of a Word document of one piece.
+
+    `runs` have properties of characters; `paragraphs` has those of each paragraph, which begin
+    with the number of a style; `tables` go to these places of the header; `lengths` are those of
+    the text, its footnotes and so on.
+    """
     raw = text.encode("utf-16-le")
     start = 0x400
     length = len(raw) // 2
-    clx = struct.pack("<BIII", 2, 16, 0, length) + struct.pack("<HIH", 0, start, 0)
     main = bytearray(start) + raw
     struct.pack_into("<HH6xH", main, 0, 0xA5EC, 0x00C1, flags)
-    struct.pack_into("<II", main, 0x01A2, 0, len(clx))
-    table = clx
+    struct.pack_into(f"<{len(lengths)}I", main, 0x4C, *lengths)
+    clx = struct.pack("<BIII", 2, 16, 0, length) + struct.pack("<HIH", 0, start, 0)
+    parts = {_PIECES: clx, **tables}
+    ends = struct.pack("<II", start, start + 2 * length)
     if runs:
-        ends = start, start + 2 * length
-        table += struct.pack("<III", *ends, _add_page(main, start, runs))
-        struct.pack_into("<II", main, 0x00FA, len(clx), 12)
+        parts[_CHARACTERS] = ends + struct.pack("<I", _add_page(main, start, runs, 1))
+    if paragraphs:
+        units = "".join(map(chr, struct.unpack(f"<{length}H", raw)))
+        marks = [match.end() for match in re.finditer("[\r\x07]", units)]
+        spans = zip([0, *marks], marks, paragraphs, strict=False)
+        page = _add_page(main, start, list(spans), 13)
+        parts[_PARAGRAPHS] = ends + struct.pack("<I", page)
+    table = b""
+    for place, content in parts.items():
+        size = LIST_BYTES if place == LISTS else len(content)
+        struct.pack_into("<II", main, place, len(table), size)
+        table += content
     return {"WordDocument": bytes(main), "1Table": table}
 
 
-def _add_page(main: bytearray, start: int, runs: Sequence[Run]) -> int:
-    """Append a page with the properties of characters; return its number."""
+LISTS, LIST_BYTES = 0x02E2, 30  # one list; its levels follow
+
+
+def _add_page(main: bytearray, start: int, runs: Sequence[Run], entry: int) -> int:
+    """Append a page with properties, whose entries have so many bytes; return its number."""
     main += bytes(-len(main) % _SECTOR)
     page = bytearray(_SECTOR)
     places = [start + 2 * first for first, _, _ in runs] + [start + 2 * runs[-1][1]]
     struct.pack_into(f"<{len(places)}I", page, 0, *places)
-    at = 256
-    for index, (_, _, properties) in enumerate(runs):
-        page[4 * len(places) + index] = at // 2 if properties else 0
-        page[at : at + 1 + len(properties)] = bytes([len(properties)]) + properties
-        at += 2 + len(properties) + len(properties) % 2
+    at = 320
+    for index, (_, _, content) in enumerate(runs):
+        if content:
+            sized = _sized(content, in_words=entry > 1)
+            page[4 * len(places) + entry * index] = at // 2
+            page[at : at + len(sized)] = sized
+            at += len(sized) + len(sized) % 2
     page[-1] = len(runs)
     main += page
     return len(main) // _SECTOR - 1
 
 
-def word_document(text: str, *, flags: int = 0x200, runs: Sequence[Run] = ()) -> bytes:
-    """A Word document of one piece."""
-    return compound(word_document_streams(text, flags=flags, runs=runs))
+def _sized(content: bytes, *, in_words: bool) -> bytes:
+    """Properties after their size, which includes itself if it is in words."""
+    if not in_words:
+        return bytes([len(content)]) + content
+    words, is_odd = divmod(len(content), 2)
+    return (bytes([words + 1]) if is_odd else bytes([0, words])) + content
+
+
+def word_styles(*styles: tuple[int, int, bytes]) -> bytes:
+    """Styles of paragraphs: which built-in one each is, its base, and its properties."""
+    data = struct.pack("<HHH", 4, len(styles), 10)
+    for built_in, base, content in styles:
+        name = struct.pack("<H", 1) + "x\0".encode("utf-16-le")
+        body = struct.pack("<HHHHH", built_in, base << 4 | 1, 2, 0, 0) + name
+        body += struct.pack("<HH", 2 + len(content), 0) + content
+        data += struct.pack("<H", len(body)) + body + bytes(len(body) % 2)
+    return data
+
+
+def word_list(key: int, *levels: tuple[int, str]) -> bytes:
+    """A list: its levels have the number of a format and a text with \\0, \\1 for numbers."""
+    data = struct.pack("<Hii", 1, key, 0) + bytes(20)
+    for number in range(9):
+        shown, text = levels[number] if number < len(levels) else (255, "")
+        data += struct.pack("<iB23x", 1, shown)
+        data += struct.pack("<H", len(text)) + text.encode("utf-16-le")
+    return data
+
+
+def word_document(text: str, **more: Any) -> bytes:
+    """A Word document of one piece; `word_document_streams` has the options."""
+    return compound(word_document_streams(text, **more))
 
 
 def workbook_stream(*rows: tuple[str | float, ...]) -> bytes:

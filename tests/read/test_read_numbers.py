@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 
 import pytest
 from officekit import NAMES, ODF, packed, relations, types
+from olefiles import LISTS, word_document, word_list, word_styles
 
 from fairlead.read import Extracted
 from fairlead.read.numbering import Level, ListCounter, letters, roman
@@ -232,3 +234,64 @@ def test_clauses_of_an_opendocument_text_have_their_numbers(read: Read) -> None:
     assert extracted.markdown is not None
     assert extracted.markdown.startswith("# I. Parties\n\n## I.1 Seller\n\n# no number\n\n")
     assert "   5. five\n   6. six\n- (c) fire\n- point" in extracted.markdown
+
+
+def paragraph_of(style: int, *properties: tuple[int, str, int]) -> bytes:
+    content = [struct.pack(f"<H{size}", number, value) for number, size, value in properties]
+    return struct.pack("<H", style) + b"".join(content)
+
+
+LEVEL, LIST, OUTLINE_LEVEL, IN_TABLE, ENDS_ROW = 0x260A, 0x460B, 0x2640, 0x2416, 0x2417
+
+
+def test_headings_lists_tables_and_notes_of_an_old_word_document(read: Read) -> None:
+    listed = (LIST, "H", 1)
+    numbered = struct.pack("<HH", LIST, 1)
+    styles = word_styles(
+        (0, 0xFFF, b""),
+        (1, 0, numbered),
+        (2, 1, struct.pack("<HB", LEVEL, 1)),
+        (99, 2, b""),
+    )
+    levels = word_list(77, (0, "\0."), (1, "\0.\1"), (4, "(\2)"), (23, "o"))
+    in_table = (IN_TABLE, "B", 1)
+    main = (
+        "Parties\rLiability\x02 \U0001f600\rCap\rloss\rtheft\rpoint\rNote\r"
+        "a\rb\x07c\x07\x07d\x07e\x07\x07end\r"
+    )
+    text = main + "\x02 net\r"
+    length = len(main) + 1  # the emoji has two units
+    extracted = read(
+        word_document(
+            text,
+            paragraphs=[
+                paragraph_of(1),
+                paragraph_of(1),
+                paragraph_of(3),
+                paragraph_of(0, (LEVEL, "B", 2), listed),
+                paragraph_of(0, (LEVEL, "B", 2), listed),
+                paragraph_of(0, (LEVEL, "B", 3), listed),
+                paragraph_of(0, (OUTLINE_LEVEL, "B", 2)),
+                *[paragraph_of(0, in_table)] * 3,
+                paragraph_of(0, in_table, (ENDS_ROW, "B", 1)),
+                *[paragraph_of(0, in_table)] * 2,
+                paragraph_of(0, in_table, (ENDS_ROW, "B", 1)),
+                paragraph_of(0),
+                paragraph_of(0),
+            ],
+            tables={
+                0xA2: styles,
+                LISTS: levels,
+                0x2EA: struct.pack("<Ii12xi", 1, 77, -1),
+                0xAA: struct.pack("<IIH", main.index("\x02"), length, 1),
+                0xB2: struct.pack("<II", 0, 6),
+            },
+            lengths=[length, 6],
+        )
+    )
+    assert extracted.markdown == (
+        "# 1. Parties\n\n# 2. Liability[^1] \U0001f600\n\n## 2.I Cap\n\n      - (a) loss\n"
+        "      - (b) theft\n         - point\n\n### Note\n\n| a b | c |\n| --- | --- |\n"
+        "| d | e |\n\nend\n\n[^1]: net"
+    )
+    assert extracted.text.endswith("a b\tc\nd\te\nend\n[1] net")

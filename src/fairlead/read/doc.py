@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import struct
-from bisect import bisect_right
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from fairlead.read.base import CannotRead, Extracted, Rank, Reader, Source, Task, library
 from fairlead.read.doc_formatting import Formatting
+from fairlead.read.doc_notes import NoteMark, note_marks
+from fairlead.read.doc_styles import Styles
+from fairlead.read.doc_text import WordText
 from fairlead.read.draft import Draft
 from fairlead.read.ole import decrypt_old_office, has_stream, open_ole
 from fairlead.read.text_writer import TextWriter
@@ -17,12 +18,13 @@ from fairlead.read.text_writer import TextWriter
 _MAGICS = (0xA5EC, 0xA5DC)
 _WORD_97 = 0x00C1
 _ENCRYPTED, _SECOND_TABLE = 0x100, 0x200
-_CLX = 0x01A2  # the place in the header that locates the table of pieces
-_FIELD_MARK = re.compile("[\x13-\x15]")
 _MAX_COLUMNS = 64
 _CONTROLS = {"\x0b": "\n", "\x0e": "\n", "\x1e": "-", "\xa0": " "}  # others are dropped
 _CONTROL = re.compile("[\x01-\x06\x08\x0b\x0e-\x12\x16-\x1f\xa0]")
 _PARAGRAPH = re.compile("([^\r\x07\x0c]*)([\r\x07\x0c]|$)")
+_PARAGRAPH_END, _CELL_END, _PAGE_END, _NOTE = "\r", "\x07", "\x0c", "\x02"
+_TOKEN = re.compile("[\r\x07\x0c\x02]|[^\r\x07\x0c\x02]+")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def _read(source: Source, task: Task) -> Extracted:
@@ -36,117 +38,110 @@ def _read(source: Source, task: Task) -> Extracted:
         if flags & _ENCRYPTED:
             return _read(decrypt_old_office(source, task), task)
         ole.add_properties(draft)
-        if version < _WORD_97:
-            start, end = struct.unpack_from("<II", main, 0x18)
-            text = main[start:end].decode("cp1252", "replace")
-            removed = list(_field_codes(text))
-        else:
-            table = ole.stream("1Table" if flags & _SECOND_TABLE else "0Table")
-            pieces = list(_pieces(main, table, draft))
-            text = "".join(_decoded(main, piece) for piece in pieces)
-            deleted = Formatting(main, table).deleted()
-            removed = [*_field_codes(text), *_deleted(pieces, deleted)]
+        table = ole.stream("1Table" if flags & _SECOND_TABLE else "0Table")
     writer = TextWriter(draft, gap=1)
-    _write(_without(text, removed), writer)
+    if version < _WORD_97:
+        _write(_shown(WordText.of_word_6(main)), writer)
+        return writer.finish()
+    formatting = Formatting(main, table)
+    text = WordText.of_word_97(main, table, formatting, 2 * draft.limits.characters)
+    if formatting.has_paragraphs:
+        _Paragraphs(text, formatting, main, table).write(writer)
+    else:
+        _write(_shown(text), writer)
     return writer.finish()
 
 
-class _Piece(NamedTuple):
-    """A piece of the text: its first character's number, and where it lies in the stream."""
+class _Paragraphs:
+    """Writes paragraphs as headings, items and cells."""
 
-    first: int
-    length: int
-    place: int
-    width: int  # bytes of a character
+    def __init__(self, text: WordText, formatting: Formatting, main: bytes, table: bytes) -> None:
+        self._text = text
+        self._formatting = formatting
+        self._styles = Styles(main, table)
+        self._marks = note_marks(main, table)
+        self._parts: list[str | NoteMark] = []
+        self._in_table = self._in_row = self._in_cell = False
 
+    def write(self, writer: TextWriter) -> None:
+        for start, end in self._text.shown():
+            for match in _TOKEN.finditer(self._text.text, start, end):
+                self._take(match[0], match.start(), writer)
+                if writer.draft.full:
+                    return
+        self._end_paragraph(_PARAGRAPH_END, max(0, len(self._text.text) - 1), writer)
 
-def _pieces(main: bytes, table: bytes, draft: Draft) -> Iterator[_Piece]:
-    """Yield the pieces of the text, which may lie anywhere in the stream."""
-    at, size = struct.unpack_from("<II", main, _CLX)
-    limit = draft.limits.characters * 2
-    first = 0
-    for place, count, narrow in _places(table[at : at + size]):
-        width = 1 if narrow else 2
-        length = min(count, limit - first, max(0, len(main) - place) // width)
-        yield _Piece(first, length, place, width)
-        first += length
-        if first >= limit:
+    def _take(self, token: str, number: int, writer: TextWriter) -> None:
+        if token in (_PARAGRAPH_END, _CELL_END, _PAGE_END):
+            self._end_paragraph(token, number, writer)
+        elif token != _NOTE:
+            self._parts.append(_visible(token))
+        elif number in self._marks:
+            self._parts.append(self._marks[number])
+
+    def _end_paragraph(self, token: str, number: int, writer: TextWriter) -> None:
+        parts, self._parts = self._parts, []
+        if not self._text.text:
             return
+        style, own = self._formatting.paragraph(self._text.place(number))
+        role = self._styles.next_paragraph(style, own)
+        if role.ends_row:
+            writer.end_row()
+            self._in_row = self._in_cell = False
+            return
+        self._move(writer, into_table=role.in_table or token == _CELL_END)
+        writer.begin(role.style)
+        for part in parts:
+            _write_part(part, writer)
+        if token == _CELL_END:
+            self._in_cell = False
+        elif token == _PAGE_END:
+            writer.part()
+
+    def _move(self, writer: TextWriter, *, into_table: bool) -> None:
+        """Begin or end a table, row and cell, as the next paragraph needs it."""
+        if not into_table:
+            if self._in_table:
+                writer.end_table()
+            self._in_table = self._in_row = self._in_cell = False
+            return
+        if not self._in_table:
+            writer.table()
+        if not self._in_row:
+            writer.row()
+        if not self._in_cell:
+            writer.cell()
+        self._in_table = self._in_row = self._in_cell = True
 
 
-def _decoded(main: bytes, piece: _Piece) -> str:
-    """Decode a piece to as many characters as it says: a pair of surrogates stays two."""
-    raw = main[piece.place : piece.place + piece.width * piece.length]
-    if piece.width == 1:
-        return raw.decode("cp1252", "replace")
-    text = raw.decode("utf-16-le", "replace")
-    if len(text) == piece.length:
-        return text
-    return "".join(map(chr, struct.unpack(f"<{piece.length}H", raw)))
+def _write_part(part: str | NoteMark, writer: TextWriter) -> None:
+    if isinstance(part, str):
+        writer.write(part)
+    elif part.before_note:
+        writer.note(part.label)
+    else:
+        writer.reference(part.label)
 
 
-def _places(clx: bytes) -> Iterator[tuple[int, int, bool]]:
-    """Yield each piece's offset, number of characters, and whether they have one byte each."""
-    at = 0
-    while at + 3 <= len(clx) and clx[at] == 1:  # changes of paragraphs
-        at += 3 + struct.unpack_from("<H", clx, at + 1)[0]
-    if at + 5 > len(clx) or clx[at] != 2:
-        raise CannotRead("damaged", "The Word document is damaged: its text cannot be found.")
-    (size,) = struct.unpack_from("<I", clx, at + 1)
-    pieces = clx[at + 5 : at + 5 + size]
-    count = max(0, (len(pieces) - 4) // 12)
-    ends = struct.unpack_from(f"<{count + 1}I", pieces)
-    for index in range(count):
-        (place,) = struct.unpack_from("<I", pieces, 4 * (count + 1) + 8 * index + 2)
-        length = max(0, ends[index + 1] - ends[index])
-        narrow = bool(place & 0x40000000)
-        offset = place & 0x3FFFFFFF
-        yield (offset // 2 if narrow else offset), length, narrow
+def _visible(text: str) -> str:
+    """Return the text without controls, and with pairs of surrogates as one character."""
+    if _SURROGATE.search(text):
+        text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return _CONTROL.sub(lambda control: _CONTROLS.get(control[0], ""), text)
 
 
-def _field_codes(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the places of codes: a field is a code, perhaps a result, and an end."""
-    fields: list[list[int]] = []
-    for match in _FIELD_MARK.finditer(text):
-        if match[0] == "\x13":
-            fields.append([match.start()])
-        elif fields and match[0] == "\x14":
-            fields[-1].append(match.end())
-        elif fields:
-            code, *result = fields.pop()
-            yield code, result[0] if result else match.end()
-
-
-def _deleted(pieces: list[_Piece], deleted: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Yield the numbers of the characters that lie in the deleted places."""
-    ends = [end for _, end in deleted]
-    for piece in pieces:
-        stop = piece.place + piece.length * piece.width
-        for index in range(bisect_right(ends, piece.place), len(deleted)):
-            start, end = deleted[index]
-            if start >= stop:
-                break
-            first = (max(start, piece.place) - piece.place) // piece.width
-            last = (min(end, stop) - piece.place) // piece.width
-            yield piece.first + first, piece.first + last
-
-
-def _without(text: str, removed: list[tuple[int, int]]) -> str:
-    kept: list[str] = []
-    at = 0
-    for start, end in sorted(removed):
-        kept.append(text[at:start])
-        at = max(at, end)
-    kept.append(text[at:])
-    whole = "".join(kept)
-    return whole.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+def _shown(text: WordText) -> str:
+    return "".join(text.text[start:end] for start, end in text.shown())
 
 
 def _write(text: str, writer: TextWriter) -> None:
-    """Write paragraphs and tables; character 7 ends a cell, and another one each row."""
+    """Write paragraphs and tables of a document without formatting.
+
+    Character 7 ends a cell, and another one each row.
+    """
     cells: list[str] = []
     for match in _PARAGRAPH.finditer(text):
-        paragraph = _CONTROL.sub(lambda control: _CONTROLS.get(control[0], ""), match[1])
+        paragraph = _visible(match[1])
         if match[2] == "\x07":
             cells.append(paragraph)
             continue

@@ -70,6 +70,11 @@ class Formatting:
         self._characters = _PageTable(main, table, 0xFA)
         self._paragraphs = _PageTable(main, table, 0x102)
 
+    @property
+    def has_paragraphs(self) -> bool:
+        """Whether properties of paragraphs are known at all."""
+        return bool(self._paragraphs.pages)
+
     def deleted(self) -> list[tuple[int, int]]:
         """Return the places of text that a tracked change deletes, in order and apart."""
         merged: list[tuple[int, int]] = []
