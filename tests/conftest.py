@@ -44,8 +44,26 @@ SERVICE_FILES = (
 )
 """Folders and files of which most tests do so, with or without such a fixture."""
 
+_FULL_DISK = "storage/test_full_disk.py::test_a_full_or_read_only_disk"
+_EIGHT_PROCESSES = "storage/test_many_processes.py::test_the_model_replays_what_eight_processes_did"
+
 FULL = (
+    f"{_FULL_DISK}[rows_fill_the_disk]",
+    f"{_FULL_DISK}[no_room_for_a_database]",
+    f"{_FULL_DISK}[new_disk_is_read_only]",
+    f"{_FULL_DISK}[short_documents_fill_the_disk]",
+    f"{_FULL_DISK}[a_full_disk_without_data_is_said_so]",
+    f"{_FULL_DISK}[the_server_starts_on_a_full_disk]",
+    f"{_EIGHT_PROCESSES}[sqlite-fair]",
+    f"{_EIGHT_PROCESSES}[postgres-classic]",
+    "cli/test_submit.py::test_what_was_accepted_before_a_signal_is_told[SIGTERM-words]",
+    "cli/test_submit.py::test_what_was_accepted_before_a_signal_is_told[SIGINT-json]",
     "dashboard/test_dashboard_load.py",
+    "server/test_events.py::test_five_hundred_streams_at_once",
+    "server/test_server.py::test_200_megabytes_need_less_than_20_of_memory",
+    "worker/test_celery_engine.py::test_celerys_own_tools_see_the_workers",
+    "worker/test_celery_engine.py::test_the_doctor_looks_at_the_broker",
+    "worker/test_celery_engine.py::test_the_engine_works_on_a_data_folder_too",
     "examples/test_plugins.py::test_a_step_of_an_installed_package_is_known_by_its_name",
     "examples/test_plugins.py::test_a_reader_of_an_installed_package_reads_in_the_sandbox",
     *("worker/test_corpus.py", "worker/test_killed_engines.py"),
@@ -61,11 +79,14 @@ POSTGRES_DIFFERS = (
 )
 """Files of the stores' contract that `make test` runs on PostgreSQL too: locks, leases, order."""
 
+RABBITMQ_HARDLY_DIFFERS = ("worker", "integrations/test_celery_example.py")
+"""Tests on both brokers that `make test` runs on Redis only."""
+
 STARTS = frozenset({"os.fork", "os.posix_spawn", "socket.bind", "subprocess.Popen"})
 """Events of the interpreter that only tests with the marker `services` may cause."""
 
 TESTS = Path(__file__).parent
-for _name in (*SERVICE_FILES, *FULL, *POSTGRES_DIFFERS):
+for _name in (*SERVICE_FILES, *FULL, *POSTGRES_DIFFERS, *RABBITMQ_HARDLY_DIFFERS):
     assert (TESTS / _name.partition("::")[0]).exists(), f"tests/conftest.py names {_name}"
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background has none
@@ -122,7 +143,7 @@ def is_for_full(item: pytest.Item) -> bool:
             and is_variant(item, "postgres")
             and not is_in(item, POSTGRES_DIFFERS)
         )
-        or (is_in(item, ("worker",)) and is_variant(item, "rabbitmq"))
+        or (is_in(item, RABBITMQ_HARDLY_DIFFERS) and is_variant(item, "rabbitmq"))
     )
 
 
@@ -133,10 +154,10 @@ def is_variant(item: pytest.Item, server: str) -> bool:
 
 
 def is_in(item: pytest.Item, names: tuple[str, ...]) -> bool:
-    """Whether a folder, a file or a test (`file::test`) of these names contains the item."""
+    """Whether a folder, a file, a test (`file::test`) or a case of it (`[…]`) has such a name."""
     path = item.path.relative_to(TESTS)
-    test = f"{path}::{getattr(item, 'originalname', item.name)}"
-    return any(test == name or path.is_relative_to(name) for name in names)
+    own = {f"{path}::{name}" for name in (item.name, getattr(item, "originalname", item.name))}
+    return any(name in own or path.is_relative_to(name) for name in names)
 
 
 @pytest.fixture(autouse=True)

@@ -11,6 +11,7 @@ import pytest
 import schemathesis
 from apikit import Served, served, upload
 from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis_profiles import examples
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 from fairlead import Fairlead
@@ -164,7 +165,7 @@ def _check_all(server: Served, authorization: str) -> None:
 
 def _check(operation: Any, authorization: str) -> None:
     @settings(
-        max_examples=8,
+        max_examples=examples(16),
         derandomize=True,
         deadline=None,
         database=None,

@@ -37,7 +37,7 @@ from fairlead.storage.postgres.connection import lock_number
 from fairlead.storage.sql.group_commit import AFTERMATH, GroupCommitWriter
 from fairlead.storage.sqlite import lock_wait
 
-AT_ONCE, EACH = 8, 125
+AT_ONCE, EACH = 8, 50
 EXACT = [-number for number in range(AT_ONCE * EACH)]
 
 SUBMIT_IN_A_PROCESS = f"""
