@@ -58,7 +58,7 @@ class Round(NamedTuple):
 async def nowhere(request: Request) -> Response:
     """Reads the same upload with the same checks, and stores nothing."""
     context = context_of(request)
-    await context.auth.customer(request)
+    await context.auth.caller(request)
     upload = await read_upload(request, context)
     upload.discard()
     return JSONResponse({"files": len(upload.files)}, 202)
@@ -67,10 +67,10 @@ async def nowhere(request: Request) -> Response:
 async def alone(request: Request) -> Response:
     """The same promise, kept for one request after the other."""
     context = context_of(request)
-    _, customer = await context.auth.customer(request)
+    caller = await context.auth.caller(request)
     upload = await read_upload(request, context)
     loop = asyncio.get_running_loop()
-    offers = [Offer(customer, upload.files)]
+    offers = [Offer(context.auth.customer_of(caller, None), upload.files)]
     (accepted,) = await loop.run_in_executor(
         _one_at_a_time, context.fairlead.intake.accept_each, offers
     )

@@ -45,6 +45,8 @@ class Offer(NamedTuple):
     files: Sequence[tuple[IncomingBlob, str]]
     options: SubmissionOptions = DEFAULT_OPTIONS
     key: str | None = None
+    strict: bool = False
+    sender: str | None = None
 
     @property
     def is_short(self) -> bool:
@@ -120,7 +122,8 @@ class Intake:
                 blobs,
                 [name for _, name in offer.files],
                 *(offer.options, offer.key),
-            )
+                strict=offer.strict,
+            )._replace(sender=offer.sender)
             for offer, blobs in zip(offers, stored, strict=True)
             if not isinstance(blobs, Exception)
         ]

@@ -19,6 +19,7 @@ from fairlead.app.migrate import migrate_store
 from fairlead.errors import DataInUse, NoDataFolder, TargetNotEmpty
 from fairlead.model.documents import Broken, Done, Failed, ShortTexts, Submission
 from fairlead.model.explanations import QueuePlace
+from fairlead.model.keys import key_owner
 from fairlead.model.webhooks import NewWebhook, WebhookResponse
 from fairlead.storage import Store
 from fairlead.storage.sqlite import SqliteStore
@@ -43,8 +44,8 @@ def live_a_little(store: Store) -> None:
         store.add_customer(name, by="somebody")
     store.set_customer("globex", weight=2.5, processing_cap=3, thresholds=(-1,))
     store.set_customer("of one bill", account="bill", reset_interval=3.0)
-    store.add_key("key", "1" * 64, "acme", by="somebody")
-    store.revoke_key(store.add_key("operator's", "2" * 64, None).id)
+    store.add_key("key", "1" * 64, key_owner("acme"), by="somebody")
+    store.revoke_key(store.add_key("operator's", "2" * 64, key_owner()).id)
     webhook = NewWebhook("hook", "acme", "http://a.test/", ("document.done",), SECRET)
     store.outbox.add(webhook)
     store.attend("engine", 3)

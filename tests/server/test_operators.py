@@ -325,13 +325,13 @@ def test_sessions_are_bounded(tmp_path: Path) -> None:
     """Finding 10: sessions are unbounded."""
     sessions = Sessions(DataFolder(tmp_path))
     for number in range(MOST_OF_A_KEY + 1):
-        sessions.add(f"own-{number}", "key", None)
+        sessions.add(f"own-{number}", "key")
     assert sessions.holder("own-0") is None
-    assert sessions.holder("own-1") == ("key", None)
+    assert sessions.holder("own-1") == "key"
     for number in range(MOST_SESSIONS):
-        sessions.add(f"other-{number}", f"key-{number}", "acme")
+        sessions.add(f"other-{number}", f"key-{number}")
     assert sessions.holder(f"own-{MOST_OF_A_KEY}") is None
-    assert Sessions(DataFolder(tmp_path)).holder("other-0") == ("key-0", "acme")
+    assert Sessions(DataFolder(tmp_path)).holder("other-0") == "key-0"
 
 
 def test_customers_have_a_rate_limit_by_default() -> None:

@@ -14,6 +14,7 @@ from fairlead.errors import (
     UnknownKey,
 )
 from fairlead.model.documents import Document, EventKind, Saved, Tally
+from fairlead.model.keys import key_owner
 from fairlead.storage import Store
 
 DAY = 86_400
@@ -21,8 +22,8 @@ DAY = 86_400
 
 def test_keys_are_found_listed_and_revoked(store: Store, clock: Clock) -> None:
     store.add_customer("acme")
-    ours = store.add_key("a1", "hash", "acme", by="boss")
-    operators = store.add_key("b2", "other", None)
+    ours = store.add_key("a1", "hash", key_owner("acme"), by="boss")
+    operators = store.add_key("b2", "other", key_owner())
     assert store.key("a1") == ours
     assert (ours.customer, ours.operator) == ("acme", False)
     assert store.stored_key("a1") == (ours, "hash")
@@ -38,7 +39,7 @@ def test_keys_are_found_listed_and_revoked(store: Store, clock: Clock) -> None:
 
 def test_a_key_of_nobody_is_refused(store: Store) -> None:
     with pytest.raises(UnknownCustomer):
-        store.add_key("a1", "hash", "nobody")
+        store.add_key("a1", "hash", key_owner("nobody"))
     with pytest.raises(UnknownKey):
         store.key("a1")
     with pytest.raises(UnknownKey):

@@ -36,6 +36,7 @@ from fairlead.errors import (
     UnknownDocument,
 )
 from fairlead.model.documents import Saved, ShortTexts, Submission
+from fairlead.model.keys import key_owner
 from fairlead.model.states import State
 from fairlead.storage.postgres import PostgresStore
 from fairlead.storage.postgres.dialect import repeated, translated
@@ -68,7 +69,7 @@ def two_customers(store: PostgresStore) -> tuple[str, str]:
     for name in ("acme", "globex"):
         added(store, name)
         store.set_customer(name, account=f"account of {name}")
-        store.add_key(f"key of {name}", "0" * 64, name)
+        store.add_key(f"key of {name}", "0" * 64, key_owner(name))
         news = tuple(new_document(content=name.encode()) for _ in range(2))
         store.submit(Submission(name, news, key="once"))
         claim = must_claim(store)

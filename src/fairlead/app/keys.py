@@ -7,8 +7,8 @@ from contextlib import suppress
 
 from fairlead.config.data_folder import DataFolder
 from fairlead.errors import UnknownKey
-from fairlead.model.keys import Key, id_of, matches, new_key, sha256_of
-from fairlead.model.names import check_customer
+from fairlead.model.keys import Key, id_of, key_owner, matches, new_key, sha256_of
+from fairlead.model.submissions import Moment, moment
 from fairlead.storage import Store
 
 
@@ -20,16 +20,29 @@ class Keys:
         self._folder = folder
         self._actor = actor
 
-    def add(self, customer: str | None = None, *, by: str | None = None) -> tuple[str, Key]:
-        """A new key of a customer, which is added where it is unknown, or of an operator.
+    def add(
+        self,
+        customer: str | None = None,
+        *,
+        service: str | None = None,
+        viewer: str | None = None,
+        worker: str | None = None,
+        expires: Moment | None = None,
+        by: str | None = None,
+    ) -> tuple[str, Key]:
+        """A new key of a customer, which is added where it is unknown.
 
-        The key itself is returned only here; the store has its SHA-256.
+        Or of a service, which submits and reads for all customers, a viewer, who reads everything,
+        or a worker, by a name; without any, of an operator. `expires` is its end: a time, or a
+        delay in seconds. The key itself is returned only here; the store has its SHA-256.
         """
         actor = by or self._actor
-        if customer is not None:
-            self._store.add_customer(check_customer(customer), by=actor)
+        owner = key_owner(customer, service=service, viewer=viewer, worker=worker)
+        end = None if expires is None else moment(expires, "expires")
+        if owner.customer is not None:
+            self._store.add_customer(owner.customer, by=actor)
         key, id_ = new_key()
-        return key, self._store.add_key(id_, sha256_of(key), customer, by=actor)
+        return key, self._store.add_key(id_, sha256_of(key), owner, expires=end, by=actor)
 
     def list(self, customer: str | None = None, *, operators: bool = False) -> builtins.list[Key]:
         """Keys, oldest first: of one customer, of operators, or all."""
@@ -56,7 +69,7 @@ class Keys:
         if key is not None and id_ is not None:
             with suppress(UnknownKey):
                 known, sha256 = self._store.stored_key(id_)
-                if matches(key, sha256) and not known.is_revoked:
+                if matches(key, sha256) and known.is_valid(self._store.now()):
                     return key, known
         key, made = self.add(None, by="first-start")
         self._folder.write_operator_key(key)

@@ -25,13 +25,30 @@ def keys_group() -> None:
 @click.argument("customer", required=False, shell_complete=complete_customers)
 @target_options
 @click.option("--operator", is_flag=True, help="Create an operator key, which permits everything.")
+@click.option("--service", metavar="NAME", help="Create a key that submits for all customers.")
+@click.option("--viewer", metavar="NAME", help="Create a key that reads everything.")
+@click.option("--worker", metavar="NAME", help="Create a key that processes documents.")
+@click.option(
+    "--expires",
+    metavar="TIME|SECONDS",
+    help="End of the key: a time such as 2027-01-31T12:00:00Z, or a delay in seconds.",
+)
 @json_option
-def add_command(*, customer: str | None, target: Target, operator: bool, as_json: bool) -> None:
+def add_command(
+    *,
+    customer: str | None,
+    target: Target,
+    operator: bool,
+    expires: str | None,
+    as_json: bool,
+    **roles: str | None,
+) -> None:
     """Create an API key and print it once. A new customer is added."""
-    if (customer is None) != operator:
-        raise UsageError("give either a customer or --operator")
+    owners = [customer, *roles.values(), "operator" if operator else None]
+    if sum(owner is not None for owner in owners) != 1:
+        raise UsageError("give a customer, or one of --operator, --service, --viewer, --worker")
     with opened(target, makes=target.is_named) as installation:
-        key, made = installation.keys.add(customer)
+        key, made = installation.keys.add(customer, expires=expires, **roles)
     if as_json:
         print_json(NewKey(key, **asdict(made)))
         return
@@ -59,7 +76,8 @@ def list_command(
     if quiet:
         click.echo("".join(f"{key.id}\n" for key in keys), nl=False)
         return
-    print_table(["id", "customer", "created", "revoked"], map(_row, keys), empty="no keys")
+    columns = ["id", "customer", "created", "expires", "revoked"]
+    print_table(columns, map(_row, keys), empty="no keys")
 
 
 @keys_group.command("revoke")
@@ -87,7 +105,8 @@ def _print_revoked(keys: list[Key], *, as_json: bool) -> None:
 def _row(key: Key) -> list[str]:
     return [
         key.id,
-        key.customer or "(operator)",
+        key.customer or f"({key.role} {key.name})".replace(" None", ""),
         rfc3339(key.created_at),
+        "" if key.expires_at is None else rfc3339(key.expires_at),
         "" if key.revoked_at is None else rfc3339(key.revoked_at),
     ]

@@ -35,7 +35,6 @@ from fairlead.cli.target import Target, opened, target_options
 from fairlead.config.settings import Sources
 from fairlead.errors import (
     FairleadError,
-    NotAllowed,
     NotReady,
     Refused,
     UnknownDocument,
@@ -140,8 +139,7 @@ def submit_command(
         "idempotency_key": idempotency_key,
         "password": given_password(password),
     }
-    if target.url is None:
-        options |= {"customer": customer, "strict": strict}
+    options |= {"customer": customer} | ({"strict": strict} if target.url is None else {})
     documents = accepted = list[Document]()
     texts: dict[str, str] | None = None
     with opened(target, makes=not strict) as installation:
@@ -191,12 +189,9 @@ def _limits(target: Target, customer: str | None, *, is_one_batch: bool) -> Limi
 
 
 def _server_limits(me: Me, customer: str | None) -> Limits:
-    if me.customer is None:
-        raise NotAllowed(
-            "documents are submitted with a customer's API key, and this is an operator's; "
-            "create one: fairlead keys add CUSTOMER, and set FAIRLEAD_KEY to it"
-        )
-    if customer not in (None, me.customer):
+    if me.customer is None and customer is None:
+        raise UsageError("this API key submits for many customers; name one: --customer NAME")
+    if None not in (customer, me.customer) and customer != me.customer:
         raise UsageError(
             f"the API key belongs to customer {me.customer!r}, not {customer!r}; "
             "leave out --customer, or use another key"

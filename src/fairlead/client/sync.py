@@ -55,6 +55,7 @@ from fairlead.model.submissions import (
     Moment,
     form_fields,
     metadata_query,
+    moment,
     submission_options,
 )
 from fairlead.model.webhooks import Deliveries, Delivery, Webhook, WebhookWithSecret
@@ -199,14 +200,26 @@ class Customers(Group):
 class Keys(Group):
     """API keys, for operators."""
 
-    def add(self, customer: str | None = None) -> tuple[str, Key]:
-        """A new key of a customer, who is added if unknown, or without one of an operator.
+    def add(
+        self,
+        customer: str | None = None,
+        *,
+        service: str | None = None,
+        viewer: str | None = None,
+        worker: str | None = None,
+        expires: Moment | None = None,
+    ) -> tuple[str, Key]:
+        """A new key of a customer, who is added if unknown.
 
-        The key itself is shown this once.
+        Or of a service, a viewer or a worker, by a name; without any, of an operator. `expires` is
+        its end: a time, or a delay in seconds. The key itself is shown this once.
         """
-        owner = {"operator": True} if customer is None else {"customer": customer}
-        new = self._transport.json(NewKey, "POST", "keys", json=owner, idempotent=False)
-        return new.key, Key(new.id, new.customer, new.operator, new.created_at, new.revoked_at)
+        owner = _without_none(customer=customer, service=service, viewer=viewer, worker=worker)
+        body = owner or {"operator": True}
+        if expires is not None:
+            body |= {"expires": moment(expires, "expires").text()}
+        new = self._transport.json(NewKey, "POST", "keys", json=body, idempotent=False)
+        return new.key, from_dict(Key, to_dict(new))
 
     def list(self, customer: str | None = None, *, operators: bool = False) -> builtins.list[Key]:
         """Keys, oldest first: of one customer, of operators, or all."""
@@ -384,7 +397,7 @@ class Client:
         When this returns, the document is durable. A file is read while it is sent. Without an
         idempotency key one is made, so that a request whose answer was lost is safely sent again;
         errors have it as `idempotency_key`, for a later try of your own. The customer is that of
-        the key; naming another one is NotAllowed.
+        the key; naming another one is NotAllowed. With a service's or an operator's key, name it.
         """
         documents = self.submit_many(
             [(source, name)],
@@ -428,8 +441,6 @@ class Client:
         sources = list(sources)
         if not sources:
             return []
-        if customer is not None:
-            self._check_customer(customer)
         key = secrets.token_hex(16) if idempotency_key is None else idempotency_key
         headers = {"Idempotency-Key": check_idempotency_key(key)}
         try:
@@ -437,7 +448,7 @@ class Client:
                 response = self._transport.request(
                     *("POST", "documents"),
                     headers=headers,
-                    data=form_fields(options),
+                    data=form_fields(options) | _without_none(customer=customer),
                     files=[("file", (upload.name, upload, OCTETS)) for upload in uploads],
                     can_be_sent=lambda: all(upload.can_be_sent for upload in uploads),
                 )
@@ -447,14 +458,6 @@ class Client:
         except errors.FairleadError as error:
             error.idempotency_key = key
             raise
-
-    def _check_customer(self, customer: str) -> None:
-        own = (self.me()).customer
-        if customer != own:
-            whose = "an operator's" if own is None else f"of customer {own!r}"
-            raise errors.NotAllowed(
-                f"documents of {customer!r} are submitted with its own key; this one is {whose}"
-            )
 
     def document(self, id_: str) -> Document:
         """The document of this id."""

@@ -41,7 +41,8 @@ class NewDocument(NamedTuple):
 class Submission(NamedTuple):
     """Documents of one customer that are accepted or refused together.
 
-    With an idempotency key, `fingerprint` tells one body from another.
+    With an idempotency key, `fingerprint` tells one body from another; `sender` is the API key
+    of somebody who submits for many customers.
     """
 
     customer: str
@@ -49,6 +50,7 @@ class Submission(NamedTuple):
     strict: bool = False
     key: str | None = None
     fingerprint: str = ""
+    sender: str | None = None
 
 
 class Document(Record, frozen=True):

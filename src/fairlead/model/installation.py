@@ -97,7 +97,15 @@ class CustomerGroup(Protocol):
 class KeyGroup(Protocol):
     """`fairlead keys …`."""
 
-    def add(self, customer: str | None = None) -> tuple[str, Key]: ...
+    def add(
+        self,
+        customer: str | None = None,
+        *,
+        service: str | None = None,
+        viewer: str | None = None,
+        worker: str | None = None,
+        expires: Moment | None = None,
+    ) -> tuple[str, Key]: ...
     def list(
         self, customer: str | None = None, *, operators: bool = False
     ) -> builtins.list[Key]: ...

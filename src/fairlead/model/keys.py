@@ -6,27 +6,74 @@ import hashlib
 import hmac
 import re
 import secrets
+from enum import StrEnum
 from typing import NamedTuple
 
+from fairlead.errors import UsageError
 from fairlead.model.json import Record, Time
-from fairlead.model.names import LETTERS
+from fairlead.model.names import LETTERS, check_customer
+from fairlead.model.submissions import check_reference
 
 _SHAPE = re.compile(r"fl_([0-9a-z]{12})_([0-9A-Za-z_-]{43})")
 _SECRET = re.compile(r"(fl_[0-9a-z]{12}_)[0-9A-Za-z_-]+")
 
 
+class Role(StrEnum):
+    """What a key permits."""
+
+    CUSTOMER = "customer"
+    SERVICE = "service"
+    VIEWER = "viewer"
+    WORKER = "worker"
+    OPERATOR = "operator"
+
+
+class KeyOwner(NamedTuple):
+    """Whom a key is made for: a customer, or the holder of another role by its name."""
+
+    role: Role
+    customer: str | None = None
+    name: str | None = None
+
+
+def key_owner(
+    customer: str | None = None,
+    *,
+    service: str | None = None,
+    viewer: str | None = None,
+    worker: str | None = None,
+) -> KeyOwner:
+    """The owner that was named; none: an operator."""
+    others = {Role.SERVICE: service, Role.VIEWER: viewer, Role.WORKER: worker}
+    named = {role: name for role, name in others.items() if name is not None}
+    if len(named) + (customer is not None) > 1:
+        raise UsageError("a key has one owner: name a customer, a service, a viewer or a worker")
+    for role, name in named.items():
+        return KeyOwner(role, name=check_reference(name, f"the name of a {role}"))
+    if customer is None:
+        return KeyOwner(Role.OPERATOR)
+    return KeyOwner(Role.CUSTOMER, check_customer(customer))
+
+
 class Key(Record, frozen=True):
-    """A key, without its secret. No customer: an operator's."""
+    """A key, without its secret. `name` is that of a service, a viewer or a worker."""
 
     id: str
     customer: str | None
     operator: bool
     created_at: Time
     revoked_at: Time | None = None
+    role: Role = Role.CUSTOMER
+    name: str | None = None
+    expires_at: Time | None = None
 
     @property
     def is_revoked(self) -> bool:
         return self.revoked_at is not None
+
+    def is_valid(self, now: float) -> bool:
+        """Whether it permits anything: not revoked, and not past its end."""
+        return not self.is_revoked and (self.expires_at is None or now < self.expires_at)
 
 
 class LoginLink(Record, frozen=True):
@@ -44,6 +91,9 @@ class NewKey(Record, frozen=True):
     operator: bool
     created_at: Time
     revoked_at: Time | None = None
+    role: Role = Role.CUSTOMER
+    name: str | None = None
+    expires_at: Time | None = None
 
 
 class Keys(Record, frozen=True):

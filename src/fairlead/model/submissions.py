@@ -118,12 +118,12 @@ def check_pipeline(name: str) -> str:
     return name
 
 
-def check_reference(reference: str) -> str:
-    """The caller's own id of a document."""
+def check_reference(reference: str, what: str = "a reference") -> str:
+    """The caller's own id of a document, or another name of its choice."""
     is_clean = reference == reference.strip() and is_printable(reference)
     if not is_clean or not 0 < len(reference) <= LONGEST_REFERENCE:
         raise InvalidField(
-            f"a reference must have 1 to {LONGEST_REFERENCE} printable characters, and must not "
+            f"{what} must have 1 to {LONGEST_REFERENCE} printable characters, and must not "
             f"begin or end with a space; got {shown(reference)}"
         )
     return reference
@@ -158,21 +158,21 @@ def _checked_object(plain: Any, size: int) -> dict[str, Any]:
     return plain
 
 
-def moment(value: Moment) -> NotBefore:
-    """The earliest start; a text is a time in RFC 3339, or a number of seconds."""
+def moment(value: Moment, name: str = "not_before") -> NotBefore:
+    """A time that is still to come; a text is a time in RFC 3339, or a number of seconds."""
     if isinstance(value, str):
-        value = _moment_in(value)
+        value = _moment_in(value, name)
     if isinstance(value, datetime):
         if value.tzinfo is None:
-            raise InvalidField("not_before must have a time zone; got a time without one")
+            raise InvalidField(f"{name} must have a time zone; got a time without one")
         return NotBefore(value.timestamp())
     seconds = value.total_seconds() if isinstance(value, timedelta) else float(value)
     if not (math.isfinite(seconds) and 0 <= seconds <= LONGEST_DELAY):
-        raise _invalid_moment(str(value))
+        raise _invalid_moment(str(value), name)
     return NotBefore(seconds, is_delay=True)
 
 
-def _moment_in(text: str) -> datetime | float:
+def _moment_in(text: str, name: str) -> datetime | float:
     try:
         return float(text)
     except ValueError:
@@ -180,15 +180,15 @@ def _moment_in(text: str) -> datetime | float:
     try:
         time = datetime.fromisoformat(text)
     except ValueError:
-        raise _invalid_moment(text) from None
+        raise _invalid_moment(text, name) from None
     if time.tzinfo is None:
-        raise _invalid_moment(text)
+        raise _invalid_moment(text, name)
     return time
 
 
-def _invalid_moment(text: str) -> InvalidField:
+def _invalid_moment(text: str, name: str) -> InvalidField:
     return InvalidField(
-        "not_before is a time with its zone, such as 2026-01-31T12:00:00Z, or a delay in seconds; "
+        f"{name} is a time with its zone, such as 2026-01-31T12:00:00Z, or a delay in seconds; "
         f"got {shown(text)}"
     )
 

@@ -13,8 +13,10 @@ from starlette.requests import Request
 from fairlead.errors import Message, UnknownKey
 from fairlead.model.customers import CustomerSettings
 from fairlead.model.documents import Event, EventKind
-from fairlead.model.keys import StoredKey, id_of, matches
+from fairlead.model.keys import Role, StoredKey, id_of, matches
+from fairlead.model.names import check_customer
 from fairlead.server.problems import Problem
+from fairlead.server.roles import check_role
 from fairlead.server.sessions import Sessions
 
 if TYPE_CHECKING:
@@ -32,14 +34,20 @@ _SAFE_METHODS = frozenset(["GET", "HEAD", "OPTIONS"])
 
 
 class Caller(NamedTuple):
-    """Who sends a request. No customer: an operator."""
+    """Who sends a request. Only a customer's key has a customer."""
 
     key_id: str
     customer: str | None
+    role: Role = Role.CUSTOMER
 
     @property
     def is_operator(self) -> bool:
-        return self.customer is None
+        """Whether it sees what operators see; a viewer does."""
+        return self.role in (Role.OPERATOR, Role.VIEWER)
+
+    @property
+    def may_change(self) -> bool:
+        return self.role is not Role.VIEWER
 
     def may_see(self, customer: str) -> bool:
         return self.customer in (None, customer)
@@ -78,6 +86,7 @@ class Authenticator:
             caller = await self._holder(key) if scheme.lower() == "bearer" else None
         if caller is None:
             raise no_valid_key()
+        check_role(caller.role, request.method, request.scope["path"])
         if caller.customer is not None:
             await self._check_rate(caller.customer)
         request.scope[_CALLER] = caller
@@ -111,25 +120,32 @@ class Authenticator:
             )
         return caller
 
-    async def customer(self, request: Request) -> tuple[Caller, str]:
-        caller = await self.caller(request)
-        if caller.customer is None:
+    def customer_of(self, caller: Caller, named: str | None) -> str:
+        """The customer of a submission: that of the key, or the one that was named."""
+        if caller.customer is not None:
+            if named not in (None, caller.customer):
+                raise not_own_customer()
+            return caller.customer
+        if named is None:
             raise Problem(
-                "forbidden",
-                Message(
-                    "documents are submitted with a customer's API key, and this is an "
-                    "operator's; create one: fairlead keys add CUSTOMER"
-                ),
+                "invalid-request",
+                "this API key submits for many customers; name one in the field customer",
             )
-        return caller, caller.customer
+        return check_customer(named)
 
     async def _holder(self, key: str) -> Caller | None:
         """Who holds this key; None: it is unknown, wrong or revoked."""
         id_ = id_of(key.strip())
         stored = None if id_ is None else await self._stored_key(id_)
-        if stored is None or not matches(key.strip(), stored.sha256) or stored.key.is_revoked:
+        if stored is None or not matches(key.strip(), stored.sha256):
             return None
-        return Caller(stored.key.id, stored.key.customer)
+        return self._caller_of(stored)
+
+    def _caller_of(self, stored: StoredKey | None) -> Caller | None:
+        """The holder of a key; None: it is unknown, revoked, or past its end."""
+        if stored is None or not stored.key.is_valid(self._context.fairlead.clock()):
+            return None
+        return Caller(stored.key.id, stored.key.customer, stored.key.role)
 
     async def _stored_key(self, id_: str) -> StoredKey | None:
         if id_ in self._keys:
@@ -156,8 +172,8 @@ class Authenticator:
         self._context.event_feed.revoked(key_id)
 
     async def is_revoked(self, caller: Caller) -> bool:
-        stored = await self._stored_key(caller.key_id)
-        return stored is None or stored.key.is_revoked
+        """Whether its key is revoked, or past its end."""
+        return self._caller_of(await self._stored_key(caller.key_id)) is None
 
     async def check_again(self, caller: Caller) -> None:
         """Raise where the caller's key has been revoked since the request began."""
@@ -200,7 +216,7 @@ class Authenticator:
         caller, session = await self._holder(key), secrets.token_urlsafe(32)
         if caller is None:
             return None
-        await self._context.ask(self._sessions.add, session, *caller)
+        await self._context.ask(self._sessions.add, session, caller.key_id)
         if await self.is_revoked(caller):  # while the session was added
             await self.logout(session)
             return None
@@ -210,8 +226,9 @@ class Authenticator:
         await self._context.ask(self._sessions.end, session)
 
     async def _session(self, request: Request) -> Caller | None:
-        holder = self._sessions.holder(request.cookies.get(COOKIE, ""))
-        if holder is None or await self.is_revoked(caller := Caller(*holder)):
+        key_id = self._sessions.holder(request.cookies.get(COOKIE, ""))
+        caller = None if key_id is None else self._caller_of(await self._stored_key(key_id))
+        if caller is None:
             return None
         if request.method not in _SAFE_METHODS and not is_own_page(request):
             raise Problem(
@@ -226,6 +243,10 @@ def no_valid_key() -> Problem:
         "unauthorised",
         Message("the request has no valid API key; send the header Authorization: Bearer KEY"),
     )
+
+
+def not_own_customer() -> Problem:
+    return Problem("forbidden", Message("a customer's API key is for that customer alone"))
 
 
 def is_own_page(request: Request) -> bool:

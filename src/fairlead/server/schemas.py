@@ -56,10 +56,17 @@ class Body(Struct, forbid_unknown_fields=True):
 
 
 class KeyWanted(Body):
-    """A key to be made: of a customer, or of an operator."""
+    """A key to be made: of a customer, a service, a viewer, a worker, or of an operator.
+
+    `expires` is its end: a time as in RFC 3339, or a delay in seconds.
+    """
 
     customer: Name | None = None
     operator: bool = False
+    service: Name | None = None
+    viewer: Name | None = None
+    worker: Name | None = None
+    expires: str | None = None
 
 
 _CHANGES = [

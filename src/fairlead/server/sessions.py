@@ -24,26 +24,24 @@ class Sessions:
     def __init__(self, folder: DataFolder) -> None:
         self._folder = folder
         self._lock = Lock()
-        self._known: dict[str, tuple[str, str | None, float]] = {}
+        self._known: dict[str, tuple[str, float]] = {}
         with suppress(OSError, msgspec.DecodeError):  # nobody is logged in
             content = folder.sessions.read_bytes()
-            self._known = msgspec.json.decode(
-                content, type=dict[str, tuple[str, str | None, float]]
-            )
+            self._known = msgspec.json.decode(content, type=dict[str, tuple[str, float]])
 
-    def holder(self, session: str) -> tuple[str, str | None] | None:
-        """The id of the key that it was opened with, and its customer; None: it has ended."""
-        key_id, customer, until = self._known.get(sha256_of(session), ("", None, 0.0))
-        return (key_id, customer) if until > time.time() else None
+    def holder(self, session: str) -> str | None:
+        """The id of the key that it was opened with; None: it has ended."""
+        key_id, until = self._known.get(sha256_of(session), ("", 0.0))
+        return key_id if until > time.time() else None
 
-    def add(self, session: str, key_id: str, customer: str | None) -> None:
+    def add(self, session: str, key_id: str) -> None:
         now = time.time()
         with self._lock:
-            known = {name: value for name, value in self._known.items() if value[2] > now}
+            known = {name: value for name, value in self._known.items() if value[1] > now}
             own = [name for name, value in known.items() if value[0] == key_id]
             for name in own[: -(MOST_OF_A_KEY - 1)] + [*known][: -(MOST_SESSIONS - 1)]:
                 known.pop(name, None)
-            self._known = known | {sha256_of(session): (key_id, customer, now + SESSION_SECONDS)}
+            self._known = known | {sha256_of(session): (key_id, now + SESSION_SECONDS)}
             self._write()
 
     def end(self, session: str) -> None:

@@ -15,12 +15,12 @@ from fairlead.errors import Message
 from fairlead.intake import check_not_empty
 from fairlead.model.blobs import IncomingBlob
 from fairlead.model.names import check_name
-from fairlead.model.submissions import SubmissionOptions, options_from
 from fairlead.server.context import ServerContext
 from fairlead.server.problems import Problem
 
 MAX_FIELDS = 10
 FIELD_BYTES = {
+    "customer": 1000,
     "urgent": 10,
     "password": 1000,
     "pipeline": 100,
@@ -45,8 +45,8 @@ class Upload:
     fields: dict[str, bytes] = field(default_factory=dict)
     current: IncomingBlob | str | None = None
 
-    @property
-    def options(self) -> SubmissionOptions:
+    def texts(self) -> dict[str, str]:
+        """The fields beside the files."""
         texts = {}
         for name, value in self.fields.items():
             try:
@@ -54,7 +54,7 @@ class Upload:
             except UnicodeDecodeError:
                 text = f"the field {name} must be UTF-8"
                 raise Problem("invalid-upload", text) from None
-        return options_from(texts)
+        return texts
 
     def discard(self) -> None:
         for file, _ in self.files:

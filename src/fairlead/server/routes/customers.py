@@ -101,7 +101,7 @@ async def add_key(request: Request, name: str) -> Response:
     """A new key for the customer."""
     context, caller = await authenticated_operator(request)
     await context.ask(context.fairlead.store.customer, name)  # raises if it is unknown
-    return await new_key(context, name, caller)
+    return await new_key(context, caller, customer=name)
 
 
 @router.delete(

@@ -25,9 +25,10 @@ from fairlead.model.explanations import Explanation
 from fairlead.model.json import to_json
 from fairlead.model.names import check_idempotency_key
 from fairlead.model.states import State
+from fairlead.model.submissions import options_from
 from fairlead.policy.explain import spoken
 from fairlead.server import schemas
-from fairlead.server.auth import Caller
+from fairlead.server.auth import Caller, not_own_customer
 from fairlead.server.context import (
     ServerContext,
     authenticated,
@@ -43,7 +44,7 @@ from fairlead.server.headers import (
     precondition,
 )
 from fairlead.server.problems import Problem, customer_text, invalid_cursor, unknown_document
-from fairlead.server.upload import read_upload
+from fairlead.server.upload import Upload, read_upload
 
 LONGEST_WAIT = 60
 METADATA_PREFIX = "metadata."
@@ -55,6 +56,11 @@ _FIELDS = {
         "items": {"type": "string", "format": "binary"},
         "minItems": 1,
         "description": "one or more documents, accepted or refused together",
+    },
+    "customer": {
+        "type": "string",
+        "maxLength": 200,
+        "description": "whose documents they are; with a service's or an operator's key",
     },
     "urgent": {
         "type": "string",
@@ -138,13 +144,12 @@ async def submit(request: Request) -> Response:
     """Submit one or more documents. When the answer comes, they are safe."""
     check_query(request)
     context = context_of(request)
-    caller, customer = await context.auth.customer(request)
+    caller = await context.auth.caller(request)
     key = _idempotency_key(request)
     upload = await read_upload(request, context)
     try:
         await context.auth.check_again(caller)  # the key may have been revoked since
-        offer = Offer(customer, upload.files, upload.options, key)
-        documents = await context.batcher.accept(offer)
+        documents = await context.batcher.accept(_offer(context, caller, upload, key))
     except BaseException:
         upload.discard()
         raise
@@ -152,6 +157,20 @@ async def submit(request: Request) -> Response:
         location = f"/v1/documents/{documents[0].id}"
         return schemas.JSONResponse(documents[0], 202, {"Location": location})
     return schemas.JSONResponse(Documents(documents), 202, {"Location": "/v1/documents"})
+
+
+def _offer(context: ServerContext, caller: Caller, upload: Upload, key: str | None) -> Offer:
+    fields = upload.texts()
+    customer = context.auth.customer_of(caller, fields.get("customer"))
+    own = caller.customer is not None
+    return Offer(
+        customer,
+        upload.files,
+        options_from(fields),
+        key,
+        strict=not own and upload.settings.strict_customers,
+        sender=None if own else caller.key_id,
+    )
 
 
 def _idempotency_key(request: Request) -> str | None:
@@ -189,7 +208,7 @@ async def pages(
     """
     context, caller = await authenticated(request, METADATA_PREFIX)
     if caller.customer is not None and customer not in (None, caller.customer):
-        return schemas.JSONResponse(Page([], None))
+        raise not_own_customer()
     query: dict[str, Any] = {
         "customer": caller.customer or customer,
         "state": state,
@@ -215,7 +234,7 @@ def _asked_metadata(request: Request) -> dict[str, str]:
 
 
 def _page(context: ServerContext, caller: Caller, query: dict[str, Any]) -> list[Document]:
-    if caller.is_operator and query["customer"] is not None:
+    if caller.customer is None and query["customer"] is not None:
         context.fairlead.store.customer(query["customer"])  # raises if it is unknown
     if query["parent"] is not None and not _may_know(context, caller, query["parent"]):
         raise unknown_document(query["parent"])

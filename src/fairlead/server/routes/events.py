@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from fairlead.errors import Message
 from fairlead.server import schemas
-from fairlead.server.auth import Caller
+from fairlead.server.auth import Caller, not_own_customer
 from fairlead.server.context import ServerContext, authenticated
 from fairlead.server.event_feed import PORTION, EncodedEvent
 from fairlead.server.problems import Problem
@@ -47,10 +47,8 @@ async def events(
     """
     context, caller = await authenticated(request)
     if caller.customer is not None and customer not in (None, caller.customer):
-        raise Problem(
-            "invalid-request", Message("a customer's key shows only the customer's own events")
-        )
-    if caller.is_operator and customer is not None:
+        raise not_own_customer()
+    if caller.customer is None and customer is not None:
         await context.ask(context.fairlead.store.customer, customer)  # an unknown one is an error
     last = _last_event(request.headers.get("last-event-id"))
     last = after if last is None else last

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 from msgspec.structs import asdict
@@ -16,6 +16,7 @@ from fairlead.server.context import ServerContext, authenticated, authenticated_
 from fairlead.server.problems import Problem
 
 router = APIRouter(prefix="/v1", tags=["keys"])
+_OWNERS = ("customer", "service", "viewer", "worker")
 
 
 @router.get("/me", responses=schemas.answers(200, Me, "whose the key is"))
@@ -50,16 +51,25 @@ async def every(
     openapi_extra=schemas.takes(schemas.KeyWanted),
 )
 async def add(request: Request) -> Response:
-    """A new key of a customer, which is made where there is none, or of an operator."""
+    """A new key: of a customer, which is made where there is none, or of another role.
+
+    A `service` submits and reads for all customers, a `viewer` reads everything and changes
+    nothing, a `worker` processes documents; each has a name. An operator may do everything.
+    """
     context, caller = await authenticated_operator(request)
     new = await schemas.read_body(request, schemas.KeyWanted)
-    if (new.customer is None) != new.operator:
-        raise Problem("invalid-request", Message("give either `customer` or `operator`: true"))
-    return await new_key(context, new.customer, caller)
+    wanted = asdict(new)
+    is_operator = wanted.pop("operator")
+    has_owner = any(wanted[name] is not None for name in _OWNERS)
+    if has_owner == is_operator:
+        text = Message("give either `customer` or `operator`: true")
+        raise Problem("invalid-request", text)
+    return await new_key(context, caller, **wanted)
 
 
-async def new_key(context: ServerContext, customer: str | None, caller: Caller) -> Response:
-    secret, key = await context.ask(context.fairlead.keys.add, customer, by=caller.key_id)
+async def new_key(context: ServerContext, caller: Caller, **wanted: Any) -> Response:
+    """The answer with a new key, as `Keys.add` makes it."""
+    secret, key = await context.ask(context.fairlead.keys.add, by=caller.key_id, **wanted)
     headers = {"Cache-Control": "no-store"}
     return schemas.JSONResponse(NewKey(secret, **asdict(key)), 201, headers)
 

@@ -12,13 +12,11 @@ from msgspec.structs import asdict
 from starlette.responses import Response, StreamingResponse
 
 from fairlead.app.results import UnreadResult, check_parts, event_number
-from fairlead.errors import Message
 from fairlead.model.documents import RESULT_PARTS, EndedDocument, EventKind
 from fairlead.model.json import to_json
 from fairlead.server import schemas
-from fairlead.server.auth import Caller
+from fairlead.server.auth import Caller, not_own_customer
 from fairlead.server.context import ServerContext, authenticated, check_query
-from fairlead.server.problems import Problem
 from fairlead.server.routes.documents import LONGEST_WAIT
 
 MOST = 10_000
@@ -78,10 +76,8 @@ async def results(
     """
     context, caller = await authenticated(request)
     if caller.customer is not None and customer not in (None, caller.customer):
-        raise Problem(
-            "forbidden", Message("a customer's key shows only the customer's own results")
-        )
-    if caller.is_operator and customer is not None:
+        raise not_own_customer()
+    if caller.customer is None and customer is not None:
         await context.ask(context.fairlead.store.customer, customer)  # an unknown one is an error
     parts = check_parts(part.strip() for part in include.split(",") if part.strip())
     query = _Query(context, caller, caller.customer or customer, parts)

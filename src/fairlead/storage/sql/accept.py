@@ -157,7 +157,7 @@ class Batch:
         self._costs = CostTable(tx.connection)
         self._estimates: dict[CostBucket, float] = {}
         self._accepted: list[_Accepted] = []
-        self._keys: list[tuple[int, str, str, int, int]] = []
+        self._keys: list[tuple[int, str, str, str | None, int, int]] = []
         self._lock(sorted(names))
 
     def accept(self, submission: Submission) -> list[Document]:
@@ -171,7 +171,7 @@ class Batch:
         if not customer.id:
             self._add(customer)
         if submission.key is not None:
-            key = (submission.key, submission.fingerprint)
+            key = (submission.key, submission.fingerprint, submission.sender)
             self._keys.append((customer.id, *key, len(self._accepted), len(submission.documents)))
         return self._take(customer, submission.documents, Origin())
 
@@ -351,6 +351,7 @@ class Batch:
             self.write()  # it was used in this very batch
         row = self._tx.connection.execute(sql("find_key"), known_key).fetchone()
         if row is None:
+            self._check_sender(customer, submission)
             return None
         fingerprint, numbers = row
         if fingerprint != submission.fingerprint:
@@ -363,6 +364,14 @@ class Batch:
         if len(documents) < len(wanted):
             raise refusals.deleted_documents(submission.key)
         return documents
+
+    def _check_sender(self, customer: _Customer, submission: Submission) -> None:
+        """Refuse a key that the same sender has used for another customer."""
+        if submission.sender is not None:
+            values = (submission.sender, submission.key, customer.id)
+            run = self._tx.connection.execute
+            if run(sql("key_of_another_customer"), values).get is not None:
+                raise refusals.other_documents(submission.key)
 
     # --- places ---
 

@@ -10,7 +10,9 @@ from msgspec.structs import replace
 from fairlead.errors import Message, PendingCapReached
 from fairlead.model.customers import CustomerSettings
 from fairlead.model.documents import DocumentCheck, EventKind
+from fairlead.model.keys import KeyOwner
 from fairlead.model.states import Action, State, after
+from fairlead.model.submissions import NotBefore
 from fairlead.policy.queue_events import Arrived, Dropped, MemberChanged, Reset
 from fairlead.storage.sql import ends, reads, rows
 from fairlead.storage.sql.accept import add_customer, lock_customers
@@ -133,10 +135,14 @@ def retry_document(tx: Transaction, id_: str, check: DocumentCheck | None = None
     tx.add_event(EventKind.RETRIED, customer, seq)
 
 
-def add_key(tx: Transaction, id_: str, sha256: str, customer: str | None) -> None:
+def add_key(
+    tx: Transaction, id_: str, sha256: str, owner: KeyOwner, expires: NotBefore | None
+) -> None:
+    role, customer, name = owner
     number = None if customer is None else find_customer(tx, customer)
-    role = "operator" if customer is None else "customer"
-    tx.connection.execute(sql("add_access_key"), (id_, role, number, sha256, tx.now))
+    end = None if expires is None else expires.time(tx.now)
+    values = (id_, role.value, number, name, sha256, tx.now, end)
+    tx.connection.execute(sql("add_access_key"), values)
     tx.add_event(EventKind.KEY_ADDED, number or NOBODY, key=id_)
 
 

@@ -85,7 +85,12 @@ SELECT count(*), coalesce(sum(size), 0) FROM documents WHERE root = ?;
 SELECT fingerprint, documents FROM idempotency_keys WHERE customer = ? AND key = ?;
 
 -- name: add_key
-INSERT INTO idempotency_keys (customer, key, fingerprint, documents, at) VALUES (?, ?, ?, ?, ?);
+INSERT INTO idempotency_keys (customer, key, fingerprint, sender, documents, at)
+VALUES (?, ?, ?, ?, ?, ?);
+
+-- name: key_of_another_customer
+-- Whether the sender has used the key for another customer.
+SELECT 1 FROM idempotency_keys WHERE sender = ? AND key = ? AND customer <> ? LIMIT 1;
 
 -- --- the queue ---
 
@@ -487,7 +492,8 @@ UPDATE customers SET count = ?, counted_at = ? WHERE id = ?;
 -- --- keys ---
 
 -- name: add_access_key
-INSERT INTO access_keys (id, role, customer, sha256, created_at) VALUES (?, ?, ?, ?, ?);
+INSERT INTO access_keys (id, role, customer, name, sha256, created_at, expires_at)
+VALUES (?, ?, ?, ?, ?, ?, ?);
 
 -- name: access_key_sha256
 SELECT sha256 FROM access_keys WHERE id = ?;

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from fairlead.model.customers import Counter, CustomerSettings
 from fairlead.model.documents import Document, Event, EventKind
-from fairlead.model.keys import Key
+from fairlead.model.keys import Key, Role
 from fairlead.model.states import State
 from fairlead.model.webhooks import Delivery, Status, Webhook
 
@@ -103,7 +103,7 @@ KEY = Records(
     Key,
     "k",
     "access_keys k LEFT JOIN customers c ON c.id = k.customer",
-    {"operator": bool},
+    {"operator": bool, "role": Role},
     customer="c.name",
     operator="k.role = 'operator'",
 )

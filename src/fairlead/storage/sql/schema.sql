@@ -107,9 +107,11 @@ CREATE TABLE idempotency_keys (
   key TEXT NOT NULL,
   fingerprint TEXT NOT NULL,
   documents TEXT NOT NULL,              -- arrival numbers in JSON
+  sender TEXT,                          -- the API key, where one key submits for many customers
   at REAL NOT NULL,
   PRIMARY KEY (customer, key)
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX idempotency_keys_of_sender ON idempotency_keys (sender, key) WHERE sender IS NOT NULL;
 
 -- --- the queue: only claims write the tables that begin with queue_, but for queue_events ---
 
@@ -300,9 +302,11 @@ CREATE TABLE access_keys (
   id TEXT PRIMARY KEY,
   role TEXT NOT NULL CHECK (role IN ('customer', 'service', 'viewer', 'worker', 'operator')),
   customer INTEGER REFERENCES customers (id),
+  name TEXT,                            -- of a service, a viewer or a worker
   sha256 TEXT NOT NULL,
   created_at REAL NOT NULL,
-  revoked_at REAL
+  revoked_at REAL,
+  expires_at REAL
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE webhooks (

@@ -30,10 +30,11 @@ from fairlead.model.documents import (
     Totals,
 )
 from fairlead.model.explanations import QueuePlace
-from fairlead.model.keys import Key, StoredKey
+from fairlead.model.keys import Key, KeyOwner, StoredKey
 from fairlead.model.pipeline_figures import PipelineCounts
 from fairlead.model.pipelines import Pipeline, Room
 from fairlead.model.states import State
+from fairlead.model.submissions import NotBefore
 from fairlead.policy.forecast import Flow
 from fairlead.policy.queue import PolicyName
 from fairlead.policy.rules import Rules
@@ -341,9 +342,17 @@ class Store(ABC):
         """Forget the customer's count."""
         self._write(lambda tx: actions.reset_customer(tx, name), by=by)
 
-    def add_key(self, id_: str, sha256: str, customer: str | None, *, by: str | None = None) -> Key:
-        """Add a key of a known customer, or of an operator."""
-        self._write(lambda tx: actions.add_key(tx, id_, sha256, customer), by=by)
+    def add_key(
+        self,
+        id_: str,
+        sha256: str,
+        owner: KeyOwner,
+        *,
+        expires: NotBefore | None = None,
+        by: str | None = None,
+    ) -> Key:
+        """Add a key; its customer must be known."""
+        self._write(lambda tx: actions.add_key(tx, id_, sha256, owner, expires), by=by)
         return self.key(id_)
 
     def revoke_key(self, id_: str, *, by: str | None = None) -> Key:

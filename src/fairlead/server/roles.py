@@ -1,0 +1,35 @@
+"""What each role may ask for, by method and path; a route that is not named here is an operator's.
+
+Operators may do everything. Which customer's data a caller sees is decided where it is read.
+"""
+
+from __future__ import annotations
+
+import re
+
+from fairlead.errors import Message
+from fairlead.model.keys import Role
+from fairlead.server.problems import Problem
+
+_SAFE = frozenset(["GET", "HEAD", "OPTIONS"])
+_JOBS = re.compile(r"/v1/jobs(/.*)?")
+_OWN_SESSION = re.compile(r"/(logout|language)")
+"""What every visitor of the dashboard may change."""
+_SERVICE = re.compile(
+    r"/v1/(documents|batches|results|events|webhooks)(/.*)?|/v1/me|/v1/customers/[^/]+/standing"
+)
+_WORKER = re.compile(r"/v1/jobs(/.*)?|/v1/me")
+
+
+def check_role(role: Role, method: str, path: str) -> None:
+    """Raise where keys of this role do not permit the request."""
+    if role is Role.VIEWER and method not in _SAFE and not _OWN_SESSION.fullmatch(path):
+        raise Problem(
+            "forbidden", Message("this API key is a viewer's: it reads, and changes nothing")
+        )
+    if role is Role.SERVICE and not _SERVICE.fullmatch(path):
+        raise Problem("forbidden", "this is not permitted with a service's API key")
+    if role is Role.WORKER and not _WORKER.fullmatch(path):
+        raise Problem("forbidden", "this is not permitted with a worker's API key")
+    if role in (Role.CUSTOMER, Role.VIEWER) and _JOBS.fullmatch(path):
+        raise Problem("forbidden", "this requires a worker's API key")
