@@ -18,10 +18,9 @@ from click.testing import CliRunner
 from fairlead.cli import main
 from fairlead.cli.config import shown
 from fairlead.demo.samples import samples
-from fairlead.model.documents import EventKind
+from fairlead.model.documents import WORKER_LOST, EventKind
 from fairlead.read import readers
 from fairlead.server.problems import KINDS
-from fairlead.storage.sql.ends import WORKER_LOST
 from fairlead.worker.sandbox.answer import FINAL, REQUEUED
 
 ROOT = Path(__file__).resolve().parents[2]

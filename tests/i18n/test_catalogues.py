@@ -16,11 +16,11 @@ from fairlead.i18n import texts as spoken
 from fairlead.i18n.catalogue import Entry, catalogue, entries
 from fairlead.i18n.languages import FORMATS, LANGUAGES
 from fairlead.i18n.texts import errors
+from fairlead.model.documents import WORKER_LOST
 from fairlead.policy.explain import Plural
 from fairlead.policy.failures import SENTENCES
 from fairlead.server.dashboard import texts as words
 from fairlead.server.dashboard.page import environment
-from fairlead.storage.sql.ends import WORKER_LOST
 from fairlead.worker.sandbox.answer import FINAL, REQUEUED
 
 SOURCE = Path(fairlead.__file__).parent

@@ -16,7 +16,7 @@ from storekit import (
 )
 
 from fairlead.errors import InvalidTransition, PendingCapReached, UnknownDocument
-from fairlead.model.documents import Document, Saved
+from fairlead.model.documents import WORKER_LOST, Broken, Document, Saved
 from fairlead.model.states import State
 from fairlead.policy.retry import RetryRule
 from fairlead.storage import Store
@@ -247,3 +247,12 @@ def test_a_claim_tells_whether_its_document_broke_before(store: Store, clock: Cl
     store.finish(rescued, CRASHED)
     clock.advance(60.0)
     assert must_claim(store).broke_before
+
+
+def test_a_reader_that_was_killed_from_outside_has_not_broken(store: Store, clock: Clock) -> None:
+    """Safety finding 9."""
+    submit(store, "acme")
+    store.finish(must_claim(store), Broken(WORKER_LOST, "SIGKILL"))
+    clock.advance(60.0)
+    again = must_claim(store)
+    assert (again.attempts, again.suspect, again.broke_before) == (2, True, False)

@@ -159,7 +159,8 @@ def test_twenty_workers_killed_in_mid_work_lose_and_double_nothing(fairlead: Fai
     assert all(fairlead.text(document.id) for document in documents)
 
 
-def test_a_document_that_kills_its_worker_ends_as_failed(fairlead: Fairlead) -> None:
+def test_a_document_whose_reader_is_always_killed_ends_as_failed(fairlead: Fairlead) -> None:
+    """Safety finding 9: the attempts are those that `max_attempts` allows."""
     content, name = long_document()
     poison = fairlead.submit("acme", content, name=name)
     harmless = fairlead.submit("globex", b"harmless", name="h.txt")
@@ -170,8 +171,23 @@ def test_a_document_that_kills_its_worker_ends_as_failed(fairlead: Fairlead) -> 
 
     run_and(fairlead, kill_its_reader)
     ended = fairlead.document(poison.id)
-    assert (ended.state, ended.error, ended.attempts) == (State.FAILED, "crashed", 2)
+    assert (ended.state, ended.error, ended.attempts) == (State.FAILED, "worker-lost", 3)
     assert fairlead.document(harmless.id).state is State.DONE
+
+
+def test_a_document_whose_reader_is_killed_twice_is_read(fairlead: Fairlead) -> None:
+    """Safety finding 9: a kill from outside counted as the document's own crash."""
+    document = fairlead.submit("acme", long_document()[0], name="long.pdf")
+    killed: set[int] = set()
+
+    def kill_two_readers(slot: WorkerSlot) -> None:
+        if slot.claim and len(killed) < 2 and slot.sandbox.pid not in killed:
+            killed.add(slot.sandbox.pid)
+            os.kill(slot.sandbox.pid, signal.SIGKILL)
+
+    run_and(fairlead, kill_two_readers)
+    ended = fairlead.document(document.id)
+    assert (ended.state, ended.attempts) == (State.DONE, 3)
 
 
 def test_a_worker_that_dies_idle_is_replaced(fairlead: Fairlead) -> None:

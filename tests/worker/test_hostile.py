@@ -299,7 +299,7 @@ def test_processor_time_of_a_child_that_ignores_the_signal_is_bounded(
 ) -> None:
     """Safety finding 4: only the soft limit was set, whose signal a child can ignore."""
     do = Doer(start, tmp_path, Limits(seconds=1.0), unlocked=False)
-    assert do("burn_deaf") == Broken("crashed", "SIGKILL")
+    assert do("burn_deaf") == Broken("time-limit", "SIGKILL")
 
 
 def test_no_new_threads(do: Doer) -> None:

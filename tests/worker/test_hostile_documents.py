@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
+import zlib
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -22,6 +23,15 @@ from fairlead.worker.sandbox.process import Job
 from fairlead.worker.slot import WorkerSlot
 
 Install = Callable[..., Fairlead]
+PDF = b"""%%PDF-1.4
+1 0 obj <</Type /Catalog /Pages 2 0 R>> endobj
+2 0 obj <</Type /Pages /Kids [3 0 R] /Count 1>> endobj
+3 0 obj <</Type /Page /Parent 2 0 R /MediaBox [0 0 300 99] /Contents 4 0 R>> endobj
+4 0 obj <</Length %d /Filter /FlateDecode>> stream
+%s
+endstream endobj
+trailer <</Root 1 0 R>>
+"""
 
 
 @pytest.fixture
@@ -63,6 +73,17 @@ def test_memory_is_named_with_its_limit(install: Install) -> None:
     fairlead.run_until_idle(workers=1)
     assert ended(fairlead, greedy) == (State.FAILED, "memory-limit", 2)
     assert fairlead.document(greedy.id).detail == "Reading it needed more than 300 MB of memory."
+
+
+def test_a_pdf_that_fills_the_memory_is_named_with_the_limit(install: Install) -> None:
+    """Safety finding 9: PDFium ends the process when it gets no memory, which was a crash."""
+    fairlead = install(memory_limit=300_000_000)
+    packer = zlib.compressobj()
+    content = b"".join(packer.compress(bytes(1_000_000)) for _ in range(400)) + packer.flush()
+    bomb = fairlead.submit("mallory", PDF % (len(content), content), name="bomb.pdf")
+    fairlead.run_until_idle(workers=1)
+    assert ended(fairlead, bomb) == (State.FAILED, "memory-limit", 2)
+    assert fairlead.document(bomb.id).detail == "Reading it needed more than 300 MB of memory."
 
 
 def test_a_suspect_is_read_alone_in_a_fresh_process(install: Install) -> None:

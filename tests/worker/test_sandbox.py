@@ -271,7 +271,7 @@ def test_a_killed_child_names_its_signal(start: Any, job: MakeJob) -> None:
     os.kill(sandbox.pid, signal.SIGKILL)
     with pytest.raises(ChildDied) as caught:
         reading.answer()
-    assert (caught.value.how, caught.value.code) == ("SIGKILL", "crashed")
+    assert (caught.value.how, caught.value.code) == ("SIGKILL", "worker-lost")
 
 
 def test_a_crash_within_a_job_names_its_signal(scripted: Any, job: MakeJob) -> None:

@@ -244,6 +244,10 @@ class Failed(NamedTuple):
     seconds: float | None = None
 
 
+WORKER_LOST = "worker-lost"
+"""The code of an attempt that somebody else ended: it says nothing about the document."""
+
+
 class Broken(NamedTuple):
     """The attempt broke (a crash, a limit): try again while attempts are left."""
 

@@ -21,6 +21,7 @@ from fairlead.backoff import Attempts, Outage
 from fairlead.errors import DataError, TemporarilyUnavailable
 from fairlead.model.blobs import HEAD_BYTES, SHORT_BYTES, SHORT_TOGETHER, BlobStore
 from fairlead.model.documents import (
+    WORKER_LOST,
     Broken,
     Claim,
     Done,
@@ -212,7 +213,7 @@ def _outcome(
 ) -> Outcome:
     """What the store saves; contents of files are added to `texts` and `attachments`."""
     claim, result, seconds = job
-    if isinstance(result, Broken) and claim.broke_before:
+    if isinstance(result, Broken) and claim.broke_before and result.code != WORKER_LOST:
         result = Failed(result.code, result.detail)  # it was alone, so nothing else is to blame
     if not isinstance(result, Extraction):
         return result._replace(seconds=seconds)

@@ -10,7 +10,7 @@ from itertools import chain
 from math import inf
 from typing import Any, NamedTuple
 
-from fairlead.model.documents import Claim, EventKind, Progress
+from fairlead.model.documents import WORKER_LOST, Claim, EventKind, Progress
 from fairlead.model.pipelines import DEFAULT_PIPELINE, Room
 from fairlead.policy.fairness import start_bound
 from fairlead.policy.queue import MayStart, QueuedDocument, Start
@@ -375,7 +375,7 @@ def _claim(
         attempts=row[_ATTEMPTS] + 1,
         depth=depth,
         password=password,
-        broke_before=row[_ERROR] is not None,
+        broke_before=row[_ERROR] not in (None, WORKER_LOST),
         suspect=bool(row[_ATTEMPTS] or row[_SUSPECT]),
         content=content,
         number=number,

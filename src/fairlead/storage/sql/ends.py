@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from fairlead.model.documents import (
+    WORKER_LOST,
     Broken,
     Claim,
     Done,
@@ -25,8 +26,6 @@ from fairlead.storage.sql import rows
 from fairlead.storage.sql.accept import Batch, Origin, lock_customers
 from fairlead.storage.sql.queries import sql
 from fairlead.storage.sql.transaction import Transaction
-
-WORKER_LOST = "worker-lost"
 
 
 class Running(NamedTuple):

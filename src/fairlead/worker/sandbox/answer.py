@@ -9,9 +9,9 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from fairlead.model.documents import Broken, Failed
+from fairlead.model.documents import WORKER_LOST, Broken, Failed
 from fairlead.read.base import Part
-from fairlead.worker.sandbox.limits import Limits
+from fairlead.worker.sandbox.limits import Limits, out_of_memory
 from fairlead.worker.sandbox.process import ChildDied
 
 MAX_FACTS_BYTES = 65_536
@@ -89,6 +89,10 @@ def died(death: ChildDied, limits: Limits) -> Failed | Broken:
     """The outcome of the document that a child was reading when it died."""
     if death.code == "time-limit":
         return over_time(limits)
+    if death.code == "memory-limit":
+        return failure(death.code, out_of_memory(limits.memory))
+    if death.code == WORKER_LOST:  # not one of those that a child may name itself
+        return Broken(WORKER_LOST, f"The process that read it was killed ({death.how}).")
     return failure(death.code, f"The process that read it ended ({death.how}).")
 
 

@@ -24,6 +24,7 @@ from fairlead.errors import MissingExtra
 from fairlead.read import CannotRead, ReadLimits, extract, readers
 from fairlead.worker.sandbox.kernel_features import NO_LANDLOCK, NO_SECCOMP
 from fairlead.worker.sandbox.landlock import lock_files
+from fairlead.worker.sandbox.limits import out_of_memory
 from fairlead.worker.sandbox.protocol import (
     HEADER,
     pack,
@@ -62,9 +63,7 @@ def main(
     gc.set_threshold(COLLECT_AFTER)
     pipes = take_pipes()
     # Built before it is needed: at that moment there may be no memory to do so.
-    out_of_memory = failure(
-        "memory-limit", f"Reading it needed more than {memory / 1e6:,.0f} MB of memory."
-    )
+    memory_limit = failure("memory-limit", out_of_memory(memory))
     try:
         missing = lock(memory, parent, job_dir)
     except MissingExtra as error:
@@ -74,8 +73,8 @@ def main(
     write_all(pipes.answers, pack({"ready": True}))
     while (job := next_job(pipes, job_dir)) is not None:
         began, no_time = time.monotonic(), pack_which(job.document, 0.0)
-        reply = answer(job, limits, pipes, out_of_memory)
-        if reply is out_of_memory:
+        reply = answer(job, limits, pipes, memory_limit)
+        if reply is memory_limit:
             write_all(pipes.answers, no_time)
             write_all(pipes.answers, reply)
             return 1  # what a library left behind in that state is not to be trusted
@@ -122,7 +121,7 @@ def next_job(pipes: Pipes, job_dir: Path) -> Job | None:
     return Job(document, job_dir / str(document), message["sha256"], message["password"])
 
 
-def answer(job: Job, limits: ReadLimits, pipes: Pipes, out_of_memory: bytes) -> bytes:
+def answer(job: Job, limits: ReadLimits, pipes: Pipes, memory_limit: bytes) -> bytes:
     """The answer to a job. Every failure of a library becomes an answer."""
     try:
         check_bytes(job)
@@ -144,7 +143,7 @@ def answer(job: Job, limits: ReadLimits, pipes: Pipes, out_of_memory: bytes) -> 
             report()
         return failure(error.code, error.detail, error.kind)
     except MemoryError:
-        return out_of_memory
+        return memory_limit
     except BaseException:  # a panic of a Rust library is not an Exception
         report()
         return failure("damaged", "The document is damaged and could not be read.")

@@ -28,6 +28,7 @@ class ForkedProcess:
     def __init__(self, forkserver: ForkServer, pid: int) -> None:
         self.pid = pid
         self.returncode: int | None = None
+        self.peak_memory = 0  # bytes, once it has ended
         self._forkserver = forkserver
         self._generation = forkserver.generation
         self._descriptor = os.pidfd_open(pid)
@@ -46,7 +47,8 @@ class ForkedProcess:
             poll.register(self._descriptor, select.POLLIN)
             if not poll.poll(None if timeout is None else 1000 * timeout):
                 raise subprocess.TimeoutExpired("child", timeout or 0.0)
-            self.returncode = self._forkserver.exit_code(self.pid, self._generation)
+            self.returncode, kilobytes = self._forkserver.end_of(self.pid, self._generation)
+            self.peak_memory = 1024 * kilobytes
             os.close(self._descriptor)
         return self.returncode
 
@@ -73,16 +75,19 @@ class ForkServer:
             pid = self._ask(request, pipes)
         return None if pid is None else ForkedProcess(self, pid)
 
-    def exit_code(self, pid: int, generation: int) -> int:
-        """The exit code of a child that has ended; minus the number of a signal."""
+    def end_of(self, pid: int, generation: int) -> tuple[int, int]:
+        """The exit code of a child that has ended, and the most kilobytes that it had.
+
+        The code is minus the number of a signal.
+        """
         if generation != self.generation:
-            return _LOST
+            return _LOST, 0
         try:
-            code = self._ask({"wait": pid}, [])
+            code, kilobytes = self._ask({"wait": pid}, [])
         except OSError:
             self.close()  # it is dead, or stuck and of no use
-            return _LOST
-        return _LOST if code is None else code
+            return _LOST, 0
+        return code, kilobytes
 
     def close(self) -> None:
         """End the process, and so all its children."""
@@ -103,15 +108,14 @@ class ForkServer:
     def _command(self) -> list[str]:
         return [*python("fairlead.worker.sandbox.forkserver_main"), str(os.getpid())]
 
-    def _ask(self, request: dict[str, Any], descriptors: list[int]) -> int | None:
+    def _ask(self, request: dict[str, Any], descriptors: list[int]) -> Any:
         if self._requests is None:
             raise OSError("the fork server is gone")
         socket.send_fds(self._requests, [json.dumps(request).encode()], descriptors)
         reply = self._requests.recv(100)
         if not reply:
             raise OSError("the fork server has ended")
-        number: int | None = json.loads(reply)
-        return number
+        return json.loads(reply)
 
 
 Process = ForkedProcess | subprocess.Popen[bytes]

@@ -48,9 +48,13 @@ def main(parent: int) -> int:
         requests.send(json.dumps(reply).encode())
 
 
-def _serve(request: dict[str, Any], requests: socket.socket, descriptors: list[int]) -> int | None:
+def _serve(
+    request: dict[str, Any], requests: socket.socket, descriptors: list[int]
+) -> int | list[int] | None:
+    """The pid of a new child; or the exit code of one and the most kilobytes that it had."""
     if "wait" in request:
-        return os.waitstatus_to_exitcode(os.waitpid(request["wait"], 0)[1])
+        _pid, status, usage = os.wait4(request["wait"], 0)
+        return [os.waitstatus_to_exitcode(status), usage.ru_maxrss]
     try:
         return _fork(request["fork"], requests, descriptors) if _may_fork() else None
     finally:

@@ -13,6 +13,11 @@ _PROGRESS_BYTES = 1_000_000
 _PROGRESS_BYTES_A_SECOND = 1_000
 
 
+def out_of_memory(memory: int) -> str:
+    """What is said of a document that needed more than these bytes."""
+    return f"Reading it needed more than {memory / 1e6:,.0f} MB of memory."
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What reading one document may use. `strict`: only behind every lock there is."""

@@ -25,6 +25,9 @@ MOST_JOBS = 16  # jobs that a child may have at once
 _END_SECONDS = 2.0
 _DIE_SECONDS = 0.5
 """How long a child may take to exit after its pipe has ended, while the engine waits."""
+_MUCH_MEMORY = 0.25
+"""A library that gets no memory ends the process like a crash. What a child held then was at least
+this share of its limit: a buffer that doubles is in memory beside its copy."""
 
 
 class Job(NamedTuple):
@@ -50,7 +53,7 @@ class ChildDied(Exception):
     """The child is dead, or broke the protocol and was killed.
 
     `how` says it in words ("SIGKILL", "exit code 1"); `code` is the outcome's: crashed,
-    time-limit or bad-answer.
+    memory-limit, time-limit, bad-answer, or worker-lost where somebody else killed it.
     """
 
     def __init__(self, how: str, code: str = "crashed") -> None:
@@ -290,7 +293,8 @@ class Sandbox:
 
     def _death(self) -> ChildDied:
         """How the child ended. One that only closed its pipe is ended here."""
-        self._finish()
+        cpu_used = self._cpu_used()
+        was_ended_here = self._finish()
         code = self.process.wait()
         if code >= 0:
             return ChildDied(f"exit code {code}")
@@ -298,11 +302,23 @@ class Sandbox:
             name = signal.Signals(-code).name
         except ValueError:
             name = f"signal {-code}"
-        return ChildDied(name, "time-limit" if name == "SIGXCPU" else "crashed")
+        return ChildDied(name, "crashed" if was_ended_here else self._cause(name, cpu_used))
 
-    def _finish(self) -> None:
-        _end(self.process, _DIE_SECONDS)
+    def _cause(self, name: str, cpu_used: float) -> str:
+        """The code of a death by this signal."""
+        is_over_time = cpu_used >= 2 * self._seconds  # SIGKILL comes at the hard limit
+        if name == "SIGXCPU" or (name == "SIGKILL" and is_over_time):
+            return "time-limit"
+        if name == "SIGKILL":  # by somebody else: the kernel that lacks memory, or an operator
+            return "worker-lost"
+        peak = getattr(self.process, "peak_memory", 0)
+        return "memory-limit" if peak > self.limits.memory * _MUCH_MEMORY else "crashed"
+
+    def _finish(self) -> bool:
+        """Wait for the end of the child; True if it had to be ended by force."""
+        was_ended = _end(self.process, _DIE_SECONDS)
         self._forget_jobs()
+        return was_ended
 
     def _forget_jobs(self) -> None:
         self.ready = False
@@ -315,9 +331,11 @@ class Sandbox:
         self._jobs = self._answers = -1
 
 
-def _end(process: Process, seconds: float) -> None:
+def _end(process: Process, seconds: float) -> bool:
     try:
         process.wait(seconds)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
+        return True
+    return False
