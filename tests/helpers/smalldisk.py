@@ -297,7 +297,7 @@ def a_full_disk_works_again(disk: Disk, rounds: int = 2, size: str = "24m") -> N
         fairlead.folder.reserve.lay()
         for _ in range(rounds):
             ids: list[str] = []
-            for number in (20, 1):  # the last ones fill the disk one by one
+            for number in (150, 20, 1):  # the last ones fill the disk one by one
                 sources = [content] * number
                 until_full(
                     lambda: ids.extend(  # noqa: B023 (called at once)

@@ -18,7 +18,7 @@ import apsw
 
 from fairlead.errors import DataError
 from fairlead.service import Service, run_in_thread
-from fairlead.storage.sqlite.connection import connect
+from fairlead.storage.sqlite.connection import JOURNAL_BYTES, connect
 
 LONG_LOG = 8000
 """Pages of 4 KiB. A longer WAL means fewer copies of pages that often change."""
@@ -26,6 +26,18 @@ SHORT_LOG = 256
 """Pages of the WAL that are allowed on any disk."""
 MAY_COPY_BESIDE = tuple(map(int, apsw.sqlite_lib_version().split("."))) >= (3, 51, 3)
 """Before 3.51.3, SQLite could lose pages that were written during a checkpoint."""
+
+
+def refuse_growth(path: Path, pages: int) -> None:
+    """Raise FullError for a large transaction whose pages a checkpoint would have no room for.
+
+    They take room twice, in the WAL and in the database. Small ones have it in the reserve. If
+    they were accepted, nothing could be deleted any more.
+    """
+    if pages > SHORT_LOG:
+        disk = os.statvfs(path.parent)
+        if disk.f_blocks > 0 and disk.f_bavail * disk.f_frsize < 2 * pages * 4096:
+            raise apsw.FullError("no room for a checkpoint")
 
 
 class Checkpointer:
@@ -36,6 +48,7 @@ class Checkpointer:
         self._another = another
         self._pages = 0
         self._due = LONG_LOG
+        self._file_limit = JOURNAL_BYTES
         self._copying: Future[None] | None = None
         connection.set_wal_hook(self._note_pages)
 
@@ -58,11 +71,23 @@ class Checkpointer:
 
     def _long_log(self) -> int:
         """A fraction of what the disk has left: a checkpoint needs as much as the WAL has."""
+        long = LONG_LOG
         with suppress(OSError):
             disk = os.statvfs(Path(self._connection.filename).parent)
             if disk.f_blocks:
-                return min(LONG_LOG, max(SHORT_LOG, disk.f_bavail * disk.f_frsize // (4096 * 16)))
-        return LONG_LOG
+                long = min(LONG_LOG, max(SHORT_LOG, disk.f_bavail * disk.f_frsize // (4096 * 16)))
+        self._limit_file(long)
+        return long
+
+    def _limit_file(self, pages: int) -> None:
+        """Shorten the file when the WAL starts anew where room is short.
+
+        Commits would go on in a long file while the database has no room for a checkpoint.
+        """
+        limit = JOURNAL_BYTES if pages == LONG_LOG else SHORT_LOG * 4096
+        if limit != self._file_limit:
+            self._connection.execute(f"PRAGMA journal_size_limit = {limit}").fetchall()
+            self._file_limit = limit
 
     def _note_pages(self, _connection: apsw.Connection, _name: str, pages: int) -> int:
         self._pages = pages

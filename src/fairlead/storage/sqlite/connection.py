@@ -30,6 +30,8 @@ from fairlead.storage.sqlite.lock_wait import BUSY_SECONDS
 APPLICATION_ID = 0x4661_6972  # "Fair"
 WRITER_CACHE, READER_CACHE = 65_536, 4_096
 """KiB of page cache of one connection. A process has one writer and up to a dozen readers."""
+JOURNAL_BYTES = 64 << 20
+"""Length of the file of the WAL that is kept when the WAL starts anew."""
 STATEMENTS = 1024
 """Prepared statements in the cache. Each row of an executemany uses an entry up: with apsw's 100,
 a batch of 34 documents would evict all of them."""
@@ -45,7 +47,7 @@ _PRAGMAS = """
 PRAGMA synchronous = FULL;
 PRAGMA secure_delete = ON;
 PRAGMA cache_size = -{cache};
-PRAGMA journal_size_limit = 67108864;
+PRAGMA journal_size_limit = {journal};
 PRAGMA temp_store = MEMORY;
 """
 
@@ -76,7 +78,7 @@ def connect(path: Path, cache: int = READER_CACHE) -> Connection:
         )
         connection.set_busy_timeout(int(1000 * BUSY_SECONDS))
         # Fetch all rows: a statement with a row would end the others.
-        connection.execute(_PRAGMAS.format(cache=cache)).fetchall()
+        connection.execute(_PRAGMAS.format(cache=cache, journal=JOURNAL_BYTES)).fetchall()
         # Without this, SQLite plans statements with a bound LIMIT anew each time.
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         return connection

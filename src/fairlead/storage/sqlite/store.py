@@ -19,7 +19,7 @@ from fairlead.storage.sql.queries import SCHEMA_NUMBER, Connection
 from fairlead.storage.sql.rows import NUMBERED, Row
 from fairlead.storage.sql.store import Store
 from fairlead.storage.sqlite.change_watch import ChangeWatcher
-from fairlead.storage.sqlite.checkpoint import Checkpointer, Purger, truncate_wal
+from fairlead.storage.sqlite.checkpoint import Checkpointer, Purger, refuse_growth, truncate_wal
 from fairlead.storage.sqlite.connection import (
     WRITER_CACHE,
     check_schema,
@@ -51,6 +51,7 @@ class SqliteWriter(GroupCommitWriter):
         self._on_commit = on_commit
         self._changed_rows = 0  # since the connection was opened
         self._has_news = False
+        self._pages = 0  # of the database when the transaction began
         self._connection = connect(path, WRITER_CACHE)
         self._lock_wait = LockWait()
         self._connection.set_busy_handler(self._lock_wait)
@@ -85,16 +86,22 @@ class SqliteWriter(GroupCommitWriter):
             self._lock_wait.is_vain = True
             raise
         self._lock_wait.is_vain = False
+        self._pages = self._page_count()
         if self._connection.execute("PRAGMA user_version").get != SCHEMA_NUMBER:
             check_schema(self._connection, self._path)  # a newer process has migrated it
         return self._connection
 
     def _end(self) -> None:
+        refuse_growth(self._path, self._page_count() - self._pages)
         self._last_event = self._connection.execute(LAST_EVENT).get
         self._connection.execute("COMMIT")
         changed_rows = self._connection.total_changes()
         self._has_news = changed_rows != self._changed_rows  # else it was a claim in vain
         self._changed_rows = changed_rows
+
+    def _page_count(self) -> int:
+        count: int = self._connection.execute("PRAGMA page_count").get
+        return count
 
     def _after(self) -> None:
         if self._has_news:
