@@ -7,8 +7,10 @@ from typing import Any, cast
 import pytest
 
 from fairlead.app.customers import Customers, NextPlace, reset_time
+from fairlead.config.settings import Settings
 from fairlead.errors import UnknownCustomer
 from fairlead.model.customers import Counter, CustomerRecord, CustomerSettings, Standing
+from fairlead.model.explanations import Explanation
 from fairlead.policy.queue import PolicyName
 from fairlead.policy.rules import Rules
 from fairlead.storage import Store
@@ -54,7 +56,11 @@ def record(**changes: Any) -> CustomerRecord:
 
 
 def customers(found: CustomerRecord, policy: PolicyName) -> Customers:
-    return Customers(cast("Store", Records(found, policy)), Rules, None)
+    def nothing_waits(_id: str) -> Explanation:
+        raise AssertionError("no document is asked about")
+
+    store = cast("Store", Records(found, policy))
+    return Customers(store, Rules, None, settings=Settings, why=nothing_waits)
 
 
 def standing(had_lately: float, **changes: Any) -> Standing:

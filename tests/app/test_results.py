@@ -92,3 +92,18 @@ def test_what_was_no_cursor_is_refused(fairlead: Fairlead, cursor: str) -> None:
 def test_unknown_contents_are_refused(fairlead: Fairlead) -> None:
     with pytest.raises(UsageError, match="text, markdown, data; got words"):
         fairlead.results(include=["words"])
+
+
+def test_the_expected_end_follows_the_last_waiting_document(fairlead: Fairlead) -> None:
+    assert fairlead.customers.add("acme").pending == 0
+    assert fairlead.customers.standing("acme").expected_end is None
+    fairlead.submit_many("acme", [b"first", b"last"])
+    assert fairlead.customers.standing("acme").expected_end is None, "there is no worker"
+    fairlead.store.attend("engine", 2)
+    claim_all(fairlead, 1)
+    standing = fairlead.customers.standing("acme")
+    assert (standing.pending, standing.processing) == (2, 1)
+    assert standing.expected_end is not None
+    assert standing.expected_end >= fairlead.store.now() - 1
+    fairlead.customers.pause("acme")
+    assert fairlead.customers.standing("acme").expected_end is None

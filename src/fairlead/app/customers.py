@@ -7,11 +7,16 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
+from fairlead.config.settings import Settings
 from fairlead.errors import CustomerExists
 from fairlead.model.customers import Customer, CustomerRecord
+from fairlead.model.explanations import Explanation
+from fairlead.model.keys import Limits
 from fairlead.model.names import check_customer
+from fairlead.model.states import State
+from fairlead.model.usage import DAY, CustomerStanding, Usage, day_name, day_number
 from fairlead.policy.classic import ClassicPolicy
 from fairlead.policy.fair import FairRule
 from fairlead.policy.queue import PolicyName
@@ -29,10 +34,20 @@ class NextPlace(Struct, frozen=True):
 class Customers:
     """Customers and their settings. `by` names who decides, in the audit record."""
 
-    def __init__(self, store: Store, rules: Callable[[], Rules], actor: str | None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        rules: Callable[[], Rules],
+        actor: str | None,
+        *,
+        settings: Callable[[], Settings],
+        why: Callable[[str], Explanation],
+    ) -> None:
         self._store = store
         self._rules = rules
         self._actor = actor
+        self._settings = settings
+        self._why = why
 
     def add(
         self, name: str, /, *, must_be_new: bool = False, by: str | None = None, **settings: Any
@@ -82,6 +97,65 @@ class Customers:
         """Forget the customer's count: its next document is checked as its first."""
         self._store.reset(name, by=by or self._actor)
         return self.show(name)
+
+    def standing(self, name: str, /) -> CustomerStanding:
+        """Where the customer stands: count, next priority, what is pending, and usage of today."""
+        record, now = self._store.customer(name), self._store.now()
+        following = self.next_place(record)
+        today = int(now // DAY)
+        usage = self._store.usage(name, first=today, last=today)
+        return CustomerStanding(
+            customer=name,
+            count=following.count,
+            next_priority=following.priority,
+            resets_at=reset_time(self.rule(record), record, now),
+            pending=record.pending,
+            processing=record.processing,
+            expected_end=self._expected_end(record),
+            limits=self.limits(record),
+            usage=usage[0] if usage else Usage(name, day_name(today)),
+        )
+
+    def limits(self, customer: CustomerRecord | None = None) -> Limits:
+        """What one request may bring, with the caps of a customer."""
+        settings = self._settings()
+        request = Limits(
+            settings.max_document_bytes, settings.max_upload_bytes, settings.max_upload_files
+        )
+        if customer is None:
+            return request
+        own = customer.settings
+        daily, rate = own.bytes_a_day, own.requests_a_second
+        return replace(
+            request,
+            pending_cap=own.pending_cap,
+            processing_cap=own.processing_cap,
+            bytes_a_day=settings.bytes_a_day if daily is None else daily,
+            requests_a_second=settings.requests_a_second if rate is None else rate,
+        )
+
+    def _expected_end(self, customer: CustomerRecord) -> float | None:
+        """When the last of the customer's documents should have ended."""
+        ends = []
+        for state in (State.WAITING, State.PROCESSING):
+            newest = self._store.documents(customer=customer.name, state=state, limit=1)
+            for document in newest:
+                forecast = self._why(document.id).forecast if state is State.WAITING else None
+                if state is State.WAITING and forecast is None:
+                    return None  # nobody works on it
+                began = document.started_at if forecast is None else forecast.expected
+                ends.append((began or 0.0) + document.estimate)
+        return max([*ends, self._store.now()]) if ends and not customer.paused else None
+
+    def usage(
+        self, name: str | None = None, /, *, since: str | None = None, until: str | None = None
+    ) -> builtins.list[Usage]:
+        """What a customer, or each of them, used by day, UTC; days are dates such as 2026-01-31."""
+        if name is not None:
+            self._store.customer(name)
+        first = 0 if since is None else day_number(since)
+        last = 2**31 if until is None else day_number(until)
+        return self._store.usage(name, first=first, last=last)
 
     def rule(
         self, customer: CustomerRecord | str, policy: PolicyName | None = None

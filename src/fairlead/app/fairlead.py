@@ -96,7 +96,13 @@ class Fairlead:
         self.contents = Contents(self.store, self.files, self.texts)
         self.ends = Results(self.store, self.texts)
         self.services = Services(self)
-        self.customers = Customers(self.store, self._sources.rules, actor)
+        self.customers = Customers(
+            self.store,
+            self._sources.rules,
+            actor,
+            settings=self._sources.settings,
+            why=self.why,
+        )
         self.keys = Keys(self.store, self.folder, actor)
         self.webhooks = Webhooks(self.store, self.services.networks, self.clock, actor)
         self.queue = Queue(self.store, self.customers, lambda: self.settings.pipelines, actor)

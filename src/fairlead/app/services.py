@@ -57,12 +57,13 @@ class Services:
         return Networks(self._fairlead.settings.webhook_networks)
 
     def sweeper(self) -> Sweeper:
-        """Removes orphaned files and fills the disk reserve, every hour."""
+        """Removes orphaned files, fills the disk reserve and adds up usage, every hour."""
         return Sweeper(self._clean_up, lambda: self._store.only_one("sweep"))
 
     def _clean_up(self) -> Iterator[int]:
         if self._fairlead.settings.store is None:
             self._fairlead.folder.reserve.lay()
+        self._store.add_up_usage()
         return self._sweep_portions()
 
     def sweep(self) -> int:

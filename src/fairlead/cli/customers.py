@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import csv
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import click
+from msgspec.structs import astuple
 
 from fairlead.cli.common import (
     balance,
@@ -23,6 +26,7 @@ from fairlead.cli.target import Target, opened, target_options
 from fairlead.errors import UsageError
 from fairlead.model.customers import Customer, Customers, Setting, Share, customer_settings
 from fairlead.model.json import to_dict
+from fairlead.model.usage import Usage, UsageList
 
 
 @click.group("customers")
@@ -137,6 +141,50 @@ def _add_action(verb: str, help_text: str) -> None:
 _add_action("pause", "Pause a customer: its documents wait, and new ones are still accepted.")
 _add_action("resume", "Resume a paused customer.")
 _add_action("reset", "Reset a customer's count to 0.")
+
+
+@customers_group.command("standing")
+@click.argument("name", shell_complete=complete_customers)
+@target_options
+@json_option
+def standing_command(*, name: str, target: Target, as_json: bool) -> None:
+    """Show where a customer stands: count, next priority, expected end, limits, usage of today."""
+    with opened(target) as installation:
+        standing = installation.customers.standing(name)
+    if as_json:
+        print_json(standing)
+    else:
+        print_fields(to_dict(standing))
+
+
+@customers_group.command("usage")
+@click.argument("name", required=False, shell_complete=complete_customers)
+@target_options
+@click.option("--since", metavar="DAY", help="First day, such as 2026-01-31, UTC.")
+@click.option("--until", metavar="DAY", help="Last day.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
+@json_option
+def usage_command(
+    *,
+    name: str | None,
+    target: Target,
+    since: str | None,
+    until: str | None,
+    as_csv: bool,
+    as_json: bool,
+) -> None:
+    """Show what a customer, or each of them, used by day."""
+    with opened(target) as installation:
+        usage = installation.customers.usage(name, since=since, until=until)
+    if as_json:
+        print_json(UsageList(usage))
+        return
+    rows = [["" if value is None else str(value) for value in astuple(row)] for row in usage]
+    if as_csv:
+        csv.writer(sys.stdout, lineterminator="\n").writerows([Usage.__struct_fields__, *rows])
+        return
+    columns = [name.replace("_", " ") for name in Usage.__struct_fields__]
+    print_table(columns, rows, empty="no usage")
 
 
 def _parsed(setting: Setting, text: str) -> Any:

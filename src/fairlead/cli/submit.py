@@ -44,11 +44,11 @@ from fairlead.errors import (
 from fairlead.intake import check_file
 from fairlead.model.documents import Document
 from fairlead.model.json import to_dict
-from fairlead.model.keys import Me
 from fairlead.model.names import check_customer, check_name
 from fairlead.model.pipelines import DEFAULT_PIPELINE
 from fairlead.model.states import State
 from fairlead.model.submissions import submission_options
+from fairlead.model.usage import Me
 
 if TYPE_CHECKING:
     from fairlead.app import Fairlead

@@ -42,7 +42,7 @@ from fairlead.model.documents import Page as DocumentPage
 from fairlead.model.explanations import Explanation
 from fairlead.model.installation import AsyncPage, NamedSource
 from fairlead.model.json import from_dict, to_dict
-from fairlead.model.keys import Key, LoginLink, Me, NewKey
+from fairlead.model.keys import Key, LoginLink, NewKey
 from fairlead.model.keys import Keys as KeyList
 from fairlead.model.names import check_idempotency_key
 from fairlead.model.pipeline_figures import PipelineFigures, PipelineList
@@ -56,6 +56,7 @@ from fairlead.model.submissions import (
     moment,
     submission_options,
 )
+from fairlead.model.usage import CustomerStanding, Me, Usage, UsageList
 from fairlead.model.webhooks import Deliveries, Delivery, Webhook, WebhookWithSecret
 from fairlead.model.webhooks import Webhooks as WebhookList
 
@@ -193,6 +194,18 @@ class AsyncCustomers(AsyncGroup):
     async def reset(self, name: str) -> Customer:
         """Forget the customer's count: its next document is checked as its first."""
         return await self._transport.json(Customer, "POST", "customers", name, "reset")
+
+    async def standing(self, name: str) -> CustomerStanding:
+        """Where the customer stands: count, next priority, what is pending, and usage of today."""
+        path = ("customers", name, "standing")
+        return await self._transport.json(CustomerStanding, "GET", *path)
+
+    async def usage(
+        self, name: str | None = None, *, since: str | None = None, until: str | None = None
+    ) -> builtins.list[Usage]:
+        """What a customer, or each of them, used by day, UTC; days are dates such as 2026-01-31."""
+        params = {"customer": name, "since": since, "until": until}
+        return (await self._transport.json(UsageList, "GET", "usage", params=params)).usage
 
 
 class AsyncKeys(AsyncGroup):
@@ -372,7 +385,7 @@ class AsyncClient:
         await self._transport.close()
 
     async def me(self) -> Me:
-        """Whose key this is, and how much one request may bring."""
+        """Whose key this is, how much one request may bring, and where a customer stands."""
         return await self._transport.json(Me, "GET", "me")
 
     async def login_link(self) -> str:

@@ -44,7 +44,7 @@ from fairlead.model.documents import Page as DocumentPage
 from fairlead.model.explanations import Explanation
 from fairlead.model.installation import NamedSource, Page
 from fairlead.model.json import from_dict, to_dict
-from fairlead.model.keys import Key, LoginLink, Me, NewKey
+from fairlead.model.keys import Key, LoginLink, NewKey
 from fairlead.model.keys import Keys as KeyList
 from fairlead.model.names import check_idempotency_key
 from fairlead.model.pipeline_figures import PipelineFigures, PipelineList
@@ -58,6 +58,7 @@ from fairlead.model.submissions import (
     moment,
     submission_options,
 )
+from fairlead.model.usage import CustomerStanding, Me, Usage, UsageList
 from fairlead.model.webhooks import Deliveries, Delivery, Webhook, WebhookWithSecret
 from fairlead.model.webhooks import Webhooks as WebhookList
 
@@ -195,6 +196,18 @@ class Customers(Group):
     def reset(self, name: str) -> Customer:
         """Forget the customer's count: its next document is checked as its first."""
         return self._transport.json(Customer, "POST", "customers", name, "reset")
+
+    def standing(self, name: str) -> CustomerStanding:
+        """Where the customer stands: count, next priority, what is pending, and usage of today."""
+        path = ("customers", name, "standing")
+        return self._transport.json(CustomerStanding, "GET", *path)
+
+    def usage(
+        self, name: str | None = None, *, since: str | None = None, until: str | None = None
+    ) -> builtins.list[Usage]:
+        """What a customer, or each of them, used by day, UTC; days are dates such as 2026-01-31."""
+        params = {"customer": name, "since": since, "until": until}
+        return (self._transport.json(UsageList, "GET", "usage", params=params)).usage
 
 
 class Keys(Group):
@@ -370,7 +383,7 @@ class Client:
         self._transport.close()
 
     def me(self) -> Me:
-        """Whose key this is, and how much one request may bring."""
+        """Whose key this is, how much one request may bring, and where a customer stands."""
         return self._transport.json(Me, "GET", "me")
 
     def login_link(self) -> str:

@@ -27,6 +27,7 @@ from fairlead.model.pipelines import DEFAULT_PIPELINE
 from fairlead.model.sources import Source
 from fairlead.model.states import State
 from fairlead.model.submissions import Moment
+from fairlead.model.usage import CustomerStanding, Usage
 from fairlead.model.webhooks import Delivery, Webhook
 
 T = TypeVar("T")
@@ -92,6 +93,10 @@ class CustomerGroup(Protocol):
     def pause(self, name: str, /) -> Customer: ...
     def resume(self, name: str, /) -> Customer: ...
     def reset(self, name: str, /) -> Customer: ...
+    def standing(self, name: str, /) -> CustomerStanding: ...
+    def usage(
+        self, name: str | None = None, /, *, since: str | None = None, until: str | None = None
+    ) -> builtins.list[Usage]: ...
 
 
 class KeyGroup(Protocol):

@@ -110,23 +110,15 @@ class StoredKey(NamedTuple):
 
 
 class Limits(Record, frozen=True):
-    """What one request may bring."""
+    """What one request may bring; and a customer's caps, where it has some."""
 
     max_document_bytes: int
     max_upload_bytes: int
     max_upload_files: int
-
-
-class Me(Record, frozen=True):
-    """Whose a key is. No customer: an operator's."""
-
-    key: str
-    customer: str | None
-    limits: Limits
-
-    @property
-    def is_operator(self) -> bool:
-        return self.customer is None
+    pending_cap: int | None = None
+    processing_cap: int | None = None
+    bytes_a_day: int | None = None
+    requests_a_second: float | None = None
 
 
 def new_key() -> tuple[str, str]:

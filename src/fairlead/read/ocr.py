@@ -63,6 +63,7 @@ class Ocr:
         self._wanted = task.limits.languages
         self._language = ""
         self._failed_turns = 0
+        self._pages = 0
 
     def ready(self) -> bool:
         """Return whether pictures can be read here."""
@@ -72,6 +73,8 @@ class Ocr:
         """Return the text in a picture, whatever its orientation; empty if there is none."""
         if not self.ready() or _is_blank(image):
             return ""
+        self._pages += 1
+        self.draft.fact("ocr_pages", self._pages)
         first = self._language or self._languages[0]
         result = _recognise(_prepare(image), first)
         if result.confidence < _GOOD_CONFIDENCE:

@@ -33,6 +33,7 @@ from fairlead.server.routes import (
     pipelines,
     policy,
     results,
+    usage,
     webhooks,
 )
 
@@ -40,6 +41,7 @@ ROUTERS = (
     *(
         documents.router,
         results.router,
+        usage.router,
         events.router,
         customers.router,
         keys.router,

@@ -24,8 +24,9 @@ from fairlead.model.documents import (
 )
 from fairlead.model.explanations import CustomerAhead, Explanation, Forecast, Place, Reason
 from fairlead.model.json import from_json, to_dict
-from fairlead.model.keys import Key, Keys, Limits, LoginLink, Me, NewKey
+from fairlead.model.keys import Key, Keys, Limits, LoginLink, NewKey
 from fairlead.model.pipeline_figures import PipelineFigures, PipelineList
+from fairlead.model.usage import CustomerStanding, Me, Usage, UsageList
 from fairlead.model.webhooks import Deliveries, Delivery, Webhook, Webhooks, WebhookWithSecret
 from fairlead.server.problems import body
 
@@ -75,6 +76,17 @@ _PIPELINE = from_json(
     "ended": 840, "since": "2026-01-31T11:58:00Z", "failures": {"no-total": 3}}""",
 )
 _KEY = Key(id=_KEY_ID, customer="acme", operator=False, created_at=_NOON)
+_STANDING = CustomerStanding(
+    customer="acme",
+    count=-1,
+    next_priority=1,
+    resets_at=_NOON + 1500,
+    pending=2,
+    processing=1,
+    expected_end=_NOON + 4,
+    limits=Limits(1_000_000_000, 2_000_000_000, 100, requests_a_second=100.0),
+    usage=Usage("acme", "2026-01-31", 12, 40, 8, 1_830_112, 21.5, 1),
+)
 _PARAMS = {"count": -1, "bound": -2, "priority": 1}
 _RECORDS: list[Any] = [
     Page([_DOCUMENT], _ID),
@@ -85,7 +97,9 @@ _RECORDS: list[Any] = [
     Keys([_KEY]),
     LoginLink(f"/login?token={'example' * 4}"),
     NewKey(f"fl_{_KEY_ID}_{'example' * 6}0", **asdict(_KEY)),
-    Me(_KEY_ID, "acme", Limits(1_000_000_000, 2_000_000_000, 100)),
+    Me("customer", "acme", _KEY_ID, **asdict(_STANDING)),
+    _STANDING,
+    UsageList([_STANDING.usage]),
     Audit([Event(9, _NOON, EventKind.CUSTOMER_SET, "acme", None, {"weight": 2.0}, _KEY_ID)], None),
     PolicyInForce("classic"),
     PipelineList([_PIPELINE]),

@@ -16,7 +16,7 @@ _JOBS = re.compile(r"/v1/jobs(/.*)?")
 _OWN_SESSION = re.compile(r"/(logout|language)")
 """What every visitor of the dashboard may change."""
 _SERVICE = re.compile(
-    r"/v1/(documents|batches|results|events|webhooks)(/.*)?|/v1/me|/v1/customers/[^/]+/standing"
+    r"/v1/(documents|batches|results|events|webhooks)(/.*)?|/v1/(me|usage)|/v1/customers/[^/]+/standing"
 )
 _WORKER = re.compile(r"/v1/jobs(/.*)?|/v1/me")
 

@@ -24,8 +24,9 @@ from fairlead.model.documents import (
 )
 from fairlead.model.explanations import Explanation, Place
 from fairlead.model.json import Record, from_json, schemas, to_json
-from fairlead.model.keys import Key, Keys, LoginLink, Me, NewKey
+from fairlead.model.keys import Key, Keys, LoginLink, NewKey
 from fairlead.model.pipeline_figures import PipelineList
+from fairlead.model.usage import CustomerStanding, Me, UsageList
 from fairlead.model.webhooks import Deliveries, Delivery, Webhook, Webhooks, WebhookWithSecret
 from fairlead.server.problems import KINDS, MEDIA_TYPE, body
 from fairlead.server.problems import Problem as Refusal
@@ -112,7 +113,17 @@ class PolicyWanted(Body):
 
 
 _OUT = [
-    *(Audit, Customer, Customers, Deliveries, Delivery, Document, Documents, EndedDocument),
+    *(
+        Audit,
+        Customer,
+        Customers,
+        CustomerStanding,
+        Deliveries,
+        Delivery,
+        Document,
+        Documents,
+        EndedDocument,
+    ),
     *(
         Explanation,
         Key,
@@ -127,13 +138,14 @@ _OUT = [
         Text,
         Webhook,
     ),
-    *(PipelineList, WebhookWithSecret, Webhooks),
+    *(PipelineList, UsageList, WebhookWithSecret, Webhooks),
 ]
 _IN = [Changes, KeyWanted, NewCustomer, NewWebhook, PolicyWanted, WebhookChanges]
 
 
 _OPTIONAL = {
     EndedDocument.__name__: frozenset(RESULT_PARTS),
+    Me.__name__: frozenset(Me.__struct_fields__[5:]),
     Place.__name__: frozenset(["most"]),
 }
 """Fields that are left out where they were not asked for, or there is nothing to say."""

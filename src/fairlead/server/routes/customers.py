@@ -12,9 +12,10 @@ from starlette.responses import Response
 from fairlead.errors import CustomerExists, Message, UnknownKey
 from fairlead.model.customers import Customer, Customers
 from fairlead.model.documents import Audit
-from fairlead.model.keys import Keys, NewKey
+from fairlead.model.keys import Keys, NewKey, Role
+from fairlead.model.usage import CustomerStanding
 from fairlead.server import schemas
-from fairlead.server.context import authenticated_operator
+from fairlead.server.context import authenticated, authenticated_operator
 from fairlead.server.problems import Problem
 from fairlead.server.routes.keys import new_key
 
@@ -122,6 +123,20 @@ async def revoke(request: Request, name: str, key_id: str) -> Response:
     await context.ask(context.fairlead.keys.revoke, key_id, by=caller.key_id)
     context.auth.revoked(key_id)
     return Response(status_code=204)
+
+
+@router.get(
+    "/customers/{name}/standing",
+    responses=schemas.answers(
+        200, CustomerStanding, "where it stands", "forbidden", "unknown-customer"
+    ),
+)
+async def standing(request: Request, name: str) -> Response:
+    """Where a customer stands: count, next priority, what is pending, and usage of today."""
+    context, caller = await authenticated(request)
+    if caller.role is not Role.SERVICE:
+        await context.auth.operator(request)
+    return schemas.JSONResponse(await context.ask(context.fairlead.customers.standing, name))
 
 
 @router.get("/customers/{name}", responses=_ONE)

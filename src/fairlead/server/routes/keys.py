@@ -9,7 +9,9 @@ from msgspec.structs import asdict
 from starlette.responses import Response
 
 from fairlead.errors import Message
-from fairlead.model.keys import Key, Keys, Limits, LoginLink, Me, NewKey
+from fairlead.model.json import to_dict
+from fairlead.model.keys import Key, Keys, LoginLink, NewKey
+from fairlead.model.usage import Me
 from fairlead.server import schemas
 from fairlead.server.auth import Caller
 from fairlead.server.context import ServerContext, authenticated, authenticated_operator
@@ -21,11 +23,18 @@ _OWNERS = ("customer", "service", "viewer", "worker")
 
 @router.get("/me", responses=schemas.answers(200, Me, "whose the key is"))
 async def me(request: Request) -> Response:
-    """Whose the key is, and what one request may bring."""
+    """Whose the key is, and what one request may bring; of a customer also where it stands."""
     context, caller = await authenticated(request)
-    settings = context.fairlead.settings
-    limits = Limits(*(getattr(settings, name) for name in Limits.__struct_fields__))
-    return schemas.JSONResponse(Me(caller.key_id, caller.customer, limits))
+    customers = context.fairlead.customers
+    if caller.customer is None:
+        key = await context.ask(context.fairlead.store.key, caller.key_id)
+        name = key.name or key.role.value
+        shown = to_dict(Me(key.role.value, name, caller.key_id, customers.limits()))
+        present = {name: value for name, value in shown.items() if value is not None}
+        return schemas.JSONResponse(present | {"customer": None})
+    standing = await context.ask(customers.standing, caller.customer)
+    shown_me = Me("customer", caller.customer, caller.key_id, **asdict(standing))
+    return schemas.JSONResponse(shown_me)
 
 
 @router.get(

@@ -27,7 +27,7 @@ DECLARE
   guarded TEXT[] := ARRAY[
     'accounts', 'access_keys', 'contents', 'customers', 'delayed', 'deleted', 'deliveries',
     'documents', 'events', 'idempotency_keys', 'metadata_terms', 'running', 'unsuccessful',
-    'waiting', 'webhooks'];
+    'usage', 'waiting', 'webhooks'];
   own TEXT;
   name TEXT;
 BEGIN

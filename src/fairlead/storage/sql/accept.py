@@ -211,6 +211,7 @@ class Batch:
         self._queue_up(numbers)
         for number, each in zip(numbers, accepted, strict=True):
             tx.add_event(EventKind.SUBMITTED, each.customer.id, number)
+            tx.count_usage(each.customer.id, documents=1, bytes=each.new.size)
             tx.count_state("waiting", each.place.priority, 1)
         keys = [
             (*key, json.dumps(numbers[first : first + many]), tx.now)

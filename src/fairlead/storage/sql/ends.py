@@ -27,6 +27,9 @@ from fairlead.storage.sql.accept import Batch, Origin, lock_customers
 from fairlead.storage.sql.queries import sql
 from fairlead.storage.sql.transaction import Transaction
 
+MOST_PAGES = 1_000_000
+"""Of one document, in the usage of its customer."""
+
 
 class Running(NamedTuple):
     """A row of `running`. The first fields are the columns of `waiting`."""
@@ -175,6 +178,7 @@ def _rescue(tx: Transaction, leases: Sequence[int]) -> int:
 def cancelled(tx: Transaction, running: Running) -> None:
     """Settle a claim whose document was cancelled while it was processed."""
     used = max(0.0, tx.now - running.started_at)
+    tx.count_usage(running.customer, seconds=used)
     tx.add_queue_event(running.ended(tx.now, used))
 
 
@@ -213,6 +217,8 @@ class _EndWriter:
         if done.markdown_sha256 is not None or short[1] is not None:
             markdown = (done.markdown_key, done.markdown_sha256, short[1])
             self._contents.append((number, "markdown", *markdown))
+        pages = {name: _amount(done.facts.get(name)) for name in ("pages", "ocr_pages")}
+        tx.count_usage(running.customer, **pages, seconds=done.seconds or 0.0)
         self._end(running, "done", done.seconds, detail)
         tx.add_event(EventKind.DONE, running.customer, number, seconds=done.seconds)
 
@@ -225,6 +231,7 @@ class _EndWriter:
         self._failed.append((number, kind, code, words, *times))
         slot = (running.slot, running.slot_seq, running.displaced)
         self._unsuccessful.append((number, running.customer, *slot))
+        tx.count_usage(running.customer, seconds=seconds or 0.0, failures=1)
         self._end(running, "failed", 0.0 if lost else seconds, detail)
         tx.add_event(EventKind.FAILED, running.customer, number, error=code, seconds=seconds)
 
@@ -234,6 +241,7 @@ class _EndWriter:
         if delay is None:
             self.fail(running, Failed(code, words, seconds=seconds), detail)
             return
+        tx.count_usage(running.customer, seconds=seconds or 0.0)
         row = running.waiting(error=code, detail=words)
         self._delayed.append((tx.now + delay, *row))
         tx.add_queue_event(running.ended(tx.now, seconds, is_delayed=True))
@@ -267,6 +275,13 @@ class _EndWriter:
     def _count(self, running: Running, state: str) -> None:
         self._tx.count_state("processing", running.priority, -1)
         self._tx.count_state(state, running.priority, 1)
+
+
+def _amount(fact: object) -> int:
+    """A number among the facts, which come from an untrusted process."""
+    if not isinstance(fact, int) or isinstance(fact, bool):
+        return 0
+    return min(max(fact, 0), MOST_PAGES)
 
 
 class _Parts:

@@ -570,6 +570,36 @@ FROM documents d JOIN contents t ON t.document = d.seq
 WHERE d.id IN (SELECT value FROM json_each(?)) AND t.name = ''
   AND t.role IN (SELECT value FROM json_each(?));
 
+-- name: add_usage
+INSERT INTO usage (customer, day, documents, pages, ocr_pages, bytes, seconds, failures)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: usage
+SELECT
+  c.name, u.day, CAST(sum(u.documents) AS BIGINT), CAST(sum(u.pages) AS BIGINT),
+  CAST(sum(u.ocr_pages) AS BIGINT), CAST(sum(u.bytes) AS BIGINT), sum(u.seconds),
+  CAST(sum(u.failures) AS BIGINT)
+FROM usage u LEFT JOIN customers c ON c.id = u.customer
+WHERE u.day >= ? AND u.day <= ?
+GROUP BY u.customer, c.name, u.day ORDER BY u.day, c.name, u.customer;
+
+-- name: usage_of_customer
+SELECT
+  c.name, u.day, CAST(sum(u.documents) AS BIGINT), CAST(sum(u.pages) AS BIGINT),
+  CAST(sum(u.ocr_pages) AS BIGINT), CAST(sum(u.bytes) AS BIGINT), sum(u.seconds),
+  CAST(sum(u.failures) AS BIGINT)
+FROM usage u INDEXED BY usage_of_customer JOIN customers c ON c.id = u.customer
+WHERE u.customer = (SELECT id FROM customers WHERE name = ?) AND u.day >= ? AND u.day <= ?
+GROUP BY u.customer, c.name, u.day ORDER BY u.day;
+
+-- name: take_usage
+-- Rows of days that have several, to be added up.
+DELETE FROM usage WHERE id IN (
+  SELECT u.id FROM usage u JOIN (
+    SELECT customer, day FROM usage GROUP BY customer, day HAVING count(*) > 1) AS several
+  ON several.customer = u.customer AND several.day = u.day ORDER BY u.id LIMIT ?)
+RETURNING customer, day, documents, pages, ocr_pages, bytes, seconds, failures;
+
 -- name: number_of_customers
 SELECT count(*) FROM customers;
 

@@ -22,6 +22,7 @@ from fairlead.model.documents import (
 from fairlead.model.keys import Key, StoredKey
 from fairlead.model.states import State
 from fairlead.model.submissions import index_term
+from fairlead.model.usage import Usage, day_name
 from fairlead.policy import fairness as figures
 from fairlead.policy.fair import Place
 from fairlead.policy.forecast import FinishedDocument, Flow, RecentArrival, RunningDocument
@@ -146,6 +147,18 @@ def stored_results(
     """The results of documents in these roles; large ones have a key of a blob instead."""
     values = (connection.array(list(ids)), connection.array(list(roles)))
     return [StoredResult(*row) for row in connection.execute(sql("results_of"), values)]
+
+
+# --- usage ---
+
+
+def usage(connection: Connection, customer: str | None, first: int, last: int) -> list[Usage]:
+    """What customers used from one day to another."""
+    if customer is None:
+        found = connection.execute(sql("usage"), (first, last))
+    else:
+        found = connection.execute(sql("usage_of_customer"), (customer, first, last))
+    return [Usage(name, day_name(day), *amounts) for name, day, *amounts in found]
 
 
 # --- customers and the queue ---

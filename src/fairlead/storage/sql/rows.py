@@ -187,7 +187,7 @@ TABLES = (
     "metadata_terms",
     *("idempotency_keys", "waiting", "delayed", "running", "leases", "queue_events"),
     *("queue_members", "queue_entries", "queue_state", "queue_tallies", "queue_costs"),
-    *("attendance", "blob_places", "events", "access_keys", "webhooks", "deliveries"),
+    *("attendance", "blob_places", "usage", "events", "access_keys", "webhooks", "deliveries"),
 )
 """Every table, those that others refer to first."""
 NUMBERED = {
@@ -196,6 +196,7 @@ NUMBERED = {
     "events": "seq",
     "deliveries": "seq",
     "queue_events": "id",
+    "usage": "id",
 }
 """Tables whose rows get the next number by themselves."""
 

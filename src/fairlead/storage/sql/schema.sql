@@ -280,6 +280,19 @@ CREATE TABLE blob_places (              -- where blobs are, each with the instal
   marked INTEGER NOT NULL               -- 1: the marker was written, so it must be there
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE usage (                    -- insert only, so that no writers wait for each other; summed
+  id INTEGER PRIMARY KEY AUTOINCREMENT, -- now and then; stays when documents and customers go
+  customer INTEGER NOT NULL,
+  day INTEGER NOT NULL,                 -- since 1970, UTC
+  documents INTEGER NOT NULL,
+  pages INTEGER NOT NULL,
+  ocr_pages INTEGER NOT NULL,
+  bytes INTEGER NOT NULL,
+  seconds REAL NOT NULL,
+  failures INTEGER NOT NULL
+) STRICT;
+CREATE INDEX usage_of_customer ON usage (customer, day);
+
 -- --- events, keys, webhooks ---
 
 CREATE TABLE events (

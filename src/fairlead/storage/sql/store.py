@@ -35,6 +35,7 @@ from fairlead.model.pipeline_figures import PipelineCounts
 from fairlead.model.pipelines import Pipeline, Room
 from fairlead.model.states import State
 from fairlead.model.submissions import NotBefore
+from fairlead.model.usage import Usage, UsageRow
 from fairlead.policy.forecast import Flow
 from fairlead.policy.queue import PolicyName
 from fairlead.policy.rules import Rules
@@ -64,6 +65,9 @@ FOLD_AFTER = 32
 """Writes of a process after which it looks whether the queue is to be folded."""
 MANY_EVENTS = 100
 """Events of the queue that somebody folds, although nobody claims."""
+
+MOST_SUMMED = 10_000
+"""Rows of usage that are added up in one transaction."""
 
 _log = logging.getLogger(__name__)
 
@@ -296,6 +300,28 @@ class Store(ABC):
     def note_marked(self, place: str) -> None:
         """Record that the marker of a place was written."""
         self._write(lambda tx: tx.connection.execute(sql("note_marked"), (place,)))
+
+    # --- usage ---
+
+    def usage(
+        self, customer: str | None = None, *, first: int = 0, last: int = 2**31
+    ) -> list[Usage]:
+        """What customers used from one day since 1970 to another, by day and customer."""
+        return self._read(reads.usage, customer, first, last)
+
+    def add_up_usage(self) -> int:
+        """Replace rows of one customer and day by their sum; how many, bounded."""
+
+        def add_up(tx: Transaction) -> int:
+            sums: dict[tuple[int, int], UsageRow] = {}
+            rows = tx.connection.execute(sql("take_usage"), (MOST_SUMMED,)).fetchall()
+            for row in map(UsageRow._make, rows):
+                before = sums.get(row[:2])
+                sums[row[:2]] = row if before is None else before.plus(row)
+            tx.connection.executemany(sql("add_usage"), list(sums.values()))
+            return len(rows)
+
+        return self._write(add_up)
 
     # --- decisions of people; `by` is who decided ---
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fairlead.model.documents import EventKind
+from fairlead.model.usage import DAY, UsageRow
 from fairlead.model.webhooks import KINDS
 from fairlead.policy.queue import PolicyName
 from fairlead.policy.queue_events import Learned, QueueEvent, StoredEvent, Tallied
@@ -42,6 +43,7 @@ class Transaction:
     _events: list[tuple[Any, ...]] = field(default_factory=list)
     _tallies: Counter[tuple[str, int]] = field(default_factory=Counter)
     _deliveries: list[tuple[int, str, int]] = field(default_factory=list)
+    _usage: dict[int, UsageRow] = field(default_factory=dict)
 
     @property
     def is_fair(self) -> bool:
@@ -66,6 +68,12 @@ class Transaction:
         """So many documents more, or fewer, are in this state."""
         self._tallies[state, priority] += documents
 
+    def count_usage(self, customer: int, **amounts: float) -> None:
+        """A customer used so much of this day: so many documents, pages, bytes or seconds."""
+        row = UsageRow(customer, int(self.now // DAY), **amounts)  # type: ignore[arg-type]
+        before = self._usage.get(customer)
+        self._usage[customer] = row if before is None else before.plus(row)
+
     def add_event(
         self, kind: EventKind, customer: int = NOBODY, document: int | None = None, **data: object
     ) -> None:
@@ -86,8 +94,10 @@ class Transaction:
         if self.queue_events:
             body = encode_events(self.queue_events)
             self.connection.execute(sql("add_queue_event"), (body,))
+        if self._usage:
+            self.connection.executemany(sql("add_usage"), list(self._usage.values()))
         self.write_events()
-        self.queue_events, self._tallies = [], Counter()
+        self.queue_events, self._tallies, self._usage = [], Counter(), {}
 
     def write_events(self) -> None:
         """Write the events of the public record, and the deliveries that follow from them."""

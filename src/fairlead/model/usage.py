@@ -1,0 +1,109 @@
+"""Usage per customer and day, and where a customer stands."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from fairlead.errors import UsageError
+from fairlead.model.json import Record, Time
+from fairlead.model.keys import Limits
+
+DAY = 86_400
+
+
+class UsageRow(NamedTuple):
+    """What one transaction used of a customer's day, or several of them together."""
+
+    customer: int
+    day: int
+    documents: int = 0
+    pages: int = 0
+    ocr_pages: int = 0
+    bytes: int = 0
+    seconds: float = 0.0
+    failures: int = 0
+
+    def plus(self, other: UsageRow) -> UsageRow:
+        """The sum of two rows of one customer and day."""
+        sums = (one + two for one, two in zip(self[2:], other[2:], strict=True))
+        return UsageRow._make((self.customer, self.day, *sums))
+
+
+class Usage(Record, frozen=True):
+    """What a customer used in a day, UTC. No customer: it was deleted.
+
+    Documents and bytes count when they are accepted; pages, seconds and failures when work ends.
+    """
+
+    customer: str | None
+    day: str
+    documents: int = 0
+    pages: int = 0
+    ocr_pages: int = 0
+    bytes: int = 0
+    seconds: float = 0.0
+    failures: int = 0
+
+
+class UsageList(Record, frozen=True):
+    """Usage by day, oldest first, then by customer."""
+
+    usage: list[Usage]
+
+
+class CustomerStanding(Record, frozen=True, kw_only=True):
+    """Where a customer stands: its count, what its next document would get, and what is pending.
+
+    `resets_at` is when the count is back at zero, if no document arrives; null: it is. By
+    `expected_end` all that is pending should have ended; null: nothing is, or nobody works on it.
+    `usage` is that of today.
+    """
+
+    customer: str
+    count: int
+    next_priority: int
+    resets_at: Time | None
+    pending: int
+    processing: int
+    expected_end: Time | None
+    limits: Limits
+    usage: Usage
+
+
+class Me(Record, frozen=True):
+    """Whose a key is, and what one request may bring. `name` is the customer's.
+
+    A customer's key also shows where the customer stands, as `CustomerStanding` does; of other
+    keys these fields are left out.
+    """
+
+    role: str
+    name: str
+    key: str
+    limits: Limits
+    customer: str | None = None
+    count: int | None = None
+    next_priority: int | None = None
+    resets_at: Time | None = None
+    pending: int | None = None
+    processing: int | None = None
+    expected_end: Time | None = None
+    usage: Usage | None = None
+
+    @property
+    def is_operator(self) -> bool:
+        return self.role == "operator"
+
+
+def day_name(day: int) -> str:
+    """The date of a day since 1970."""
+    return datetime.fromtimestamp(day * DAY, UTC).date().isoformat()
+
+
+def day_number(name: str) -> int:
+    """The day since 1970 of a date such as 2026-01-31."""
+    try:
+        return int(datetime.strptime(name, "%Y-%m-%d").replace(tzinfo=UTC).timestamp()) // DAY
+    except ValueError:
+        raise UsageError(f"a day must be a date such as 2026-01-31; got {name[:20]!a}") from None
