@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 from fairlead.errors import DamagedData, Message, NotReady, UnknownDocument
-from fairlead.model.blobs import BlobStore
+from fairlead.model.blobs import ABSENT, BlobStore
 from fairlead.model.documents import Document
 from fairlead.storage import Store
 
@@ -39,6 +40,21 @@ class Contents:
         texts = self._store.short_texts(id_)
         content: bytes | None = None if texts is None else getattr(texts, field)
         return check_content(content, sha256, f"the {field} of document {id_}").decode()
+
+    def open_text(self, key: str, sha256: str) -> BinaryIO:
+        """The file of a long text, by its key, after a check of its SHA-256."""
+        try:
+            file = self._texts.path(key).open("rb")
+        except OSError as error:
+            if error.errno not in ABSENT:
+                raise
+            self._texts.check()
+            raise DamagedData(f"the text {key} is missing; restore it from a backup") from None
+        if hashlib.file_digest(file, "sha256").hexdigest() != sha256:
+            file.close()
+            raise DamagedData(f"the text {key} is damaged; restore it from a backup")
+        file.seek(0)
+        return file
 
     def original(self, id_: str) -> bytes:
         document = self._store.document(id_)

@@ -43,6 +43,7 @@ from fairlead.server.headers import (
     language_of,
     precondition,
 )
+from fairlead.server.long_texts import LongText
 from fairlead.server.problems import Problem, customer_text, invalid_cursor, unknown_document
 from fairlead.server.upload import Upload, read_upload
 
@@ -321,6 +322,7 @@ def _is_news(document: Document, known: str | None) -> bool:
     responses=schemas.answers(
         *(200, Text, "the text, by Accept"),
         *("unknown-document", "not-ready", "not-acceptable", "precondition-failed"),
+        "disk-full",  # fetched ones lie there
         content={name: {"schema": {"type": "string"}} for name in _TEXTS[:2]},
     )
     | schemas.NOT_MODIFIED,
@@ -339,34 +341,34 @@ async def text(request: Request, id_: str) -> Response:
     headers = {"Vary": "Accept", "ETag": etag}
     if stored.text_sha256 is not None and is_not_modified(request, etag):
         return Response(status_code=304, headers=headers)
+    is_json = wanted == "application/json"
+    media_type = wanted if is_json else f"{wanted}; charset=utf-8"
+    has_markdown = wanted == "text/markdown" and stored.markdown_sha256 is not None
+    key = stored.markdown_key if has_markdown else stored.text_key
+    sha256 = stored.markdown_sha256 if has_markdown else stored.text_sha256
+    if key is not None and sha256 is not None:
+        record = Text(document.id, document.kind, document.facts, "") if is_json else None
+        open_text = context.fairlead.contents.open_text
+        long = await context.fetch(lambda: LongText(open_text(key, sha256), record))
+        return long.response(request, headers, media_type)
     try:
-        content = await _read(context, document, stored, wanted)
+        content = await context.ask(_short_text, context, document, wanted)
     except NotReady as error:
         if document.state.is_pending:
             raise Problem(
                 "not-ready", customer_text(error), retry_after=1, code=error.code
             ) from None
         raise
-    is_json = wanted == "application/json"
-    return Response(content, 200, headers, wanted if is_json else f"{wanted}; charset=utf-8")
+    return Response(content, 200, headers, media_type)
 
 
-async def _read(
-    context: ServerContext, document: Document, stored: StoredDocument, wanted: str
-) -> bytes:
-    """The text as it is sent. A short one is in the database."""
-    is_markdown = wanted == "text/markdown"
-    has_markdown = is_markdown and stored.markdown_sha256 is not None
-    key = stored.markdown_key if has_markdown else stored.text_key
-    read = context.fairlead.markdown if is_markdown else context.fairlead.text
-
-    def content() -> bytes:
-        text = read(document.id)
-        if wanted == "application/json":
-            return to_json(Text(document.id, document.kind, document.facts, text))
-        return text.encode()
-
-    return await (context.ask if key is None else context.fetch)(content)
+def _short_text(context: ServerContext, document: Document, wanted: str) -> bytes:
+    """The text as it is sent, of a document whose texts are in the database."""
+    fairlead = context.fairlead
+    text = (fairlead.markdown if wanted == "text/markdown" else fairlead.text)(document.id)
+    if wanted == "application/json":
+        return to_json(Text(document.id, document.kind, document.facts, text))
+    return text.encode()
 
 
 def _text_etag(wanted: str, document: Document, stored: StoredDocument) -> str:

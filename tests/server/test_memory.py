@@ -1,0 +1,63 @@
+"""The server's memory stays bounded, whatever one customer does (safety finding 5)."""
+
+from __future__ import annotations
+
+import socket
+from contextlib import ExitStack
+from pathlib import Path
+
+from apikit import PATIENT, Served, served, upload
+
+MOST = 300_000_000
+LINE = b"the same sentence again and again, to fill a page\n"
+TEXT = LINE * (19_000_000 // len(LINE))
+
+
+def done(server: Served, key: str, content: bytes) -> str:
+    client = server.client(key)
+    id_: str = upload(client, content).json()["id"]
+    shown = client.get(f"/v1/documents/{id_}", params={"wait": 60}).json()
+    assert shown["state"] == "done", shown
+    return id_
+
+
+def slow_reader(server: Served, path: str, key: str, accept: str) -> socket.socket:
+    """A connection on which the beginning of the answer has come, and that reads no more."""
+    line = socket.socket()
+    line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    line.settimeout(PATIENT)
+    line.connect(("127.0.0.1", server.port))
+    head = f"GET {path} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {key}\r\nAccept: {accept}\r\n"
+    line.sendall(f"{head}\r\n".encode())
+    assert line.recv(15) == b"HTTP/1.1 200 OK"
+    return line
+
+
+def test_slow_readers_of_a_long_text_hold_none_of_it(data: Path) -> None:
+    with served(data, "--workers", "1") as server, ExitStack() as lines:
+        key = server.key("acme")
+        id_ = done(server, key, TEXT)
+        for number in range(60):
+            accept = ("text/plain", "text/markdown", "application/json")[number % 3]
+            path = f"/v1/documents/{id_}/text"
+            lines.enter_context(slow_reader(server, path, key, accept))
+        assert server.memory() < MOST
+        client = server.client(key)
+        whole = client.get(f"/v1/documents/{id_}/text")
+        assert whole.content.strip() == TEXT.strip()
+        assert whole.headers["content-length"] == str(len(whole.content))
+        as_json = client.get(f"/v1/documents/{id_}/text", headers={"Accept": "application/json"})
+        assert as_json.json()["text"] == whole.text
+        assert server.memory() < MOST
+
+
+def test_a_long_text_in_json_is_escaped_across_chunks(server: Served) -> None:
+    key = server.key("acme")
+    text = 'Grüße, "Zoë" \\ \t 😀\n' * 20_000
+    id_ = done(server, key, text.encode())
+    client = server.client(key)
+    answer = client.get(f"/v1/documents/{id_}/text", headers={"Accept": "application/json"}).json()
+    assert answer["text"] == client.get(f"/v1/documents/{id_}/text").text
+    assert '"Zoë" \\' in answer["text"]
+    assert "😀" in answer["text"]
+    assert client.head(f"/v1/documents/{id_}/text").content == b""
