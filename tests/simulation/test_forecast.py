@@ -1,7 +1,8 @@
 """The forecast against the simulator: its range holds, and is not so wide that it says nothing.
 
-The constants of the forecast were fitted on the traffic of the seeds 7, 101 and 202. These seeds
-are others: who changes a constant to please them must choose new ones here.
+The constants of the forecast were fitted on the traffic of the seeds 7, 101 and 202, and the
+spread of each policy on the recorded traces. These seeds are others: who changes a constant to
+please them must choose new ones here.
 """
 
 from __future__ import annotations
@@ -9,12 +10,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import pytest
-from bench.forecast import judged, traffic
+from bench.forecast import POLICIES, coverage, judged, judged_traces, traffic
 
-from fairlead.policy.classic import ClassicPolicy
-from fairlead.policy.fair import FairRule
-
-POLICIES: dict[str, ClassicPolicy | FairRule] = {"classic": ClassicPolicy(), "fair": FairRule()}
 WIDEST = 2.6
 """Of a range over the wait, in the median of all forecasts of a case."""
 
@@ -52,3 +49,13 @@ def test_three_of_four_starts_lie_in_the_range(policy: str, noise: float, case: 
     assert found.number > 100
     assert found.hits >= 0.75
     assert found.width <= WIDEST
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", POLICIES)
+def test_the_range_holds_about_four_of_five_starts_of_recorded_traces(policy: str) -> None:
+    """Issue 19: it held 66 % under classic, then more than 90 %: so wide that it said little."""
+    results = judged_traces(policy)
+    assert len(results) == 5
+    assert 0.75 <= coverage(results.values()) <= 0.9
+    assert min(result.hits for result in results.values()) >= 0.7

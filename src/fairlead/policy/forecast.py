@@ -29,6 +29,8 @@ _EPSILON = 1e-9
 _CLOSING = 1.5
 _REMAINING_ERROR = 0.15
 """Relative error that remains however much was learned; fitted to simulations, and cautious."""
+_SPREAD = {False: 0.85, True: 1.1}
+"""Factor of the deviation under classic and fair; fitted, see `python -m bench.forecast`."""
 
 
 class RunningDocument(NamedTuple):
@@ -133,8 +135,16 @@ def forecast(ahead: Ahead, flow: Flow) -> Range | None:
         own_wait = _wait(*_own_queue(ahead, flow, min(ahead.cap, flow.workers)))
         wait = Range(*map(max, wait, own_wait))
     if ahead.latest is not None:
-        wait = Range(*(min(seconds, ahead.latest) for seconds in wait))
+        wait = Range(*map(min, wait, _lane_wait(ahead, flow, ahead.latest)))
     return wait
+
+
+def _lane_wait(ahead: Ahead, flow: Flow, latest: float) -> Range:
+    """The start through the overdue lane, which is as uncertain as the ends of what runs."""
+    learned = _learned(ahead, flow.finished)
+    nothing = _ArrivalRate(0.0, 0.0, SHORTEST_WINDOW)
+    variance = _variance(replace(ahead, documents=0), flow, learned, nothing, latest)
+    return _range(latest, math.sqrt(variance) / flow.workers)
 
 
 def _own_queue(ahead: Ahead, flow: Flow, cap: int) -> tuple[Ahead, Flow]:
@@ -153,7 +163,7 @@ def _wait(ahead: Ahead, flow: Flow) -> Range:
     pace = flow.workers - min(rate.work, _HIGHEST_LOAD * flow.workers)
     expected = _wait_without_arrivals(ahead, flow, learned) * flow.workers / pace
     variance = _variance(ahead, flow, learned, rate, expected)
-    return _range(expected, math.sqrt(variance) / pace)
+    return _range(expected, _SPREAD[ahead.is_closing] * math.sqrt(variance) / pace)
 
 
 def _learned(ahead: Ahead, finished: Sequence[FinishedDocument]) -> _LearnedRates:
