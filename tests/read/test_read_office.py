@@ -147,6 +147,79 @@ def test_slides_with_titles_points_and_notes(read: Read) -> None:
     assert extracted.facts["pages"] == 2
 
 
+def chart(*series: str, title: str = "") -> str:
+    shown = f"<c:title><c:tx><a:t>{title}</a:t></c:tx></c:title>" if title else ""
+    return (
+        f"<c:chartSpace xmlns:c='c' xmlns:a='a'><c:chart>{shown}<c:plotArea><c:barChart>"
+        f"{''.join(series)}</c:barChart><c:valAx><c:title><a:t>axis</a:t></c:title></c:valAx>"
+        "</c:plotArea></c:chart></c:chartSpace>"
+    )
+
+
+def points(kind: str, texts: dict[int, str], code: str = "General") -> str:
+    inner = "".join(f"<c:pt idx='{at}'><c:v>{text}</c:v></c:pt>" for at, text in texts.items())
+    code = f"<c:formatCode>{code}</c:formatCode>" if kind == "num" else ""
+    return f"<c:{kind}Ref><c:f>S!A1</c:f><c:{kind}Cache>{code}{inner}</c:{kind}Cache></c:{kind}Ref>"
+
+
+def series(name: str, categories: str, values: str) -> str:
+    return (
+        f"<c:ser><c:tx>{points('str', {0: name})}</c:tx><c:cat>{categories}</c:cat>"
+        f"<c:val>{values}</c:val></c:ser>"
+    )
+
+
+def with_charts(*charts: str) -> bytes:
+    places = {f"c{number}": content for number, content in enumerate(charts)}
+    return packed(
+        {
+            "[Content_Types].xml": types("presentationml.presentation"),
+            "ppt/presentation.xml": "<p xmlns:r='urn:r'><sldId r:id='a'/></p>",
+            "ppt/_rels/presentation.xml.rels": relations(("a", "slide", "1.xml")),
+            "ppt/1.xml": "<p:sld xmlns:p='p' xmlns:a='a'><p:sp><a:p><a:t>Sales</a:t></a:p></p:sp>"
+            "</p:sld>",
+            "ppt/_rels/1.xml.rels": relations(*((name, "chart", f"{name}.xml") for name in places)),
+            **{f"ppt/{name}.xml": content for name, content in places.items()},
+        }
+    )
+
+
+def test_charts_of_a_presentation_are_tables(read: Read) -> None:
+    quarters = points("str", {0: "Q1", 1: "Q2"})
+    days = points("num", {0: "45352", 1: "45353"}, "yyyy/mm/dd")
+    extracted = read(
+        with_charts(
+            chart(
+                series("East", quarters, points("num", {0: "4.3", 1: "0.30000000000000004"})),
+                series("West", quarters, points("num", {1: "7"})),
+                title="By region",
+            ),
+            chart(series("Visits", days, points("num", {0: "5", 1: "6"}))),
+        )
+    )
+    assert extracted.markdown == (
+        "Sales\n\nBy region\n\n|  | East | West |\n| --- | --- | --- |\n| Q1 | 4.3 |  |\n"
+        "| Q2 | 0.3 | 7 |\n\n|  | Visits |\n| --- | --- |\n| 2024-03-01 | 5 |\n"
+        "| 2024-03-02 | 6 |"
+    )
+    assert extracted.text == (
+        "Sales\nBy region\n\tEast\tWest\nQ1\t4.3\nQ2\t0.3\t7\n\tVisits\n2024-03-01\t5\n"
+        "2024-03-02\t6"
+    )
+
+
+def test_a_giant_chart_ends_at_the_limit(read: Read) -> None:
+    values = points("num", {10**8 + number: "1" * 50 for number in range(5_000)})
+    extracted = read(with_charts(chart(series("x", "", values))), ratio=10_000, characters=10_000)
+    assert len(extracted.text) <= 10_000
+    assert "a chart was cut: it is longer than the limit" in str(extracted.facts["warnings"])
+
+
+def test_a_damaged_chart_costs_no_text(read: Read) -> None:
+    extracted = read(with_charts("<c:chart"))
+    assert (extracted.text, extracted.facts["warnings"]) == ("Sales", ["a chart is damaged"])
+
+
 def test_an_opendocument_text(read: Read) -> None:
     extracted = read(
         odf(

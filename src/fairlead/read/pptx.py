@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fairlead.read.base import Extracted, Rank, Reader, Source, Task, library
+from fairlead.read.chart import write_chart
 from fairlead.read.draft import Draft
 from fairlead.read.package import Package, add_properties, has_main_type, open_package
 from fairlead.read.text_writer import PLAIN, TextWriter, heading, item
@@ -30,12 +31,23 @@ def _read(source: Source, task: Task) -> Extracted:
         slides = list(_slides(package))
         for slide in slides[: draft.limit_pages(len(slides), "slides")]:
             writer.page()
-            notes = package.targets(slide, "notesSlide")
-            for part in (slide, *notes, *package.targets(slide, "diagramData")):
-                parse_xml(package.chunks(part), _Slide(writer), lambda: draft.full)
+            _write_slide(package, slide, writer)
             if draft.full:
                 break
     return writer.finish()
+
+
+def _write_slide(package: Package, slide: str, writer: TextWriter) -> None:
+    """Write a slide, its charts, notes and diagrams."""
+
+    def write(part: str) -> None:
+        parse_xml(package.chunks(part), _Slide(writer), lambda: writer.draft.full)
+
+    write(slide)
+    for chart in package.targets(slide, "chart"):
+        write_chart(package, chart, writer)
+    for part in (*package.targets(slide, "notesSlide"), *package.targets(slide, "diagramData")):
+        write(part)
 
 
 def _slides(package: Package) -> Iterator[str]:
