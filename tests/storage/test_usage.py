@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from storekit import CRASHED, DAMAGED, DONE, Clock, must_claim, submit, submit_one
 
 from fairlead.model.usage import DAY, day_name
 from fairlead.storage import Store
+from fairlead.storage.sql import store as module
 
 
 def amounts(store: Store, customer: str | None = None) -> list[tuple[object, ...]]:
@@ -72,3 +74,14 @@ def test_rows_are_added_up_without_a_change_of_the_sums(store: Store, clock: Clo
     assert store.add_up_usage() > 2
     assert store.usage() == before
     assert store.add_up_usage() == 0, "one row of each day is left"
+
+
+def test_many_rows_are_added_up_in_portions(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_SUMMED", 3)
+    for _ in range(3):
+        for customer in ("acme", "bolt", "cobalt", "delta"):
+            submit_one(store, customer)
+    before = store.usage()
+    assert store.add_up_usage() >= 12
+    assert store.usage() == before
+    assert store.add_up_usage() == 0

@@ -593,11 +593,12 @@ WHERE u.customer = (SELECT id FROM customers WHERE name = ?) AND u.day >= ? AND 
 GROUP BY u.customer, c.name, u.day ORDER BY u.day;
 
 -- name: take_usage
--- Rows of days that have several, to be added up.
+-- Rows of days that have several, to be added up; those of one day together.
 DELETE FROM usage WHERE id IN (
   SELECT u.id FROM usage u JOIN (
     SELECT customer, day FROM usage GROUP BY customer, day HAVING count(*) > 1) AS several
-  ON several.customer = u.customer AND several.day = u.day ORDER BY u.id LIMIT ?)
+  ON several.customer = u.customer AND several.day = u.day
+  ORDER BY u.customer, u.day LIMIT ?)
 RETURNING customer, day, documents, pages, ocr_pages, bytes, seconds, failures;
 
 -- name: number_of_customers

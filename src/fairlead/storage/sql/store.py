@@ -310,7 +310,7 @@ class Store(ABC):
         return self._read(reads.usage, customer, first, last)
 
     def add_up_usage(self) -> int:
-        """Replace rows of one customer and day by their sum; how many, bounded."""
+        """Replace rows of one customer and day by their sum, in portions; how many."""
 
         def add_up(tx: Transaction) -> int:
             sums: dict[tuple[int, int], UsageRow] = {}
@@ -321,7 +321,11 @@ class Store(ABC):
             tx.connection.executemany(sql("add_usage"), list(sums.values()))
             return len(rows)
 
-        return self._write(add_up)
+        number = portion = self._write(add_up)
+        while portion == MOST_SUMMED:
+            portion = self._write(add_up)
+            number += portion
+        return number
 
     # --- decisions of people; `by` is who decided ---
 
