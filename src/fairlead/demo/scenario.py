@@ -14,10 +14,7 @@ from fairlead.app import Fairlead
 from fairlead.demo.samples import SampleDocument, samples
 from fairlead.model.documents import Document, Event, EventKind
 from fairlead.model.states import State
-from fairlead.policy.classic import FifoPolicy
-from fairlead.simulation.simulate import simulate
-from fairlead.simulation.summary import WaitStatistics, summarise, waits_of
-from fairlead.simulation.trace import Arrival
+from fairlead.simulation.summary import WaitStatistics, waits_of
 
 LARGE = "Harbour Logistics"
 SMALL = (
@@ -105,22 +102,20 @@ class Scenario:
 
     def wait_reports(self) -> list[WaitReport]:
         documents = self._documents()
-        workers = self._fairlead.settings.workers
-        arrivals = [
-            Arrival(document.submitted_at, document.customer, seconds)
-            for document, seconds in zip(
-                documents, _occupied_seconds(documents, workers), strict=True
-            )
-        ]
-        runs = simulate(arrivals, FifoPolicy(), workers, None)
-        fifo = summarise(arrivals, runs)
+        fifo = first_come_first_served(documents)
         reports = []
         for name in self._customers:
             own = [document for document in documents if document.customer == name]
             levels = [document.priority for document in own]
-            waited = waits_of(_started(document) - document.submitted_at for document in own)
-            priorities = (min(levels), max(levels))
-            reports.append(WaitReport(name, len(own), priorities, waited, fifo.customers[name]))
+            reports.append(
+                WaitReport(
+                    customer=name,
+                    documents=len(own),
+                    priorities=(min(levels), max(levels)),
+                    waited=waits_of(_started(each) - each.submitted_at for each in own),
+                    fifo=waits_of(fifo[each.id] for each in own),
+                )
+            )
         return reports
 
     def failed(self) -> list[Document]:
@@ -174,17 +169,19 @@ class _CustomerDocuments:
         )
 
 
-def _occupied_seconds(documents: Sequence[Document], workers: int) -> list[float]:
-    """How long each document occupied a worker.
+def first_come_first_served(documents: Sequence[Document]) -> dict[str, float]:
+    """How long each document would have waited if the same starts went by arrival.
 
-    Workers were busy throughout. So their whole time is divided by what each document took, and
-    what came in addition counts for both policies alike: starting up, attachments, saving.
+    The starts are those of the run, with all that it cost to start workers, read attachments and
+    save results, so that both columns contain it. As many documents had arrived by each start, so
+    none starts before it arrives.
     """
-    begin = min(document.submitted_at for document in documents)
-    end = max(document.finished_at or begin for document in documents)
-    seconds = [document.seconds or 0.0 for document in documents]
-    total = sum(seconds)
-    return [workers * (end - begin) * each / total if total else 0.0 for each in seconds]
+    starts = sorted(map(_started, documents))
+    by_arrival = sorted(documents, key=lambda document: document.submitted_at)
+    return {
+        document.id: start - document.submitted_at
+        for document, start in zip(by_arrival, starts, strict=True)
+    }
 
 
 def _started(document: Document) -> float:
