@@ -194,6 +194,10 @@ class Claim(NamedTuple):
     pipeline: str = DEFAULT_PIPELINE
     metadata: Mapping[str, Any] = {}
 
+    def __hash__(self) -> int:
+        """Of what names a claim: its metadata has no hash."""
+        return hash((self.number, self.fence))
+
 
 class Progress(NamedTuple):
     """How far the work on a claim is: pages read, of so many."""
