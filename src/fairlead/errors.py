@@ -21,6 +21,7 @@ FairleadError
 │   │   ├── PendingCapReached
 │   │   ├── DailyBytesReached
 │   │   └── TooManyRequests    over HTTP only
+│   ├── CustomerBlocked        an operator refuses its new documents, with a reason
 │   ├── IdempotencyConflict
 │   └── DeletedDocument        the idempotency key belongs to a document that was deleted
 ├── UnknownDocument
@@ -217,6 +218,16 @@ class TooManyRequests(
     LimitReached, code="requests-a-second", title="Too many requests", limit="requests_a_second"
 ):
     """The customer is at its rate limit."""
+
+
+class CustomerBlocked(
+    Refused,
+    code="customer-blocked",
+    problem="customer-blocked",
+    status=403,
+    title="Customer blocked",
+):
+    """An operator has blocked the customer: its new documents are refused."""
 
 
 class IdempotencyConflict(

@@ -472,3 +472,16 @@ def test_parts_are_listed_and_passwords_taken(server: Served) -> None:
     ]
     foreign = other.get("/v1/documents", params={"parent": sent["id"]})
     problem(foreign, "unknown-document", 404)
+
+
+def test_a_blocked_customer_is_told_the_reason(server: Served) -> None:
+    barred = server.customer("barred")
+    path = "/v1/customers/barred"
+    shown = server.operator.post(f"{path}/block", json={"reason": "the invoice is open"})
+    assert shown.json()["blocked"] == "the invoice is open"
+    found = problem(upload(barred, b"a letter"), "customer-blocked", 403)
+    assert "the invoice is open" in found["detail"]
+    assert barred.get("/v1/documents").status_code == 200
+    problem(barred.post(f"{path}/unblock"), "forbidden", 403)
+    assert server.operator.post(f"{path}/unblock").json()["blocked"] is None
+    assert upload(barred, b"a letter").status_code == 202

@@ -113,7 +113,7 @@ def test_each_change_is_told_with_all_that_then_holds(store: Store) -> None:
 
 WRONG: list[tuple[dict[str, Any], type[Exception]]] = [
     ({"weight": -1.0}, InvalidSetting),
-    ({"pending_cap": 0}, InvalidSetting),
+    ({"pending_cap": -1}, InvalidSetting),
     ({"thresholds": (1, 2)}, InvalidSetting),
     ({"reset_interval": -5}, InvalidSetting),
     ({"reset_interval": LONGEST_RESET_INTERVAL + 1}, InvalidSetting),

@@ -11,7 +11,7 @@ from msgspec.structs import asdict, replace
 
 from fairlead.config.settings import Settings
 from fairlead.errors import CustomerExists
-from fairlead.model.customers import Customer, CustomerRecord
+from fairlead.model.customers import Customer, CustomerRecord, check_reason
 from fairlead.model.explanations import Explanation
 from fairlead.model.keys import Limits
 from fairlead.model.names import check_customer
@@ -97,6 +97,14 @@ class Customers:
         """Forget the customer's count: its next document is checked as its first."""
         self._store.reset(name, by=by or self._actor)
         return self.show(name)
+
+    def block(self, name: str, /, *, reason: str, by: str | None = None) -> Customer:
+        """Refuse the customer's new documents, with a reason; those it has are processed."""
+        return self.set(name, by=by, blocked=check_reason(reason))
+
+    def unblock(self, name: str, /, *, by: str | None = None) -> Customer:
+        """Accept the customer's documents again."""
+        return self.set(name, by=by, blocked=None)
 
     def standing(self, name: str, /) -> CustomerStanding:
         """Where the customer stands: count, next priority, what is pending, and usage of today."""

@@ -143,6 +143,20 @@ _add_action("resume", "Resume a paused customer.")
 _add_action("reset", "Reset a customer's count to 0.")
 
 
+_add_action("unblock", "Accept documents of a blocked customer again.")
+
+
+@customers_group.command("block")
+@click.argument("name", shell_complete=complete_customers)
+@target_options
+@click.option("--reason", required=True, help="What the customer is told.")
+@json_option
+def block_command(*, name: str, target: Target, reason: str, as_json: bool) -> None:
+    """Refuse a customer's new documents; those it has are processed."""
+    with opened(target) as installation:
+        _print_customer(installation.customers.block(name, reason=reason), as_json=as_json)
+
+
 @customers_group.command("standing")
 @click.argument("name", shell_complete=complete_customers)
 @target_options
@@ -210,7 +224,7 @@ def _print_customer(customer: Customer, *, as_json: bool) -> None:
 def _row(customer: Customer, share: Share | None) -> list[str]:
     return [
         customer.name,
-        "paused" if customer.paused else "",
+        " ".join(_flags(customer)),
         *map(str, (customer.pending, customer.waiting, customer.processing)),
         "" if customer.count is None else str(customer.count),
         str(customer.next_priority),
@@ -220,6 +234,10 @@ def _row(customer: Customer, share: Share | None) -> list[str]:
         "" if customer.weight == 1 else f"{customer.weight:g}",
         customer.account or "",
     ]
+
+
+def _flags(customer: Customer) -> list[str]:
+    return ["paused"] * customer.paused + ["blocked"] * (customer.blocked is not None)
 
 
 def _work(share: Share | None) -> tuple[str, str, str]:

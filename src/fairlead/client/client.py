@@ -195,6 +195,15 @@ class AsyncCustomers(AsyncGroup):
         """Forget the customer's count: its next document is checked as its first."""
         return await self._transport.json(Customer, "POST", "customers", name, "reset")
 
+    async def block(self, name: str, *, reason: str) -> Customer:
+        """Refuse the customer's new documents, with a reason; those it has are processed."""
+        path = ("customers", name, "block")
+        return await self._transport.json(Customer, "POST", *path, json={"reason": reason})
+
+    async def unblock(self, name: str) -> Customer:
+        """Accept the customer's documents again."""
+        return await self._transport.json(Customer, "POST", "customers", name, "unblock")
+
     async def standing(self, name: str) -> CustomerStanding:
         """Where the customer stands: count, next priority, what is pending, and usage of today."""
         path = ("customers", name, "standing")

@@ -197,6 +197,15 @@ class Customers(Group):
         """Forget the customer's count: its next document is checked as its first."""
         return self._transport.json(Customer, "POST", "customers", name, "reset")
 
+    def block(self, name: str, *, reason: str) -> Customer:
+        """Refuse the customer's new documents, with a reason; those it has are processed."""
+        path = ("customers", name, "block")
+        return self._transport.json(Customer, "POST", *path, json={"reason": reason})
+
+    def unblock(self, name: str) -> Customer:
+        """Accept the customer's documents again."""
+        return self._transport.json(Customer, "POST", "customers", name, "unblock")
+
     def standing(self, name: str) -> CustomerStanding:
         """Where the customer stands: count, next priority, what is pending, and usage of today."""
         path = ("customers", name, "standing")

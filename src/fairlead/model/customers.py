@@ -14,6 +14,9 @@ from fairlead.model.json import Record, Time
 
 LONGEST_RESET_INTERVAL = 100 * 365 * 86_400
 Cap = Annotated[int, Meta(ge=1, le=10**12)]
+PendingCap = Annotated[int, Meta(ge=0, le=10**12)]
+LONGEST_REASON = 500
+ReasonText = Annotated[str, Meta(min_length=1, max_length=LONGEST_REASON)]
 Rate = Annotated[float, Meta(ge=0.001, le=1e6)]
 Interval = Annotated[float, Meta(ge=0, le=LONGEST_RESET_INTERVAL)]
 AccountName = Annotated[str, Meta(min_length=1, max_length=200)]
@@ -47,7 +50,7 @@ class _Settings(Record, frozen=True, kw_only=True):
         Meta(description="Limit of documents processing at once.", extra=_PROCESSING_FORM),
     ] = None
     pending_cap: Annotated[
-        Cap | None,
+        PendingCap | None,
         Meta(description="Limit of pending documents; more are refused.", extra=_PENDING_FORM),
     ] = None
     requests_a_second: Annotated[
@@ -63,6 +66,9 @@ class _Settings(Record, frozen=True, kw_only=True):
     ] = None
     thresholds: Annotated[
         tuple[int, ...] | None, Meta(description="The customer's own thresholds.")
+    ] = None
+    blocked: Annotated[
+        ReasonText | None, Meta(description="Why its new documents are refused.")
     ] = None
 
 
@@ -148,6 +154,8 @@ def _check(setting: Setting, value: Any) -> None:
         check_interval(value)
     elif setting.name == "thresholds":
         check_thresholds(value)
+    elif setting.name == "blocked":
+        check_reason(value)
     elif setting.kind in (int, float):
         _check_number(setting, value)
 
@@ -173,6 +181,16 @@ def check_interval(seconds: float) -> float:
             f"(100 years); got {seconds!r}"
         )
     return float(seconds)
+
+
+def check_reason(reason: Any) -> str:
+    """Why a customer is blocked; refuses what is empty, too long or not printable."""
+    is_text = isinstance(reason, str) and reason.isprintable() and reason.strip()
+    if not is_text or len(reason) > LONGEST_REASON:
+        raise InvalidSetting(
+            f"blocked must be a reason of 1 to {LONGEST_REASON} printable characters, or none"
+        )
+    return str(reason)
 
 
 def check_thresholds(thresholds: Sequence[int]) -> tuple[int, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from fairlead.errors import (
+    CustomerBlocked,
     DailyBytesReached,
     DeletedDocument,
     IdempotencyConflict,
@@ -14,6 +15,13 @@ from fairlead.errors import (
 )
 
 R = TypeVar("R", bound=LimitReached)
+
+
+def blocked(name: str, reason: str) -> CustomerBlocked:
+    """An operator refuses new documents of this customer."""
+    return CustomerBlocked(
+        Message("customer {name} is blocked: {reason}", name=repr(name), reason=reason)
+    )
 
 
 def over_pending_cap(name: str, cap: int, pending: int, sent: int) -> PendingCapReached:

@@ -131,6 +131,7 @@ def _with_parts(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 EXAMPLES: dict[str, Any] = {
+    "BlockWanted": {"reason": "the invoice of May is open"},
     "Changes": {"weight": 2.0, "account": "brine"},
     "KeyWanted": {"customer": "acme"},
     "NewCustomer": {"name": "acme"},

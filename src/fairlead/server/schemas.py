@@ -10,7 +10,7 @@ from fastapi import Request
 from msgspec import UNSET, Meta, Struct, UnsetType
 from starlette import responses
 
-from fairlead.model.customers import Customer, Customers, CustomerSettings
+from fairlead.model.customers import Customer, Customers, CustomerSettings, ReasonText
 from fairlead.model.documents import (
     RESULT_PARTS,
     Audit,
@@ -90,6 +90,12 @@ NewCustomer = msgspec.defstruct(
 )
 
 
+class BlockWanted(Body):
+    """Why a customer's new documents are to be refused."""
+
+    reason: ReasonText
+
+
 class WebhookChanges(Body):
     """What may be changed of a webhook."""
 
@@ -140,7 +146,7 @@ _OUT = [
     ),
     *(PipelineList, UsageList, WebhookWithSecret, Webhooks),
 ]
-_IN = [Changes, KeyWanted, NewCustomer, NewWebhook, PolicyWanted, WebhookChanges]
+_IN = [BlockWanted, Changes, KeyWanted, NewCustomer, NewWebhook, PolicyWanted, WebhookChanges]
 
 
 _OPTIONAL = {

@@ -81,6 +81,28 @@ _add_decision(
 )
 
 
+_add_decision(
+    "unblock",
+    lambda fairlead, name, by: fairlead.customers.unblock(name, by=by),
+    "Accept its new documents again.",
+)
+
+
+@router.post(
+    "/customers/{name}/block",
+    responses=_ONE,
+    openapi_extra=schemas.takes(schemas.BlockWanted),
+)
+async def block(request: Request, name: str) -> Response:
+    """Refuse its new documents, with a reason that it is told; those it has are processed."""
+    context, caller = await authenticated_operator(request)
+    wanted = await schemas.read_body(request, schemas.BlockWanted)
+    customer = await context.ask(
+        context.fairlead.customers.block, name, reason=wanted.reason, by=caller.key_id
+    )
+    return schemas.JSONResponse(customer)
+
+
 @router.get(
     "/customers/{name}/keys",
     responses=schemas.answers(200, Keys, "its keys", "forbidden", "unknown-customer"),

@@ -133,7 +133,13 @@ router = APIRouter(prefix="/v1/documents", tags=["documents"])
     status_code=202,
     responses=schemas.answers(
         *(202, (Document, Documents), "accepted, and safe"),
-        *("invalid-upload", "forbidden", "unsupported-media-type", "idempotency-conflict"),
+        *(
+            "invalid-upload",
+            "customer-blocked",
+            "forbidden",
+            "unsupported-media-type",
+            "idempotency-conflict",
+        ),
         "deleted",
     ),
     openapi_extra={

@@ -62,6 +62,7 @@ class _Customer:
     day: int = 0
     day_bytes: int = 0
     day_limit: int | None = None
+    blocked: str | None = None
     is_changed: bool = False
 
 
@@ -310,6 +311,7 @@ class Batch:
             row.day,
             row.day_bytes,
             own.bytes_a_day,
+            own.blocked,
         )
 
     def _add(self, customer: _Customer) -> None:
@@ -330,6 +332,8 @@ class Batch:
     # --- checks ---
 
     def _check(self, customer: _Customer, submission: Submission) -> None:
+        if customer.blocked is not None:
+            raise refusals.blocked(customer.name, customer.blocked)
         cap, sent = customer.pending_cap, len(submission.documents)
         if cap is not None and customer.pending + sent > cap:
             raise refusals.over_pending_cap(customer.name, cap, customer.pending, sent)
