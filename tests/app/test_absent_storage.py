@@ -5,7 +5,9 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier, get_ident
 from typing import Any
 
 import pytest
@@ -41,6 +43,24 @@ def unmount(fairlead: Fairlead) -> Path:
 def mount(fairlead: Fairlead, aside: Path) -> None:
     fairlead.folder.files.rmdir()
     aside.rename(fairlead.folder.files)
+
+
+def test_two_first_uploads_write_the_marker_at_the_same_time(
+    fairlead: Fairlead, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of them renamed the other's file, and was refused."""
+    barrier, waited, fsync = Barrier(2, timeout=60), set[int](), os.fsync
+
+    def fsync_together(descriptor: int) -> None:
+        if get_ident() not in waited:
+            waited.add(get_ident())
+            barrier.wait()
+        fsync(descriptor)
+
+    with monkeypatch.context() as patch, ThreadPoolExecutor(2) as pool:
+        patch.setattr(os, "fsync", fsync_together)
+        submissions = [pool.submit(fairlead.files.check) for _ in range(2)]
+    assert [each.exception() for each in submissions] == [None, None]
 
 
 @pytest.mark.services

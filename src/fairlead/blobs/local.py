@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from threading import Lock
+from threading import Lock, get_ident
 
 from fairlead.blobs.disk import Flusher, fsync_path, our_errors, translated
 from fairlead.blobs.marker import MARKER, Marker, PlaceRecord
@@ -185,7 +185,8 @@ class LocalBlobs:
     def _write_marker(self, installation: str) -> None:
         with our_errors(self._root):
             self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
-            new = self._root / f"{MARKER}.new"
+            # a name of its own: the first uploads of a new folder may come at the same time
+            new = self._root / f"{MARKER}.{os.getpid()}-{get_ident()}.new"
             with os.fdopen(opened_private(new), "w") as file:
                 file.write(installation + "\n")
                 file.flush()
