@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import re
 from itertools import repeat
 from typing import Any
@@ -11,6 +12,9 @@ import pypdfium2.raw as pdfium
 
 _BOLD = re.compile(rb"bold|black|heavy|demi|CMBX|SFBX", re.I)
 _MAX_FONT_NAME = 100
+_ASCENT = 0.9  # of the font's size, above the baseline
+_DESCENT = 0.25
+_UPRIGHT = 3.0  # times the size: what is higher runs upwards
 _BOX_BYTES = ctypes.sizeof(pdfium.FS_RECTF)
 
 # A page has thousands of boxes. Addresses as plain integers halve the time of a call.
@@ -61,6 +65,26 @@ class Characters:
                 *[values] * 8, strict=True
             )
         ]
+
+    def font_box(self, index: int, box: Box) -> Box:
+        """Return the box with the height of the font, which is the same for all its letters.
+
+        PDFium knows the height of some fonts only; for others, a box is as high as its letters.
+        """
+        place = self._char(index)
+        x, y, matrix = ctypes.c_double(), ctypes.c_double(), pdfium.FS_MATRIX()
+        size = pdfium.FPDFText_GetFontSize(self._page, place)
+        if not (
+            pdfium.FPDFText_GetCharOrigin(self._page, place, x, y)
+            and pdfium.FPDFText_GetMatrix(self._page, place, matrix)
+        ):
+            return box
+        size *= math.hypot(matrix.c, matrix.d)
+        left, top, right, bottom = box
+        if size <= 0 or bottom - top > _UPRIGHT * size:
+            return box
+        _, baseline, _, _ = self._view.box((x.value, y.value, x.value, y.value))
+        return left, baseline - _ASCENT * size, right, baseline + _DESCENT * size
 
     def are_bold(self, span: Span) -> bool:
         """Return whether the first and the last character are bold."""

@@ -59,8 +59,8 @@ def page_lines(page: Any, view: PageView, *, all_words: bool) -> list[Line]:
         written = [piece for piece in pieces if piece.whole[0] <= piece.whole[1]]
         characters = Characters(text_page, len(text), view)
         for piece, box in zip(written, characters.boxes([p.whole for p in written]), strict=True):
-            piece.box = box
-            piece.words = [Word(piece.text.strip(), *box)]
+            piece.box = characters.font_box(piece.whole[0], box)
+            piece.words = [Word(piece.text.strip(), *piece.box)]
             piece.bold = _is_short(piece) and characters.are_bold(piece.whole)
         _split_words(written if all_words else _with_gaps(written, characters), characters)
     return _join_raised([_line(p) for p in pieces if not p.words or view.shows(p.box)])
@@ -135,9 +135,11 @@ def _split_words(pieces: list[_Piece], characters: Characters) -> None:
         return
     boxes = iter(characters.boxes([span for piece in pieces for span in _word_spans(piece)]))
     for piece, texts in zip(pieces, words, strict=True):
+        _, top, _, bottom = piece.box
         # The texts come first, so that no box is taken beyond them.
         placed = [
-            Word(_whole_characters(text), *box) for text, box in zip(texts, boxes, strict=False)
+            Word(_whole_characters(text), left, top, right, bottom)
+            for text, (left, _, right, _) in zip(texts, boxes, strict=False)
         ]
         piece.words = [word for word in placed if word.text]
 
