@@ -94,4 +94,4 @@ import-graph: ## draw the imports between packages into docs/discussion/architec
 	@$(PYTHON) tools/import_graph.py --write docs/discussion/architecture.md
 
 clean: ## remove what the other targets made
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .bench-peers demo-data
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .bench-peers .bench-readers demo-data

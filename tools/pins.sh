@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Pins what pyproject.toml names: requirements.txt has everything, the others are parts of it.
-# The peers of the benchmark have a list and pins of their own.
+# The peers of the benchmarks have lists and pins of their own.
 # Versions that are pinned stay; `make pins UPGRADE=--upgrade` takes the newest ones.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -24,5 +24,7 @@ part() { # the file's name, then the extras in it
 compile pyproject.toml ${UPGRADE:-} --all-extras --group dev -o requirements.txt
 part demo demo
 part server server ocr postgres s3 celery client
-compile bench/peers-requirements.in ${UPGRADE:-} --no-annotate --constraint requirements.txt \
-  -o bench/peers-requirements.txt
+for list in peers readers; do
+  compile "bench/$list-requirements.in" ${UPGRADE:-} --no-annotate --constraint requirements.txt \
+    -o "bench/$list-requirements.txt"
+done

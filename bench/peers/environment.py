@@ -8,20 +8,19 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PINS = ROOT / "bench" / "peers-requirements.txt"
-VENV = ROOT / ".bench-peers"
 
 
-def python() -> Path:
-    """The interpreter of the peers' environment, which has what the pins name."""
-    program, marker = VENV / "bin" / "python", VENV / ".ready"
-    version = hashlib.sha256(PINS.read_bytes()).hexdigest()
+def python(name: str = "peers") -> Path:
+    """The interpreter of an environment that has what the pins of that name list."""
+    pins, venv = ROOT / "bench" / f"{name}-requirements.txt", ROOT / f".bench-{name}"
+    program, marker = venv / "bin" / "python", venv / ".ready"
+    version = hashlib.sha256(pins.read_bytes()).hexdigest()
     if not marker.exists() or marker.read_text("ascii") != version:
-        print(f"installing the peers into {VENV}", file=sys.stderr)
-        run(sys.executable, "-m", "venv", "--clear", str(VENV))
+        print(f"installing {pins.name} into {venv}", file=sys.stderr)
+        run(sys.executable, "-m", "venv", "--clear", str(venv))
         pip = [str(program), "-m", "pip", "install", "-qq", "--disable-pip-version-check"]
         # The pins are complete; pip's own search may prefer a newer release, without a hash.
-        run(*pip, "--no-deps", "--require-hashes", "-r", str(PINS))
+        run(*pip, "--no-deps", "--require-hashes", "-r", str(pins))
         marker.write_text(version, "ascii")
     return program
 

@@ -1,0 +1,1 @@
+"""How well and how fast documents are read: `python -m bench.readers FOLDER`."""
