@@ -106,7 +106,7 @@ def test_notes_of_a_word_document_have_their_marks(read: Read) -> None:
         return f"<w:r>{inner}</w:r>"
 
     def note(kind: str, key: str, text: str) -> str:
-        inner = run(f"<w:{kind}Ref/>") + run(f"<w:tab/><w:t>{text}</w:t>")
+        inner = run(f"<w:{kind}Ref/>") + run(f"<w:tab/><w:t> {text}</w:t>")
         return f"<w:{kind} w:id='{key}'><w:p>{inner}</w:p></w:{kind}>"
 
     def reference(kind: str, key: str) -> str:

@@ -84,9 +84,12 @@ class TextWriter:
     def write(self, text: str) -> bool:
         """Write text as it stands."""
         if self._space and self._pieces:
-            # After the mark of a note, documents have a blank or a tab of their own.
-            is_marked = self._pieces[-1].startswith(_NOTE)
-            text = f" {text.lstrip() if is_marked else text}"
+            if self._pieces[-1].startswith(_NOTE):
+                # Documents have blanks and tabs of their own after the mark of a note.
+                text = text.lstrip()
+                if not text:
+                    return not self.draft.full
+            text = f" {text}"
         self._space = False
         room = self.draft.room - self._block_length - self._pending
         self._pieces.append(text[: max(0, room + 1)])
