@@ -523,3 +523,15 @@ def test_to_stop_an_engine_that_has_ended_touches_nothing(
         os.close(button)
     assert (tmp_path / "foreign").read_bytes() == b""
     assert engine.stopping is Stop.NOW
+
+
+def test_progress_is_reported_once_while_it_stays_the_same(
+    fairlead: Fairlead, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local, "PROGRESS_SECONDS", 0.0)
+    monkeypatch.setattr(Sandbox, "progress", property(lambda _: (1, 500)))
+    content, name = long_document()
+    document = fairlead.submit("acme", content, name=name)
+    fairlead.run_until_idle()
+    kinds = events_of(fairlead, document)
+    assert (kinds.count(EventKind.PROGRESS), kinds[-1]) == (1, EventKind.DONE)
