@@ -22,6 +22,8 @@ FairleadError
 │   │   ├── DailyBytesReached
 │   │   └── TooManyRequests    over HTTP only
 │   ├── CustomerBlocked        an operator refuses its new documents, with a reason
+│   ├── UnknownBatch
+│   ├── BatchEnded             none of its documents is pending any more
 │   ├── IdempotencyConflict
 │   └── DeletedDocument        the idempotency key belongs to a document that was deleted
 ├── UnknownDocument
@@ -228,6 +230,18 @@ class CustomerBlocked(
     title="Customer blocked",
 ):
     """An operator has blocked the customer: its new documents are refused."""
+
+
+class UnknownBatch(
+    Refused, code="unknown-batch", problem="unknown-batch", status=404, title="Unknown batch"
+):
+    """No batch of this customer has this id."""
+
+
+class BatchEnded(
+    Refused, code="batch-ended", problem="batch-ended", status=409, title="Batch ended"
+):
+    """None of the batch's documents is pending any more, so nothing can be added to it."""
 
 
 class IdempotencyConflict(

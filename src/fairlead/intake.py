@@ -22,7 +22,7 @@ from fairlead.errors import (
 )
 from fairlead.model.blobs import SHORT_BYTES, SHORT_TOGETHER, BlobStore, IncomingBlob, StoredBlob
 from fairlead.model.documents import Document, NewDocument, Submission
-from fairlead.model.names import check_customer, check_idempotency_key, check_name, new_id
+from fairlead.model.names import check_customer, check_idempotency_key, check_name, new_id, time_of
 from fairlead.model.sniff import look
 from fairlead.model.sources import JSON_NAME, Source, checked_file, json_bytes, read_piece
 from fairlead.model.submissions import DEFAULT_OPTIONS, SubmissionOptions
@@ -47,6 +47,7 @@ class Offer(NamedTuple):
     key: str | None = None
     strict: bool = False
     sender: str | None = None
+    batch: str | None = None
 
     @property
     def is_short(self) -> bool:
@@ -80,8 +81,12 @@ class Intake:
         *,
         strict: bool = False,
         key: str | None = None,
+        batch: str | None = None,
     ) -> list[Document]:
-        """Accept all sources, each with the name it is to have (None: its own), or none."""
+        """Accept all sources, each with the name it is to have (None: its own), or none.
+
+        Several form a batch, or are added to the one that is named.
+        """
         check_customer(customer)
         if key is not None:
             check_idempotency_key(key)
@@ -94,7 +99,7 @@ class Intake:
         try:
             for blob, name in zip(stored, names, strict=True):
                 check_not_empty(blob.size, name)
-            submission = _submission(customer, stored, names, options, key, strict=strict)
+            submission = _submission(customer, stored, names, options, key, batch, strict=strict)
             documents = self._store.submit(submission)
         except Exception:
             self._delete_refused(stored)
@@ -121,7 +126,7 @@ class Intake:
                 offer.customer,
                 blobs,
                 [name for _, name in offer.files],
-                *(offer.options, offer.key),
+                *(offer.options, offer.key, offer.batch),
                 strict=offer.strict,
             )._replace(sender=offer.sender)
             for offer, blobs in zip(offers, stored, strict=True)
@@ -206,29 +211,38 @@ def _submission(
     names: Sequence[str],
     options: SubmissionOptions,
     key: str | None,
+    batch: str | None,
     *,
     strict: bool = False,
 ) -> Submission:
+    is_new_batch = batch is None and len(stored) > 1
+    new_batch = new_id(time_of(stored[0].key)) if is_new_batch else None
     documents = tuple(
         [
             NewDocument(
                 *(blob.key, name, blob.size, blob.sha256),
                 *(options.urgent, look(blob.head), options.password, blob.content),
                 *(options.pipeline, options.metadata, options.reference, options.not_before),
+                *(batch or new_batch,),
             )
             for blob, name in zip(stored, names, strict=True)
         ]
     )
-    fingerprint = "" if key is None else _fingerprint(customer, documents, options)
-    return Submission(customer, documents, strict, key, fingerprint)
+    fingerprint = "" if key is None else _fingerprint(customer, documents, options, batch)
+    return Submission(
+        *(customer, documents, strict, key, fingerprint), batch=batch, new_batch=new_batch
+    )
 
 
 def _fingerprint(
-    customer: str, documents: Sequence[NewDocument], options: SubmissionOptions
+    customer: str,
+    documents: Sequence[NewDocument],
+    options: SubmissionOptions,
+    batch: str | None,
 ) -> str:
-    """Tells one request from another: the customer, names, contents and options."""
+    """Tells one request from another: the customer, names, contents, options and batch."""
     files = [(document.name, document.sha256) for document in documents]
-    content = json.dumps([customer, files, options], sort_keys=True)
+    content = json.dumps([customer, files, options, batch], sort_keys=True)
     return hashlib.sha256(content.encode()).hexdigest()
 
 

@@ -176,7 +176,7 @@ def test_what_is_foreign_is_as_what_never_was(server: Served) -> None:
     foreign, unknown = (ours.get("/v1/documents", params={"parent": each}) for each in (id_, never))
     problem(foreign, "unknown-document", 404)
     assert foreign.text.replace(id_, never) == unknown.text
-    assert ours.get("/v1/documents", params={"customer": "theirs"}).json()["documents"] == []
+    problem(ours.get("/v1/documents", params={"customer": "theirs"}), "forbidden", 403)
     assert server.operator.get(f"/v1/documents/{id_}").status_code == 200
 
 
@@ -383,8 +383,10 @@ def test_a_key_in_the_place_of_an_id_is_not_repeated(server: Served) -> None:
         assert key[16:] not in answer.text
 
 
-def test_an_operator_submits_nothing(server: Served) -> None:
-    problem(upload(server.operator, b"x"), "forbidden", 403)
+def test_an_operator_names_the_customer(server: Served) -> None:
+    problem(upload(server.operator, b"x"), "invalid-request", 400)
+    document = upload(server.operator, b"x", data={"customer": "acme"}).json()
+    assert document["customer"] == "acme"
 
 
 @pytest.mark.parametrize(

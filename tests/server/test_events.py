@@ -54,8 +54,8 @@ def test_a_customer_sees_its_own_events_only(server: Served) -> None:
     assert seen[-1]["document"] == id_
     assert {each["customer"] for each in seen} == {"ours"}
     assert "worker" not in str(seen)
-    problem(ours.get("/v1/events", params={"customer": "theirs"}), "invalid-request", 400)
-    problem(ours.get("/v1/events", params={"customer": "nobody"}), "invalid-request", 400)
+    problem(ours.get("/v1/events", params={"customer": "theirs"}), "forbidden", 403)
+    problem(ours.get("/v1/events", params={"customer": "nobody"}), "forbidden", 403)
     with stream(server.operator, after=0, customer="theirs") as events:
         assert {each["customer"] for each in take(events, 3)} == {"theirs"}
 

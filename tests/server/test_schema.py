@@ -49,6 +49,7 @@ def test_the_document_names_every_route_of_the_contract(app: Any) -> None:
     paths = app.openapi()["paths"]
     assert set(paths) == {
         *("/v1/documents", "/v1/documents/{id_}", "/v1/documents/{id_}/text"),
+        *("/v1/batches/{id_}", "/v1/batches/{id_}/cancel"),
         *("/v1/documents/{id_}/file", "/v1/documents/{id_}/why", "/v1/documents/{id_}/cancel"),
         *("/v1/documents/{id_}/retry", "/v1/events", "/v1/audit", "/v1/customers"),
         *("/v1/customers/{name}", "/v1/customers/{name}/pause", "/v1/customers/{name}/resume"),

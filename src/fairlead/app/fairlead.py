@@ -10,6 +10,7 @@ from pathlib import Path
 from threading import Event as Flag
 from typing import Any, Self, overload
 
+from fairlead.app.batches import Batches
 from fairlead.app.contents import Contents
 from fairlead.app.customers import Customers
 from fairlead.app.keys import Keys
@@ -104,6 +105,7 @@ class Fairlead:
             why=self.why,
         )
         self.keys = Keys(self.store, self.folder, actor)
+        self.batches = Batches(self)
         self.webhooks = Webhooks(self.store, self.services.networks, self.clock, actor)
         self.queue = Queue(self.store, self.customers, lambda: self.settings.pipelines, actor)
 
@@ -156,6 +158,7 @@ class Fairlead:
         not_before: Moment | None = None,
         idempotency_key: str | None = None,
         password: str | None = None,
+        batch: str | None = None,
         strict: bool | None = None,
     ) -> Document:
         """Accept one document: a path, bytes, a file open for reading bytes, or a dict or list.
@@ -175,6 +178,7 @@ class Fairlead:
             not_before=not_before,
             idempotency_key=idempotency_key,
             password=password,
+            batch=batch,
             strict=strict,
         )[0]
 
@@ -190,9 +194,13 @@ class Fairlead:
         not_before: Moment | None = None,
         idempotency_key: str | None = None,
         password: str | None = None,
+        batch: str | None = None,
         strict: bool | None = None,
     ) -> list[Document]:
-        """Accept documents of one customer together, or none. A pair is a source and its name."""
+        """Accept documents of one customer together, or none. A pair is a source and its name.
+
+        Several form a batch, whose id they have; or they are added to the `batch` that is named.
+        """
         options = submission_options(
             urgent=urgent,
             password=password,
@@ -207,6 +215,7 @@ class Fairlead:
             options,
             strict=self.settings.strict_customers if strict is None else strict,
             key=idempotency_key,
+            batch=batch,
         )
 
     def document(self, id_: str, /) -> Document:
@@ -223,6 +232,7 @@ class Fairlead:
         name: str | None = None,
         reference: str | None = None,
         metadata: Mapping[str, Any] | None = None,
+        batch: str | None = None,
         cursor: str | None = None,
         limit: int = 100,
     ) -> Page[Document]:
@@ -249,6 +259,7 @@ class Fairlead:
                 name=name,
                 reference=reference,
                 metadata=metadata_query(metadata or {}),
+                batch=batch,
                 before=cursor,
                 limit=limit + 1,
             )

@@ -23,6 +23,9 @@ class LazyCommand(NamedTuple):
 
 
 COMMANDS = {
+    "batches": LazyCommand(
+        "batches.batches_group", "Show or cancel documents that were submitted together."
+    ),
     "config": LazyCommand("config.config_group", "Show the settings in force and their sources."),
     "customers": LazyCommand(
         "customers.customers_group",

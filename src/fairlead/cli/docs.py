@@ -64,6 +64,7 @@ docs_group.add_command(export_command)
 @click.option("--priority", type=click.IntRange(1, MOST), help="Only documents of this priority.")
 @click.option("--parent", metavar="ID", help="Only attachments and members of this document.")
 @click.option("--reference", help="Only documents with this reference.")
+@click.option("--batch", metavar="ID", help="Only documents of this batch.")
 @click.option(
     "--metadata",
     multiple=True,

@@ -85,6 +85,7 @@ MOST_LINES = 20
     help="Your own data about the documents, up to 4 kB; may be repeated.",
 )
 @click.option("--reference", help="Your own id of the documents.")
+@click.option("--batch", metavar="ID", help="Add the documents to this batch.")
 @click.option(
     "--not-before",
     metavar="TIME|SECONDS",
@@ -120,7 +121,8 @@ def submit_command(
     **named: Any,
 ) -> None:
     """Submit files, and all files of folders except hidden ones. PATH -: read stdin."""
-    submission_options(metadata=metadata_of(metadata), **named)  # before anything is read
+    checked = {name: value for name, value in named.items() if name != "batch"}
+    submission_options(metadata=metadata_of(metadata), **checked)  # before anything is read
     limits = _limits(target, customer, is_one_batch=idempotency_key is not None)
     if name is not None:
         check_name(name)

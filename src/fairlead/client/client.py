@@ -27,6 +27,7 @@ from fairlead.client.transport import (
     seconds_left,
 )
 from fairlead.client.upload import opened
+from fairlead.model.batches import Batch
 from fairlead.model.customers import Customer, CustomerSettings, Fairness
 from fairlead.model.customers import Customers as CustomerList
 from fairlead.model.documents import (
@@ -253,6 +254,18 @@ class AsyncKeys(AsyncGroup):
         return await self._transport.json(Key, "DELETE", "keys", id_)
 
 
+class AsyncBatches(AsyncGroup):
+    """Documents that were submitted together."""
+
+    async def show(self, id_: str) -> Batch:
+        """The batch of this id, with its documents by state and its expected end."""
+        return await self._transport.json(Batch, "GET", "batches", id_)
+
+    async def cancel(self, id_: str) -> Batch:
+        """Cancel the documents of a batch that are pending; those that have ended stay."""
+        return await self._transport.json(Batch, "POST", "batches", id_, "cancel")
+
+
 class AsyncWebhooks(AsyncGroup):
     """Webhooks and their deliveries; a customer's key sees its own."""
 
@@ -372,6 +385,7 @@ class AsyncClient:
         )
         self.customers = AsyncCustomers(self._transport)
         self.keys = AsyncKeys(self._transport)
+        self.batches = AsyncBatches(self._transport)
         self.webhooks = AsyncWebhooks(self._transport)
         self.queue = AsyncQueue(self._transport)
 
@@ -415,6 +429,7 @@ class AsyncClient:
         not_before: Moment | None = None,
         idempotency_key: str | None = None,
         password: str | None = None,
+        batch: str | None = None,
     ) -> Document:
         """Submit one document: a path, bytes, a file open for reading bytes, or a dict or list.
 
@@ -433,6 +448,7 @@ class AsyncClient:
             not_before=not_before,
             idempotency_key=idempotency_key,
             password=password,
+            batch=batch,
         )
         return documents[0]
 
@@ -448,10 +464,12 @@ class AsyncClient:
         not_before: Moment | None = None,
         idempotency_key: str | None = None,
         password: str | None = None,
+        batch: str | None = None,
         on_sent: Callable[[int], None] = lambda _bytes: None,
     ) -> list[Document]:
         """Submit documents in one request: all are accepted, or none.
 
+        Several form a batch, whose id they have; or they are added to the `batch` that is named.
         A source may be a pair of a source and its name. `on_sent` gets the number of bytes sent.
         """
         options = submission_options(
@@ -472,7 +490,7 @@ class AsyncClient:
                 response = await self._transport.request(
                     *("POST", "documents"),
                     headers=headers,
-                    data=form_fields(options) | _without_none(customer=customer),
+                    data=form_fields(options) | _without_none(customer=customer, batch=batch),
                     files=[("file", (upload.name, upload, OCTETS)) for upload in uploads],
                     can_be_sent=lambda: all(upload.can_be_sent for upload in uploads),
                 )
@@ -497,6 +515,7 @@ class AsyncClient:
         id_prefix: str | None = None,
         reference: str | None = None,
         metadata: Mapping[str, Any] | None = None,
+        batch: str | None = None,
         cursor: str | None = None,
         limit: int = 100,
     ) -> AsyncPage[Document]:
@@ -508,6 +527,7 @@ class AsyncClient:
             "parent": parent,
             "id_prefix": id_prefix,
             "reference": reference,
+            "batch": batch,
             "limit": limit,
         }
         asked = metadata_query(metadata or {})

@@ -29,6 +29,7 @@ from fairlead.client.transport import (
     seconds_left,
 )
 from fairlead.client.upload import opened
+from fairlead.model.batches import Batch
 from fairlead.model.customers import Customer, CustomerSettings, Fairness
 from fairlead.model.customers import Customers as CustomerList
 from fairlead.model.documents import (
@@ -253,6 +254,18 @@ class Keys(Group):
         return self._transport.json(Key, "DELETE", "keys", id_)
 
 
+class Batches(Group):
+    """Documents that were submitted together."""
+
+    def show(self, id_: str) -> Batch:
+        """The batch of this id, with its documents by state and its expected end."""
+        return self._transport.json(Batch, "GET", "batches", id_)
+
+    def cancel(self, id_: str) -> Batch:
+        """Cancel the documents of a batch that are pending; those that have ended stay."""
+        return self._transport.json(Batch, "POST", "batches", id_, "cancel")
+
+
 class Webhooks(Group):
     """Webhooks and their deliveries; a customer's key sees its own."""
 
@@ -370,6 +383,7 @@ class Client:
         self._transport = Transport(url, key, language, timeout, patience, on_trouble, http=http)
         self.customers = Customers(self._transport)
         self.keys = Keys(self._transport)
+        self.batches = Batches(self._transport)
         self.webhooks = Webhooks(self._transport)
         self.queue = Queue(self._transport)
 
@@ -413,6 +427,7 @@ class Client:
         not_before: Moment | None = None,
         idempotency_key: str | None = None,
         password: str | None = None,
+        batch: str | None = None,
     ) -> Document:
         """Submit one document: a path, bytes, a file open for reading bytes, or a dict or list.
 
@@ -431,6 +446,7 @@ class Client:
             not_before=not_before,
             idempotency_key=idempotency_key,
             password=password,
+            batch=batch,
         )
         return documents[0]
 
@@ -446,10 +462,12 @@ class Client:
         not_before: Moment | None = None,
         idempotency_key: str | None = None,
         password: str | None = None,
+        batch: str | None = None,
         on_sent: Callable[[int], None] = lambda _bytes: None,
     ) -> list[Document]:
         """Submit documents in one request: all are accepted, or none.
 
+        Several form a batch, whose id they have; or they are added to the `batch` that is named.
         A source may be a pair of a source and its name. `on_sent` gets the number of bytes sent.
         """
         options = submission_options(
@@ -470,7 +488,7 @@ class Client:
                 response = self._transport.request(
                     *("POST", "documents"),
                     headers=headers,
-                    data=form_fields(options) | _without_none(customer=customer),
+                    data=form_fields(options) | _without_none(customer=customer, batch=batch),
                     files=[("file", (upload.name, upload, OCTETS)) for upload in uploads],
                     can_be_sent=lambda: all(upload.can_be_sent for upload in uploads),
                 )
@@ -495,6 +513,7 @@ class Client:
         id_prefix: str | None = None,
         reference: str | None = None,
         metadata: Mapping[str, Any] | None = None,
+        batch: str | None = None,
         cursor: str | None = None,
         limit: int = 100,
     ) -> Page[Document]:
@@ -506,6 +525,7 @@ class Client:
             "parent": parent,
             "id_prefix": id_prefix,
             "reference": reference,
+            "batch": batch,
             "limit": limit,
         }
         asked = metadata_query(metadata or {})

@@ -36,13 +36,15 @@ class NewDocument(NamedTuple):
     metadata: Mapping[str, Any] = {}
     reference: str | None = None
     not_before: NotBefore | None = None
+    batch: str | None = None
 
 
 class Submission(NamedTuple):
     """Documents of one customer that are accepted or refused together.
 
     With an idempotency key, `fingerprint` tells one body from another; `sender` is the API key
-    of somebody who submits for many customers.
+    of somebody who submits for many customers. `new_batch` is the id of a batch to be made,
+    `batch` that of one to which the documents are added.
     """
 
     customer: str
@@ -51,6 +53,8 @@ class Submission(NamedTuple):
     key: str | None = None
     fingerprint: str = ""
     sender: str | None = None
+    batch: str | None = None
+    new_batch: str | None = None
 
 
 class Document(Record, frozen=True):
@@ -84,6 +88,7 @@ class Document(Record, frozen=True):
     metadata: dict[str, Any] = field(default_factory=dict)
     reference: str | None = None
     not_before: Time | None = None
+    batch: str | None = None
     parent: str | None = None
     facts: dict[str, Any] = field(default_factory=dict)
 
@@ -110,14 +115,16 @@ DocumentCheck = Callable[[Document], None]
 
 
 class Documents(Record, frozen=True):
-    """Several documents of one request."""
+    """Several documents of one request, and the batch that they form."""
 
     documents: list[Document]
+    batch: str | None = None
 
 
-class Page(Documents, frozen=True):
+class Page(Record, frozen=True):
     """Documents, newest first. `next` is the cursor of the next page; null: this is the last."""
 
+    documents: list[Document]
     next: str | None
 
 
@@ -304,6 +311,7 @@ class EventKind(StrEnum):
     CANCELLED = "cancelled"
     RETRIED = "again"
     DELETED = "deleted"
+    BATCH_DONE = "batch-done"
     CUSTOMER_ADDED = "customer-added"
     CUSTOMER_SET = "customer-set"
     CUSTOMER_PAUSED = "customer-paused"

@@ -18,6 +18,7 @@ from collections.abc import (
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
+from fairlead.model.batches import Batch
 from fairlead.model.customers import Customer, Fairness
 from fairlead.model.documents import Document, EndedDocument, Event, Switched
 from fairlead.model.explanations import Explanation
@@ -119,6 +120,13 @@ class KeyGroup(Protocol):
     def revoke(self, id_: str, /) -> Key: ...
 
 
+class BatchGroup(Protocol):
+    """`fairlead batches …`."""
+
+    def show(self, id_: str, /) -> Batch: ...
+    def cancel(self, id_: str, /) -> Batch: ...
+
+
 class WebhookGroup(Protocol):
     """`fairlead webhooks …`."""
 
@@ -162,6 +170,8 @@ class Installation(Protocol):
     @property
     def keys(self) -> KeyGroup: ...
     @property
+    def batches(self) -> BatchGroup: ...
+    @property
     def webhooks(self) -> WebhookGroup: ...
     @property
     def queue(self) -> QueueGroup: ...
@@ -178,6 +188,7 @@ class Installation(Protocol):
         not_before: Moment | None = None,
         idempotency_key: str | None = None,
         password: str | None = None,
+        batch: str | None = None,
     ) -> Document: ...
     def submit_many(
         self,
@@ -191,6 +202,7 @@ class Installation(Protocol):
         not_before: Moment | None = None,
         idempotency_key: str | None = None,
         password: str | None = None,
+        batch: str | None = None,
     ) -> list[Document]: ...
     def document(self, id_: str, /) -> Document: ...
     def documents(
@@ -203,6 +215,7 @@ class Installation(Protocol):
         id_prefix: str | None = None,
         reference: str | None = None,
         metadata: Mapping[str, Any] | None = None,
+        batch: str | None = None,
         cursor: str | None = None,
         limit: int = 100,
     ) -> Page[Document]: ...

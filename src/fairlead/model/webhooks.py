@@ -16,9 +16,10 @@ KINDS = {
     EventKind.FAILED: "document.failed",
     EventKind.CANCELLED: "document.cancelled",
     EventKind.RETRIED: "document.again",
+    EventKind.BATCH_DONE: "batch.done",
 }
 """The events that a webhook may ask for, by the names that receivers see."""
-DEFAULT_KINDS = ("document.done", "document.failed", "document.cancelled")
+DEFAULT_KINDS = ("document.done", "document.failed", "document.cancelled", "batch.done")
 
 MOST_OF_A_CUSTOMER = 20
 MOST_CHARACTERS = 500

@@ -25,6 +25,7 @@ from fairlead.server.dashboard.page import unknown_address
 from fairlead.server.examples import EXAMPLES
 from fairlead.server.middleware import DirectRoutes, RequestGuard
 from fairlead.server.routes import (
+    batches,
     customers,
     documents,
     events,
@@ -38,6 +39,7 @@ from fairlead.server.routes import (
 )
 
 ROUTERS = (
+    batches.router,
     *(
         documents.router,
         results.router,

@@ -9,6 +9,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import asdict
 
+from fairlead.model.batches import Batch
 from fairlead.model.customers import Customer, Customers, Fairness
 from fairlead.model.documents import (
     Audit,
@@ -31,6 +32,7 @@ from fairlead.model.webhooks import Deliveries, Delivery, Webhook, Webhooks, Web
 from fairlead.server.problems import body
 
 _ID = "01m7gnankk8v2x4c6b0d9f1h3j"
+_BATCH_ID = "01m7gnbz3c5e7g9j1m3p5r7t9w"
 _KEY_ID = "7q2m4n9x0z3k"
 _NOON = 1_769_860_800.0  # 2026-01-31T12:00:00.000Z
 _SECRET = "whsec_ZXhhbXBsZWV4YW1wbGVleGFtcGxlZXhhbXBsZTE="  # noqa: S105 (an example)
@@ -90,7 +92,8 @@ _STANDING = CustomerStanding(
 _PARAMS = {"count": -1, "bound": -2, "priority": 1}
 _RECORDS: list[Any] = [
     Page([_DOCUMENT], _ID),
-    Documents([_DOCUMENT]),
+    Documents([_DOCUMENT], _BATCH_ID),
+    Batch(_BATCH_ID, "acme", _NOON, None, *(4, 1, 1, 2, 0, 0, 0.5), _NOON + 8),
     EndedDocument(**asdict(_DOCUMENT), cursor="1207"),
     Text(_ID, "pdf", {"pages": 1}, "Invoice 4711\n\nTwo lamps: 118.00 EUR"),
     Customers([_CUSTOMER], _FAIRNESS),

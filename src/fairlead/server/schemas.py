@@ -10,6 +10,7 @@ from fastapi import Request
 from msgspec import UNSET, Meta, Struct, UnsetType
 from starlette import responses
 
+from fairlead.model.batches import Batch
 from fairlead.model.customers import Customer, Customers, CustomerSettings, ReasonText
 from fairlead.model.documents import (
     RESULT_PARTS,
@@ -121,6 +122,7 @@ class PolicyWanted(Body):
 _OUT = [
     *(
         Audit,
+        Batch,
         Customer,
         Customers,
         CustomerStanding,

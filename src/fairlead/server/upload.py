@@ -27,6 +27,7 @@ FIELD_BYTES = {
     "metadata": 16_384,
     "reference": 1000,
     "not_before": 100,
+    "batch": 100,
 }
 """The fields beside `file`, and how many bytes each may have, in any way to write it."""
 MAX_HEADER_BYTES = 4096

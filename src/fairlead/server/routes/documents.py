@@ -89,6 +89,11 @@ _FIELDS = {
         "maxLength": 200,
         "description": "your own id of the documents",
     },
+    "batch": {
+        "type": "string",
+        "maxLength": 100,
+        "description": "the id of a batch, to which the documents are added",
+    },
     "not_before": {
         "type": "string",
         "description": "the earliest start: a time as in RFC 3339, or a delay in seconds",
@@ -140,7 +145,7 @@ router = APIRouter(prefix="/v1/documents", tags=["documents"])
             "unsupported-media-type",
             "idempotency-conflict",
         ),
-        "deleted",
+        *("deleted", "unknown-batch", "batch-ended"),
     ),
     openapi_extra={
         "requestBody": {"required": True, "content": {"multipart/form-data": {"schema": _FORM}}},
@@ -163,7 +168,9 @@ async def submit(request: Request) -> Response:
     if len(documents) == 1:
         location = f"/v1/documents/{documents[0].id}"
         return schemas.JSONResponse(documents[0], 202, {"Location": location})
-    return schemas.JSONResponse(Documents(documents), 202, {"Location": "/v1/documents"})
+    batch = documents[0].batch
+    location = f"/v1/batches/{batch}"
+    return schemas.JSONResponse(Documents(documents, batch), 202, {"Location": location})
 
 
 def _offer(context: ServerContext, caller: Caller, upload: Upload, key: str | None) -> Offer:
@@ -177,6 +184,7 @@ def _offer(context: ServerContext, caller: Caller, upload: Upload, key: str | No
         key,
         strict=not own and upload.settings.strict_customers,
         sender=None if own else caller.key_id,
+        batch=fields.get("batch"),
     )
 
 
@@ -203,6 +211,7 @@ async def pages(
     parent: Annotated[str | None, Query(max_length=100)] = None,
     id_prefix: Annotated[str | None, Query(pattern="^[0-9a-z]{1,26}$")] = None,
     reference: Annotated[str | None, Query(max_length=200)] = None,
+    batch: Annotated[str | None, Query(max_length=100)] = None,
     cursor: Annotated[str | None, Query(max_length=100)] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> Response:
@@ -223,6 +232,7 @@ async def pages(
         "parent": parent,
         "id_prefix": id_prefix,
         "reference": reference,
+        "batch": batch,
         "metadata": _asked_metadata(request),
         "before": cursor,
         "limit": limit + 1,

@@ -14,6 +14,9 @@ FROM customers WHERE id = ANY(?) ORDER BY id FOR UPDATE;
 SELECT id, name, account, paused, count, counted_at, day, day_bytes, settings
 FROM customers WHERE name = ? FOR UPDATE;
 
+-- name: lock_batches
+SELECT id, customer, finished_at FROM batches WHERE id = ANY(?) ORDER BY id FOR UPDATE;
+
 -- name: lock_webhook
 SELECT id FROM webhooks WHERE id = ? FOR UPDATE;
 

@@ -25,7 +25,7 @@ AS $$ SELECT nullif(current_setting('fairlead.customer', TRUE), '')::BIGINT $$;
 DO $$
 DECLARE
   guarded TEXT[] := ARRAY[
-    'accounts', 'access_keys', 'contents', 'customers', 'delayed', 'deleted', 'deliveries',
+    'accounts', 'access_keys', 'batches', 'contents', 'customers', 'delayed', 'deleted', 'deliveries',
     'documents', 'events', 'idempotency_keys', 'metadata_terms', 'running', 'unsuccessful',
     'usage', 'waiting', 'webhooks'];
   own TEXT;

@@ -23,6 +23,7 @@ from fairlead.policy.costs import CostBucket, cost_bucket, estimate
 from fairlead.policy.queue import Queue, QueueState
 from fairlead.policy.queue_events import Arrived, Deferred
 from fairlead.storage.sql import rows
+from fairlead.storage.sql.batches import check_open, lock_batches
 from fairlead.storage.sql.queries import sql
 from fairlead.storage.sql.queue_rows import CostTable
 from fairlead.storage.sql.reads import unknown_customer
@@ -101,7 +102,7 @@ class _Arrivals:
 
 def accept(tx: Transaction, submission: Submission) -> list[Document]:
     """Accept all documents of the submission, or refuse them all; a known key repeats itself."""
-    batch = Batch(tx, {submission.customer})
+    batch = Batch(tx, [submission])
     documents = batch.accept(submission)
     batch.write()
     return documents
@@ -109,7 +110,7 @@ def accept(tx: Transaction, submission: Submission) -> list[Document]:
 
 def accept_all(tx: Transaction, submissions: Sequence[Submission]) -> list[list[Document]]:
     """Accept all submissions, or refuse them all."""
-    batch = Batch(tx, {submission.customer for submission in submissions})
+    batch = Batch(tx, submissions)
     documents = [batch.accept(submission) for submission in submissions]
     batch.write()
     return documents
@@ -119,7 +120,7 @@ def accept_each(
     tx: Transaction, submissions: Sequence[Submission]
 ) -> list[list[Document] | Exception]:
     """Accept or refuse each submission, whatever becomes of the others."""
-    batch = Batch(tx, {submission.customer for submission in submissions})
+    batch = Batch(tx, submissions)
     outcomes: list[list[Document] | Exception] = []
     for submission in submissions:
         try:
@@ -148,7 +149,7 @@ def lock_customers(tx: Transaction, ids: Iterable[int]) -> list[rows.CustomerRow
 class Batch:
     """Accepts submissions one after the other; `write` makes their rows."""
 
-    def __init__(self, tx: Transaction, names: Iterable[str] = ()) -> None:
+    def __init__(self, tx: Transaction, submissions: Sequence[Submission] = ()) -> None:
         self._tx = tx
         self._today = int(tx.now // 86_400)
         self._customers: dict[str, _Customer] = {}
@@ -159,7 +160,10 @@ class Batch:
         self._estimates: dict[CostBucket, float] = {}
         self._accepted: list[_Accepted] = []
         self._keys: list[tuple[int, str, str, str | None, int, int]] = []
-        self._lock(sorted(names))
+        self._new_batches: list[tuple[str, int, float]] = []
+        self._lock(sorted({submission.customer for submission in submissions}))
+        wanted = {each.batch for each in submissions if each.batch is not None}
+        self._batches = lock_batches(tx, wanted) if wanted else {}
 
     def accept(self, submission: Submission) -> list[Document]:
         """The documents of the submission; if it is refused, this raises and changes nothing."""
@@ -168,9 +172,13 @@ class Batch:
             earlier = self._accepted_before(customer, submission)
             if earlier is not None:
                 return earlier
+        if submission.batch is not None:
+            check_open(self._batches.get(submission.batch), submission.batch, customer.id)
         self._check(customer, submission)
         if not customer.id:
             self._add(customer)
+        if submission.new_batch is not None:
+            self._new_batches.append((submission.new_batch, customer.id, self._tx.now))
         if submission.key is not None:
             key = (submission.key, submission.fingerprint, submission.sender)
             self._keys.append((customer.id, *key, len(self._accepted), len(submission.documents)))
@@ -195,6 +203,7 @@ class Batch:
         tx, accepted = self._tx, self._accepted
         numbers = self._numbers(len(accepted))
         run = tx.connection.executemany
+        run(sql("add_batch"), self._new_batches)
         run(sql("insert_document"), [self._row(*each) for each in zip(numbers, accepted)])  # noqa: B905
         originals = [
             (number, "original", None, None, each.new.content)
@@ -223,7 +232,7 @@ class Batch:
         run(sql("save_check"), [_record(each) for each in sorted(changed, key=lambda c: c.id)])
         for customer in changed:
             customer.is_changed = False
-        self._accepted, self._keys = [], []
+        self._accepted, self._keys, self._new_batches = [], [], []
 
     def _numbers(self, number: int) -> list[int]:
         taken = self._tx.connection.execute(sql("take_numbers"), (number,)).fetchall()
@@ -237,7 +246,12 @@ class Batch:
         return (
             *(number, new.id, customer.id, new.pipeline, new.name, new.size, new.sha256),
             *(place.priority, place.count, place.policy, int(new.urgent)),
-            *(rows.data_text(new.metadata), new.reference, _not_before(new, self._tx.now)),
+            *(
+                rows.data_text(new.metadata),
+                new.reference,
+                _not_before(new, self._tx.now),
+                new.batch,
+            ),
             *(self._tx.now, place.estimate, new.look.shape, new.look.pages),
             *(new.password, *origin),
         )
@@ -454,4 +468,5 @@ def _document(customer: str, new: NewDocument, place: _Place, now: float) -> Doc
         metadata=dict(new.metadata),
         reference=new.reference,
         not_before=_not_before(new, now),
+        batch=new.batch,
     )

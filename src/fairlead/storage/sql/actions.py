@@ -16,6 +16,7 @@ from fairlead.model.submissions import NotBefore
 from fairlead.policy.queue_events import Arrived, Dropped, MemberChanged, Reset
 from fairlead.storage.sql import ends, reads, rows
 from fairlead.storage.sql.accept import add_customer, lock_customers
+from fairlead.storage.sql.batches import settle_batches
 from fairlead.storage.sql.queries import sql
 from fairlead.storage.sql.transaction import NOBODY, Transaction
 from fairlead.storage.sql.webhook_rows import forget_document
@@ -35,6 +36,7 @@ class _DocumentRow(NamedTuple):
     urgent: int
     estimate: float
     submitted_at: float
+    batch: str | None
 
 
 def cancel_document(tx: Transaction, id_: str, check: DocumentCheck | None = None) -> None:
@@ -54,6 +56,7 @@ def cancel_document(tx: Transaction, id_: str, check: DocumentCheck | None = Non
     tx.count_state(before, document.priority, -1)
     tx.count_state("cancelled", document.priority, 1)
     tx.add_event(EventKind.CANCELLED, document.customer, document.seq)
+    settle_batches(tx, [document.batch])
 
 
 def _take_from_queue(tx: Transaction, document: _DocumentRow) -> tuple[Any, ...]:
@@ -120,7 +123,7 @@ def retry_document(tx: Transaction, id_: str, check: DocumentCheck | None = None
     if is_so or tx.connection.execute(sql("retry_document"), (document.seq,)).get is None:
         return
     kept = tx.connection.execute(sql("remove_unsuccessful"), (document.seq,)).fetchone()
-    seq, customer, pipeline, state, priority, urgent, estimate, submitted_at = document
+    seq, customer, pipeline, state, priority, urgent, estimate, submitted_at, _ = document
     slot, displaced = tx.slot(priority, seq, urgent=bool(urgent)), 0
     if kept is not None and kept[0] is not None:
         slot, displaced = kept[:2], kept[2]

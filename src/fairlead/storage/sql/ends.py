@@ -24,6 +24,7 @@ from fairlead.policy.costs import CostBucket, cost_bucket
 from fairlead.policy.queue_events import Arrived, ChargeValues, Ended, Learned
 from fairlead.storage.sql import rows
 from fairlead.storage.sql.accept import Batch, Origin, lock_customers
+from fairlead.storage.sql.batches import settle_batches
 from fairlead.storage.sql.queries import sql
 from fairlead.storage.sql.transaction import Transaction
 
@@ -84,6 +85,7 @@ class _Details(NamedTuple):
     root: int | None
     depth: int
     metadata: str | None
+    batch: str | None
 
 
 def settle_all(tx: Transaction, outcomes: Sequence[tuple[Claim, Outcome]]) -> list[Saved]:
@@ -113,6 +115,7 @@ def settle_all(tx: Transaction, outcomes: Sequence[tuple[Claim, Outcome]]) -> li
                 writer.requeue_or_fail(running, outcome, detail)
     writer.write()
     parts.write()
+    settle_batches(tx, writer.batches)
     return saved
 
 
@@ -167,12 +170,19 @@ def _rescue(tx: Transaction, leases: Sequence[int]) -> int:
         if not running.ready and tx.rules.retry.delay(running.attempts) is None:
             detail = f"its worker died {running.attempts} times while reading it"
             writer.fail(running, Failed(WORKER_LOST, detail), None, lost=True)
+            writer.batches.add(_batch_of(tx, running.document))
         else:
             writer.requeue(running, attempts=running.attempts - running.ready, suspect=1)
             data = {"worker": running.worker} | ({"ready": True} if running.ready else {})
             tx.add_event(EventKind.RESCUED, running.customer, running.document, **data)
     writer.write()
+    settle_batches(tx, writer.batches)
     return len(taken)
+
+
+def _batch_of(tx: Transaction, document: int) -> str | None:
+    batch: str | None = tx.connection.execute(sql("batch_of_document"), (document,)).get
+    return batch
 
 
 def cancelled(tx: Transaction, running: Running) -> None:
@@ -187,6 +197,8 @@ class _EndWriter:
 
     def __init__(self, tx: Transaction) -> None:
         self._tx = tx
+        self.batches: set[str | None] = set()
+        """Those of documents that have ended."""
         self._done: list[tuple[Any, ...]] = []
         self._failed: list[tuple[Any, ...]] = []
         self._unsuccessful: list[tuple[Any, ...]] = []
@@ -268,6 +280,8 @@ class _EndWriter:
         """Settle what was charged, and learn from what the work took."""
         self._tx.add_queue_event(running.ended(self._tx.now, seconds))
         self._count(running, state)
+        if detail is not None:
+            self.batches.add(detail.batch)
         if seconds is not None and detail is not None:
             bucket = cost_bucket(Sniff(detail.shape, detail.pages), detail.size)
             self._learned[bucket].append(seconds)
@@ -314,6 +328,7 @@ class _Parts:
         inherited = {
             "urgent": bool(running.urgent),
             "pipeline": running.pipeline,
+            "batch": detail.batch,
             "metadata": json.loads(detail.metadata) if detail.metadata else {},
         }
         taken = [part._replace(**inherited) for part in done.parts[:number]]

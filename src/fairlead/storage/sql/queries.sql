@@ -30,10 +30,40 @@ UPDATE document_numbers SET next = next + ? RETURNING next - 1;
 -- An accepted document.
 INSERT INTO documents (
   seq, id, customer, pipeline, name, size, sha256, state, priority, count, policy, urgent,
-  metadata, reference, not_before, submitted_at, estimate, shape, pages, password, parent, root,
-  depth)
+  metadata, reference, not_before, batch, submitted_at, estimate, shape, pages, password, parent,
+  root, depth)
 VALUES (
-  ?, ?, ?, ?, ?, ?, ?, 'waiting', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+  ?, ?, ?, ?, ?, ?, ?, 'waiting', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: add_batch
+INSERT INTO batches (id, customer, created_at) VALUES (?, ?, ?);
+
+-- name: lock_batches
+-- Batches with their customers and ends, locked until the end of the transaction.
+SELECT id, customer, finished_at FROM batches
+WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id;
+
+-- name: is_batch_pending
+SELECT EXISTS (SELECT 1 FROM documents INDEXED BY pending_of_batch
+               WHERE batch = ? AND state = 'waiting');
+
+-- name: finish_batch
+UPDATE batches SET finished_at = ? WHERE id = ?;
+
+-- name: batch_of_document
+SELECT batch FROM documents WHERE seq = ?;
+
+-- name: batch
+SELECT b.id, c.name, b.created_at, b.finished_at
+FROM batches b JOIN customers c ON c.id = b.customer WHERE b.id = ?;
+
+-- name: states_of_batch
+SELECT CASE WHEN r.document IS NULL THEN d.state ELSE 'processing' END AS now, count(*)
+FROM documents d LEFT JOIN running r ON r.document = d.seq WHERE d.batch = ? GROUP BY now;
+
+-- name: last_pending_of_batch
+SELECT id FROM documents INDEXED BY pending_of_batch
+WHERE batch = ? AND state = 'waiting' ORDER BY seq DESC LIMIT 1;
 
 -- name: insert_metadata_term
 -- A top-level key of a document's metadata with its value.
@@ -333,7 +363,7 @@ SELECT coalesce(sum(workers), 0) FROM attendance WHERE until > ?;
 
 -- name: ending_documents
 -- What the end of documents needs of them.
-SELECT seq, shape, pages, size, root, depth, metadata FROM documents
+SELECT seq, shape, pages, size, root, depth, metadata, batch FROM documents
 WHERE seq IN (SELECT value FROM json_each(?));
 
 -- name: finish_document
@@ -361,7 +391,7 @@ INSERT INTO unsuccessful (document, customer, slot, slot_seq, displaced) VALUES 
 DELETE FROM unsuccessful WHERE document = ? RETURNING slot, slot_seq, displaced;
 
 -- name: find_document
-SELECT seq, customer, pipeline, state, priority, urgent, estimate, submitted_at
+SELECT seq, customer, pipeline, state, priority, urgent, estimate, submitted_at, batch
 FROM documents WHERE id = ?;
 
 -- name: waiting_of_document

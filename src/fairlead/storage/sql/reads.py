@@ -68,6 +68,7 @@ def documents(
     name: str | None,
     reference: str | None,
     metadata: Mapping[str, str],
+    batch: str | None,
     before: str | None,
     limit: int,
 ) -> list[Document]:
@@ -79,6 +80,7 @@ def documents(
         ("d.id <= ?", id_prefix and id_prefix + LAST_ID),
         ("lower(d.name) LIKE lower(?) ESCAPE '\\'", name and _containing(name)),
         ("d.reference = ?", reference),
+        ("d.batch = ?", batch),
         (sql("before_document"), before),
     ]
     having = "d.seq IN (SELECT document FROM metadata_terms WHERE key = ? AND value = ?)"
@@ -86,7 +88,7 @@ def documents(
     asked = [(term, value) for term, value in wanted if value is not None]
     terms = [term for term, _ in asked] + _state_terms(state)
     where = " WHERE " + " AND ".join(terms) if terms else ""
-    by_state = None if reference or metadata else state
+    by_state = None if reference or metadata or batch else state
     query = _select(customer, by_state) + where + " ORDER BY d.seq DESC LIMIT ?"
     values = [
         each for _, value in asked for each in (value if isinstance(value, tuple) else (value,))

@@ -39,6 +39,7 @@ CREATE TABLE documents (                -- inserted at acceptance, updated once 
   metadata TEXT,                        -- JSON; NULL: none
   reference TEXT,
   not_before REAL,
+  batch TEXT,                           -- attachments have that of their document
   submitted_at REAL NOT NULL,
   estimate REAL NOT NULL,
   shape TEXT NOT NULL,
@@ -62,8 +63,18 @@ CREATE INDEX documents_by_state ON documents (state, seq);
 CREATE INDEX documents_of_customer_by_state ON documents (customer, state, seq);
 CREATE INDEX documents_by_reference ON documents (reference, customer, seq)
 WHERE reference IS NOT NULL;
+CREATE INDEX documents_of_batch ON documents (batch, seq) WHERE batch IS NOT NULL;
+CREATE INDEX pending_of_batch ON documents (batch, seq)
+WHERE batch IS NOT NULL AND state = 'waiting';
 CREATE INDEX parts ON documents (parent) WHERE parent IS NOT NULL;
 CREATE INDEX family ON documents (root) WHERE root IS NOT NULL;
+
+CREATE TABLE batches (                  -- documents that were submitted together
+  id TEXT PRIMARY KEY,
+  customer INTEGER NOT NULL,
+  created_at REAL NOT NULL,
+  finished_at REAL                      -- when none of them was pending for the first time
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE metadata_terms (           -- top-level keys of metadata, so that documents are found by them
   key TEXT NOT NULL,                    -- a hash, where it is long

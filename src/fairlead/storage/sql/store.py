@@ -12,6 +12,7 @@ from uuid import uuid4
 
 from fairlead.change_feed import ChangeFeed
 from fairlead.errors import DamagedData, ReadOnlyData, StoreRefused, TemporarilyUnavailable
+from fairlead.model.batches import StoredBatch
 from fairlead.model.customers import CustomerRecord, Fairness
 from fairlead.model.documents import (
     Claim,
@@ -42,6 +43,7 @@ from fairlead.policy.rules import Rules
 from fairlead.storage.sql import (
     accept,
     actions,
+    batches,
     claims,
     ends,
     pipeline_reads,
@@ -517,6 +519,7 @@ class Store(ABC):
         name: str | None = None,
         reference: str | None = None,
         metadata: Mapping[str, str] | None = None,
+        batch: str | None = None,
         before: str | None = None,
         limit: int = 100,
     ) -> list[Document]:
@@ -535,9 +538,14 @@ class Store(ABC):
             name=name,
             reference=reference,
             metadata=metadata or {},
+            batch=batch,
             before=before,
             limit=limit,
         )
+
+    def batch(self, id_: str) -> StoredBatch:
+        """A batch with its documents by state."""
+        return self._read(batches.read_batch, id_)
 
     def place(self, id_: str) -> QueuePlace | None:
         """What goes before a document; None: it is not in the queue."""

@@ -42,7 +42,8 @@ class Transaction:
     queue_events: list[StoredEvent] = field(default_factory=list)
     _events: list[tuple[Any, ...]] = field(default_factory=list)
     _tallies: Counter[tuple[str, int]] = field(default_factory=Counter)
-    _deliveries: list[tuple[int, str, int]] = field(default_factory=list)
+    _deliveries: list[tuple[int, str, int | dict[str, Any]]] = field(default_factory=list)
+    """Customers, kinds, and the documents or the data of which webhooks are told."""
     _usage: dict[int, UsageRow] = field(default_factory=dict)
 
     @property
@@ -84,6 +85,10 @@ class Transaction:
         if name is not None and document is not None:
             self._deliveries.append((customer, name, document))
 
+    def add_delivery(self, customer: int, kind: str, data: dict[str, Any]) -> None:
+        """Tell the webhooks that ask for this kind of something other than a document."""
+        self._deliveries.append((customer, kind, data))
+
     def write(self) -> None:
         """Write what was collected; the last thing in the transaction."""
         self.queue_events += [
@@ -110,11 +115,11 @@ class Transaction:
     def _add_deliveries(self) -> None:
         told = subscriptions(self.connection, {customer for customer, *_ in self._deliveries})
         changed: set[str] = set()
-        for customer, name, document in self._deliveries:
+        for customer, name, what in self._deliveries:
             listening = (*told.get(customer, ()), *told.get(None, ()))
             webhooks = [each.id for each in listening if name in each.kinds]
             if webhooks:
-                add_deliveries(self.connection, self.now, sorted(webhooks), name, document)
+                add_deliveries(self.connection, self.now, sorted(webhooks), name, what)
                 changed.update(webhooks)
         for webhook in sorted(changed):  # locks in one order, so that no two transactions block
             refresh_webhook(self.connection, webhook)

@@ -27,7 +27,7 @@ _LEFT_OF_A_DELETED = frozenset(
         "attempts",
         "error",
     }
-    | {"submitted_at", "not_before", "started_at", "finished_at", "parent"}
+    | {"submitted_at", "not_before", "started_at", "finished_at", "parent", "batch"}
 )
 """Fields that events show as well; the others say what the document was."""
 
@@ -51,14 +51,26 @@ def subscriptions(
 
 
 def add_deliveries(
-    connection: Connection, now: float, webhooks: Iterable[str], kind: str, document: int
+    connection: Connection,
+    now: float,
+    webhooks: Iterable[str],
+    kind: str,
+    what: int | dict[str, Any],
 ) -> None:
-    """Make a delivery of this kind for each of the webhooks, which `refresh_webhook` follows."""
+    """Make a delivery of this kind for each of the webhooks, which `refresh_webhook` follows.
+
+    It tells of the document of this number, or of these data.
+    """
+    shown = what if isinstance(what, dict) else _shown_document(connection, what)
+    document = None if isinstance(what, dict) else shown["id"]
+    for webhook in webhooks:
+        _insert(connection, now, webhook, kind, shown, document=document)
+
+
+def _shown_document(connection: Connection, document: int) -> dict[str, Any]:
     row = connection.execute(rows.DOCUMENT.select + " WHERE d.seq = ?", (document,)).fetchone()
     assert row is not None  # noqa: S101 (it was changed in this transaction)
-    shown = to_dict(rows.DOCUMENT.read(row))
-    for webhook in webhooks:
-        _insert(connection, now, webhook, kind, shown, document=shown["id"])
+    return to_dict(rows.DOCUMENT.read(row))
 
 
 def add_test(connection: Connection, now: float, webhook: str) -> int:

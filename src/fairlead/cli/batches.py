@@ -1,0 +1,44 @@
+"""`fairlead batches`: documents that were submitted together."""
+
+from __future__ import annotations
+
+import click
+
+from fairlead.cli.common import json_option, print_fields, print_json
+from fairlead.cli.target import Target, opened, target_options
+from fairlead.model.batches import Batch
+from fairlead.model.json import to_dict
+
+
+@click.group("batches")
+def batches_group() -> None:
+    """Show or cancel documents that were submitted together."""
+
+
+@batches_group.command("show")
+@click.argument("id_", metavar="ID")
+@target_options
+@json_option
+def show_command(*, id_: str, target: Target, as_json: bool) -> None:
+    """Show how far the documents of a batch are, and when they are expected to end."""
+    with opened(target) as installation:
+        batch = installation.batches.show(id_)
+    _print(batch, as_json=as_json)
+
+
+@batches_group.command("cancel")
+@click.argument("id_", metavar="ID")
+@target_options
+@json_option
+def cancel_command(*, id_: str, target: Target, as_json: bool) -> None:
+    """Cancel the pending documents of a batch."""
+    with opened(target) as installation:
+        batch = installation.batches.cancel(id_)
+    _print(batch, as_json=as_json)
+
+
+def _print(batch: Batch, *, as_json: bool) -> None:
+    if as_json:
+        print_json(batch)
+    else:
+        print_fields(to_dict(batch))

@@ -1,0 +1,89 @@
+"""Batches: adding to them, and the one event when none of their documents is pending."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from fairlead.errors import BatchEnded, Message, UnknownBatch
+from fairlead.model.batches import Batch, StoredBatch
+from fairlead.model.documents import EventKind
+from fairlead.model.json import to_dict
+from fairlead.model.webhooks import KINDS
+from fairlead.storage.sql.queries import Connection, sql
+from fairlead.storage.sql.transaction import Transaction
+
+
+class BatchRow(NamedTuple):
+    """A locked batch."""
+
+    id: str
+    customer: int
+    finished_at: float | None
+
+
+def lock_batches(tx: Transaction, ids: Iterable[str]) -> dict[str, BatchRow]:
+    """The batches of these ids, locked in one order, so that no two transactions block."""
+    values = (tx.connection.array(sorted(ids)),)
+    return {row[0]: BatchRow(*row) for row in tx.connection.execute(sql("lock_batches"), values)}
+
+
+def check_open(row: BatchRow | None, id_: str, customer: int) -> None:
+    """Refuse to add to a batch of somebody else, or to one that has ended."""
+    if row is None or row.customer != customer:
+        raise unknown_batch(id_)
+    if row.finished_at is not None:
+        raise BatchEnded(
+            Message(
+                "batch {id} has ended: none of its documents is pending; submit without it",
+                id=repr(id_),
+            )
+        )
+
+
+def unknown_batch(id_: str) -> UnknownBatch:
+    return UnknownBatch(Message("no batch has the id {id}; check the id", id=repr(id_[:100])))
+
+
+def settle_batches(tx: Transaction, ids: Iterable[str | None]) -> None:
+    """Finish those of the batches of which nothing is pending any more.
+
+    Documents that end in two transactions at once both come here, the second after the commit of
+    the first: the lock lets it see what the first one ended.
+    """
+    wanted = {id_ for id_ in ids if id_ is not None}
+    if not wanted:
+        return
+    run = tx.connection.execute
+    for id_, row in lock_batches(tx, wanted).items():
+        if row.finished_at is None and not run(sql("is_batch_pending"), (id_,)).get:
+            run(sql("finish_batch"), (tx.now, id_))
+            batch = read_batch(tx.connection, id_).batch
+            counts = {"done": batch.done, "failed": batch.failed, "cancelled": batch.cancelled}
+            tx.add_event(EventKind.BATCH_DONE, row.customer, batch=id_, **counts)
+            tx.add_delivery(row.customer, KINDS[EventKind.BATCH_DONE], to_dict(batch))
+
+
+def read_batch(connection: Connection, id_: str) -> StoredBatch:
+    row = connection.execute(sql("batch"), (id_,)).fetchone()
+    if row is None:
+        raise unknown_batch(id_)
+    _, customer, created_at, finished_at = row
+    numbers = dict(connection.execute(sql("states_of_batch"), (id_,)).fetchall())
+    names = ("waiting", "processing", "done", "failed", "cancelled")
+    counts = {name: numbers.get(name, 0) for name in names}
+    total = sum(counts.values())
+    progress = (
+        1.0 if total == 0 else round(1 - (counts["waiting"] + counts["processing"]) / total, 4)
+    )
+    last = connection.execute(sql("last_pending_of_batch"), (id_,)).get
+    batch = Batch(
+        id=id_,
+        customer=customer,
+        created_at=created_at,
+        finished_at=finished_at,
+        documents=total,
+        progress=progress,
+        **counts,
+    )
+    return StoredBatch(batch, last)
