@@ -9,16 +9,11 @@ from fairlead.model.documents import Claim, Submission
 from fairlead.model.pipelines import Pipeline, Room
 from fairlead.policy.queue import PolicyName
 from fairlead.storage import Store
-from fairlead.storage.sql import accept
 
 
 def submit(store: Store, customer: str, number: int = 1, pipeline: str = "default") -> list[str]:
-    documents = tuple(new_document() for _ in range(number))
-    setattr(accept, "DEFAULT_PIPELINE", pipeline)  # noqa: B010 (no submission names one yet)
-    try:
-        return [each.id for each in store.submit(Submission(customer, documents))]
-    finally:
-        setattr(accept, "DEFAULT_PIPELINE", "default")  # noqa: B010
+    documents = tuple(new_document()._replace(pipeline=pipeline) for _ in range(number))
+    return [each.id for each in store.submit(Submission(customer, documents))]
 
 
 def ids(claims: list[Claim]) -> list[str]:
