@@ -48,6 +48,7 @@ _FULL_DISK = "storage/test_full_disk.py::test_a_full_or_read_only_disk"
 _EIGHT_PROCESSES = "storage/test_many_processes.py::test_the_model_replays_what_eight_processes_did"
 
 FULL = (
+    "server/test_memory.py::test_an_archive_that_unpacks_to_much_is_not_held",
     f"{_FULL_DISK}[rows_fill_the_disk]",
     f"{_FULL_DISK}[no_room_for_a_database]",
     f"{_FULL_DISK}[new_disk_is_read_only]",

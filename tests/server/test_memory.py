@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
+import random
 import socket
+import zipfile
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -61,3 +64,25 @@ def test_a_long_text_in_json_is_escaped_across_chunks(server: Served) -> None:
     assert '"Zoë" \\' in answer["text"]
     assert "😀" in answer["text"]
     assert client.head(f"/v1/documents/{id_}/text").content == b""
+
+
+def archive() -> bytes:
+    """240 MB in members of 40 MB, packed to a hundredth."""
+    block = random.Random(1).randbytes(2_000) + bytes(200_000)
+    member = block * (40_000_000 // len(block))
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as file:
+        for number in range(6):
+            file.writestr(f"{number}.bin", member)
+    return packed.getvalue()
+
+
+def test_an_archive_that_unpacks_to_much_is_not_held(data: Path) -> None:
+    with served(data, "--workers", "1") as server:
+        key = server.key("acme")
+        id_ = done(server, key, archive())
+        assert server.memory() < MOST
+        client = server.client(key)
+        parts = client.get("/v1/documents", params={"parent": id_}).json()["documents"]
+        assert len(parts) == 6
+        assert all(part["size"] > 39_000_000 for part in parts)

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.model.documents import Broken, Failed
-from fairlead.read import Part
-from fairlead.worker.sandbox.answer import FINAL, REQUEUED, Extraction, failure, parse_answer, plain
+from fairlead.worker.sandbox.answer import (
+    FINAL,
+    REQUEUED,
+    Extraction,
+    FoundPart,
+    failure,
+    parse_answer,
+    plain,
+)
+from fairlead.worker.sandbox.limits import Limits
+from fairlead.worker.sandbox.protocol import FrameReader, pack, pack_part
+from fairlead.worker.sandbox.spool import SpooledBytes
 
 
 def packed(**answer: object) -> bytes:
@@ -48,7 +61,7 @@ def test_markdown_is_kept_where_it_differs() -> None:
 def test_parts_come_with_the_answer() -> None:
     outcome = parse_answer(good(), [("a ä.pdf".encode(), b"%PDF"), (b"a", b"")])
     assert isinstance(outcome, Extraction)
-    assert outcome.parts == (Part("a ä.pdf", b"%PDF"), Part("a", b""))
+    assert outcome.parts == (FoundPart("a ä.pdf", b"%PDF"), FoundPart("a", b""))
     assert isinstance(parse_answer(error(), [(b"/", b"")]), Failed)
 
 
@@ -183,3 +196,28 @@ def test_escaped_quotes_do_not_hide_structure() -> None:
     assert isinstance(parse_answer(text), Extraction)
     many = good(text="\\", facts={"n": [1] * 600_000})
     assert isinstance(parse_answer(many), Broken)
+
+
+def test_a_long_part_waits_on_disk(tmp_path: Path) -> None:
+    """Safety finding 5: parts of an archive were in memory until they were saved."""
+    reader, writer = os.pipe()
+    os.set_blocking(reader, False)
+    frames = FrameReader(Limits(), tmp_path)
+    long, short = bytes(range(256)) * 1_000, b"short"
+    stream = b"".join(pack_part(*part) for part in (("a", long), ("b", short), ("c", long[1:])))
+    stream += pack({"done": True})
+    for start in range(0, len(stream), 10_007):
+        os.write(writer, stream[start : start + 10_007])
+        frames.fill(reader)
+        answer = frames.take()
+    os.close(reader)
+    os.close(writer)
+    assert answer == b'{"done": true}'
+    first, second, third = frames.take_parts()
+    assert second == (b"b", short)
+    for (name, content), expected in ((first, (b"a", long)), (third, (b"c", long[1:]))):
+        assert isinstance(content, SpooledBytes)
+        assert (name, b"".join(content.chunks())) == expected
+        assert (len(content), content.head) == (len(expected[1]), expected[1][:4096])
+        assert content.sha256 == hashlib.sha256(expected[1]).hexdigest()
+    assert list(tmp_path.iterdir()) == []

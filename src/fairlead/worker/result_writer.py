@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fairlead.backoff import Attempts, Outage
 from fairlead.errors import DataError, TemporarilyUnavailable
-from fairlead.model.blobs import HEAD_BYTES, SHORT_BYTES, SHORT_TOGETHER, BlobStore
+from fairlead.model.blobs import HEAD_BYTES, SHORT_BYTES, SHORT_TOGETHER, BlobStore, IncomingBlob
 from fairlead.model.documents import (
     WORKER_LOST,
     Broken,
@@ -33,9 +33,9 @@ from fairlead.model.documents import (
 )
 from fairlead.model.names import new_id
 from fairlead.model.sniff import look
-from fairlead.read.base import Part
 from fairlead.service import Service
-from fairlead.worker.sandbox.answer import Extraction
+from fairlead.worker.sandbox.answer import Extraction, FoundPart
+from fairlead.worker.sandbox.protocol import PartContent
 
 if TYPE_CHECKING:
     from fairlead.storage import Store
@@ -167,10 +167,10 @@ class ResultWriter:
     def _save(self, group: Sequence[FinishedJob]) -> None:
         """Write files first, then commit the outcomes with their keys."""
         texts: list[tuple[str, bytes]] = []
-        attachments: list[tuple[str, bytes]] = []
+        attachments: list[tuple[str, PartContent]] = []
         outcomes = [(job.claim, _outcome(job, texts, attachments)) for job in group]
         self._texts.put_all(texts)
-        self._files.put_all(attachments)
+        self._put_attachments(attachments)
         saved = self._store.finish_all(outcomes)
         stale = [
             outcome
@@ -179,6 +179,23 @@ class ResultWriter:
         ]
         if stale:
             self._delete_files(stale, {claim.id for claim, _ in outcomes})
+
+    def _put_attachments(self, attachments: Sequence[tuple[str, PartContent]]) -> None:
+        """Store all or none of them; long ones are copied from disk in chunks."""
+        blobs: list[IncomingBlob] = []
+        try:
+            for key, content in attachments:
+                blobs.append(self._files.begin(key))
+                for chunk in [content] if isinstance(content, bytes) else content.chunks():
+                    if blobs[-1].add(chunk):
+                        blobs[-1].flush()
+        except BaseException:
+            for blob in blobs:
+                blob.discard()
+            raise
+        [kept] = self._files.keep_each([blobs]) if blobs else [[]]
+        if isinstance(kept, Exception):
+            raise kept
 
     def _delete_files(self, stale: Sequence[Done], documents: set[str]) -> None:
         """Delete files of results that came too late.
@@ -204,12 +221,12 @@ def _split(queue: list[FinishedJob]) -> tuple[list[FinishedJob], list[FinishedJo
 def _length(result: Result) -> int:
     if not isinstance(result, Extraction):
         return 0
-    parts = sum(len(part.content) for part in result.parts)
+    parts = sum(len(part.content) for part in result.parts if isinstance(part.content, bytes))
     return len(result.text) + len(result.markdown or "") + parts
 
 
 def _outcome(
-    job: FinishedJob, texts: list[tuple[str, bytes]], attachments: list[tuple[str, bytes]]
+    job: FinishedJob, texts: list[tuple[str, bytes]], attachments: list[tuple[str, PartContent]]
 ) -> Outcome:
     """What the store saves; contents of files are added to `texts` and `attachments`."""
     claim, result, seconds = job
@@ -248,7 +265,17 @@ def _sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _new_documents(parts: Sequence[Part]) -> tuple[NewDocument, ...]:
+def _head(content: PartContent) -> bytes:
+    return content[:HEAD_BYTES] if isinstance(content, bytes) else content.head
+
+
+def _short(content: PartContent) -> bytes | None:
+    if isinstance(content, bytes) and len(content) <= SHORT_BYTES:
+        return content
+    return None
+
+
+def _new_documents(parts: Sequence[FoundPart]) -> tuple[NewDocument, ...]:
     """A document for each attachment. Short ones bring their content, up to a sum in a commit."""
     sizes = [len(part.content) for part in parts]
     sums = accumulate(size if size <= SHORT_BYTES else 0 for size in sizes)
@@ -257,9 +284,9 @@ def _new_documents(parts: Sequence[Part]) -> tuple[NewDocument, ...]:
             new_id(time.time()),  # it only has to be new
             part.name,
             size,
-            _sha256(part.content),
-            look=look(part.content[:HEAD_BYTES]),
-            content=part.content if size <= SHORT_BYTES and total <= SHORT_TOGETHER else None,
+            _sha256(part.content) if isinstance(part.content, bytes) else part.content.sha256,
+            look=look(_head(part.content)),
+            content=_short(part.content) if total <= SHORT_TOGETHER else None,
         )
         for part, size, total in zip(parts, sizes, sums, strict=True)
     )

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from fairlead.model.documents import WORKER_LOST, Broken, Failed
-from fairlead.read.base import Part
 from fairlead.worker.sandbox.limits import Limits, out_of_memory
 from fairlead.worker.sandbox.process import ChildDied
+from fairlead.worker.sandbox.protocol import PartContent, ReceivedPart
 
 MAX_FACTS_BYTES = 65_536
 MAX_DEPTH = 5
@@ -38,6 +38,13 @@ _MOST_GROWTH = 8
 _STRING = re.compile(rb'"[^"]*"?')  # it cannot fail once begun, so it never backtracks
 
 
+class FoundPart(NamedTuple):
+    """An attachment or archive member with a checked name."""
+
+    name: str
+    content: PartContent
+
+
 class Extraction(NamedTuple):
     """A document that was read: texts that encode to UTF-8, bounded facts, parts with names.
 
@@ -48,16 +55,14 @@ class Extraction(NamedTuple):
     text: str
     facts: Mapping[str, Any]
     markdown: str | None = None
-    parts: tuple[Part, ...] = ()
+    parts: tuple[FoundPart, ...] = ()
 
 
 class _BadAnswer(Exception):
     pass
 
 
-def parse_answer(
-    raw: bytes, parts: Sequence[tuple[bytes, bytes]] = ()
-) -> Extraction | Failed | Broken:
+def parse_answer(raw: bytes, parts: Sequence[ReceivedPart] = ()) -> Extraction | Failed | Broken:
     """The outcome of an answer; a malformed one is Broken. Never raises.
 
     `FrameReader` has bounded how many parts there are, and how long.
@@ -135,13 +140,13 @@ def _extraction(answer: dict[str, Any], length: int) -> Extraction:
     return Extraction(kind, text, facts, None if markdown == text else markdown)
 
 
-def _part(raw: bytes, content: bytes) -> Part:
+def _part(raw: bytes, content: PartContent) -> FoundPart:
     try:
         name = raw.decode()
     except UnicodeDecodeError:
         raise _BadAnswer("a part has no name") from None
     _require(_is_name(name), "a part has an improper name")
-    return Part(name, content)
+    return FoundPart(name, content)
 
 
 def _is_name(name: str) -> bool:

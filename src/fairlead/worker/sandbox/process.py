@@ -19,7 +19,7 @@ from fairlead.errors import MissingExtra, NoSandbox
 from fairlead.worker.sandbox.forkserver import ForkServer, Process, python, spawn
 from fairlead.worker.sandbox.job_dir import JobDir, JobDirGone
 from fairlead.worker.sandbox.limits import Limits
-from fairlead.worker.sandbox.protocol import BadFrame, FrameReader, pack
+from fairlead.worker.sandbox.protocol import BadFrame, FrameReader, ReceivedPart, pack
 
 MOST_JOBS = 16  # jobs that a child may have at once
 _END_SECONDS = 2.0
@@ -45,7 +45,7 @@ class JobAnswer(NamedTuple):
     """
 
     raw: bytes
-    parts: tuple[tuple[bytes, bytes], ...] = ()
+    parts: tuple[ReceivedPart, ...] = ()
     took: float = 0.0
 
 
@@ -88,7 +88,7 @@ class Sandbox:
         self._answers = -1
         self._seconds = max(1, math.ceil(self.limits.seconds))
         self._cpu_seconds = 0
-        self._frames = FrameReader(self.limits)
+        self._frames = FrameReader(self.limits, self.job_dir.folder)
         self._violation: str | None = None
 
     def start(self) -> None:

@@ -14,10 +14,16 @@ import struct
 from collections.abc import Mapping
 from contextlib import suppress
 from enum import IntEnum
+from pathlib import Path
 from typing import Any
 
+from fairlead.model.blobs import SHORT_BYTES
 from fairlead.worker.sandbox.limits import Limits
+from fairlead.worker.sandbox.spool import Spool, SpooledBytes
 
+PartContent = bytes | SpooledBytes
+"""What an attachment holds; a long one is on disk."""
+ReceivedPart = tuple[bytes, PartContent]
 HEADER = struct.Struct(">BI")
 PAGES = struct.Struct(">QQ")
 WHICH = struct.Struct(">Qd")
@@ -102,10 +108,11 @@ class BadFrame(Exception):
 class FrameReader:
     """Splits bytes of a child into frames; keeps the latest progress, and parts until the answer.
 
-    `which` and `took` are what the child says the answer belongs to, and how long it took.
+    `which` and `took` are what the child says the answer belongs to, and how long it took. Long
+    parts are written to a file without a name in `folder`.
     """
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, folder: Path | None = None) -> None:
         self.progress: tuple[int, int] | None = None
         self.which: int | None = None
         self.took = 0.0
@@ -117,8 +124,11 @@ class FrameReader:
             Tag.WHICH: WHICH.size,
         }
         self._buffer = bytearray()
-        self._parts: list[tuple[bytes, bytes]] = []
+        self._folder = folder
+        self._parts: list[ReceivedPart] = []
         self._part_bytes = 0
+        self._spool = Spool(folder)
+        self._spooling: SpooledBytes | None = None
         self._room = limits.all_bytes
 
     @property
@@ -128,6 +138,7 @@ class FrameReader:
     def expect_answer(self) -> None:
         self.progress, self.which, self.took = None, None, 0.0
         self._parts, self._part_bytes = [], 0
+        self._spool, self._spooling = Spool(self._folder), None
         self._room = self._limits.all_bytes - len(self._buffer)
 
     def fill(self, descriptor: int) -> bool:
@@ -164,12 +175,12 @@ class FrameReader:
                 self.took = seconds if math.isfinite(seconds) and seconds > 0 else 0.0
         return None
 
-    def take_parts(self) -> tuple[tuple[bytes, bytes], ...]:
+    def take_parts(self) -> tuple[ReceivedPart, ...]:
         parts, self._parts = tuple(self._parts), []
         return parts
 
     def _next_frame(self) -> tuple[Tag, bytes] | None:
-        if len(self._buffer) < HEADER.size:
+        if not self._finish_spooling() or len(self._buffer) < HEADER.size:
             return None
         number, length = HEADER.unpack_from(self._buffer)
         tag = _TAGS.get(number)
@@ -178,6 +189,8 @@ class FrameReader:
         if length > self._longest[tag]:
             raise BadFrame(f"a frame of {length} bytes is longer than allowed")
         end = HEADER.size + length
+        if tag is Tag.PART and length > SHORT_BYTES + MAX_NAME_BYTES + _NAME.size:
+            return self._next_frame() if self._begin_spooling(length) else None
         if len(self._buffer) < end:
             return None
         body = bytes(memoryview(self._buffer)[HEADER.size : end])
@@ -187,8 +200,36 @@ class FrameReader:
             del self._buffer[:end]
         return tag, body
 
+    def _begin_spooling(self, length: int) -> bool:
+        """Begin a long part, once its name is there."""
+        at = HEADER.size + _NAME.size
+        if len(self._buffer) < at + MAX_NAME_BYTES:
+            return False
+        (name_bytes,) = _NAME.unpack_from(self._buffer, HEADER.size)
+        if name_bytes > MAX_NAME_BYTES:
+            raise BadFrame("a part has a name that is longer than allowed")
+        name = bytes(self._buffer[at : at + name_bytes])
+        del self._buffer[: at + name_bytes]
+        self._spooling = self._spool.begin(length - _NAME.size - name_bytes)
+        self._add_part(name, self._spooling)
+        return True
+
+    def _finish_spooling(self) -> bool:
+        """Write what has arrived of a long part; False if more of it is to come."""
+        if self._spooling is None:
+            return True
+        chunk = self._buffer[: self._spooling.missing]
+        self._spooling.add(chunk)
+        del self._buffer[: len(chunk)]
+        if self._spooling.missing:
+            return False
+        self._spooling = None
+        return True
+
     def _keep_part(self, body: bytes) -> None:
-        name, content = split_part(body)
+        self._add_part(*split_part(body))
+
+    def _add_part(self, name: bytes, content: PartContent) -> None:
         self._parts.append((name, content))
         self._part_bytes += len(content)
         if len(self._parts) > self._limits.read.members:
