@@ -36,6 +36,7 @@ def paths(browser: httpx.Client) -> Iterator[str]:
         "/documents?text=nothing+has+this",
         "/documents?state=waiting&priority=9",
     )
+    yield from ("/priority", "/priority?customer=Globex")
     for decision in ("pause", "resume", "reset", "set"):
         yield f"/customer/{decision}?name=Globex"
     yield from ("/customer?name=Globex&done=pause", "/customer?name=Vandelay+Imports")

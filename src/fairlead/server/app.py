@@ -20,7 +20,7 @@ from fairlead.server import schemas
 from fairlead.server.context import ServerContext
 from fairlead.server.dashboard import customers as customer_pages
 from fairlead.server.dashboard import documents as document_pages
-from fairlead.server.dashboard import live, login, overview
+from fairlead.server.dashboard import live, login, overview, priority
 from fairlead.server.dashboard.page import unknown_address
 from fairlead.server.examples import EXAMPLES
 from fairlead.server.middleware import DirectRoutes, RequestGuard
@@ -49,7 +49,14 @@ ROUTERS = (
         keys.router,
         policy.router,
     ),
-    *(webhooks.router, health.router, login.router, overview.router, customer_pages.router),
+    *(
+        webhooks.router,
+        health.router,
+        login.router,
+        overview.router,
+        priority.router,
+        customer_pages.router,
+    ),
     *(document_pages.router, live.router, pipelines.router),
 )
 STREAMS = frozenset(["/v1/events", "/live"])

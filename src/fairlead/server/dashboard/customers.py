@@ -78,7 +78,7 @@ async def one(request: Request, name: Name, done: str = "") -> Response:
 
 async def customer_page(page: Page, name: str, *, notice: str | None = None) -> Response:
     content = await page.context.ask(_content, page, name)
-    return show(page.request, "customer.html", page=page, notice=notice, **content)
+    return show(page.request, "customer.html", page=page, notice=notice, upload_as=name, **content)
 
 
 def _content(page: Page, name: str) -> dict[str, Any]:

@@ -175,8 +175,20 @@ def show(
         "now": context_of(request).fairlead.store.now(),
         "blank": BLANK,
     }
-    content = environment().get_template(template).render(context | values)
+    content = (
+        environment()
+        .get_template(template)
+        .render(context | values | {"upload_as": _upload_as(page, values)})
+    )
     return HTMLResponse(content, status, {"Content-Language": words.language})
+
+
+def _upload_as(page: Page | None, values: dict[str, Any]) -> str | None:
+    """The customer for which files may be uploaded here; None: for nobody."""
+    if page is None or not page.caller.may_change:
+        return None
+    name: str | None = values.get("upload_as")
+    return page.caller.customer or name
 
 
 def go(path: str, **values: object) -> RedirectResponse:
