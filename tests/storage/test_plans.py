@@ -23,13 +23,13 @@ from storekit import (
     submit,
 )
 
-from fairlead.model.documents import Submission
-from fairlead.model.pipelines import Pipeline
+from fairlead.model.documents import NewDocument, Submission
+from fairlead.model.pipelines import DEFAULT_PIPELINE, Pipeline
 from fairlead.model.states import State
 from fairlead.policy.overdue_lane import OverdueLane
 from fairlead.policy.queue import PolicyName
 from fairlead.policy.rules import Rules
-from fairlead.storage.sql import accept, reads
+from fairlead.storage.sql import reads
 from fairlead.storage.sql.queries import sql
 from fairlead.storage.sqlite import SqliteStore
 
@@ -45,9 +45,19 @@ POLICIES: list[PolicyName] = ["classic", "fair"]
 
 @contextmanager
 def filled(
-    number: int, *, customers: int = 50, urgent: int = 0, policy: PolicyName = "classic"
+    number: int,
+    *,
+    customers: int = 50,
+    urgent: int = 0,
+    policy: PolicyName = "classic",
+    pipeline: str = DEFAULT_PIPELINE,
 ) -> Iterator[SqliteStore]:
     """A store in which so many documents wait, some of them urgent."""
+
+    def documents(number: int) -> tuple[NewDocument, ...]:
+        new = (new_document(urgent=n < urgent) for n in range(number))
+        return tuple(document._replace(pipeline=pipeline) for document in new)
+
     lane = OverdueLane(after=5.0, share=2)
     rules = RulesInForce(Rules(policy=policy, unit=0.01, lease=LEASE, lane=lane))
     with fast_folder() as folder:
@@ -56,10 +66,7 @@ def filled(
         for first in range(0, customers, at_once):
             store.submit_all(
                 [
-                    Submission(
-                        f"customer {each}",
-                        tuple(new_document(urgent=n < urgent) for n in range(number // customers)),
-                    )
+                    Submission(f"customer {each}", documents(number // customers))
                     for each in range(first, min(customers, first + at_once))
                 ]
             )
@@ -265,19 +272,13 @@ def test_the_database_uses_every_index_it_keeps(large: SqliteStore) -> None:
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_documents_behind_an_exhausted_quota_cost_nothing(
-    policy: PolicyName, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_documents_behind_an_exhausted_quota_cost_nothing(policy: PolicyName) -> None:
     made = []
     for number in (FEW, MANY):
-        with monkeypatch.context() as patch:
-            patch.setattr(accept, "DEFAULT_PIPELINE", "held")
-            opened = filled(number, policy=policy)
-            store = opened.__enter__()
-        store.use_quotas([Pipeline("held", limit="1/h")])
-        must_claim(store)
-        submit(store, "somebody", 2)
-        submit(store, "somebody else", 2)
-        made.append(steps_of_work(store))
-        opened.__exit__(None, None, None)
+        with filled(number, policy=policy, pipeline="held") as store:
+            store.use_quotas([Pipeline("held", limit="1/h")])
+            must_claim(store)
+            submit(store, "somebody", 2)
+            submit(store, "somebody else", 2)
+            made.append(steps_of_work(store))
     assert made[1] <= made[0] * 1.1
