@@ -20,7 +20,10 @@ SECRET = "acme-secret.txt"
 STREAMS = ("/v1/events",)
 """Answers that do not end."""
 ANYBODY = ("/livez", "/readyz", "/metrics")
-SERVICE = ("/v1/documents", "/v1/batches", "/v1/results", "/v1/events", "/v1/webhooks", "/v1/me")
+SERVICE = (
+    *("/v1/documents", "/v1/batches", "/v1/results", "/v1/events", "/v1/webhooks", "/v1/me"),
+    "/v1/usage",
+)
 WORKER = ("/v1/jobs", "/v1/me")
 
 

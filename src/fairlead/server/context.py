@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -108,8 +108,14 @@ def check_query(request: Request, free: str | None = None) -> None:
     Those that begin with `free` have names of the caller's own.
     """
     known = {field.alias for field in request.scope["route"].dependant.query_params}
-    for name in request.query_params:
-        if name not in known and (free is None or not name.startswith(free)):
+    names = request.query_params
+    check_parameters((name for name in names if not free or not name.startswith(free)), known)
+
+
+def check_parameters(names: Iterable[str], known: Collection[str]) -> None:
+    """Refuse query parameters that are not known."""
+    for name in names:
+        if name not in known:
             raise Problem("invalid-request", f"unknown query parameter {name[:60]!a}")
 
 

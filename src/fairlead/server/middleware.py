@@ -130,8 +130,7 @@ class _RequestBody:
     def __init__(
         self, path: str, headers: dict[bytes, bytes], receive: Receive, settings: Settings
     ) -> None:
-        is_multipart = headers.get(b"content-type", b"").lower().startswith(b"multipart/")
-        is_upload = is_multipart and path == UPLOADS  # any other body is kept in memory
+        is_upload = path == UPLOADS  # any other body is kept in memory
         declared = headers.get(b"content-length", b"0")
         self._receive = receive
         self._limit = settings.max_upload_bytes if is_upload else MAX_JSON_BYTES

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import unquote
 
@@ -15,7 +16,7 @@ from fairlead.errors import Message
 from fairlead.intake import check_not_empty
 from fairlead.model.blobs import IncomingBlob
 from fairlead.model.names import check_name
-from fairlead.server.context import ServerContext
+from fairlead.server.context import ServerContext, check_parameters
 from fairlead.server.problems import Problem
 
 MAX_FIELDS = 10
@@ -32,6 +33,8 @@ FIELD_BYTES = {
 """The fields beside `file`, and how many bytes each may have, in any way to write it."""
 MAX_HEADER_BYTES = 4096
 MAX_HEADERS = 8
+_RAW_FIELDS = ("name", *(name for name in FIELD_BYTES if name != "password"))
+"""Query parameters of a raw body. Logs show addresses, so a password needs a form."""
 _DISPOSITION = "Content-Disposition"
 _ENCODED_NAME = re.compile(r"; *filename\* *= *utf-8'[^']*'([^;\s]+)", re.IGNORECASE)
 _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
@@ -63,10 +66,20 @@ class Upload:
 
 
 async def read_upload(request: Request, context: ServerContext) -> Upload:
-    """The whole upload; raises a problem and leaves nothing behind when it is wrong."""
+    """The whole upload; raises a problem and leaves nothing behind when it is wrong.
+
+    It is a form or, where the query names it, the bytes of one document.
+    """
     upload = Upload(context.settings())
+    media_type, options = parse_options_header(request.headers.get("content-type", ""))
+    is_raw = media_type != "multipart/form-data" and "name" in request.query_params
+    check_parameters(request.query_params, _RAW_FIELDS if is_raw else ())
     try:
-        await _read(request, context, _parser(request, upload.settings), upload)
+        if is_raw:
+            await _read_raw(request, context, upload)
+        else:
+            parser = _parser(media_type, options, upload.settings)
+            await _read(request, context, parser, upload)
         _check(upload)
     except BaseException as error:
         upload.discard()
@@ -80,8 +93,19 @@ async def read_upload(request: Request, context: ServerContext) -> Upload:
     return upload
 
 
-def _parser(request: Request, settings: Settings) -> PushMultipartParser:
-    media_type, options = parse_options_header(request.headers.get("content-type", ""))
+async def _read_raw(request: Request, context: ServerContext, upload: Upload) -> None:
+    """A body that is one document; its name and the other fields are in the query."""
+    fields = dict(request.query_params)
+    name = check_name(fields.pop("name"))
+    upload.fields = {key: value.encode() for key, value in fields.items()}
+    upload.current = file = context.fairlead.intake.begin()
+    upload.files.append((file, name))
+    async for chunk in _chunks(request):
+        if _add(chunk, upload):
+            await _flushed(context, file)
+
+
+def _parser(media_type: str, options: Mapping[str, str], settings: Settings) -> PushMultipartParser:
     if media_type != "multipart/form-data":
         text = Message(
             "send documents as multipart/form-data, in fields named file; got {type}",
@@ -99,13 +123,8 @@ def _parser(request: Request, settings: Settings) -> PushMultipartParser:
 async def _read(
     request: Request, context: ServerContext, parser: PushMultipartParser, upload: Upload
 ) -> None:
-    more_body = True
-    while more_body:
-        message = await request.receive()  # `stream` would do the same, for one more layer
-        if message["type"] == "http.disconnect":
-            raise ClientDisconnect
-        more_body = message.get("more_body", False)
-        for part in parser.parse(message["body"]) if message["body"] else ():
+    async for chunk in _chunks(request):
+        for part in parser.parse(chunk):
             if isinstance(part, MultipartSegment):
                 _begin(part, context, upload)
             elif part is None:
@@ -113,6 +132,18 @@ async def _read(
             elif _add(bytes(part), upload) and not isinstance(upload.current, str | None):
                 await _flushed(context, upload.current)
     parser.close()
+
+
+async def _chunks(request: Request) -> AsyncIterator[bytes]:
+    """The body as it arrives; `stream` would do the same, for one more layer."""
+    more_body = True
+    while more_body:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        more_body = message.get("more_body", False)
+        if message["body"]:
+            yield message["body"]
 
 
 async def _flushed(context: ServerContext, file: IncomingBlob) -> None:

@@ -32,7 +32,6 @@ from fairlead.server.auth import Caller, not_own_customer
 from fairlead.server.context import (
     ServerContext,
     authenticated,
-    check_query,
     context_of,
 )
 from fairlead.server.headers import (
@@ -153,8 +152,11 @@ router = APIRouter(prefix="/v1/documents", tags=["documents"])
     },
 )
 async def submit(request: Request) -> Response:
-    """Submit one or more documents. When the answer comes, they are safe."""
-    check_query(request)
+    """Submit one or more documents. When the answer comes, they are safe.
+
+    Instead of a form, the body may be one document, with its `name` in the query and other fields
+    beside it: `curl --data-binary @invoice.pdf '…/v1/documents?name=invoice.pdf'`.
+    """
     context = context_of(request)
     caller = await context.auth.caller(request)
     key = _idempotency_key(request)
