@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -502,6 +503,7 @@ def test_no_python_in_what_is_shown(run: Run, letter: Path) -> None:
     shown = run("docs", "show", document["id"]).stdout
     assert "  words:        2\n" in shown
     assert not set("{}[]'") & set(shown)
+    assert not re.search(r"\d\.\d{5}", shown), "seconds with all digits of a float"
     assert "-1" in run("docs", "list").stdout
     assert "-1" in run("customers", "list").stdout
 

@@ -255,6 +255,18 @@ def house(data: Path) -> Iterator[Served]:
         yield server
 
 
+def test_documents_of_a_paused_customer_say_so(house: Served) -> None:
+    """Issue 19: the list showed their wait without the word."""
+    upload(house.customer("stopped"), b"hello")
+    browser = operator(house)
+    browser.post("/customer/pause", data={"name": "stopped"})
+    for page in ("/documents?customer=stopped", "/customer?name=stopped"):
+        assert 'data-f="paused" data-as="flag">paused<' in browser.get(page).text
+    browser.post("/customer/resume", data={"name": "stopped"})
+    for page in ("/documents?customer=stopped", "/customer?name=stopped"):
+        assert 'data-f="paused" data-as="flag">paused<' not in browser.get(page).text
+
+
 def test_a_customer_is_paused_resumed_reset_and_set(house: Served) -> None:
     acme, browser = house.customer("acme"), operator(house)
     for number in range(4):

@@ -270,20 +270,26 @@ def _total(widths: Sequence[int]) -> int:
 
 def print_fields(fields: Mapping[str, Any], indent: str = "") -> None:
     """One line for each field that has a value; the fields of a field are indented."""
-    for name, value in fields.items():
-        if value is None or value is False or value in ({}, "", []):
-            continue
+    shown = {
+        name: value
+        for name, value in fields.items()
+        if value is not None and value is not False and value not in ({}, "", [])
+    }
+    width = max([15, *(len(f"{indent}{name}:") for name in shown)])
+    for name, value in shown.items():
         label = f"{indent}{name}:"
         if isinstance(value, Mapping):
             click.echo(safe(label))
             print_fields(value, indent + "  ")
         else:
-            click.echo(safe(f"{label:<15} {_field_text(value)}"))
+            click.echo(safe(f"{label:<{width}} {_field_text(value)}"))
 
 
 def _field_text(value: Any) -> str:
     if value is True:
         return "yes"
+    if isinstance(value, float):
+        return str(round(value, 4)).removesuffix(".0")
     if isinstance(value, list | tuple):
         if any(isinstance(member, Mapping | list | tuple) for member in value):
             return json.dumps(value, ensure_ascii=False)

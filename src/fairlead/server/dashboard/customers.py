@@ -89,7 +89,7 @@ def _content(page: Page, name: str) -> dict[str, Any]:
         "customer": customer,
         "settings": FORM,
         "row": live_view.rows([customer])[0],
-        "rows": [document_row(document) for document in documents[:NEWEST]],
+        "rows": [document_row(each, is_paused=customer.paused) for each in documents[:NEWEST]],
         "stairs": staircase_chart(staircase(documents), now),
         "waits": live_view.past.waits_of(name),
         "has_more_levels": any(document.priority > LEVELS for document in documents),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from itertools import islice
@@ -93,7 +93,7 @@ async def every(
         request,
         "documents.html",
         page=page,
-        rows=[document_row(document) for document in documents[:PAGE]],
+        rows=await page.context.ask(_rows, page, documents[:PAGE]),
         following=documents[PAGE - 1].id if len(documents) > PAGE else None,
         before=before,
         chosen=asdict(chosen),
@@ -125,6 +125,12 @@ def _page(page: Page, chosen: Filter, before: str) -> list[Document]:
         return documents.items
     except UnknownCustomer:
         return []
+
+
+def _rows(page: Page, documents: Sequence[Document]) -> list[dict[str, Any]]:
+    names = {document.customer for document in documents if document.state is State.WAITING}
+    paused = {name for name in names if page.context.fairlead.store.customer(name).paused}
+    return [document_row(each, is_paused=each.customer in paused) for each in documents]
 
 
 def _visible(page: Page, id_: str) -> Document:

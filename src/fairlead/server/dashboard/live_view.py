@@ -209,7 +209,9 @@ class Snapshot:
     def _documents(self, ids: Iterable[str]) -> Iterator[dict[str, Any]]:
         for id_ in ids:
             with suppress(UnknownDocument):
-                yield document_row(self._fairlead.document(id_))
+                document = self._fairlead.document(id_)
+                customer = self._rows.get(document.customer)
+                yield document_row(document, is_paused=customer is not None and customer.paused)
 
 
 def _changed(new: dict[str, Any], old: dict[str, Any]) -> dict[str, Any]:

@@ -48,6 +48,7 @@ BLANK: dict[str, Any] = {
     "name": "",
     "customer": "",
     "state": "waiting",
+    "paused": False,
     "priority": 1,
     "count": 0,
     "at": 0.0,

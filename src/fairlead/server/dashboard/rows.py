@@ -172,13 +172,15 @@ def _rounded(number: float | None, digits: int) -> float | None:
     return None if number is None else round(number, digits)
 
 
-def document_row(document: Document) -> dict[str, Any]:
+def document_row(document: Document, *, is_paused: bool = False) -> dict[str, Any]:
+    """A row of a list of documents. `is_paused`: its customer is."""
     submitted, started = document.submitted_at, document.started_at
     return {
         "id": document.id,
         "customer": document.customer,
         "name": document.name,
         "state": document.state.value,
+        "paused": is_paused and document.state is State.WAITING,
         "priority": document.priority,
         "count": document.count,
         "at": submitted,
