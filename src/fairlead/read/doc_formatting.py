@@ -69,6 +69,8 @@ class Formatting:
     def __init__(self, main: bytes, table: bytes) -> None:
         self._characters = _PageTable(main, table, 0xFA)
         self._paragraphs = _PageTable(main, table, 0x102)
+        self._page = b""
+        self._places: tuple[int, ...] = ()
 
     @property
     def has_paragraphs(self) -> bool:
@@ -97,8 +99,11 @@ class Formatting:
 
     def paragraph(self, place: int) -> tuple[int, bytes]:
         """Return the style's number and the own properties of the paragraph around a byte."""
-        page = self._paragraphs.page_at(place)
-        places = _places(page, _PARAGRAPH_BYTES)
+        if not self._places or not self._places[0] <= place < self._places[-1]:
+            # The next paragraphs are mostly in the same page.
+            self._page = self._paragraphs.page_at(place)
+            self._places = _places(self._page, _PARAGRAPH_BYTES)
+        page, places = self._page, self._places
         index = bisect_right(places, place) - 1
         if not 0 <= index < len(places) - 1:
             return 0, b""

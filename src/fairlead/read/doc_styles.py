@@ -57,10 +57,13 @@ class Styles:
         self._styles = list(_styles(_part(main, table, _STYLES)))
         self._lists = _lists(main, table)
         self._uses = _list_uses(_part(main, table, _LIST_USES))
+        self._known: dict[int, tuple[dict[int, int], int]] = {}  # by the number of a style
 
     def next_paragraph(self, style: int, own: bytes) -> Role:
-        values, title = self._inherited(style)
-        values.update(_values(own))
+        if style not in self._known:
+            self._known[style] = self._inherited(style)
+        inherited, title = self._known[style]
+        values = inherited | _values(own)
         outline = values.get(_OUTLINE, 9)
         title = title or (outline + 1 if outline < 9 else 0)
         in_table, ends_row = bool(values.get(_IN_TABLE)), bool(values.get(_ENDS_ROW))
