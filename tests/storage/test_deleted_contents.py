@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from threading import Event
 
@@ -32,6 +33,30 @@ def test_deleted_contents_are_gone_at_close(tmp_path: Path) -> None:
             assert copies(tmp_path) > 0  # in the WAL
         assert copies(tmp_path) == 0
         assert other.documents().items == []
+
+
+def test_deleted_contents_are_gone_soon_after_a_kill(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Finding 8: whoever opens the folder next makes up for it."""
+    data, killed, truncated = tmp_path / "data", tmp_path / "killed", Event()
+    with Fairlead(data) as fairlead:
+        for id_ in submitted(fairlead):
+            fairlead.delete(id_)
+        shutil.copytree(data, killed)  # as a kill leaves it
+    assert copies(killed) > 0
+    monkeypatch.setattr(checkpoint, "PURGE_SECONDS", 0.01)
+
+    def truncate(path: Path) -> bool:
+        is_done = checkpoint.truncate_wal(path)
+        if is_done:
+            truncated.set()
+        return is_done
+
+    monkeypatch.setattr(sqlite_store, "truncate_wal", truncate)
+    with Fairlead(killed):
+        assert truncated.wait(20)
+        assert copies(killed) == 0
 
 
 def test_deleted_contents_are_gone_soon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 fairlead.db     the store, unless it is on a database server
 fairlead.db-commits  touched after each commit, so that other processes wake up
 fairlead.db-mark     the number of the last durable event, by which `doctor` sees a damaged WAL
+fairlead.db-purge    exists while the WAL still has deleted contents
 fairlead.toml   settings, if any
 files/          originals of documents; short ones are in the store
 texts/          texts and Markdown of documents; short ones are in the store

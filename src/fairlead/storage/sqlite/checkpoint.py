@@ -135,17 +135,24 @@ def truncate_wal(path: Path) -> bool:
 class Purger:
     """Truncates the WAL soon after deletions and at the end: it still has what was deleted.
 
-    `secure_delete` overwrites the contents in the database file, at the next checkpoint.
+    `secure_delete` overwrites the contents in the database file, at the next checkpoint. The file
+    `mark` exists while that is due, for whoever opens the database after a kill.
     """
 
-    def __init__(self, truncate: Callable[[], bool]) -> None:
+    def __init__(self, truncate: Callable[[], bool], mark: Path) -> None:
         self._truncate = truncate
+        self._mark = mark
         self._is_due = False
         self._lock = Lock()
         self._service: Service | None = None
+        if mark.exists():  # a process was killed before it purged
+            self.note_deletion()
 
     def note_deletion(self) -> None:
         with self._lock:
+            if not self._is_due:
+                with suppress(OSError):  # then nobody makes up for it after a kill
+                    self._mark.touch(0o600)
             self._is_due = True
             if self._service is None:
                 self._service = Service("purge", self._repeat)
@@ -171,4 +178,8 @@ class Purger:
             except BaseException:
                 self._is_due = True
                 raise
-            self._is_due = self._is_due or not is_done
+            with self._lock:
+                self._is_due = self._is_due or not is_done
+                if not self._is_due:
+                    with suppress(OSError):
+                        self._mark.unlink(missing_ok=True)

@@ -135,7 +135,7 @@ class SqliteStore(Store):
         self._clock = clock
         self._path = path
         self._readers: deque[SqliteConnection] = deque()
-        self._purger = Purger(self._truncate_wal)
+        self._purger = Purger(self._truncate_wal, path.with_name(f"{path.name}-purge"))
         self.changes = self._feed
 
     def close(self) -> None:
