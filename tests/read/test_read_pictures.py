@@ -17,6 +17,7 @@ from reportlab.pdfgen.canvas import Canvas
 
 from fairlead.read import CannotRead, Extracted, ocr
 from fairlead.read.draft import NO_TEXT
+from fairlead.read.page_layout import PageContent
 
 Read = Callable[..., Extracted]
 Refuse = Callable[..., CannotRead]
@@ -96,7 +97,7 @@ def test_only_pages_without_text_are_read_as_pictures(
     seen: list[object] = []
     honest = ocr.Ocr.read
 
-    def counted(of: ocr.Ocr, image: Image.Image) -> str:
+    def counted(of: ocr.Ocr, image: Image.Image) -> PageContent:
         seen.append(image)
         return honest(of, image)
 
@@ -104,6 +105,67 @@ def test_only_pages_without_text_are_read_as_pictures(
     extracted = read(buffer.getvalue())
     assert extracted.text == f"a page with quite enough text of its own\n\f{ENGLISH}"
     assert len(seen) == 1
+
+
+def typeset(*places: tuple[int, int, str], size: int = 32) -> Image.Image:
+    """A page with texts at places."""
+    image = Image.new("L", (1_600, 1_000), 255)
+    draw = ImageDraw.Draw(image)
+    for x, y, text in places:
+        draw.text((x, y), text, font=ImageFont.truetype(str(FONT), size), fill=0)
+    return image
+
+
+@pytest.mark.usefixtures("languages")
+def test_a_scanned_table_keeps_its_rows_and_single_digits(read: Read) -> None:
+    rows = [
+        ["Pos", "Description", "Qty", "Price"],
+        *([str(n), f"Garden chair {n}0", str(9 - n), f"{n}15.50"] for n in range(1, 8)),
+    ]
+    cells = [
+        (x, 200 + 60 * y, cell)
+        for y, row in enumerate(rows)
+        for x, cell in zip((80, 320, 900, 1_200), row, strict=True)
+    ]
+    extracted = read(saved(typeset((80, 60, "Your order of the third of May"), *cells)))
+    assert [line.split() for line in extracted.text.split("\n")[2:]] == [
+        " ".join(row).split() for row in rows
+    ]
+    lines = (extracted.markdown or "").split("\n")
+    assert lines[2] == "| Pos | Description | Qty | Price |"
+    assert lines[4:] == [f"| {' | '.join(row)} |" for row in rows[1:]]
+
+
+@pytest.mark.usefixtures("languages")
+def test_scanned_columns_of_prose_stay_prose(read: Read) -> None:
+    words = (ENGLISH + " " + ENGLISH).replace("\n", " ").split()
+    column = [" ".join(words[at : at + 6]) for at in range(0, 30, 6)]
+    places = [(x, 100 + 60 * row, text) for x in (60, 860) for row, text in enumerate(column)]
+    extracted = read(saved(typeset(*places, size=26)))
+    assert extracted.markdown is None
+    assert " ".join(extracted.text.split()) == " ".join(words[:30] + words[:30])
+
+
+@pytest.mark.usefixtures("languages")
+def test_a_picture_beside_text_is_read_too(read: Read) -> None:
+    buffer = io.BytesIO()
+    canvas = Canvas(buffer)
+    canvas.drawString(72, 700, "a page with quite enough text of its own")
+    canvas.drawImage(ImageReader(picture()), 50, 400, 500, 103)
+    canvas.save()
+    text = read(buffer.getvalue()).text
+    assert text == f"a page with quite enough text of its own\n{ENGLISH}"
+
+
+@pytest.mark.usefixtures("languages")
+def test_a_picture_under_text_is_not_read_again(read: Read) -> None:
+    buffer = io.BytesIO()
+    canvas = Canvas(buffer)
+    canvas.drawImage(ImageReader(picture()), 50, 400, 500, 103)
+    for row, line in enumerate(ENGLISH.split("\n")):
+        canvas.drawString(72, 480 - 40 * row, line)
+    canvas.save()
+    assert read(buffer.getvalue()).text == ENGLISH
 
 
 def test_nothing_on_it_is_told(read: Read) -> None:

@@ -186,7 +186,8 @@ def _table(rows: list[_Row], start: int, end: int) -> tuple[Table, int] | None:
     cells = [_cells(row, columns) for row in run]
     if not run or not _is_tabular(run, cells) or _is_among_contents(rows, start, end, cells):
         return None
-    return Table(list(_joined_rows(run, cells))), start + len(run)
+    lines = tuple(line for row in run for line in row.lines)
+    return Table(list(_joined_rows(run, cells)), lines), start + len(run)
 
 
 def _is_among_contents(

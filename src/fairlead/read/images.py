@@ -11,6 +11,7 @@ from PIL import Image, ImageOps, ImageSequence
 from fairlead.read.base import CannotRead, Extracted, Rank, Reader, Source, Task, library
 from fairlead.read.draft import Draft
 from fairlead.read.ocr import Ocr
+from fairlead.read.page_markdown import PageMarkdown
 
 _SIGNATURES: dict[str, tuple[bytes, ...]] = {
     "png": (b"\x89PNG\r\n\x1a\n",),
@@ -72,13 +73,17 @@ def _add_frames(image: Image.Image, draft: Draft, task: Task) -> None:
     date, _, time = taken.partition(" ")
     draft.created(f"{date.replace(':', '-')}T{time}" if time else "")
     ocr = Ocr(draft, task)
+    markdown = PageMarkdown(draft.limits.characters)
     for index, frame in enumerate(_frames(image, wanted, draft)):
         if not ocr.ready():
             return
-        has_room = draft.add(("\n\f" if index else "") + ocr.read(frame))
+        text, blocks = ocr.read(frame)
+        has_room = draft.add(("\n\f" if index else "") + text)
+        markdown.add_page(blocks)
         task.on_progress(index + 1, frames)
         if not has_room:
-            return
+            break
+    markdown.write(draft.markdown)
 
 
 def _frames(image: Image.Image, wanted: int, draft: Draft) -> Iterator[Image.Image]:

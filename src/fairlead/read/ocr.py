@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib
 import os
-from functools import cache, cached_property, lru_cache
+from collections.abc import Iterator
+from functools import cache, cached_property, lru_cache, partial
 from pathlib import Path
+from statistics import median
 from typing import Any, NamedTuple
 
 from PIL import Image
@@ -13,12 +15,16 @@ from PIL import Image
 from fairlead.read.base import Task
 from fairlead.read.draft import Draft
 from fairlead.read.language import language_of
+from fairlead.read.page_layout import Line, PageContent, Word
+from fairlead.read.scan_tables import Area, page_with_tables
 
 _MIN_WIDTH = 1_200  # letters of narrower pictures are too small
 _DPI = 300
 _GOOD_CONFIDENCE = 65
 _MIN_CONFIDENCE = 40
 _MIN_CONTRAST = 24  # between the darkest and the brightest pixel
+_FONT_HEIGHT = 1.4  # times the height of usual letters
+_RULES = "|[]_~—"
 _MAX_FAILED_TURNS = 3  # pictures to turn in all directions without success
 _TURNS = {
     90: Image.Transpose.ROTATE_90,
@@ -38,12 +44,17 @@ _USUAL_FOLDERS = (
 )
 
 
+_NOTHING = PageContent("", [])
+
+
 class _Recognised(NamedTuple):
-    """The text in a picture, and the confidence from 0 to 100."""
+    """The text in a picture, the confidence from 0 to 100, and where its lines are."""
 
     image: Image.Image
+    language: str
     text: str
     confidence: int
+    lines: list[Line]
 
 
 def tessdata() -> Path | None:
@@ -63,18 +74,18 @@ class Ocr:
         self._wanted = task.limits.languages
         self._language = ""
         self._failed_turns = 0
-        self._pages = 0
+        self.pages = 0  # pictures read
 
     def ready(self) -> bool:
         """Return whether pictures can be read here."""
         return bool(self._languages)
 
-    def read(self, image: Image.Image) -> str:
-        """Return the text in a picture, whatever its orientation; empty if there is none."""
+    def read(self, image: Image.Image) -> PageContent:
+        """Return what a picture shows, whatever its orientation; empty if there is no text."""
         if not self.ready() or _is_blank(image):
-            return ""
-        self._pages += 1
-        self.draft.fact("ocr_pages", self._pages)
+            return _NOTHING
+        self.pages += 1
+        self.draft.fact("ocr_pages", self.pages)
         first = self._language or self._languages[0]
         result = _recognise(_prepare(image), first)
         if result.confidence < _GOOD_CONFIDENCE:
@@ -83,8 +94,9 @@ class Ocr:
         if result.confidence < _MIN_CONFIDENCE:
             if result.text:
                 self.draft.warn("a picture shows no text that could be read with confidence")
-            return ""
-        return result.text
+            return _NOTHING
+        read_rows = partial(_read_rows, result.image, result.language)
+        return page_with_tables(result.lines, result.text, read_rows)
 
     @cached_property
     def _languages(self) -> tuple[str, ...]:
@@ -162,9 +174,60 @@ def _recognise(image: Image.Image, language: str) -> _Recognised:
     engine = _loaded(image, language)
     try:
         text = str(engine.GetUTF8Text()).strip()
-        return _Recognised(image, text, int(engine.MeanTextConf()) if text else 0)
+        if not text:
+            return _Recognised(image, language, "", 0, [])
+        lines = list(_lines(engine))
+        return _Recognised(image, language, text, int(engine.MeanTextConf()), lines)
     finally:
         engine.Clear()
+
+
+def _read_rows(image: Image.Image, language: str, area: Area) -> list[Line]:
+    """Return the lines in an area from top to bottom, without looking for columns."""
+    mode = _library().PSM
+    engine = _loaded(image.crop(area), language)
+    try:
+        engine.SetPageSegMode(mode.SINGLE_BLOCK)
+        engine.Recognize()
+        return [_without_rules(line) for line in _lines(engine) if line.words]
+    finally:
+        engine.SetPageSegMode(mode.AUTO)
+        engine.Clear()
+
+
+def _lines(engine: Any) -> Iterator[Line]:
+    """Yield the lines; one without words separates paragraphs."""
+    level = _library().RIL
+    words: list[Word] = []
+    for place in _library().iterate_level(engine.GetIterator(), level.WORD):
+        if place.Empty(level.WORD):
+            continue
+        if words and place.IsAtBeginningOf(level.TEXTLINE):
+            yield _line(words)
+            words = []
+            if place.IsAtBeginningOf(level.PARA):
+                yield Line("", [])
+        words.append(Word(str(place.GetUTF8Text(level.WORD)), *place.BoundingBox(level.WORD)))
+    if words:
+        yield _line(words)
+
+
+def _line(words: list[Word]) -> Line:
+    """Return a line whose words have one height, about that of the font.
+
+    The box of the whole line may contain a ruling line beside it.
+    """
+    middle = median((word.top + word.bottom) / 2 for word in words)
+    half = _FONT_HEIGHT / 2 * median(word.bottom - word.top for word in words)
+    placed = [word._replace(top=middle - half, bottom=middle + half) for word in words]
+    return Line(" ".join(word.text for word in words), placed)
+
+
+def _without_rules(line: Line) -> Line:
+    """Return a line of a table without ruling lines that were taken for letters."""
+    cleaned = [word._replace(text=word.text.strip(_RULES)) for word in line.words]
+    words = [word for word in cleaned if word.text]
+    return Line(" ".join(word.text for word in words), words)
 
 
 def _orientation(image: Image.Image) -> int:

@@ -33,9 +33,17 @@ class Ruling(NamedTuple):
 
 
 class Table(NamedTuple):
-    """Rows of cells; all rows have the same number of cells."""
+    """Rows of cells, all with the same number, and the lines they were made of."""
 
     rows: list[list[str]]
+    lines: tuple[Line, ...] = ()
 
 
 Block = Line | Table
+
+
+class PageContent(NamedTuple):
+    """The text of a page, and its lines and tables."""
+
+    text: str
+    blocks: list[Block]

@@ -28,7 +28,7 @@ class PageMarkdown:
             self._blocks.append(block)
             self._room -= _length(block)
 
-    def write(self, markdown: BoundedText, mend: Callable[[str], str]) -> None:
+    def write(self, markdown: BoundedText, mend: Callable[[str], str] = str) -> None:
         """Write everything, unless there are no headings and no tables.
 
         `mend` is applied to each text.
@@ -70,7 +70,7 @@ def _paragraphs(blocks: list[Block]) -> Iterator[Paragraph | Table]:
                 yield _paragraph(lines)
             lines = []
         if isinstance(block, Table):
-            yield block
+            yield Table(block.rows)  # the places of its lines are not needed any more
         elif block.text.strip():
             lines.append(block)
     if lines:

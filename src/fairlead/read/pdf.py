@@ -15,13 +15,13 @@ from fairlead.read.base import CannotRead, Extracted, Rank, Reader, Source, Task
 from fairlead.read.draft import Draft, Parts
 from fairlead.read.invoice import invoice_in
 from fairlead.read.ocr import Ocr
-from fairlead.read.page_layout import Block, Line
+from fairlead.read.page_layout import Line, PageContent
 from fairlead.read.page_markdown import PageMarkdown
-from fairlead.read.pdf_boxes import PageView
+from fairlead.read.pdf_boxes import Box, PageView
+from fairlead.read.pdf_drawings import drawn_objects, page_rulings
 from fairlead.read.pdf_forms import draws_too_much
 from fairlead.read.pdf_hyphens import LineHyphens
-from fairlead.read.pdf_pictures import needs_ocr, picture
-from fairlead.read.pdf_rulings import page_rulings
+from fairlead.read.pdf_pictures import crop, needs_ocr, picture, pictures_beside
 from fairlead.read.pdf_text import page_lines, plain_text
 from fairlead.read.ruled_tables import find_grids, take_ruled_tables
 
@@ -29,6 +29,7 @@ _SIGNATURE = re.compile(rb"%PDF-\d")
 _ANY_OBJECT = re.compile(rb"\b\d+ \d+ obj\b")
 _ENCRYPTED = (pdfium.FPDF_ERR_PASSWORD, pdfium.FPDF_ERR_SECURITY)
 _PAGE_BREAK = "\n\f"
+_MAX_PAGES_WITH_PICTURES = 20  # beside text; each takes a second or more
 _MAX_FIELDS = 200  # looked at on a page
 
 
@@ -68,20 +69,13 @@ def _open(source: Source, task: Task) -> Any:
         raise CannotRead("damaged", "The PDF is damaged and could not be opened.") from error
 
 
-class _Page(NamedTuple):
-    """The text of a page, and its lines and tables."""
-
-    text: str
-    blocks: list[Block]
-
-
 def _add_pages(document: Any, pages: int, draft: Draft, task: Task) -> None:
     wanted = draft.limit_pages(pages)
     markdown = PageMarkdown(draft.limits.characters)
     damaged = 0
     for index, page in enumerate(_pages(document, wanted, Ocr(draft, task), task)):
         damaged += page is None
-        text, blocks = page or _Page("", [])
+        text, blocks = page or PageContent("", [])
         has_room = draft.add((_PAGE_BREAK if index else "") + text)
         markdown.add_page(blocks)
         task.on_progress(index + 1, pages)
@@ -97,28 +91,49 @@ def _add_pages(document: Any, pages: int, draft: Draft, task: Task) -> None:
     markdown.write(draft.markdown, hyphens.join)
 
 
-def _pages(document: Any, pages: int, ocr: Ocr, task: Task) -> Iterator[_Page | None]:
+def _pages(document: Any, pages: int, ocr: Ocr, task: Task) -> Iterator[PageContent | None]:
     """Yield each page; None for a damaged page."""
     for index in range(pages):
         try:
-            page, ocr_needed = _embedded_page(document, index)
-            yield _ocr_page(document, index, page, ocr, task) if ocr_needed else page
+            embedded = _embedded_page(document, index)
+            if embedded.ocr_needed or embedded.pictures:
+                yield _with_ocr(document, index, embedded, ocr, task)
+            else:
+                yield embedded.page
         except pypdfium2.PdfiumError:
             yield None
 
 
-def _ocr_page(document: Any, index: int, page: _Page, ocr: Ocr, task: Task) -> _Page:
-    """Return what the picture of a page shows, or the page if that is longer."""
+class _Embedded(NamedTuple):
+    """A page as the document has it, and what only its picture shows."""
+
+    page: PageContent
+    ocr_needed: bool
+    pictures: list[Box]  # with a part of the width and height of the page as unit
+
+
+def _with_ocr(document: Any, index: int, embedded: _Embedded, ocr: Ocr, task: Task) -> PageContent:
+    """Return the page with what OCR recognises on it."""
+    page = embedded.page
     if not ocr.ready():
+        return page
+    if not embedded.ocr_needed and ocr.pages >= _MAX_PAGES_WITH_PICTURES:
+        ocr.draft.warn("some pictures beside text were not read")
         return page
     image = picture(document, index, task.limits.pixels)
     if image is None:
         ocr.draft.warn(f"page {index + 1} is too large to be read as a picture")
         return page
-    text = ocr.read(image)
-    if len(text) <= len(page.text):
-        return page
-    return _Page(text, [Line(line, []) for line in text.split("\n")])
+    if embedded.ocr_needed:
+        recognised = ocr.read(image)
+        return recognised if len(recognised.text) > len(page.text) else page
+    for box in embedded.pictures:
+        shown = ocr.read(crop(image, box))
+        if shown.text:
+            separator = Line("", [])
+            text = f"{page.text}\n{shown.text}"
+            page = PageContent(text, [*page.blocks, separator, *shown.blocks])
+    return page
 
 
 def _add_attachments(document: Any, draft: Draft) -> None:
@@ -140,8 +155,7 @@ def _add_attachments(document: Any, draft: Draft) -> None:
     draft.attachments(names)
 
 
-def _embedded_page(document: Any, index: int) -> tuple[_Page, bool]:
-    """Return a page, and whether its picture may show more."""
+def _embedded_page(document: Any, index: int) -> _Embedded:
     with closing(document[index]) as page:
         flatten = pdfium.FPDFPage_Flatten  # makes form fields part of the page
         mode, changed = pdfium.FLAT_NORMALDISPLAY, pdfium.FLATTEN_SUCCESS
@@ -152,13 +166,15 @@ def _embedded_page(document: Any, index: int) -> tuple[_Page, bool]:
         return _content(page)
 
 
-def _content(page: Any) -> tuple[_Page, bool]:
+def _content(page: Any) -> _Embedded:
     view = PageView(page)
-    grids = find_grids(page_rulings(page, view))
+    drawn = drawn_objects(page)
+    grids = find_grids(page_rulings(drawn.paths, view))
     lines = page_lines(page, view, all_words=bool(grids))
     text = plain_text(lines)
     blocks = take_aligned_tables(take_ruled_tables(lines, grids))
-    return _Page(text, blocks), needs_ocr(page, text)
+    pictures = pictures_beside(lines, drawn.pictures, view) if drawn.pictures else []
+    return _Embedded(PageContent(text, blocks), needs_ocr(page, text), pictures)
 
 
 def _has_fields(page: Any) -> bool:

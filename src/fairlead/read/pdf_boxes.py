@@ -113,6 +113,12 @@ class PageView:
         self._width, self._height = (height, width) if turns % 2 else (width, height)
         self.box = (self._upright, self._turned_right, self._turned_over, self._turned_left)[turns]
 
+    def share(self, box: Box) -> Box:
+        """Return the box with the width and the height of the page as units."""
+        left, top, right, bottom = box
+        width, height = self._width or 1.0, self._height or 1.0
+        return left / width, top / height, right / width, bottom / height
+
     def _upright(self, box: Box) -> Box:
         left, top, right, bottom = box
         return left - self._left, self._top - top, right - self._left, self._top - bottom

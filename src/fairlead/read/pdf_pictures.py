@@ -10,6 +10,10 @@ import pypdfium2
 import pypdfium2.raw as pdfium
 from PIL import Image
 
+from fairlead.read.page_layout import Line
+from fairlead.read.pdf_boxes import Box, PageView
+from fairlead.read.pdf_drawings import object_box
+
 _MIN_TEXT = 25  # fewer characters may be no more than a stamp on a scan
 _MIN_PICTURE_SHARE = 0.3  # of a page
 _MAX_NONSENSE_SHARE = 0.3  # characters without a meaning: the font does not map to Unicode
@@ -18,6 +22,11 @@ _DPI = 300
 _MAX_OCR_PIXELS = 16_000_000  # more does not help recognition
 _MIN_SCALE = 0.5
 _MAX_OBJECTS = 200
+
+# Pictures beside text
+_MIN_BESIDE_SHARE = 0.05  # of a page
+_MIN_SIDE = 50.0  # points: less is a logo or a signature
+_MAX_PICTURES = 3  # of a page
 
 
 def needs_ocr(page: Any, text: str) -> bool:
@@ -28,6 +37,47 @@ def needs_ocr(page: Any, text: str) -> bool:
     if not visible:
         return bool(pdfium.FPDFPage_CountObjects(page) > 0)
     return _has_large_picture(page)
+
+
+def pictures_beside(lines: list[Line], pictures: list[Any], view: PageView) -> list[Box]:
+    """Return where pictures are that may show text, as shares of the page.
+
+    Text over a picture is that of a scan which was read before, or has the picture behind it.
+    """
+    found = (object_box(shown) for shown in pictures[:_MAX_OBJECTS])
+    boxes = [view.box(box) for box in found if box]
+    beside = [view.share(box) for box in boxes if _is_high(box) and not _has_text(box, lines)]
+    return [box for box in beside if _share(box) > _MIN_BESIDE_SHARE][:_MAX_PICTURES]
+
+
+def crop(image: Image.Image, box: Box) -> Image.Image:
+    """Return a part of the picture of a page."""
+    left, top, right, bottom = (min(1.0, max(0.0, side)) for side in box)
+    width, height = image.size
+    return image.crop(
+        (int(left * width), int(top * height), int(right * width), int(bottom * height))
+    )
+
+
+def _is_high(box: Box) -> bool:
+    return min(box[2] - box[0], box[3] - box[1]) > _MIN_SIDE
+
+
+def _share(box: Box) -> float:
+    left, top, right, bottom = (min(1.0, max(0.0, side)) for side in box)
+    return (right - left) * (bottom - top)
+
+
+def _has_text(box: Box, lines: list[Line]) -> bool:
+    left, top, right, bottom = box
+    words = (word for line in lines for word in line.words)
+    inside = (
+        len(word.text)
+        for word in words
+        if left < (word.left + word.right) / 2 < right
+        and top < (word.top + word.bottom) / 2 < bottom
+    )
+    return sum(inside) >= _MIN_TEXT
 
 
 def _has_large_picture(page: Any) -> bool:

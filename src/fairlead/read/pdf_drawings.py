@@ -1,10 +1,10 @@
-"""The ruling lines of a PDF page: thin rectangles and straight strokes."""
+"""What a PDF page draws beside text: ruling lines, as thin rectangles or strokes, and pictures."""
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import pypdfium2.raw as pdfium
 
@@ -20,11 +20,43 @@ _PointerFunction = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_i
 _TypeFunction = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
 
 
-def page_rulings(page: Any, view: PageView) -> list[Ruling]:
+class DrawnObjects(NamedTuple):
+    """The paths and the pictures that a page draws."""
+
+    paths: list[Any]
+    pictures: list[Any]
+
+
+def drawn_objects(page: Any) -> DrawnObjects:
+    """Return the first paths and pictures of a page; those within forms are not looked at."""
+    raw = page.raw
+    drawn = DrawnObjects([], [])
+    by_type = {pdfium.FPDF_PAGEOBJ_PATH: drawn.paths, pdfium.FPDF_PAGEOBJ_IMAGE: drawn.pictures}
+    # Plain integers as in pdf_boxes: most objects are text, and there may be thousands.
+    get_object = _PointerFunction(address(pdfium.FPDFPage_GetObject))
+    get_type = _TypeFunction(address(pdfium.FPDFPageObj_GetType))
+    page_address = address(raw)
+    for index in range(min(pdfium.FPDFPage_CountObjects(raw), _MAX_OBJECTS)):
+        pointer = get_object(page_address, index)
+        found = by_type.get(get_type(pointer)) if pointer else None
+        if found is not None:
+            found.append(ctypes.cast(pointer, pdfium.FPDF_PAGEOBJECT))
+    return drawn
+
+
+def object_box(drawn: Any) -> Box | None:
+    """Return the box around an object."""
+    left, bottom, right, top = (ctypes.c_float() for _ in range(4))
+    if not pdfium.FPDFPageObj_GetBounds(drawn, left, bottom, right, top):
+        return None
+    return left.value, top.value, right.value, bottom.value
+
+
+def page_rulings(paths: list[Any], view: PageView) -> list[Ruling]:
     """Return the ruling lines of the page as it is shown."""
     segments = _MAX_SEGMENTS
     rulings: list[Ruling] = []
-    for path in _paths(page):
+    for path in paths:
         count = pdfium.FPDFPath_CountSegments(path)
         segments -= max(count, 1)
         if segments < 0:
@@ -33,24 +65,10 @@ def page_rulings(page: Any, view: PageView) -> list[Ruling]:
     return rulings
 
 
-def _paths(page: Any) -> Iterator[Any]:
-    raw = page.raw
-    number = min(pdfium.FPDFPage_CountObjects(raw), _MAX_OBJECTS)
-    # Plain integers as in pdf_text: most objects are text, and there may be thousands.
-    get_object = _PointerFunction(address(pdfium.FPDFPage_GetObject))
-    get_type = _TypeFunction(address(pdfium.FPDFPageObj_GetType))
-    page_address = address(raw)
-    for index in range(number):
-        pointer = get_object(page_address, index)
-        if pointer and get_type(pointer) == pdfium.FPDF_PAGEOBJ_PATH:
-            yield ctypes.cast(pointer, pdfium.FPDF_PAGEOBJECT)
-
-
 def _lines(path: Any, segments: int) -> Iterator[Box]:
-    left, bottom, right, top = (ctypes.c_float() for _ in range(4))
-    if not pdfium.FPDFPageObj_GetBounds(path, left, bottom, right, top):
+    box = object_box(path)
+    if box is None:
         return
-    box = left.value, top.value, right.value, bottom.value
     if _is_line(box):
         yield box
     elif segments >= 4 and _is_stroked(path):
