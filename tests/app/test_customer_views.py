@@ -60,7 +60,9 @@ def customers(found: CustomerRecord, policy: PolicyName) -> Customers:
         raise AssertionError("no document is asked about")
 
     store = cast("Store", Records(found, policy))
-    return Customers(store, Rules, None, settings=Settings, why=nothing_waits)
+    return Customers(
+        store, Rules, None, settings=Settings, why=nothing_waits, delete=lambda _id: None
+    )
 
 
 def standing(had_lately: float, **changes: Any) -> Standing:

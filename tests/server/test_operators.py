@@ -485,3 +485,12 @@ def test_a_blocked_customer_is_told_the_reason(server: Served) -> None:
     problem(barred.post(f"{path}/unblock"), "forbidden", 403)
     assert server.operator.post(f"{path}/unblock").json()["blocked"] is None
     assert upload(barred, b"a letter").status_code == 202
+
+
+def test_only_an_operator_deletes_a_customer_and_its_key_ends_with_it(server: Served) -> None:
+    leaving = server.customer("leaving")
+    upload(leaving, b"a letter")
+    problem(leaving.delete("/v1/customers/leaving"), "forbidden", 403)
+    assert server.operator.delete("/v1/customers/leaving").status_code == 204
+    problem(leaving.get("/v1/documents"), "unauthorised", 401)
+    problem(server.operator.delete("/v1/customers/leaving"), "unknown-customer", 404)

@@ -23,6 +23,8 @@ from fairlead.policy.queue import PolicyName
 from fairlead.policy.rules import Rules
 from fairlead.storage import Store
 
+DELETED_AT_ONCE = 500
+
 
 class NextPlace(Struct, frozen=True):
     """What a customer's next document would get now."""
@@ -42,12 +44,14 @@ class Customers:
         *,
         settings: Callable[[], Settings],
         why: Callable[[str], Explanation],
+        delete: Callable[..., None],
     ) -> None:
         self._store = store
         self._rules = rules
         self._actor = actor
         self._settings = settings
         self._why = why
+        self._delete_document = delete
 
     def add(
         self, name: str, /, *, must_be_new: bool = False, by: str | None = None, **settings: Any
@@ -105,6 +109,19 @@ class Customers:
     def unblock(self, name: str, /, *, by: str | None = None) -> Customer:
         """Accept the customer's documents again."""
         return self.set(name, by=by, blocked=None)
+
+    def delete(self, name: str, /, *, by: str | None = None) -> None:
+        """Delete a customer with everything: documents, texts, keys, webhooks, its name in events.
+
+        Its usage stays as numbers. New documents are refused meanwhile; after an interruption,
+        deleting it again goes on.
+        """
+        self.block(name, reason="the customer is being deleted", by=by)
+        while True:
+            for document in self._store.documents(customer=name, limit=DELETED_AT_ONCE):
+                self._delete_document(document.id, by=by)
+            if self._store.delete_customer(name, by=by or self._actor):
+                return
 
     def standing(self, name: str, /) -> CustomerStanding:
         """Where the customer stands: count, next priority, what is pending, and usage of today."""

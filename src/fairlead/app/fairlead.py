@@ -103,6 +103,7 @@ class Fairlead:
             actor,
             settings=self._sources.settings,
             why=self.why,
+            delete=self.delete,
         )
         self.keys = Keys(self.store, self.folder, actor)
         self.batches = Batches(self)

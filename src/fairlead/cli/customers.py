@@ -157,6 +157,25 @@ def block_command(*, name: str, target: Target, reason: str, as_json: bool) -> N
         _print_customer(installation.customers.block(name, reason=reason), as_json=as_json)
 
 
+@customers_group.command("delete")
+@click.argument("name", shell_complete=complete_customers)
+@target_options
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@json_option
+def delete_command(*, name: str, target: Target, yes: bool, as_json: bool) -> None:
+    """Delete a customer with its documents, texts, keys and webhooks; usage stays as numbers."""
+    with opened(target) as installation:
+        documents = installation.documents(customer=name, limit=1).items
+        if not yes and documents:
+            question = f"Delete customer {name} with all its documents?"
+            click.confirm(safe(question), abort=True, err=True)
+        installation.customers.delete(name)
+    if as_json:
+        print_json({"deleted": [name]})
+    else:
+        click.echo(safe(f"{name}  deleted"))
+
+
 @customers_group.command("standing")
 @click.argument("name", shell_complete=complete_customers)
 @target_options

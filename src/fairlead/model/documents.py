@@ -317,6 +317,7 @@ class EventKind(StrEnum):
     CUSTOMER_PAUSED = "customer-paused"
     CUSTOMER_RESUMED = "customer-resumed"
     CUSTOMER_RESET = "customer-reset"
+    CUSTOMER_DELETED = "customer-deleted"
     KEY_ADDED = "key-added"
     KEY_REVOKED = "key-revoked"
     POLICY_SWITCHED = "policy-switched"

@@ -161,6 +161,22 @@ async def standing(request: Request, name: str) -> Response:
     return schemas.JSONResponse(await context.ask(context.fairlead.customers.standing, name))
 
 
+@router.delete(
+    "/customers/{name}",
+    status_code=204,
+    responses=schemas.answers(204, None, "it is gone", "forbidden", "unknown-customer"),
+)
+async def delete(request: Request, name: str) -> Response:
+    """Delete a customer with everything: documents, texts, keys, webhooks, its name in events.
+
+    Its usage stays as numbers.
+    """
+    context, caller = await authenticated_operator(request)
+    await context.fetch(context.fairlead.customers.delete, name, by=caller.key_id)
+    context.auth.forget()
+    return Response(status_code=204)
+
+
 @router.get("/customers/{name}", responses=_ONE)
 async def one(request: Request, name: str) -> Response:
     """All about one customer."""

@@ -21,6 +21,11 @@ from fairlead.storage.sql.queries import sql
 from fairlead.storage.sql.transaction import NOBODY, Transaction
 from fairlead.storage.sql.webhook_rows import forget_document
 
+_OF_CUSTOMER = (
+    *("delete_keys_of_customer", "delete_idempotency_keys", "forget_deleted_documents"),
+    *("empty_events", "delete_customer"),
+)
+"""Statements that remove a customer, in the order of their references."""
 _QUEUE_LOOKS = 3
 """A claim may move a document from one table of the queue to another between two looks."""
 
@@ -196,6 +201,26 @@ def reset_customer(tx: Transaction, name: str) -> None:
     tx.connection.execute(sql("reset_customer"), (row.id,))
     tx.add_queue_event(Reset(tx.now, row.id))
     tx.add_event(EventKind.CUSTOMER_RESET, row.id)
+
+
+def delete_customer(tx: Transaction, name: str) -> bool:
+    """Delete a customer without documents, with its keys and webhooks; False: it has some.
+
+    Its events stay without its name and without what they told; its usage stays as numbers.
+    """
+    row, run = _lock(tx, name), tx.connection.execute
+    if run(sql("has_documents"), (row.id,)).get:
+        return False
+    for (webhook,) in run(sql("webhooks_of_customer"), (row.id,)).fetchall():
+        run(sql("remove_deliveries"), (webhook,))
+        run(sql("remove_webhook"), (webhook,))
+    keys = run(sql("valid_keys_of_customer"), (row.id,)).fetchall()
+    for statement in _OF_CUSTOMER:
+        run(sql(statement), (row.id,))
+    for (key,) in keys:  # servers forget the keys they know
+        tx.add_event(EventKind.KEY_REVOKED, NOBODY, key=key)
+    tx.add_event(EventKind.CUSTOMER_DELETED, NOBODY)
+    return True
 
 
 def find_customer(tx: Transaction, name: str) -> int:

@@ -465,6 +465,31 @@ UPDATE customers SET settings = ?, account = ? WHERE id = ?;
 -- name: reset_customer
 UPDATE customers SET count = NULL, counted_at = NULL WHERE id = ?;
 
+-- name: has_documents
+SELECT EXISTS (SELECT 1 FROM documents WHERE customer = ?);
+
+-- name: valid_keys_of_customer
+SELECT id FROM access_keys WHERE customer = ? AND revoked_at IS NULL;
+
+-- name: webhooks_of_customer
+SELECT id FROM webhooks WHERE customer = ?;
+
+-- name: delete_keys_of_customer
+DELETE FROM access_keys WHERE customer = ?;
+
+-- name: delete_idempotency_keys
+DELETE FROM idempotency_keys WHERE customer = ?;
+
+-- name: forget_deleted_documents
+DELETE FROM deleted WHERE customer = ?;
+
+-- name: empty_events
+-- What they told of a customer; that something happened stays.
+UPDATE events SET data = NULL WHERE customer = ?;
+
+-- name: delete_customer
+DELETE FROM customers WHERE id = ?;
+
 -- name: find_account
 SELECT id, weight FROM accounts WHERE name = ?;
 

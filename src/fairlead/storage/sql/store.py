@@ -362,6 +362,10 @@ class Store(ABC):
         """Change some of the customer's settings, by the names of `CustomerSettings`."""
         self._write(lambda tx: actions.set_customer(tx, name, changes), by=by)
 
+    def delete_customer(self, name: str, *, by: str | None = None) -> bool:
+        """Delete a customer without documents; False: it has some. Usage stays as numbers."""
+        return self._write(lambda tx: actions.delete_customer(tx, name), by=by)
+
     def pause(self, name: str, *, by: str | None = None) -> None:
         """Let the customer's documents wait."""
         self._write(lambda tx: actions.pause_customer(tx, name, paused=True), by=by)

@@ -1,0 +1,28 @@
+"""A customer is deleted when it has no documents, with its keys, webhooks and idempotency keys."""
+
+from __future__ import annotations
+
+from storekit import DONE, must_claim, submit_one
+from webhookkit import added
+
+from fairlead.storage import Store
+
+
+def test_a_customer_with_documents_stays(store: Store) -> None:
+    submit_one(store, "acme")
+    assert store.delete_customer("acme") is False
+    assert store.customer("acme").pending == 1
+
+
+def test_keys_webhooks_and_names_go_with_the_customer(store: Store) -> None:
+    document = submit_one(store, "acme", key="k", fingerprint="f")
+    webhook = added(store, "acme")
+    store.finish(must_claim(store), DONE)
+    store.delete(document.id)
+    assert store.delete_customer("acme", by="operator") is True
+    assert store.customers() == []
+    assert webhook.id not in {each.id for each in store.outbox.webhooks()}
+    assert store.deleted_customer(document.id) is None
+    assert {event.customer for event in store.events()} == {None}
+    assert [row.customer for row in store.usage()] == [None]
+    assert submit_one(store, "acme", key="k", fingerprint="other").count == 0
