@@ -14,7 +14,7 @@ from fairlead.read.pdf_boxes import Box, PageView, address
 _MAX_OBJECTS = 5_000  # looked at on a page
 _MAX_SEGMENTS = 5_000
 _MAX_THICKNESS = 2.5  # points
-_MIN_LENGTH = 5.0
+_MIN_LENGTH = 8.0  # shorter ones belong to drawings
 
 _PointerFunction = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int)
 _TypeFunction = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)

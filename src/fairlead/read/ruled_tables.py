@@ -10,6 +10,7 @@ from fairlead.read.page_layout import Block, Line, Ruling, Table, Word
 
 _SNAP = 3.0  # points between lines that are meant to touch or to be the same
 _MAX_RULINGS = 300  # in each direction: more are a drawing, not a table
+_MIN_WIDTH = 60.0  # points: less is a drawing
 _MAX_CELLS = 5_000
 _LAYOUT_CHARACTERS = 800  # a cell with more belongs to a page layout
 _MIN_FILLED = 0.25  # of the cells: a chart has fewer words in its grid
@@ -176,7 +177,7 @@ def find_grids(rulings: list[Ruling]) -> list[Grid]:
         down = [line for line in group if line.right <= line.left]
         if len(across) >= 2:
             grids.append(Grid(across, down))
-    return [grid for grid in grids if len(grid.xs) > 2]
+    return [grid for grid in grids if len(grid.xs) > 2 and grid.xs[-1] - grid.xs[0] > _MIN_WIDTH]
 
 
 def _turn(line: Ruling) -> Ruling:
