@@ -20,7 +20,7 @@ from fairlead.server import schemas
 from fairlead.server.context import ServerContext
 from fairlead.server.dashboard import customers as customer_pages
 from fairlead.server.dashboard import documents as document_pages
-from fairlead.server.dashboard import live, login, overview, priority
+from fairlead.server.dashboard import live, login, overview, priority, zip_download
 from fairlead.server.dashboard.page import unknown_address
 from fairlead.server.examples import EXAMPLES
 from fairlead.server.middleware import DirectRoutes, RequestGuard
@@ -55,6 +55,7 @@ ROUTERS = (
         login.router,
         overview.router,
         priority.router,
+        zip_download.router,
         customer_pages.router,
     ),
     *(document_pages.router, live.router, pipelines.router),

@@ -17,7 +17,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from fairlead.errors import Message
@@ -217,6 +217,8 @@ class PageRoute(APIRoute):
 
 
 def _packed(request: Request, answer: Response) -> Response:
+    if isinstance(answer, StreamingResponse):
+        return answer
     is_text = answer.headers.get("content-type", "").startswith("text/")
     is_short = not isinstance(answer.body, bytes) or len(answer.body) < LEAST_PACKED
     if is_text and not is_short and "gzip" in request.headers.get("accept-encoding", ""):

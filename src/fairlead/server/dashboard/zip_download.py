@@ -1,0 +1,82 @@
+"""The texts of documents as one zip file."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response, StreamingResponse
+
+from fairlead.errors import NotReady, UnknownDocument
+from fairlead.server.dashboard.page import Page, PageRoute, page_of
+from fairlead.server.problems import unknown_document
+
+MOST = 1000
+"""Documents of one zip file: those of a page of the list, and more."""
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+
+@router.get("/texts.zip")
+async def texts(
+    request: Request,
+    id_: Annotated[list[str], Query(alias="id", max_length=MOST)] = [],  # noqa: B006
+) -> Response:
+    """The texts of the selected documents that are done; others are left out."""
+    page = await page_of(request)
+    names = await page.context.ask(_names, page, dict.fromkeys(id_))
+    headers = {"Content-Disposition": 'attachment; filename="texts.zip"'}
+    return StreamingResponse(_pieces(page, names), headers=headers, media_type="application/zip")
+
+
+def _names(page: Page, ids: Iterable[str]) -> dict[str, str]:
+    """The names of the files by the ids of documents, which must all be the caller's to see."""
+    names = {}
+    for id_ in ids:
+        document = page.context.fairlead.document(id_)
+        if not page.caller.may_see(document.customer):
+            raise unknown_document(id_)
+        names[id_] = f"{id_}-{document.name}.txt"
+    return names
+
+
+async def _pieces(page: Page, names: dict[str, str]) -> AsyncIterator[bytes]:
+    """The zip file, one document at a time, so that only one text is in memory."""
+    buffer = _Unread()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for id_, name in names.items():
+            text = await page.context.fetch(_text_or_none, page.context.fairlead.text, id_)
+            if text is not None:
+                archive.writestr(name, text)
+                yield buffer.take()
+    yield buffer.take()
+
+
+def _text_or_none(read: Callable[[str], str], id_: str) -> str | None:
+    try:
+        return read(id_)
+    except (NotReady, UnknownDocument):
+        return None
+
+
+class _Unread(io.RawIOBase):
+    """Holds what was written until it is taken; it cannot seek, so zipfile writes a stream."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._content = bytearray()
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, content: object, /) -> int:
+        piece = bytes(memoryview(content))  # type: ignore[arg-type]
+        self._content += piece
+        return len(piece)
+
+    def take(self) -> bytes:
+        content, self._content = bytes(self._content), bytearray()
+        return content
