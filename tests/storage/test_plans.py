@@ -239,13 +239,17 @@ def one_of_each_state(number: int, later: State) -> Iterator[SqliteStore]:
         yield store
 
 
+UNASKED = ("priority", "parent", "id_prefix", "name", "reference", "batch", "before")
+"""Other conditions of a list."""
+
+
 def steps_of_list(store: SqliteStore, state: State, customer: str | None) -> int:
     """The steps of reading the newest document of a state."""
-    others = dict.fromkeys(("priority", "parent", "id_prefix", "name", "before"))
+    others: dict[str, Any] = dict.fromkeys(UNASKED) | {"metadata": {}}
     wanted = {"customer": customer, "state": state, "limit": 1, **others}
 
     def read() -> None:
-        assert reads.documents(store._writer._connection, **wanted)[0].state is state  # type: ignore[arg-type]
+        assert reads.documents(store._writer._connection, **wanted)[0].state is state
 
     return steps(store, read)
 
