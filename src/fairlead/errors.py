@@ -17,6 +17,7 @@ FairleadError
 │   ├── TooLarge
 │   ├── UnreadableSource
 │   ├── UnknownCustomer
+│   ├── UnknownPipeline        the settings name no such pipeline
 │   ├── LimitReached
 │   │   ├── PendingCapReached
 │   │   ├── DailyBytesReached
@@ -27,6 +28,7 @@ FairleadError
 │   ├── IdempotencyConflict
 │   └── DeletedDocument        the idempotency key belongs to a document that was deleted
 ├── UnknownDocument
+├── UnknownFile                the result has no file of this name
 ├── UnknownWebhook
 ├── UnknownDelivery
 ├── UnknownKey
@@ -193,6 +195,10 @@ class UnknownCustomer(
     """The customer does not exist, and strict submission requires that it does."""
 
 
+class UnknownPipeline(Refused, code="unknown-pipeline", title="Unknown pipeline"):
+    """The settings name no pipeline of this name."""
+
+
 class LimitReached(
     Refused, code="limit-reached", problem="limit-reached", status=429, title="Limit reached"
 ):
@@ -274,6 +280,10 @@ class UnknownDocument(
     title="Unknown document",
 ):
     """No document has this id."""
+
+
+class UnknownFile(UnknownDocument, code="unknown-file", title="Unknown file"):
+    """The result of the document has no file of this name."""
 
 
 class UnknownWebhook(

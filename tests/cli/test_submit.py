@@ -255,6 +255,8 @@ def test_a_document_that_is_deleted_is_over_and_the_others_are_waited_for(
 
 
 def test_fields_of_a_submission_are_options(letter: Path, data: Path) -> None:
+    data.mkdir(exist_ok=True)
+    (data / "fairlead.toml").write_text("[pipelines.invoices]\n")
     options = ("--metadata", "shop=3", "--metadata", '{"order": 471}', "--reference", "A-17")
     later = ("--pipeline", "invoices", "--not-before", "3600", "--json")
     result = submit(letter, *options, *later)

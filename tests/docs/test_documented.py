@@ -19,6 +19,7 @@ from fairlead.cli import main
 from fairlead.cli.config import shown
 from fairlead.demo.samples import samples
 from fairlead.model.documents import WORKER_LOST, EventKind
+from fairlead.policy.failures import STEP_FAILED
 from fairlead.read import readers
 from fairlead.server.problems import KINDS
 from fairlead.worker.sandbox.answer import FINAL, REQUEUED
@@ -150,7 +151,7 @@ def test_every_problem_is_documented() -> None:
 
 def test_every_failure_code_is_documented() -> None:
     codes = read("documents.md").partition("## Failure codes")[2]
-    assert set(rows(codes)) == FINAL | REQUEUED | {WORKER_LOST}
+    assert set(rows(codes)) == FINAL | REQUEUED | {WORKER_LOST, STEP_FAILED}
 
 
 def test_every_kind_is_documented() -> None:

@@ -18,7 +18,7 @@ from fairlead.i18n.languages import FORMATS, LANGUAGES
 from fairlead.i18n.texts import errors
 from fairlead.model.documents import WORKER_LOST
 from fairlead.policy.explain import Plural
-from fairlead.policy.failures import SENTENCES
+from fairlead.policy.failures import SENTENCES, STEP_FAILED
 from fairlead.server.dashboard import texts as words
 from fairlead.server.dashboard.page import environment
 from fairlead.worker.sandbox.answer import FINAL, REQUEUED
@@ -105,7 +105,7 @@ def test_other_languages_are_no_copies_of_english() -> None:
 
 
 def test_every_failure_code_has_its_sentence() -> None:
-    assert set(SENTENCES) == set(words.FAILURES) == FINAL | REQUEUED | {WORKER_LOST}
+    assert set(SENTENCES) == set(words.FAILURES) == FINAL | REQUEUED | {WORKER_LOST, STEP_FAILED}
 
 
 def test_every_error_has_a_code_and_a_title_of_its_own() -> None:

@@ -20,6 +20,9 @@ PARAMS = {
     **dict.fromkeys(["seconds", "weight"], 1234.5),
     "customer": "acme",
     "account": "group",
+    "pipeline": "invoices",
+    "limit": "15/s",
+    "running": 8,
     "error": "damaged",
     "detail": "The PDF is damaged.",
 }

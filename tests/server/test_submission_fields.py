@@ -20,6 +20,24 @@ FIELDS = {
 }
 
 
+@pytest.fixture(autouse=True)
+def invoices(tmp_path: Path) -> None:
+    """Servers know a pipeline by its name."""
+    (tmp_path / "fairlead.toml").write_text("[pipelines.invoices]\n")
+
+
+def test_an_unknown_pipeline_is_refused_by_name(tmp_path: Path) -> None:
+    async def send(server: InProcess) -> None:
+        key, _ = server.fairlead.keys.add("acme")
+        fields = {"pipeline": "orders"}
+        answer = await server.http(key).post("/v1/documents", files={"file": b"a"}, data=fields)
+        assert answer.status_code == 400
+        assert "unknown pipeline 'orders'; known are: default, invoices" in answer.json()["detail"]
+        assert not server.fairlead.documents().items
+
+    in_process(tmp_path, send)
+
+
 def test_the_fields_of_a_form_come_back(tmp_path: Path) -> None:
     async def send(server: InProcess) -> dict[str, Any]:
         key, _ = server.fairlead.keys.add("acme")

@@ -93,13 +93,13 @@ def test_a_deleted_document_leaves_nothing_to_be_found(store: Store) -> None:
         assert (event.reference, event.metadata) == (None, {})
 
 
-def test_attachments_inherit_pipeline_and_metadata(store: Store) -> None:
+def test_attachments_inherit_metadata_and_go_to_the_default_pipeline(store: Store) -> None:
     fields: Mapping[str, Any] = {"pipeline": "invoices", "metadata": {"order": 1}}
     document = accepted(store, reference="A-17", **fields)
     part = NewDocument("p" * 26, "part.txt", 1, "0" * 64)
     store.finish(must_claim(store), DONE._replace(parts=(part,)))
     (attachment,) = store.documents(parent=document.id)
-    assert (attachment.pipeline, attachment.metadata) == ("invoices", {"order": 1})
+    assert (attachment.pipeline, attachment.metadata) == ("default", {"order": 1})
     assert attachment.reference is None
     assert found(store, order="1") == [part.id, document.id]
 

@@ -243,12 +243,12 @@ def test_leases_are_renewed_as_soon_as_the_store_is_back(
         engine._match_worker_count()
         attend, tries = fairlead.store.attend, 0
 
-        def fail_once(name: str, workers: int) -> None:
+        def fail_once(name: str, workers: int, pipelines: Sequence[str]) -> None:
             nonlocal tries
             tries += 1
             if tries == 1:
                 raise StoreUnreachable("the database is away")
-            attend(name, workers)
+            attend(name, workers, pipelines)
 
         monkeypatch.setattr(fairlead.store, "attend", fail_once)
         turns = 0

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
+from fairlead.app.document_result import DocumentResult
 from fairlead.errors import DamagedData, Message, NotReady, UnknownDocument
 from fairlead.model.blobs import ABSENT, BlobStore
 from fairlead.model.documents import Document
+from fairlead.model.results import Content
+from fairlead.model.states import State
 from fairlead.storage import Store
 
 
@@ -37,8 +41,7 @@ class Contents:
     def _read(self, id_: str, field: str, sha256: str, key: str | None) -> str:
         if key is not None:
             return self._texts.read(key, sha256).decode()
-        texts = self._store.short_texts(id_)
-        content: bytes | None = None if texts is None else getattr(texts, field)
+        content = self._store.result_content(id_, field)
         return check_content(content, sha256, f"the {field} of document {id_}").decode()
 
     def open_text(self, key: str, sha256: str) -> BinaryIO:
@@ -55,6 +58,20 @@ class Contents:
             raise DamagedData(f"the text {key} is damaged; restore it from a backup")
         file.seek(0)
         return file
+
+    def result(self, id_: str) -> DocumentResult:
+        """What was found in a document that is done."""
+        document = self._store.document(id_)
+        if document.state is not State.DONE:
+            raise NotReady(_why_no_result(document))
+        return DocumentResult(id_, self, self._store.results(id_))
+
+    def found(self, id_: str, role: str, content: Content) -> bytes:
+        """The bytes of a result."""
+        if content.key is not None:
+            return self._texts.read(content.key, content.sha256)
+        stored = self._store.result_content(id_, role, content.name)
+        return check_content(stored, content.sha256, f"the {role} of document {id_}")
 
     def original(self, id_: str) -> bytes:
         document = self._store.document(id_)
@@ -74,10 +91,16 @@ class Contents:
 
     def damage(self, document: Document) -> Iterator[str]:
         """Read all contents of a document; say which are missing or changed."""
-        for read in (self.original, self.text, self.markdown):
+        checks = [partial(self.original, document.id)]
+        if document.state is State.DONE:
+            checks += [
+                partial(self.found, document.id, role, content)
+                for role, content in self._store.results(document.id)
+            ]
+        for check in checks:
             try:
-                read(document.id)
-            except (NotReady, UnknownDocument):  # it has no text, or was deleted meanwhile
+                check()
+            except (NotReady, UnknownDocument):  # it was deleted meanwhile
                 return
             except DamagedData as error:
                 yield str(error)
@@ -93,6 +116,14 @@ def check_content(content: bytes | None, sha256: str, what: str) -> bytes:
     if content is None or hashlib.sha256(content).hexdigest() != sha256:
         raise DamagedData(f"{what} differs from what was stored; restore it from a backup")
     return content
+
+
+def _why_no_result(document: Document) -> str:
+    return Message(
+        "document {id} is {state}; its result is available when it is done",
+        id=document.id,
+        state=document.state.value,
+    )
 
 
 def _why_no_text(document: Document) -> str:

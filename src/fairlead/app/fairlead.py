@@ -13,6 +13,7 @@ from typing import Any, Self, overload
 from fairlead.app.batches import Batches
 from fairlead.app.contents import Contents
 from fairlead.app.customers import Customers
+from fairlead.app.document_result import DocumentResult
 from fairlead.app.keys import Keys
 from fairlead.app.open_storage import RecordedPlace, open_files, postgres_store
 from fairlead.app.queue import Queue
@@ -35,6 +36,7 @@ from fairlead.model.submissions import (
     submission_options,
 )
 from fairlead.policy.explain import explain
+from fairlead.steps.reference import reference_of
 from fairlead.storage import Store
 from fairlead.storage.sqlite import SqliteStore
 from fairlead.worker.sandbox.landlock import refuse_readable
@@ -50,7 +52,7 @@ class Fairlead:
     """An embedded installation in a data folder, which several processes may hold open.
 
     All methods may be called from any thread. `settings` overrides single settings by name; `steps`
-    are those of the default pipeline: "read", or functions by name, "module:function".
+    are those of the default pipeline: "read", functions, or functions by name, "module:function".
     `clock` gives the time in seconds since 1970. With `patient`, a database server that cannot be
     reached is waited for. `actor` stands in the audit record where a call does not say `by` whom.
 
@@ -63,13 +65,14 @@ class Fairlead:
         data: str | Path,
         *,
         settings: Mapping[str, Any] | None = None,
-        steps: Sequence[str] | None = None,
+        steps: Sequence[str | Callable[..., Any]] | None = None,
         clock: Callable[[], float] | None = None,
         must_exist: bool = False,
         patient: bool = False,
         actor: str | None = None,
     ) -> None:
-        self._sources = Sources(Path(data), flags=settings, steps=steps)
+        references = None if steps is None else [reference_of(step) for step in steps]
+        self._sources = Sources(Path(data), flags=settings, steps=references)
         self._actor = actor
         self.clock = clock or time.time
         chosen = self._sources.settings()
@@ -202,6 +205,7 @@ class Fairlead:
 
         Several form a batch, whose id they have; or they are added to the `batch` that is named.
         """
+        self.settings.known_pipeline(pipeline)
         options = submission_options(
             urgent=urgent,
             password=password,
@@ -286,6 +290,14 @@ class Fairlead:
         """The Markdown of a document that is done; its text where it has no layout."""
         return self.contents.markdown(id_)
 
+    def result(self, id_: str, /) -> DocumentResult:
+        """What the steps of a document that is done found: `.text`, `.data`, `.file(name)`."""
+        return self.contents.result(id_)
+
+    def cause(self, id_: str, /) -> str | None:
+        """Why a document failed, or its last attempt at a step did; for operators only."""
+        return self.store.cause(id_)
+
     def original(self, id_: str, /) -> bytes:
         """The document as it was submitted."""
         return self.contents.original(id_)
@@ -317,6 +329,7 @@ class Fairlead:
             now=self.store.now(),
             retry_at=self.store.stored_document(id_).retry_at if is_waiting else None,
             flow=self.store.flow() if is_waiting else None,
+            pipeline=self.store.pipeline_state(document.pipeline),
         )
 
     def cancel(

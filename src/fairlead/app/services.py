@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import random
+import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from fairlead.config.settings import ENVIRONMENT_PREFIX
 from fairlead.errors import MissingExtra
+from fairlead.model.pipelines import Pipeline
+from fairlead.policy.retry import RetryRule
 from fairlead.read import ReadLimits
+from fairlead.steps.pool import StepPool
 from fairlead.webhooks import Deliverer, Networks, Sender
-from fairlead.worker.engine import LocalEngine
+from fairlead.worker.engine import LocalEngine, StepSettings
 from fairlead.worker.orphan_sweeper import Sweeper, portions
 from fairlead.worker.sandbox.limits import Limits
 from fairlead.worker.wakeup import Broker, WakeupPublisher
@@ -27,9 +33,13 @@ class Services:
         self._store = fairlead.store
 
     def engine(
-        self, workers: int | None = None, *, on_tick: Callable[[], None] = lambda: None
+        self,
+        workers: int | None = None,
+        *,
+        pipelines: Sequence[str] | None = None,
+        on_tick: Callable[[], None] = lambda: None,
     ) -> LocalEngine:
-        """A local engine, to be run once."""
+        """A local engine, to be run once. It serves these pipelines, or all of the settings."""
         fairlead = self._fairlead
         self.use_quotas()
         return LocalEngine(
@@ -40,8 +50,18 @@ class Services:
             limits=self._limits,
             lease=lambda: fairlead.settings.lease,
             job_dirs=fairlead.folder.job_dirs,
+            steps=StepSettings(self._served(pipelines), step_pool, self._retry_rule),
             on_tick=on_tick,
         )
+
+    def _served(self, names: Sequence[str] | None) -> list[Pipeline]:
+        settings = self._fairlead.settings
+        if names is None:
+            return list(settings.pipelines)
+        return [settings.known_pipeline(name) for name in names]
+
+    def _retry_rule(self) -> RetryRule:
+        return self._fairlead.settings.rules().retry
 
     def use_quotas(self) -> None:
         """Let claims of all processes obey the quotas of this one's settings."""
@@ -105,3 +125,11 @@ class Services:
         )
         is_strict = settings.sandbox == "strict"
         return Limits(settings.time_limit, settings.memory_limit, read, is_strict)
+
+
+def step_pool(reference: str, *, wake: Callable[[], None]) -> StepPool:
+    """The process of a step imports as this one does, and sees none of Fairlead's settings."""
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith(ENVIRONMENT_PREFIX)
+    }
+    return StepPool(reference, search_path=sys.path, environment=environment, wake=wake)

@@ -138,6 +138,12 @@ def _work(fairlead: Fairlead) -> Iterator[Finding]:
         yield Finding("warning", f"documents are waiting and no worker is running; {advice}")
     elif server is None:
         yield Finding("ok", "no worker is running, and no document is waiting")
+    for pipeline in fairlead.store.unserved():
+        yield Finding(
+            "warning",
+            f"documents of the pipeline {pipeline} are waiting and no worker serves it; "
+            f"start one: fairlead worker --pipelines {pipeline}",
+        )
 
 
 def _broker(fairlead: Fairlead) -> Iterator[Finding]:

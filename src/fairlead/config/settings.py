@@ -17,7 +17,7 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fairlead.errors import InvalidSetting, UsageError
+from fairlead.errors import InvalidSetting, Message, UnknownPipeline, UsageError
 from fairlead.i18n import LANGUAGES
 from fairlead.model.customers import check_interval
 from fairlead.model.pipelines import (
@@ -200,8 +200,18 @@ class Settings:
         check_interval(self.reset_interval)
         self.rules()
 
-    def pipeline(self, name: str) -> Pipeline | None:
-        return next((each for each in self.pipelines if each.name == name), None)
+    def known_pipeline(self, name: str) -> Pipeline:
+        """The pipeline of this name; UnknownPipeline if the settings have none."""
+        for pipeline in self.pipelines:
+            if pipeline.name == name:
+                return pipeline
+        raise UnknownPipeline(
+            Message(
+                "unknown pipeline {name}; known are: {known}",
+                name=repr(name),
+                known=", ".join(each.name for each in self.pipelines),
+            )
+        )
 
     def needed_broker(self) -> str:
         """The broker, which must be set."""

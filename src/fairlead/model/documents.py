@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct, field
 
@@ -12,6 +12,9 @@ from fairlead.model.json import Record, Time
 from fairlead.model.pipelines import DEFAULT_PIPELINE
 from fairlead.model.states import State
 from fairlead.model.submissions import NotBefore
+
+if TYPE_CHECKING:
+    from fairlead.model.results import Content, Interim
 
 
 class Sniff(NamedTuple):
@@ -179,6 +182,7 @@ class Claim(NamedTuple):
     `broke_before`: an earlier attempt broke, other than by the end of its whole worker.
     `suspect`: an earlier attempt broke, or was lost with its worker; it is to be read alone.
     `content`: the document itself, where the store keeps it; else it is a file.
+    `interim`: what steps found in earlier claims, as an encoded `Interim`.
     """
 
     id: str
@@ -200,6 +204,7 @@ class Claim(NamedTuple):
     number: int = 0
     pipeline: str = DEFAULT_PIPELINE
     metadata: Mapping[str, Any] = {}
+    interim: bytes | None = None
 
     def __hash__(self) -> int:
         """Of what names a claim: its metadata has no hash."""
@@ -225,34 +230,39 @@ class Tally(NamedTuple):
 class ShortTexts(NamedTuple):
     """A document's texts, encoded, where they are short enough for the store to keep them."""
 
-    text: bytes
+    text: bytes | None
     markdown: bytes | None = None
 
 
 class Done(NamedTuple):
-    """The document was read. Its texts come along, or are on disk under their keys.
+    """The document was processed. Its contents come along, or are on disk under their keys.
 
-    Without a `markdown_sha256`, the text is its own Markdown.
+    Without a `text_sha256` there is no text; without a `markdown_sha256`, the text is its own
+    Markdown. `seconds` is the work of this claim, `work` that of all claims, if it differs.
     """
 
-    kind: str
+    kind: str | None
     facts: Mapping[str, Any]
     text_key: str | None
-    text_sha256: str
+    text_sha256: str | None
     seconds: float | None = None
     markdown_key: str | None = None
     markdown_sha256: str | None = None
     parts: tuple[NewDocument, ...] = ()
     short: ShortTexts | None = None
+    data: Content | None = None
+    files: tuple[Content, ...] = ()
+    work: float | None = None
 
 
 class Failed(NamedTuple):
-    """The document cannot be read; trying again would not help."""
+    """The document cannot be processed; trying again would not help. Operators see the `cause`."""
 
     code: str
     detail: str
     kind: str | None = None
     seconds: float | None = None
+    cause: str | None = None
 
 
 WORKER_LOST = "worker-lost"
@@ -267,7 +277,17 @@ class Broken(NamedTuple):
     seconds: float | None = None
 
 
-Outcome = Done | Failed | Broken
+class Delayed(NamedTuple):
+    """A step decided to be tried again, in so many seconds; `code`: because it failed."""
+
+    delay: float
+    interim: Interim
+    code: str | None = None
+    detail: str | None = None
+    seconds: float | None = None
+
+
+Outcome = Done | Failed | Broken | Delayed
 
 
 class Switched(Record, frozen=True):

@@ -39,6 +39,18 @@ class Place(Record, frozen=True):
     is_estimate: bool = False
 
 
+class PipelineState(NamedTuple):
+    """What may hold back the documents of a pipeline.
+
+    `limit` is its rate, such as 15/s, where no document may start now because of it; `running` is
+    how many are processed, where no more may be. `is_served`: a running worker serves it.
+    """
+
+    is_served: bool = True
+    limit: str | None = None
+    running: int | None = None
+
+
 class QueuePlace(NamedTuple):
     """As `Place`, with what the rules need.
 

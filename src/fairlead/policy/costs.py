@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from fairlead.model.documents import Sniff
+from fairlead.model.pipelines import DEFAULT_PIPELINE
 
 LEAST_SECONDS = 0.001
 MEMORY = 50
@@ -41,10 +42,12 @@ class LearnedCosts(NamedTuple):
     seconds: float
 
 
-def cost_bucket(look: Sniff, size: int) -> CostBucket:
+def cost_bucket(look: Sniff, size: int, pipeline: str = DEFAULT_PIPELINE) -> CostBucket:
+    """The bucket of a document; each pipeline has its own, as its steps cost what they cost."""
+    shape = look.shape if pipeline == DEFAULT_PIPELINE else f"{pipeline}/{look.shape}"
     if look.pages is not None:
-        return CostBucket(look.shape, "pages", look.pages.bit_length())
-    return CostBucket(look.shape, "bytes", (size // 1024).bit_length())
+        return CostBucket(shape, "pages", look.pages.bit_length())
+    return CostBucket(shape, "bytes", (size // 1024).bit_length())
 
 
 def learn(before: LearnedCosts | None, seconds: float) -> LearnedCosts:
@@ -63,6 +66,7 @@ def estimate(bucket: CostBucket, known: Mapping[int, LearnedCosts]) -> float:
     own = bucket.doublings
     near = min(known, key=lambda doublings: (abs(doublings - own), doublings), default=None)
     if near is None or abs(near - own) > _FURTHEST:
-        base, per_unit = _INITIAL.get((bucket.shape, bucket.by), _OTHERS_INITIAL)
+        shape = bucket.shape.rpartition("/")[2]
+        base, per_unit = _INITIAL.get((shape, bucket.by), _OTHERS_INITIAL)
         return base + per_unit * 2.0**own
     return max(LEAST_SECONDS, known[near].seconds * 2.0 ** (own - near))

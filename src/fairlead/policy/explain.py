@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from fairlead.model.customers import CustomerRecord, Standing
 from fairlead.model.documents import Document
-from fairlead.model.explanations import Explanation, QueuePlace, Reason
+from fairlead.model.explanations import Explanation, PipelineState, QueuePlace, Reason
 from fairlead.model.states import State
 from fairlead.policy.classic import ClassicPolicy, lowest_bound_passed, priority
 from fairlead.policy.fair import FairRule
@@ -114,6 +114,13 @@ WORDS = {
     ),
     "overdue": "its customer has waited {duration} for a start and is overdue: it may go first",
     "not-before": "it was submitted for a later time: it may start in {duration}",
+    "later": "its step asked to be called again later: it starts in {duration}",
+    "quota": "it waits for the quota of the pipeline {pipeline} ({limit})",
+    "quota-running": (
+        "it waits for the quota of the pipeline {pipeline}: documents of it that are processed "
+        "at once: {running}"
+    ),
+    "not-served": "no worker serves the pipeline {pipeline}",
     "retry": "attempt {attempts} failed ({error}): the next one starts in {duration}",
     "ahead": "before it: {own}, {others} ({customers})",
     "ahead-about": "before it, about: {own}, {others} ({customers})",
@@ -123,6 +130,8 @@ WORDS = {
     "failed": "it has failed ({error}): {detail}",
     "cancelled": "it was cancelled",
 }
+
+FREE_PIPELINE = PipelineState()
 
 DURATIONS = {"duration": "seconds"}
 """Names in these sentences that are lengths of time, with their parameters in seconds."""
@@ -200,13 +209,14 @@ def explain(
     now: float,
     retry_at: float | None = None,
     flow: Flow | None = None,
+    pipeline: PipelineState = FREE_PIPELINE,
 ) -> Explanation:
     """All reasons for a document: its priority, then its wait, then what would change it."""
     reasons = [_why_placed(document, policy)]
     if document.urgent:
         reasons.append(Reason("urgent"))
     if document.state is State.WAITING:
-        reasons += _why_waiting(document, customer, place, lane, now, retry_at)
+        reasons += _why_waiting(document, customer, place, lane, now, retry_at, pipeline)
     else:
         reasons.append(_what_became(document))
     if isinstance(policy, FairRule):
@@ -304,20 +314,13 @@ def _why_waiting(
     lane: OverdueLane | None,
     now: float,
     retry_at: float | None,
+    pipeline: PipelineState,
 ) -> list[Reason]:
     params: dict[str, Any]
-    if customer.paused:
-        return [Reason("paused", {"customer": customer.name})]
-    if retry_at is not None:
-        left = max(0, round(retry_at - now))
-        if not document.attempts:
-            return [Reason("not-before", {"seconds": left})]
-        params = {"attempts": document.attempts, "error": document.error, "seconds": left}
-        return [Reason("retry", params)]
-    if customer.cap is not None and customer.processing >= customer.cap:
-        params = {"customer": customer.name, "processing": customer.processing}
-        return [Reason("processing-cap", params)]
-    reasons = []
+    held = _why_held(document, customer, now, retry_at, pipeline)
+    if held is not None:
+        return [held]
+    reasons = _why_quota(document.pipeline, pipeline)
     waited = _waited(customer, now)
     if lane is not None and waited is not None and waited > lane.after:
         reasons.append(Reason("overdue", {"seconds": round(waited)}))
@@ -332,6 +335,43 @@ def _why_waiting(
         }
         reasons.append(Reason("ahead-about" if place.is_estimate else "ahead", params))
     return reasons
+
+
+def _why_held(
+    document: Document,
+    customer: CustomerRecord,
+    now: float,
+    retry_at: float | None,
+    pipeline: PipelineState,
+) -> Reason | None:
+    """What keeps a document from starting, whatever its place in the queue."""
+    if customer.paused:
+        return Reason("paused", {"customer": customer.name})
+    if retry_at is not None:
+        return _why_later(document, max(0, round(retry_at - now)))
+    if not pipeline.is_served:
+        return Reason("not-served", {"pipeline": document.pipeline})
+    if customer.cap is not None and customer.processing >= customer.cap:
+        params = {"customer": customer.name, "processing": customer.processing}
+        return Reason("processing-cap", params)
+    return None
+
+
+def _why_later(document: Document, seconds: int) -> Reason:
+    if not document.attempts:
+        return Reason("not-before", {"seconds": seconds})
+    if document.error is None:
+        return Reason("later", {"seconds": seconds})
+    params = {"attempts": document.attempts, "error": document.error, "seconds": seconds}
+    return Reason("retry", params)
+
+
+def _why_quota(name: str, pipeline: PipelineState) -> list[Reason]:
+    if pipeline.limit is not None:
+        return [Reason("quota", {"pipeline": name, "limit": pipeline.limit})]
+    if pipeline.running is not None:
+        return [Reason("quota-running", {"pipeline": name, "running": pipeline.running})]
+    return []
 
 
 def _waited(customer: CustomerRecord, now: float) -> float | None:

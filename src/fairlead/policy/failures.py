@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+STEP_FAILED = "step-failed"
+
 SENTENCES = {
     "unsupported": "This kind of document is not supported; send it in another format.",
     "damaged": "The document is damaged; open it, save a new copy and send that.",
@@ -14,4 +16,5 @@ SENTENCES = {
     "crashed": "The document could not be read; send it in another format.",
     "bad-answer": "The document could not be read safely; send it in another format.",
     "worker-lost": "Processing was interrupted several times; ask the operator to look into it.",
+    STEP_FAILED: "The document could not be processed; ask the operator to look into it.",
 }

@@ -10,29 +10,33 @@ from __future__ import annotations
 import logging
 import selectors
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import suppress
 from enum import IntEnum
+from functools import partial
 from itertools import cycle, islice
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from fairlead.backoff import Attempts, Backoff, Outage
 from fairlead.errors import FairleadError, TemporarilyUnavailable
 from fairlead.model.blobs import BlobStore
 from fairlead.model.documents import Broken, Claim, Failed, Progress
-from fairlead.model.pipelines import Room
+from fairlead.model.pipelines import DEFAULT_PIPELINES, READ, Pipeline, Room
+from fairlead.policy.retry import RetryRule
 from fairlead.service import Service, WakePipe
 from fairlead.worker.liveness import requeue_from_dead_workers
 from fairlead.worker.prefetch import Prefetch
 from fairlead.worker.result_writer import FinishedJob, ResultWriter
+from fairlead.worker.sandbox.answer import Extraction
 from fairlead.worker.sandbox.child_pool import ChildPool
 from fairlead.worker.sandbox.forkserver import ForkServer
 from fairlead.worker.sandbox.job_dir import remove_old_job_dirs
 from fairlead.worker.sandbox.limits import Limits
 from fairlead.worker.sandbox.process import ChildDied, Job
-from fairlead.worker.slot import WorkerSlot
+from fairlead.worker.slot import WorkerSlot, next_worker_name
+from fairlead.worker.step_runner import Pool, StepRunner
 
 if TYPE_CHECKING:
     from fairlead.storage import Store
@@ -51,12 +55,25 @@ PROVEN_SECONDS = 10.0
 """An engine that has run for so long works: one that cannot start its children fails sooner."""
 
 
+def _no_pool(step: str, *, wake: Callable[[], None]) -> Pool:
+    del wake
+    raise AssertionError(f"this engine runs no functions, such as {step}")
+
+
 class Stop(IntEnum):
     """How far the engine was asked to stop."""
 
     NO = 0
     DRAIN = 1
     NOW = 2
+
+
+class StepSettings(NamedTuple):
+    """The pipelines that an engine serves, and how it makes the pools of their steps."""
+
+    pipelines: Sequence[Pipeline]
+    make_pool: Callable[..., Pool] = _no_pool
+    retry: Callable[[], RetryRule] = RetryRule
 
 
 class LocalEngine:
@@ -72,8 +89,10 @@ class LocalEngine:
         limits: Callable[[], Limits],
         lease: Callable[[], float],
         job_dirs: Path,
+        steps: StepSettings | None = None,
         on_tick: Callable[[], None] = lambda: None,
     ) -> None:
+        self._steps = steps or StepSettings(DEFAULT_PIPELINES)
         self._store = store
         self._files = files
         self._texts = texts
@@ -91,6 +110,17 @@ class LocalEngine:
         self._outage = Outage()
         self._attempts = Attempts(self._outage)
         self._results = ResultWriter(store, files, texts, self._wake_pipe.wake, self._outage)
+        self.runner = StepRunner(
+            self._steps.pipelines,
+            partial(self._steps.make_pool, wake=self._wake_pipe.wake),
+            self._results,
+            files,
+            texts,
+            self._steps.retry,
+            job_dirs / next_worker_name(),
+        )
+        self._was_open: list[str] = []  # pipelines at the last look for work
+        self._opens_at = inf  # when a quota lets documents start that it holds back
         self._reported: dict[Claim, tuple[int, int]] = {}
         self._forkserver = ForkServer()
         self._children = ChildPool(job_dirs, self._forkserver)
@@ -129,6 +159,7 @@ class LocalEngine:
         self._listened_at = inf  # since the last call there was nothing to listen to
         while (
             self._claims()
+            or self.runner.is_busy
             or self._results.unsaved()
             or not (self.prefetch.ran_dry or time.monotonic() >= until)
         ):
@@ -166,6 +197,7 @@ class LocalEngine:
             slot.close()
         self._children.close()
         self._results.close()
+        self.runner.close()
         with suppress(FairleadError):  # else the leases end by themselves
             self._store.release_from(self._names)
             for name in self._names[:1]:
@@ -182,11 +214,16 @@ class LocalEngine:
             if not self.slots:
                 self._wake_pipe.wait(self._attempts.pause)
                 self._wake_pipe.clear()
+        while not self.runner.is_ready and self._stop is Stop.NO:
+            self.runner.check()
+            self._wake_pipe.wait(CHECK_SECONDS)
+            self._wake_pipe.clear()
+            self.runner.poll()
 
     def _is_over(self, *, until_idle: bool) -> bool:
         if self._stop is Stop.NOW:
             return True
-        if any(slot.claim for slot in self.slots):
+        if any(slot.claim for slot in self.slots) or self.runner.is_busy:
             return False
         if self.prefetch.claims and not self._outage.is_on:  # else `close` releases them
             return False
@@ -195,7 +232,7 @@ class LocalEngine:
         if until_idle and not self._results.unsaved():
             with self._attempts:
                 self._on_tick()  # it may submit more, now that all is saved
-                return self._store.is_idle()
+                return self._store.is_idle(list(self.runner.pipelines))
         return False
 
     def _step(self, *, claims: bool) -> None:
@@ -203,7 +240,8 @@ class LocalEngine:
         self._has_news = False
         with self._attempts:
             self._use_store(claims=claims)
-        self._has_idle = self.prefetch.ran_dry and any(slot.is_free for slot in self.slots)
+        has_free_slot = self.prefetch.ran_dry and any(slot.is_free for slot in self.slots)
+        self._has_idle = has_free_slot or self.runner.ran_dry
         self._results.set_urgent(is_urgent=self._has_idle or not claims)
         with self._attempts:
             if not self._attempts.is_failing:  # else leases and claims come first
@@ -222,6 +260,7 @@ class LocalEngine:
         self._raise_if_unsaved()
         with self._attempts:
             self._end_over_time()
+            self.runner.poll()
 
     def _note_commit(self) -> None:
         """Wake the engine if a worker is idle; any thread may call this, also the engine's own."""
@@ -235,6 +274,7 @@ class LocalEngine:
             return
         slots = [(slot.claim, slot.sandbox.progress) for slot in self.slots]
         pages = {claim: progress for claim, progress in slots if claim and progress}
+        pages |= self.runner.progress()
         changed = [Progress(claim, *done) for claim, done in pages.items() - self._reported.items()]
         self._reported = pages
         if changed:
@@ -255,14 +295,15 @@ class LocalEngine:
     def _sleep_seconds(self) -> float:
         if self._has_news and self._has_idle:
             return 0.0
-        is_busy = any(slot.claim for slot in self.slots)
+        is_busy = any(slot.claim for slot in self.slots) or self.runner.is_busy
         is_free = not all(slot.claim for slot in self.slots)
         longest = min(
             LEASE_CHECK_SECONDS if is_busy else CHECK_SECONDS,
             self._changes.poll_seconds if is_free else CHECK_SECONDS,
         )
-        soonest = min((slot.deadline for slot in self.slots), default=inf) - time.monotonic()
-        return max(0.0, min(longest, soonest))
+        deadlines = [slot.deadline for slot in self.slots]
+        soonest = min(*deadlines, self.runner.deadline(), self._opens_at, inf)
+        return max(0.0, min(longest, soonest - time.monotonic()))
 
     def _extend_deadlines(self, seconds: float) -> None:
         """Do not count time in which the engine waited for the store and heard no answers."""
@@ -295,15 +336,40 @@ class LocalEngine:
             self._release_prefetched()
         free = sum(slot.is_free for slot in self.slots)
         wanted = self.prefetch.wanted(free, len(self.slots), busy)
-        if wanted and self._may_find_work(free):
+        room = self.runner.room()
+        if (wanted or room) and self._may_find_work(free, room=bool(room)):
             self._apply_new_limits()
             free = sum(slot.is_free for slot in self.slots)
             at_once = max(0, free - len(self.prefetch.claims))
-            names = list(islice(cycle([slot.name for slot in self.slots]), wanted))
             self._check_places()
-            claims, _ = self._store.claim_rooms([Room(names[:at_once], names[at_once:])])
-            self.prefetch.add(claims, free=at_once, wanted=wanted)
+            rooms = [*self._rooms_to_read(at_once, wanted), *self._rooms_of_steps(room)]
+            claims, opens_in = self._store.claim_rooms(rooms)
+            self._opens_at = time.monotonic() + opens_in
+            for_slots = [claim for claim in claims if not self._begin_step(claim)]
+            if wanted:
+                self.prefetch.add(for_slots, free=at_once, wanted=wanted)
+            places = sum(number for number, _ in room.values())
+            self.runner.ran_dry = len(claims) - len(for_slots) < places
             self._start_prefetched()
+
+    def _rooms_to_read(self, at_once: int, wanted: int) -> list[Room]:
+        """Free slots for pipelines that begin with reading; ahead only what ends with it."""
+        names = list(islice(cycle([slot.name for slot in self.slots]), wanted))
+        now, ahead = names[:at_once], names[at_once:]
+        open_ = [each for each in self.runner.open_pipelines() if each.steps[0] == READ]
+        read = [each.name for each in open_]
+        if all(each.reads_only for each in open_):
+            return [Room(now, ahead, read)]
+        only = [each.name for each in open_ if each.reads_only]
+        return [Room(now, (), read), Room((), ahead, only)]
+
+    def _rooms_of_steps(self, room: Mapping[str, tuple[int, list[str]]]) -> list[Room]:
+        name = self._names[0]
+        return [Room([name] * number, (), pipelines) for number, pipelines in room.values()]
+
+    def _begin_step(self, claim: Claim) -> bool:
+        """Hand a claim to its next step if that is a function."""
+        return self.runner.has_more_steps(claim) and self.runner.begin(claim)
 
     def _check_places(self) -> None:
         """Claim nothing while blobs are unavailable; object storage is asked less often."""
@@ -312,14 +378,24 @@ class LocalEngine:
             self._files.check()
             self._texts.check()
 
-    def _may_find_work(self, free: int) -> bool:
+    def _may_find_work(self, free: int, *, room: bool) -> bool:
         """After a claim in vain: only when something was committed since, or time has passed."""
         if self._is_due("check", CHECK_SECONDS):
             requeue_from_dead_workers(self._store)
             return True
-        if self.prefetch.fell_short and not free:
+        if time.monotonic() >= self._opens_at:
+            return True
+        is_open, self._was_open = (
+            self._was_open,
+            [each.name for each in self.runner.open_pipelines()],
+        )
+        if is_open != self._was_open:
+            return True
+        if self.prefetch.fell_short and not (free or room):
             return False
-        return not self.prefetch.ran_dry or self._changes.changed()
+        has_dry_slots = not free or self.prefetch.ran_dry
+        has_dry_places = not room or self.runner.ran_dry
+        return not (has_dry_slots and has_dry_places) or self._changes.changed()
 
     def _start_prefetched(self) -> None:
         for slot, claim in self.prefetch.assignments(self.slots):
@@ -409,6 +485,9 @@ class LocalEngine:
         for job in finished:
             if absence is not None and _is_missing(job):
                 self.prefetch.take_back([job.claim])
+            elif isinstance(job.result, Extraction) and self.runner.has_more_steps(job.claim):
+                self.prefetch.learn(job.seconds)
+                self.runner.go_on_after_reading(job.claim, job.result, job.seconds)
             else:
                 self.prefetch.learn(job.seconds)
                 self._results.add(job)
@@ -480,18 +559,20 @@ class LocalEngine:
         if not (self._is_due("leases", LEASE_CHECK_SECONDS) or was_away):
             return
         if self._is_due("heartbeat", self._lease() / 3) or was_away:
-            self._store.attend(self._names[0], len(self.slots))
+            self._store.attend(self._names[0], len(self.slots), list(self.runner.pipelines))
             claims = [*self._claims(), *self._results.unsaved()]
             self._let_go(self._store.renew(claims) if claims else [])
         elif claims := self._claims():
             self._let_go(self._store.lost(claims))
 
     def _claims(self) -> list[Claim]:
-        return [*(claim for slot in self.slots for claim in slot.claims), *self.prefetch.claims]
+        in_slots = (claim for slot in self.slots for claim in slot.claims)
+        return [*in_slots, *self.prefetch.claims, *self.runner.claims()]
 
     def _let_go(self, lost: Sequence[Claim]) -> None:
         if lost:
             self.prefetch.drop(lost)
+            self.runner.let_go(lost)
         for slot in self.slots[:]:
             if slot.claim in lost:
                 self._replace_child(slot, unwanted=lost)

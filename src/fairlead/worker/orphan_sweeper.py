@@ -29,7 +29,7 @@ def portions(store: Store, files: BlobStore, texts: BlobStore, *, before: float)
     """
     yield files.sweep_incoming(before) + texts.sweep_incoming(before)
     for keys in files.older_than(before):
-        yield _delete(files, keys, store.known_documents(keys))
+        yield _delete(files, keys, store.known_documents(keys) | store.interim_keys())
     for keys in texts.older_than(before):
         yield _delete(texts, keys, store.known_texts({key.partition(".")[0] for key in keys}))
 

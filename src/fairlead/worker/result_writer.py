@@ -10,9 +10,11 @@ of them may be what it waits for. So are those of suspects.
 from __future__ import annotations
 
 import hashlib
+import shutil
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import suppress
+from enum import Enum
 from itertools import accumulate
 from threading import Condition
 from typing import TYPE_CHECKING, NamedTuple
@@ -24,6 +26,7 @@ from fairlead.model.documents import (
     WORKER_LOST,
     Broken,
     Claim,
+    Delayed,
     Done,
     Failed,
     NewDocument,
@@ -32,15 +35,45 @@ from fairlead.model.documents import (
     ShortTexts,
 )
 from fairlead.model.names import new_id
+from fairlead.model.results import Interim
 from fairlead.model.sniff import look
 from fairlead.service import Service
+from fairlead.worker.found import Blob, Found, PartBlob, Source, chunks
 from fairlead.worker.sandbox.answer import Extraction, FoundPart
 from fairlead.worker.sandbox.protocol import PartContent
 
 if TYPE_CHECKING:
     from fairlead.storage import Store
 
-Result = Extraction | Failed | Broken
+
+class Stage(Enum):
+    """The end of a document with several steps, whose result is in `FinishedJob.found`."""
+
+    DONE = "done"
+    DROPPED = "dropped"  # nobody needs the result
+
+
+class Kept(NamedTuple):
+    """A step has ended and others follow; this is what was found up to now."""
+
+    interim: Interim
+    blobs: Sequence[Blob]
+    parts: Sequence[PartBlob]
+
+
+def kept(found: Found) -> Kept:
+    return Kept(found.interim(), found.blobs, list(found.parts))
+
+
+class Delay(NamedTuple):
+    """The step is tried again in so many seconds; `code`: because it failed."""
+
+    seconds: float
+    code: str | None = None
+    detail: str | None = None
+
+
+Result = Extraction | Failed | Broken | Delay | Kept | Stage
 MOST_TOGETHER = 64
 GATHER_SECONDS = 0.1  # how long results gather while all workers are busy
 SHORT_TEXTS = 65_536  # up to which length the texts of a document are kept in the store
@@ -49,11 +82,12 @@ MOST_CHARACTERS = 50_000_000
 
 
 class FinishedJob(NamedTuple):
-    """A claim, its result, and the seconds of work on it."""
+    """A claim, its result, and the seconds of work on it; `found`: what its steps found."""
 
     claim: Claim
     result: Result
     seconds: float
+    found: Found | None = None
 
 
 class ResultWriter:
@@ -168,10 +202,23 @@ class ResultWriter:
         """Write files first, then commit the outcomes with their keys."""
         texts: list[tuple[str, bytes]] = []
         attachments: list[tuple[str, PartContent]] = []
-        outcomes = [(job.claim, _outcome(job, texts, attachments)) for job in group]
+        ends = {job.claim for job in group if not isinstance(job.result, Kept)}
+        self._write_found(group)
+        outcomes = [
+            (job.claim, _outcome(job, texts, attachments))
+            for job in group
+            if not isinstance(job.result, Kept) and job.result is not Stage.DROPPED
+        ]
         self._texts.put_all(texts)
-        self._put_attachments(attachments)
-        saved = self._store.finish_all(outcomes)
+        _stream(self._files, attachments)
+        self._keep_interim(
+            {
+                job.claim: job.result.interim
+                for job in group
+                if isinstance(job.result, Kept) and job.claim not in ends
+            }
+        )
+        saved = self._store.finish_all(outcomes) if outcomes else []
         stale = [
             outcome
             for (_, outcome), how in zip(outcomes, saved, strict=True)
@@ -179,23 +226,35 @@ class ResultWriter:
         ]
         if stale:
             self._delete_files(stale, {claim.id for claim, _ in outcomes})
+        for job in group:
+            if job.found is not None and job.claim in ends:
+                self._clean_up(job.found)
 
-    def _put_attachments(self, attachments: Sequence[tuple[str, PartContent]]) -> None:
-        """Store all or none of them; long ones are copied from disk in chunks."""
-        blobs: list[IncomingBlob] = []
-        try:
-            for key, content in attachments:
-                blobs.append(self._files.begin(key))
-                for chunk in [content] if isinstance(content, bytes) else content.chunks():
-                    if blobs[-1].add(chunk):
-                        blobs[-1].flush()
-        except BaseException:
-            for blob in blobs:
-                blob.discard()
-            raise
-        [kept] = self._files.keep_each([blobs]) if blobs else [[]]
-        if isinstance(kept, Exception):
-            raise kept
+    def _write_found(self, group: Sequence[FinishedJob]) -> None:
+        """Stream long contents to blob storage, each once."""
+        saved = list(filter(None, map(_saved, group)))
+        blobs = {id(blob): blob for each in saved for blob in each.blobs if blob.source is not None}
+        parts = {id(part): part for each in saved for part in each.parts if part.source is not None}
+        texts = [(blob.content.key or "", blob.source) for blob in blobs.values() if blob.source]
+        files = [(part.part.id, part.source) for part in parts.values() if part.source]
+        _stream(self._texts, texts)
+        _stream(self._files, files)
+        for blob in blobs.values():
+            blob.source = None
+        for part in parts.values():
+            part.source = None
+
+    def _keep_interim(self, interim: Mapping[Claim, Interim]) -> None:
+        if interim:
+            self._store.keep_interim(list(interim.items()))
+
+    def _clean_up(self, found: Found) -> None:
+        """Remove what a document with several steps leaves behind when its claim has ended."""
+        with suppress(DataError, OSError):  # the sweep of orphans finds them too
+            keys = found.keys | found.replaced
+            if keys:
+                self._texts.delete(keys - self._store.known_texts([found.claim.id]))
+        shutil.rmtree(found.folder, ignore_errors=True)
 
     def _delete_files(self, stale: Sequence[Done], documents: set[str]) -> None:
         """Delete files of results that came too late.
@@ -218,6 +277,32 @@ def _split(queue: list[FinishedJob]) -> tuple[list[FinishedJob], list[FinishedJo
     return queue[:number], queue[number:]
 
 
+def _saved(job: FinishedJob) -> Kept | None:
+    """The contents that are to be written; those of a document that failed are not."""
+    if isinstance(job.result, Kept):
+        return job.result
+    is_wanted = job.result is Stage.DONE or isinstance(job.result, Delay)
+    return kept(job.found) if job.found is not None and is_wanted else None
+
+
+def _stream(blobs: BlobStore, sources: Sequence[tuple[str, Source]]) -> None:
+    """Store bytes and files by their keys, in chunks: all, or none of them."""
+    arriving: list[IncomingBlob] = []
+    try:
+        for key, source in sources:
+            arriving.append(blobs.begin(key))
+            for chunk in chunks(source):
+                if arriving[-1].add(chunk):
+                    arriving[-1].flush()
+    except BaseException:
+        for blob in arriving:
+            blob.discard()
+        raise
+    [stored] = blobs.keep_each([arriving]) if arriving else [[]]
+    if isinstance(stored, Exception):
+        raise stored
+
+
 def _length(result: Result) -> int:
     if not isinstance(result, Extraction):
         return 0
@@ -229,11 +314,16 @@ def _outcome(
     job: FinishedJob, texts: list[tuple[str, bytes]], attachments: list[tuple[str, PartContent]]
 ) -> Outcome:
     """What the store saves; contents of files are added to `texts` and `attachments`."""
-    claim, result, seconds = job
+    claim, result, seconds, found = job
+    if found is not None and result is Stage.DONE:
+        return found.outcome()
+    if found is not None and isinstance(result, Delay):
+        return Delayed(result.seconds, found.interim(), result.code, result.detail, seconds)
     if isinstance(result, Broken) and claim.broke_before and result.code != WORKER_LOST:
         result = Failed(result.code, result.detail)  # it was alone, so nothing else is to blame
-    if not isinstance(result, Extraction):
+    if isinstance(result, Failed | Broken):
         return result._replace(seconds=seconds)
+    assert isinstance(result, Extraction)  # noqa: S101 (all others have `found`)
     text = result.text.encode()
     markdown = None if result.markdown is None else result.markdown.encode()
     is_short = len(text) + len(markdown or b"") <= SHORT_TEXTS

@@ -21,6 +21,10 @@ RECYCLE_AFTER = 100
 """Documents after which a child is replaced, so that what one leaves behind meets few others."""
 
 
+def next_worker_name() -> str:
+    return worker_name(next(worker_numbers))
+
+
 class WorkerSlot:
     """It is free, or its child reads the document of the first claim until a deadline.
 
@@ -29,7 +33,7 @@ class WorkerSlot:
     """
 
     def __init__(self, limits: Limits, children: ChildPool) -> None:
-        self.name = worker_name(next(worker_numbers))
+        self.name = next_worker_name()
         self.claims: deque[Claim] = deque()
         self.deadline = float("inf")
         self.sandbox: Sandbox

@@ -40,6 +40,7 @@ def _content(page: Page) -> dict[str, Any]:
         "figures": figures(rows, tallies, fairness, past, past.waits_by_class(), now),
         "waits": who_waits(rows),
         "workers": live_view.workers(),
+        "unserved": fairlead.store.unserved(),
         "pending": pending_chart(list(past.samples), now),
         "flow": flow_chart(dict(past.arrived), dict(past.ended), now),
         "customers": len(rows),

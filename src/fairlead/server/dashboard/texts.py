@@ -30,6 +30,7 @@ FAILURES = {
     "crashed": "could not be read",
     "bad-answer": "could not be read safely",
     "worker-lost": "worker lost",
+    "step-failed": "a step failed",
 }
 """Why a document failed, in a few words, by the failure code."""
 UNREAD = "unread"

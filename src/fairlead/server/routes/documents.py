@@ -178,11 +178,12 @@ async def submit(request: Request) -> Response:
 def _offer(context: ServerContext, caller: Caller, upload: Upload, key: str | None) -> Offer:
     fields = upload.texts()
     customer = context.auth.customer_of(caller, fields.get("customer"))
-    own = caller.customer is not None
+    own, options = caller.customer is not None, options_from(fields)
+    upload.settings.known_pipeline(options.pipeline)
     return Offer(
         customer,
         upload.files,
-        options_from(fields),
+        options,
         key,
         strict=not own and upload.settings.strict_customers,
         sender=None if own else caller.key_id,

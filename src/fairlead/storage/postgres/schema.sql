@@ -25,9 +25,9 @@ AS $$ SELECT nullif(current_setting('fairlead.customer', TRUE), '')::BIGINT $$;
 DO $$
 DECLARE
   guarded TEXT[] := ARRAY[
-    'accounts', 'access_keys', 'batches', 'contents', 'customers', 'delayed', 'deleted', 'deliveries',
-    'documents', 'events', 'idempotency_keys', 'metadata_terms', 'running', 'unsuccessful',
-    'usage', 'waiting', 'webhooks'];
+    'accounts', 'access_keys', 'batches', 'contents', 'customers', 'delayed', 'deleted',
+    'deliveries', 'documents', 'events', 'idempotency_keys', 'interim', 'metadata_terms', 'running',
+    'unsuccessful', 'usage', 'waiting', 'webhooks'];
   own TEXT;
   name TEXT;
 BEGIN
@@ -38,6 +38,8 @@ BEGIN
         'id = (SELECT account FROM customers WHERE customers.id = (SELECT only_customer()))'
       WHEN 'deliveries' THEN
         'webhook IN (SELECT id FROM webhooks WHERE customer = (SELECT only_customer()))'
+      WHEN 'interim' THEN
+        'document IN (SELECT seq FROM documents WHERE customer = (SELECT only_customer()))'
       WHEN 'contents' THEN
         'document IN (SELECT seq FROM documents WHERE customer = (SELECT only_customer()))'
       ELSE 'customer = (SELECT only_customer())'

@@ -428,7 +428,7 @@ class Batch:
 
     def _estimate(self, new: NewDocument) -> float:
         """Seconds of work, by what claims learned of documents of the same shape and length."""
-        bucket = cost_bucket(new.look, new.size)
+        bucket = cost_bucket(new.look, new.size, new.pipeline)
         if bucket not in self._estimates:
             self._estimates[bucket] = estimate(bucket, self._costs.near(bucket))
         return self._estimates[bucket]

@@ -58,6 +58,7 @@ def cancel_document(tx: Transaction, id_: str, check: DocumentCheck | None = Non
     tx.connection.execute(sql("cancel_document"), (document.seq, *values))
     row = (document.seq, document.customer, *slot)
     tx.connection.execute(sql("add_unsuccessful"), row)
+    tx.connection.execute(sql("forget_interim"), (tx.connection.array([document.seq]),))
     tx.count_state(before, document.priority, -1)
     tx.count_state("cancelled", document.priority, 1)
     tx.add_event(EventKind.CANCELLED, document.customer, document.seq)
@@ -101,10 +102,10 @@ def delete_document(tx: Transaction, id_: str, check: DocumentCheck | None = Non
         return []
     document = _find(tx, id_)
     _run_check(tx, id_, check)
+    texts = reads.known_texts(tx.connection, [id_])
     if document.state == State.WAITING:
         cancel_document(tx, id_)
         tx.write_events()  # webhooks are told of the document as it was
-    texts = reads.known_texts(tx.connection, [id_])
     run = tx.connection.execute
     run(sql("bury_document"), (document.seq, tx.now))
     run(sql("delete_contents"), (document.seq,))

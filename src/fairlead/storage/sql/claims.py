@@ -360,7 +360,8 @@ def _charged(start: Start) -> tuple[Any, ...]:
 def _claim(
     tx: Transaction, detail: tuple[Any, ...], row: tuple[Any, ...], worker: str, lease: int
 ) -> Claim:
-    number, id_, customer, name, size, sha256, depth, password, metadata, content = detail
+    number, id_, customer, name, size, sha256, depth, password, *own, content = detail
+    metadata, interim = own
     return Claim(
         id=id_,
         fence=lease,
@@ -381,6 +382,7 @@ def _claim(
         number=number,
         pipeline=row[1],
         metadata=json.loads(metadata) if metadata else {},
+        interim=interim,
     )
 
 
@@ -427,10 +429,10 @@ def _customers_of(tx: Transaction, claims: Iterable[Claim]) -> dict[str, int]:
     return {name: tx.connection.execute(sql("customer_id"), (name,)).get for name in names}
 
 
-def attend(tx: Transaction, engine: str, workers: int) -> None:
+def attend(tx: Transaction, engine: str, workers: int, pipelines: Sequence[str]) -> None:
     """Count an engine's workers among those alive, for as long as a lease."""
     until = tx.now + tx.rules.lease
-    tx.connection.execute(sql("attend"), (engine, workers, until))
+    tx.connection.execute(sql("attend"), (engine, workers, until, json.dumps(list(pipelines))))
 
 
 def leave(tx: Transaction, engine: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -11,6 +11,7 @@ from fairlead.model.documents import (
     WORKER_LOST,
     Broken,
     Claim,
+    Delayed,
     Done,
     EventKind,
     Failed,
@@ -19,6 +20,7 @@ from fairlead.model.documents import (
     Saved,
     Sniff,
 )
+from fairlead.model.results import Interim, encode_interim
 from fairlead.policy.attachments import Family
 from fairlead.policy.costs import CostBucket, cost_bucket
 from fairlead.policy.queue_events import Arrived, ChargeValues, Ended, Learned
@@ -113,6 +115,8 @@ def settle_all(tx: Transaction, outcomes: Sequence[tuple[Claim, Outcome]]) -> li
                 writer.fail(running, outcome, detail)
             case Broken():
                 writer.requeue_or_fail(running, outcome, detail)
+            case Delayed():
+                writer.delay(running, outcome)
     writer.write()
     parts.write()
     settle_batches(tx, writer.batches)
@@ -166,9 +170,11 @@ def _rescue(tx: Transaction, leases: Sequence[int]) -> int:
     keys = tx.connection.execute(sql("claims_of_leases"), values).fetchall()
     writer = _EndWriter(tx)
     taken = [Running(*row) for row in tx.connection.query_many(sql("take_running"), keys)]
+    settled = _settled_claims(tx, [running.document for running in taken])
     for running in taken:
-        if not running.ready and tx.rules.retry.delay(running.attempts) is None:
-            detail = f"its worker died {running.attempts} times while reading it"
+        lost = running.attempts - settled[running.document]
+        if not running.ready and tx.rules.retry.delay(lost) is None:
+            detail = f"its worker died {lost} times while processing it"
             writer.fail(running, Failed(WORKER_LOST, detail), None, lost=True)
             writer.batches.add(_batch_of(tx, running.document))
         else:
@@ -185,11 +191,35 @@ def _batch_of(tx: Transaction, document: int) -> str | None:
     return batch
 
 
+def _settled_claims(tx: Transaction, documents: Sequence[int]) -> Counter[int]:
+    """How many claims of each document ended by a step's decision: they do not count as lost."""
+    values = (tx.connection.array(sorted(documents)),)
+    return Counter(dict(tx.connection.execute(sql("settled_claims"), values).fetchall()))
+
+
 def cancelled(tx: Transaction, running: Running) -> None:
     """Settle a claim whose document was cancelled while it was processed."""
     used = max(0.0, tx.now - running.started_at)
     tx.count_usage(running.customer, seconds=used)
     tx.add_queue_event(running.ended(tx.now, used))
+
+
+def keep_interim(tx: Transaction, kept: Sequence[tuple[Claim, Interim]]) -> list[Saved]:
+    """Keep what steps found so far, but of claims that are no longer the newest."""
+    return [
+        Saved.STALE
+        if tx.connection.execute(
+            sql("save_interim"), (claim.number, claim.fence, *interim_values(interim))
+        ).get
+        is None
+        else Saved.SAVED
+        for claim, interim in kept
+    ]
+
+
+def interim_values(interim: Interim) -> tuple[Any, ...]:
+    keys = json.dumps([*interim.keys, *interim.part_keys])
+    return interim.settled, encode_interim(interim), keys
 
 
 class _EndWriter:
@@ -205,6 +235,10 @@ class _EndWriter:
         self._contents: list[tuple[Any, ...]] = []
         self._waiting: list[tuple[Any, ...]] = []
         self._delayed: list[tuple[Any, ...]] = []
+        self._results: list[tuple[Any, ...]] = []
+        self._interim: list[tuple[Any, ...]] = []
+        self._causes: list[tuple[Any, ...]] = []
+        self._ended: list[int] = []
         self._learned: defaultdict[CostBucket, list[float]] = defaultdict(list)
 
     def write(self) -> None:
@@ -213,7 +247,13 @@ class _EndWriter:
             self._tx.add_queue_event(Learned(*bucket, tuple(seconds)))
         run(sql("finish_document"), self._done)
         run(sql("insert_content"), self._contents)
+        run(sql("insert_result"), self._results)
+        run(sql("put_interim"), self._interim)
+        if self._ended:
+            array = self._tx.connection.array(sorted(self._ended))
+            self._tx.connection.execute(sql("forget_interim"), (array,))
         run(sql("fail_document"), self._failed)
+        run(sql("set_cause"), self._causes)
         run(sql("add_unsuccessful"), self._unsuccessful)
         run(sql("insert_waiting"), self._waiting)
         run(sql("insert_delayed"), self._delayed)
@@ -224,21 +264,39 @@ class _EndWriter:
         times = (done.seconds, running.started_at, tx.now, running.attempts)
         self._done.append((number, done.kind, facts, *times))
         short = (None, None) if done.short is None else done.short
-        text = (done.text_key, done.text_sha256, short[0])
-        self._contents.append((number, "text", *text))
+        if done.text_sha256 is not None:
+            text = (done.text_key, done.text_sha256, short[0])
+            self._contents.append((number, "text", *text))
         if done.markdown_sha256 is not None or short[1] is not None:
             markdown = (done.markdown_key, done.markdown_sha256, short[1])
             self._contents.append((number, "markdown", *markdown))
         pages = {name: _amount(done.facts.get(name)) for name in ("pages", "ocr_pages")}
         tx.count_usage(running.customer, **pages, seconds=done.seconds or 0.0)
-        self._end(running, "done", done.seconds, detail)
+        found = [("file", file) for file in done.files]
+        found += [] if done.data is None else [("data", done.data)]
+        self._results += [
+            (
+                number,
+                role,
+                each.name,
+                each.media_type,
+                each.size,
+                each.key,
+                each.sha256,
+                each.content,
+            )
+            for role, each in found
+        ]
+        self._end(running, "done", done.seconds, detail, done.work)
         tx.add_event(EventKind.DONE, running.customer, number, seconds=done.seconds)
 
     def fail(
         self, running: Running, failed: Failed, detail: _Details | None, *, lost: bool = False
     ) -> None:
         tx, number = self._tx, running.document
-        code, words, kind, seconds = failed
+        code, words, kind, seconds, cause = failed
+        if cause is not None:
+            self._causes.append((cause, number))
         times = (seconds, running.started_at, tx.now, running.attempts)
         self._failed.append((number, kind, code, words, *times))
         slot = (running.slot, running.slot_seq, running.displaced)
@@ -261,6 +319,17 @@ class _EndWriter:
         data = {"error": code, "delay": delay}
         tx.add_event(EventKind.REQUEUED, running.customer, running.document, **data)
 
+    def delay(self, running: Running, delayed: Delayed) -> None:
+        """A step is tried again later; what was found so far is kept."""
+        tx, number = self._tx, running.document
+        row = running.waiting(error=delayed.code, detail=delayed.detail)
+        self._delayed.append((tx.now + delayed.delay, *row))
+        self._interim.append((number, *interim_values(delayed.interim)))
+        tx.add_queue_event(running.ended(tx.now, delayed.seconds, is_delayed=True))
+        self._count(running, "waiting")
+        data = {"error": delayed.code or "retry-later", "delay": delayed.delay}
+        tx.add_event(EventKind.REQUEUED, running.customer, number, **data)
+
     def requeue(self, running: Running, **changes: int) -> None:
         """Put a document back into the queue, at its slot; the work done does not count."""
         row = running.waiting(**changes)
@@ -275,16 +344,22 @@ class _EndWriter:
         self._count(running, "waiting")
 
     def _end(
-        self, running: Running, state: str, seconds: float | None, detail: _Details | None
+        self,
+        running: Running,
+        state: str,
+        seconds: float | None,
+        detail: _Details | None,
+        work: float | None = None,
     ) -> None:
-        """Settle what was charged, and learn from what the work took."""
+        """Settle what was charged, and learn from what the work took over all claims."""
+        self._ended.append(running.document)
         self._tx.add_queue_event(running.ended(self._tx.now, seconds))
         self._count(running, state)
         if detail is not None:
             self.batches.add(detail.batch)
         if seconds is not None and detail is not None:
-            bucket = cost_bucket(Sniff(detail.shape, detail.pages), detail.size)
-            self._learned[bucket].append(seconds)
+            bucket = cost_bucket(Sniff(detail.shape, detail.pages), detail.size, running.pipeline)
+            self._learned[bucket].append(seconds if work is None else work)
 
     def _count(self, running: Running, state: str) -> None:
         self._tx.count_state("processing", running.priority, -1)
@@ -327,7 +402,6 @@ class _Parts:
         number = self._tx.rules.parts.taken(detail.depth, Family(*family), sizes)
         inherited = {
             "urgent": bool(running.urgent),
-            "pipeline": running.pipeline,
             "batch": detail.batch,
             "metadata": json.loads(detail.metadata) if detail.metadata else {},
         }

@@ -99,6 +99,56 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 -- An original or a result.
 INSERT INTO contents (document, role, key, sha256, content) VALUES (?, ?, ?, ?, ?);
 
+-- name: insert_result
+-- Data or a file that steps found.
+INSERT INTO contents (document, role, name, media_type, size, key, sha256, content)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: results
+-- All contents of a document but the original, without their bytes.
+SELECT c.role, c.name, c.media_type, c.size, c.sha256, c.key
+FROM contents c JOIN documents d ON d.seq = c.document
+WHERE d.id = ? AND c.role <> 'original' ORDER BY c.role, c.name;
+
+-- name: result_content
+SELECT content FROM contents
+WHERE document = (SELECT seq FROM documents WHERE id = ?) AND role = ? AND name = ?;
+
+-- name: save_interim
+-- Nothing where the claim is not the newest of its document.
+INSERT INTO interim (document, settled, body, keys)
+SELECT document, ?3, ?4, ?5 FROM running WHERE document = ?1 AND lease = ?2
+ON CONFLICT (document) DO UPDATE SET
+  settled = excluded.settled, body = excluded.body, keys = excluded.keys
+RETURNING document;
+
+-- name: put_interim
+-- Of a claim that has just ended.
+INSERT INTO interim (document, settled, body, keys) VALUES (?, ?, ?, ?)
+ON CONFLICT (document) DO UPDATE SET
+  settled = excluded.settled, body = excluded.body, keys = excluded.keys;
+
+-- name: forget_interim
+DELETE FROM interim WHERE document IN (SELECT value FROM json_each(?));
+
+-- name: settled_claims
+SELECT document, settled FROM interim WHERE document IN (SELECT value FROM json_each(?));
+
+-- name: interim_keys
+-- Of the blobs of documents that are between two steps.
+SELECT keys FROM interim WHERE keys <> '[]';
+
+-- name: interim_keys_of
+SELECT keys FROM interim WHERE keys <> '[]' AND document IN (
+  SELECT seq FROM documents WHERE id IN (SELECT value FROM json_each(?)));
+
+-- name: set_cause
+UPDATE documents SET cause = ? WHERE seq = ?;
+
+-- name: cause
+-- Why a document failed, or its last attempt did.
+SELECT d.cause, i.body FROM documents d LEFT JOIN interim i ON i.document = d.seq WHERE d.id = ?;
+
 -- name: add_event
 -- One line of the public record.
 INSERT INTO events (at, kind, customer, document, data, actor) VALUES (?, ?, ?, ?, ?, ?);
@@ -305,6 +355,7 @@ SELECT min(due) FROM delayed;
 SELECT
   d.seq, d.id, c.name, d.name, d.size, d.sha256, d.depth, d.password,
   d.metadata,
+  (SELECT body FROM interim WHERE document = d.seq),
   (SELECT content FROM contents WHERE document = d.seq AND role = 'original' AND name = '')
 FROM documents d JOIN customers c ON c.id = d.customer
 WHERE d.seq IN (SELECT value FROM json_each(?));
@@ -350,8 +401,15 @@ SELECT document, lease FROM running WHERE worker IN (SELECT value FROM json_each
 SELECT DISTINCT worker FROM running;
 
 -- name: attend
-INSERT INTO attendance (engine, workers, until) VALUES (?1, ?2, ?3)
-ON CONFLICT (engine) DO UPDATE SET workers = ?2, until = ?3;
+INSERT INTO attendance (engine, workers, until, pipelines) VALUES (?1, ?2, ?3, ?4)
+ON CONFLICT (engine) DO UPDATE SET workers = ?2, until = ?3, pipelines = ?4;
+
+-- name: served_pipelines
+SELECT pipelines FROM attendance WHERE until > ? AND workers > 0;
+
+-- name: waiting_pipelines
+-- Those of which documents wait.
+SELECT DISTINCT pipeline FROM waiting;
 
 -- name: leave
 DELETE FROM attendance WHERE engine = ? OR until <= ?;
@@ -418,7 +476,7 @@ RETURNING
 -- A person wants it to be processed once more; nothing where somebody was quicker.
 UPDATE documents SET
   state = 'waiting', attempts = 0, started_at = NULL, finished_at = NULL, seconds = NULL,
-  error = NULL, detail = NULL
+  error = NULL, detail = NULL, cause = NULL
 WHERE seq = ? AND state IN ('failed', 'cancelled') RETURNING seq;
 
 -- name: bury_document
@@ -798,6 +856,17 @@ SELECT
     EXISTS (SELECT 1 FROM waiting w WHERE w.customer = c.id)))
   OR EXISTS (SELECT 1 FROM delayed y JOIN customers c ON c.id = y.customer
     WHERE c.paused = 0 AND (y.attempts > 0 OR y.due <= ?));
+
+-- name: is_busy_with
+-- The same, of some pipelines: others wait for a worker that serves them.
+SELECT
+  EXISTS (SELECT 1 FROM running)
+  OR EXISTS (SELECT 1 FROM customers c WHERE c.paused = 0 AND EXISTS (
+    SELECT 1 FROM waiting w WHERE w.customer = c.id
+      AND w.pipeline IN (SELECT value FROM json_each(?2))))
+  OR EXISTS (SELECT 1 FROM delayed y JOIN customers c ON c.id = y.customer
+    WHERE c.paused = 0 AND (y.attempts > 0 OR y.due <= ?1)
+      AND y.pipeline IN (SELECT value FROM json_each(?2)));
 
 -- name: waiting_before
 -- Documents of an entry with better slots.

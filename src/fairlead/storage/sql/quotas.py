@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 
-from fairlead.model.pipelines import Pipeline
-from fairlead.policy.quotas import Quota, shown
+from fairlead.model.explanations import PipelineState
+from fairlead.model.pipelines import DEFAULT_PIPELINE, Pipeline
+from fairlead.policy.quotas import Quota, limit_text, shown
 from fairlead.policy.rules import Rules
 from fairlead.storage.sql.claims import Overtaken
-from fairlead.storage.sql.queries import Connection
+from fairlead.storage.sql.queries import Connection, sql
 from fairlead.storage.sql.queue_rows import LoadedQueue
 from fairlead.storage.sql.transaction import Transaction
 
@@ -50,3 +52,31 @@ def _quota(before: Quota | None, pipeline: Pipeline) -> Quota | None:
     if (quota.rate, quota.max_running) == limits:
         return None
     return Quota(*limits, running=quota.running)
+
+
+def state(connection: Connection, rules: Rules, now: float, name: str) -> PipelineState:
+    """What holds back the documents of a pipeline.
+
+    Where no worker runs at all, nobody is expected to serve the default one.
+    """
+    loaded = LoadedQueue(connection, rules)
+    quota = loaded.queue.state.quotas.get(name) or Quota()
+    served = _served(connection, now)
+    is_served = name in served or (name == DEFAULT_PIPELINE and not served)
+    limit = None if quota.rate is None or quota.has_token(now) else limit_text(quota.rate)
+    is_full = quota.max_running is not None and quota.running >= quota.max_running
+    return PipelineState(is_served, limit, quota.running if is_full else None)
+
+
+def unserved(connection: Connection, _rules: Rules, now: float) -> list[str]:
+    """Pipelines of which documents wait, and that no running worker serves."""
+    served = _served(connection, now)
+    if not served:
+        return []
+    waiting = {row[0] for row in connection.execute(sql("waiting_pipelines"))}
+    return sorted(waiting - served)
+
+
+def _served(connection: Connection, now: float) -> set[str]:
+    rows = connection.execute(sql("served_pipelines"), (now,))
+    return {name for (names,) in rows for name in json.loads(names)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
@@ -20,6 +21,7 @@ from fairlead.model.documents import (
     Totals,
 )
 from fairlead.model.keys import Key, StoredKey
+from fairlead.model.results import Content, decode_interim
 from fairlead.model.states import State
 from fairlead.model.submissions import index_term
 from fairlead.model.usage import Usage, day_name
@@ -333,9 +335,14 @@ def flow(connection: Connection, rules: Rules, now: float) -> Flow:
     )
 
 
-def is_idle(connection: Connection, _rules: Rules, now: float) -> bool:
+def is_idle(
+    connection: Connection, _rules: Rules, now: float, pipelines: Sequence[str] | None
+) -> bool:
     """Whether nothing runs and nothing would run without somebody's help, or a later time."""
-    return not connection.execute(sql("is_busy"), (now,)).get
+    if pipelines is None:
+        return not connection.execute(sql("is_busy"), (now,)).get
+    values = (now, connection.array(list(pipelines)))
+    return not connection.execute(sql("is_busy_with"), values).get
 
 
 # --- events, keys, contents ---
@@ -414,8 +421,39 @@ def known_documents(connection: Connection, ids: Iterable[str]) -> set[str]:
 
 
 def known_texts(connection: Connection, ids: Iterable[str]) -> set[str]:
+    """The keys of the blobs of results, those of documents between two steps included."""
     values = (connection.array(list(ids)),)
-    return {row[0] for row in connection.execute(sql("known_texts"), values)}
+    keys = {row[0] for row in connection.execute(sql("known_texts"), values)}
+    for (interim,) in connection.execute(sql("interim_keys_of"), values):
+        keys.update(json.loads(interim))
+    return keys
+
+
+def interim_keys(connection: Connection) -> set[str]:
+    """The keys of all blobs of documents between two steps."""
+    return {key for (keys,) in connection.execute(sql("interim_keys")) for key in json.loads(keys)}
+
+
+def results(connection: Connection, id_: str) -> list[tuple[str, Content]]:
+    """What was found in a document, by role; contents in the database are not read."""
+    return [
+        (role, Content(size or 0, sha256, name, media_type, key))
+        for role, name, media_type, size, sha256, key in connection.execute(sql("results"), (id_,))
+    ]
+
+
+def result_content(connection: Connection, id_: str, role: str, name: str) -> bytes | None:
+    content: bytes | None = connection.execute(sql("result_content"), (id_, role, name)).get
+    return content
+
+
+def cause(connection: Connection, id_: str) -> str | None:
+    """Why a document failed, or its last attempt at a step did; for operators."""
+    row = connection.execute(sql("cause"), (id_,)).fetchone()
+    if row is None:
+        raise unknown_document(id_)
+    own, body = row
+    return own if own is not None or body is None else decode_interim(body).cause
 
 
 # --- for the doctor ---

@@ -184,7 +184,7 @@ def data_text(data: Mapping[str, Any]) -> str | None:
 
 TABLES = (
     *("accounts", "customers", "documents", "unsuccessful", "deleted", "contents"),
-    *("batches", "metadata_terms"),
+    *("batches", "metadata_terms", "interim"),
     *("idempotency_keys", "waiting", "delayed", "running", "leases", "queue_events"),
     *("queue_members", "queue_entries", "queue_state", "queue_tallies", "queue_costs"),
     *("attendance", "blob_places", "usage", "events", "access_keys", "webhooks", "deliveries"),

@@ -55,6 +55,7 @@ CREATE TABLE documents (                -- inserted at acceptance, updated once 
   seconds REAL,
   error TEXT,
   detail TEXT,
+  cause TEXT,                           -- why it failed, for operators
   facts TEXT
 ) STRICT;
 CREATE INDEX documents_of_customer ON documents (customer, seq);
@@ -110,8 +111,17 @@ CREATE TABLE contents (                 -- originals and results: the bytes, or 
   key TEXT,
   sha256 TEXT,
   content BLOB,
+  media_type TEXT,
+  size INTEGER,
   PRIMARY KEY (document, role, name)
 ) STRICT, WITHOUT ROWID;
+
+CREATE TABLE interim (                  -- what finished steps of a pending document found
+  document INTEGER PRIMARY KEY,
+  settled INTEGER NOT NULL,             -- claims that ended by a step's decision
+  body BLOB NOT NULL,                   -- an `Interim`
+  keys TEXT NOT NULL                    -- of its blobs, in JSON
+) STRICT;
 
 CREATE TABLE idempotency_keys (
   customer INTEGER NOT NULL,
@@ -282,7 +292,8 @@ CREATE TABLE queue_costs (              -- learned processing times by shape and
 CREATE TABLE attendance (               -- engines that run, and their workers
   engine TEXT PRIMARY KEY,
   workers INTEGER NOT NULL,
-  until REAL NOT NULL
+  until REAL NOT NULL,
+  pipelines TEXT NOT NULL               -- that it serves, in JSON
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE blob_places (              -- where blobs are, each with the installation's id in a marker

@@ -30,10 +30,11 @@ from fairlead.model.documents import (
     Tally,
     Totals,
 )
-from fairlead.model.explanations import QueuePlace
+from fairlead.model.explanations import PipelineState, QueuePlace
 from fairlead.model.keys import Key, KeyOwner, StoredKey
 from fairlead.model.pipeline_figures import PipelineCounts
-from fairlead.model.pipelines import Pipeline, Room
+from fairlead.model.pipelines import DEFAULT_PIPELINE, Pipeline, Room
+from fairlead.model.results import Content, Interim
 from fairlead.model.states import State
 from fairlead.model.submissions import NotBefore
 from fairlead.model.usage import Usage, UsageRow
@@ -258,6 +259,13 @@ class Store(ABC):
         """Save many outcomes in one transaction."""
         return self._write(lambda tx: ends.settle_all(tx, outcomes), folds=True)
 
+    def keep_interim(self, kept: Sequence[tuple[Claim, Interim]]) -> list[Saved]:
+        """Keep what steps found until the document ends; an old claim changes nothing.
+
+        It need not survive a power cut: then the steps are repeated.
+        """
+        return self._write(lambda tx: ends.keep_interim(tx, kept), durable=False)
+
     def release(self, held: Sequence[Claim]) -> list[Saved]:
         """Give back claims without an outcome; the attempts do not count."""
         return self._write(lambda tx: ends.release(tx, held))
@@ -275,9 +283,11 @@ class Store(ABC):
         """Requeue what a worker held that is known to be gone, before its leases end."""
         return self._write(lambda tx: ends.rescue_from(tx, worker))
 
-    def attend(self, engine: str, workers: int) -> None:
-        """Record that an engine runs so many workers; valid as long as a lease."""
-        self._write(lambda tx: claims.attend(tx, engine, workers), durable=False)
+    def attend(
+        self, engine: str, workers: int, pipelines: Sequence[str] = (DEFAULT_PIPELINE,)
+    ) -> None:
+        """Record that an engine runs so many workers for pipelines; valid as long as a lease."""
+        self._write(lambda tx: claims.attend(tx, engine, workers, pipelines), durable=False)
 
     def leave(self, engine: str) -> None:
         """Record that an engine has stopped."""
@@ -634,9 +644,9 @@ class Store(ABC):
         """Numbers of documents over all customers."""
         return self._read_whole(reads.totals)
 
-    def is_idle(self) -> bool:
-        """Whether nothing runs and nothing would run without somebody's help."""
-        return self._read_queue(reads.is_idle)
+    def is_idle(self, pipelines: Sequence[str] | None = None) -> bool:
+        """Whether nothing runs and nothing of these pipelines would run without help."""
+        return self._read_queue(reads.is_idle, pipelines)
 
     def claimable(self, most: int) -> int:
         """About how many documents could be begun now, counted up to `most`."""
@@ -653,6 +663,22 @@ class Store(ABC):
     def short_texts(self, id_: str) -> ShortTexts | None:
         """The texts of a document that the database stores; None: they are blobs."""
         return self._read(reads.short_texts, id_)
+
+    def results(self, id_: str) -> list[tuple[str, Content]]:
+        """What was found in a document, by role: text, markdown, data, file."""
+        return self._read(reads.results, id_)
+
+    def result_content(self, id_: str, role: str, name: str = "") -> bytes | None:
+        """The bytes of a result that the database stores; None: they are a blob."""
+        return self._read(reads.result_content, id_, role, name)
+
+    def cause(self, id_: str) -> str | None:
+        """Why a document failed, or its last attempt at a step did; for operators."""
+        return self._read(reads.cause, id_)
+
+    def interim_keys(self) -> set[str]:
+        """The keys of all blobs of documents between two steps, those of their parts included."""
+        return self._read_whole(reads.interim_keys)
 
     def known_texts(self, ids: Iterable[str]) -> set[str]:
         """The keys of the texts that belong to these documents."""
@@ -677,6 +703,14 @@ class Store(ABC):
     def flow(self) -> Flow:
         """The latest work, from which starts are forecast."""
         return self._read_queue(reads.flow)
+
+    def pipeline_state(self, name: str) -> PipelineState:
+        """What holds back the documents of a pipeline."""
+        return self._read_queue(quotas.state, name)
+
+    def unserved(self) -> list[str]:
+        """Pipelines of which documents wait, and that no running worker serves."""
+        return self._read_queue(quotas.unserved)
 
     def _last_event_to_read(self) -> int | None:
         """Up to which number no event will still appear; None: any."""

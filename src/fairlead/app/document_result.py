@@ -1,0 +1,59 @@
+"""The result of a document: texts, data and files, read when they are asked for."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from fairlead.errors import Message, UnknownFile
+from fairlead.model.results import Content, ResultFile
+
+if TYPE_CHECKING:
+    from fairlead.app.contents import Contents
+
+
+class DocumentResult:
+    """What the steps of a document found. Contents are checked by their SHA-256."""
+
+    def __init__(self, id_: str, contents: Contents, found: list[tuple[str, Content]]) -> None:
+        self.id = id_
+        self._contents = contents
+        self._roles = {role for role, _ in found}
+        self._data = next((content for role, content in found if role == "data"), None)
+        self._files = {content.name: content for role, content in found if role == "file"}
+
+    @property
+    def text(self) -> str | None:
+        """The text; None: no step found one."""
+        return self._contents.text(self.id) if "text" in self._roles else None
+
+    @property
+    def markdown(self) -> str | None:
+        """The Markdown; the text where the document has no layout."""
+        if "markdown" not in self._roles:
+            return self.text
+        return self._contents.markdown(self.id)
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """The data of all steps; empty where they found none."""
+        if self._data is None:
+            return {}
+        data: dict[str, Any] = json.loads(self._contents.found(self.id, "data", self._data))
+        return data
+
+    @property
+    def files(self) -> list[ResultFile]:
+        return [
+            ResultFile(each.name, each.media_type or "", each.size, each.sha256)
+            for each in self._files.values()
+        ]
+
+    def file(self, name: str) -> bytes:
+        """The bytes of a file; UnknownFile if no step returned one of this name."""
+        content = self._files.get(name)
+        if content is None:
+            raise UnknownFile(
+                Message("document {id} has no file {name}", id=self.id, name=repr(name))
+            )
+        return self._contents.found(self.id, "file", content)

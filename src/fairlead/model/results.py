@@ -1,0 +1,96 @@
+"""Results: the contents that steps found, in the store or as blobs, and interim results."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct, field
+
+from fairlead.model.documents import NewDocument, Sniff
+from fairlead.model.json import Record
+from fairlead.model.pipelines import DEFAULT_PIPELINE
+
+
+class Content(Struct, frozen=True):
+    """A text, data or a file. Short ones come along as `content`; others are blobs under `key`."""
+
+    size: int
+    sha256: str
+    name: str = ""
+    media_type: str | None = None
+    key: str | None = None
+    content: bytes | None = None
+
+
+class ResultFile(Record, frozen=True):
+    """A file of a document's result."""
+
+    name: str
+    media_type: str
+    size: int
+    sha256: str
+
+
+class FoundPart(Struct, frozen=True):
+    """A document inside a document, which is submitted when its document is done."""
+
+    id: str
+    name: str
+    size: int
+    sha256: str
+    shape: str
+    pages: int | None = None
+    content: bytes | None = None
+    pipeline: str = DEFAULT_PIPELINE
+
+    def new_document(self) -> NewDocument:
+        return NewDocument(
+            self.id,
+            self.name,
+            self.size,
+            self.sha256,
+            look=Sniff(self.shape, self.pages),
+            content=self.content,
+            pipeline=self.pipeline,
+        )
+
+
+class Interim(Struct, frozen=True):
+    """What the finished steps of a pending document found, so that a retry need not repeat them.
+
+    `steps` is the list of which so many are `done`. `attempts` at the next step have failed;
+    `waited` is for how many seconds it asked to be called again later. `settled` counts the claims
+    that ended by such a decision. `seconds` is the work of all finished steps. `cause` is why the
+    last attempt failed, for operators.
+    """
+
+    steps: tuple[str, ...]
+    done: int = 0
+    attempts: int = 0
+    waited: float = 0.0
+    settled: int = 0
+    seconds: float = 0.0
+    cause: str | None = None
+    kind: str | None = None
+    facts: dict[str, Any] = field(default_factory=dict)
+    text: Content | None = None
+    markdown: Content | None = None
+    data: Content | None = None
+    files: tuple[Content, ...] = ()
+    parts: tuple[FoundPart, ...] = ()
+
+    @property
+    def keys(self) -> list[str]:
+        """Of its blobs."""
+        contents = (self.text, self.markdown, self.data, *self.files)
+        return [each.key for each in contents if each is not None and each.key is not None]
+
+    @property
+    def part_keys(self) -> list[str]:
+        """Of the blobs of its parts, which are among those of the documents."""
+        return [part.id for part in self.parts if part.content is None]
+
+
+encode_interim = msgspec.msgpack.Encoder().encode
+decode_interim = msgspec.msgpack.Decoder(Interim).decode

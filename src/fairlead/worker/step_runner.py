@@ -1,0 +1,367 @@
+"""Runs the functions of pipelines on documents that the engine has claimed.
+
+Each step has a pool of its own, whose process is kept warm. A document that has no place in the
+pool of its next step waits for one, and while it does its pipeline is closed for claims: so the
+order stays decided at the claim.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import shutil
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Sequence
+from math import inf
+from pathlib import Path
+from typing import Protocol
+
+from fairlead.errors import InvalidSetting, TemporarilyUnavailable
+from fairlead.model.blobs import ABSENT, BlobStore
+from fairlead.model.documents import Broken, Claim, Failed
+from fairlead.model.pipelines import READ, Pipeline
+from fairlead.policy.failures import SENTENCES, STEP_FAILED
+from fairlead.policy.retry import RetryRule
+from fairlead.steps.outcomes import (
+    Died,
+    Invalid,
+    Later,
+    Outcome,
+    Raised,
+    Refused,
+    Returned,
+    StepEnd,
+    StepJob,
+    StepOptions,
+    TimedOut,
+)
+from fairlead.worker.found import Found, found_of
+from fairlead.worker.result_writer import Delay, FinishedJob, Kept, ResultWriter, Stage, kept
+from fairlead.worker.sandbox.answer import Extraction, failure
+
+_log = logging.getLogger(__name__)
+
+PULLED = "pull:"
+GONE = "The stored bytes of the document are missing or cannot be read."
+_CHUNK = 1 << 20
+
+
+class Pool(Protocol):
+    """What the runner uses of `StepPool`."""
+
+    options: StepOptions | None
+    problem: str | None
+
+    def free(self) -> int: ...
+    def start(self, job: StepJob) -> None: ...
+    def cancel(self, id_: str) -> None: ...
+    def progress(self) -> dict[str, tuple[int, int]]: ...
+    def poll(self) -> list[StepEnd]: ...
+    def deadline(self) -> float: ...
+    def close(self) -> None: ...
+
+
+MakePool = Callable[[str], Pool]
+
+
+class StepRunner:
+    """The documents in steps, and the pools of these steps. For the engine's thread.
+
+    `folder` is its own, for the files of jobs: made for the first one, and removed at the end.
+    """
+
+    def __init__(
+        self,
+        pipelines: Sequence[Pipeline],
+        make_pool: MakePool,
+        results: ResultWriter,
+        files: BlobStore,
+        texts: BlobStore,
+        retry: Callable[[], RetryRule],
+        folder: Path,
+    ) -> None:
+        self.pipelines = {pipeline.name: pipeline for pipeline in pipelines}
+        self._results = results
+        self._files = files
+        self._texts = texts
+        self._retry = retry
+        steps = dict.fromkeys(step for each in pipelines for step in each.steps)
+        self._pools = {step: make_pool(step) for step in steps if is_function(step)}
+        self._running: dict[str, Found] = {}
+        self._lost: set[str] = set()  # of those that run: nobody needs their results
+        self._waiting: defaultdict[str, deque[Found]] = defaultdict(deque)
+        self._folder = folder
+        self.ran_dry = False  # whether the last claim left places free
+
+    # --- pools ---
+
+    @property
+    def is_ready(self) -> bool:
+        return all(pool.options is not None for pool in self._pools.values())
+
+    def check(self) -> None:
+        """Raise if a step cannot be used."""
+        for pool in self._pools.values():
+            if pool.problem is not None and pool.options is None:
+                raise InvalidSetting(pool.problem)
+
+    def deadline(self) -> float:
+        return min((pool.deadline() for pool in self._pools.values()), default=inf)
+
+    def close(self) -> None:
+        """End the step processes; the store takes their documents back."""
+        for pool in self._pools.values():
+            pool.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    # --- room for claims ---
+
+    def open_pipelines(self) -> list[Pipeline]:
+        """Those of which no document waits for a place."""
+        waiting = {found.claim.pipeline for queue in self._waiting.values() for found in queue}
+        return [each for each in self.pipelines.values() if each.name not in waiting]
+
+    def room(self) -> dict[str, tuple[int, list[str]]]:
+        """By first step: how many documents it may start, and the pipelines that begin with it."""
+        rooms: dict[str, tuple[int, list[str]]] = {}
+        for pipeline in self.open_pipelines():
+            step = pipeline.steps[0]
+            pool = self._pools.get(step)
+            free = 0 if pool is None else pool.free() - len(self._waiting[step])
+            if free > 0:
+                rooms.setdefault(step, (free, []))[1].append(pipeline.name)
+        return rooms
+
+    # --- documents ---
+
+    @property
+    def is_busy(self) -> bool:
+        return bool(self._running) or any(self._waiting.values())
+
+    def claims(self) -> list[Claim]:
+        running = [found for id_, found in self._running.items() if id_ not in self._lost]
+        waiting = [found for queue in self._waiting.values() for found in queue]
+        return [found.claim for found in (*running, *waiting)]
+
+    def has_more_steps(self, claim: Claim) -> bool:
+        pipeline = self.pipelines.get(claim.pipeline)
+        return pipeline is not None and not pipeline.reads_only
+
+    def begin(self, claim: Claim) -> bool:
+        """Take over a claim whose next step is a function; False: it is to be read first."""
+        # Deaths of step processes are told apart by their pool, so nobody else is at risk.
+        found = self._found(claim._replace(suspect=False))
+        if found.next_step == READ:
+            return False
+        self._go_on(found)
+        return True
+
+    def go_on_after_reading(self, claim: Claim, extraction: Extraction, seconds: float) -> None:
+        found = self._found(claim)
+        found.read(extraction, seconds)
+        self._keep(found)
+        self._go_on(found)
+
+    def let_go(self, lost: Iterable[Claim]) -> None:
+        """Cancel the jobs of claims that are held no more."""
+        gone = set(lost)
+        for step, queue in self._waiting.items():
+            dropped = [found for found in queue if found.claim in gone]
+            self._waiting[step] = deque(found for found in queue if found.claim not in gone)
+            for found in dropped:
+                self._end(found, Stage.DROPPED)
+        for id_, found in self._running.items():
+            if found.claim in gone and id_ not in self._lost:
+                self._lost.add(id_)
+                self._pools[found.next_step or ""].cancel(id_)
+
+    def progress(self) -> dict[Claim, tuple[int, int]]:
+        return {
+            self._running[id_].claim: done
+            for pool in self._pools.values()
+            for id_, done in pool.progress().items()
+            if id_ in self._running and id_ not in self._lost
+        }
+
+    def poll(self) -> None:
+        """Take over what has ended, and start what waits."""
+        for pool in self._pools.values():
+            for end in pool.poll():
+                self._handle(end)
+        for step, queue in self._waiting.items():
+            self._start_waiting(step, queue)
+
+    def _found(self, claim: Claim) -> Found:
+        folder = self._folder / f"{claim.id}.{claim.fence}"
+        return found_of(claim, self.pipelines[claim.pipeline].steps, folder)
+
+    def _go_on(self, found: Found) -> None:
+        """To the next step, or to the end."""
+        step = found.next_step
+        if step is None:
+            self._end(found, Stage.DONE)
+            return
+        self._waiting[step].append(found)
+        self._start_waiting(step, self._waiting[step])
+
+    def _start_waiting(self, step: str, queue: deque[Found]) -> None:
+        while queue and queue[0].claim.id not in self._running and self._pools[step].free():
+            found = queue[0]
+            gone = self._prepare(found)  # raises where there is no room: then it waits on
+            queue.popleft()
+            if gone is not None:
+                self._results.add(FinishedJob(found.claim, gone, found.claim_seconds, found))
+                continue
+            self._running[found.claim.id] = found
+            self._pools[step].start(self._job(found))
+
+    # --- jobs ---
+
+    def _job(self, found: Found) -> StepJob:
+        claim = found.claim
+        return StepJob(
+            claim.id,
+            claim.customer,
+            claim.name,
+            found.kind,
+            dict(claim.metadata),
+            found.attempts + 1,
+            self._job_folder(found),
+        )
+
+    def _job_folder(self, found: Found) -> Path:
+        return found.folder / str(found.done)
+
+    def _prepare(self, found: Found) -> Failed | Broken | None:
+        """Fill the job's folder; a failure if the bytes of the document are gone."""
+        folder = self._job_folder(found)
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not self._put_original(found.claim, folder / "original"):
+                return failure("corrupt", GONE)
+            for name, blob in (
+                ("text", found.text),
+                ("markdown", found.markdown),
+                ("data.json", found.data),
+            ):
+                if blob is not None:
+                    (folder / name).write_bytes(blob.read(self._texts))
+        except OSError as error:
+            raise TemporarilyUnavailable(
+                f"a document cannot be given to a step ({error}); repair that"
+            ) from error
+        return None
+
+    def _put_original(self, claim: Claim, path: Path) -> bool:
+        """Copy the document, so that a step cannot change what is stored; check it meanwhile."""
+        digest = hashlib.sha256()
+        if claim.content is not None:
+            path.write_bytes(claim.content)
+            digest.update(claim.content)
+        else:
+            source = self._files.path(claim.id)
+            try:
+                reader = source.open("rb")
+            except OSError as error:
+                if error.errno not in ABSENT:
+                    raise
+                self._files.check()
+                return False
+            with reader, path.open("wb") as target:
+                while chunk := reader.read(_CHUNK):
+                    digest.update(chunk)
+                    target.write(chunk)
+        return digest.hexdigest() == claim.sha256
+
+    # --- ends ---
+
+    def _handle(self, end: StepEnd) -> None:
+        found = self._running.pop(end.job.id)
+        if end.job.id in self._lost:
+            self._lost.remove(end.job.id)
+            self._end(found, Stage.DROPPED)
+            return
+        if isinstance(end.outcome, Returned):
+            unknown = self._unknown_pipeline(end.outcome)
+            if unknown is None:
+                found.add(end.outcome, end.seconds, self._texts)
+                if found.next_step is not None:
+                    self._keep(found)
+                self._go_on(found)
+                return
+            end = end._replace(outcome=Invalid(unknown))
+        found.seconds += end.seconds
+        found.claim_seconds += end.seconds
+        self._settle(found, end.outcome)
+
+    def _unknown_pipeline(self, returned: Returned) -> str | None:
+        names = {part.pipeline for part in returned.parts} - {None, *self.pipelines}
+        if not names:
+            return None
+        return f"a part must name a pipeline of the settings; got {', '.join(map(repr, names))}"
+
+    def _settle(self, found: Found, outcome: Outcome) -> None:
+        """The step did not return: refuse, try again later, or give up."""
+        options = self._pools[found.next_step or ""].options or StepOptions()
+        if isinstance(outcome, Refused):
+            self._fail(found, Failed(outcome.code, outcome.message, found.kind))
+        elif isinstance(outcome, Later):
+            self._call_later(found, outcome.seconds, options)
+        else:
+            cause = f"step {found.next_step}: {_cause(outcome)}"
+            _log.warning("fairlead: document %s: %s", found.claim.id, cause)
+            found.failed(cause)
+            rule = RetryRule(options.attempts, *_delays(self._retry()))
+            delay = rule.delay(found.attempts)
+            if delay is None:
+                self._give_up(found)
+            else:
+                self._end(found, Delay(delay, STEP_FAILED, SENTENCES[STEP_FAILED]))
+
+    def _call_later(self, found: Found, seconds: float, options: StepOptions) -> None:
+        if found.waited + seconds > options.retry_for:
+            found.cause = (
+                f"step {found.next_step}: it asked to be called again later for more than "
+                f"{options.retry_for:g} s (retry_for)"
+            )
+            self._give_up(found)
+            return
+        found.waited += seconds
+        found.settled += 1
+        self._end(found, Delay(seconds))
+
+    def _give_up(self, found: Found) -> None:
+        failed = Failed(STEP_FAILED, SENTENCES[STEP_FAILED], found.kind, cause=found.cause)
+        self._fail(found, failed)
+
+    def _fail(self, found: Found, failed: Failed) -> None:
+        self._results.add(FinishedJob(found.claim, failed, found.claim_seconds, found))
+
+    def _keep(self, found: Found) -> None:
+        self._end(found, kept(found))
+
+    def _end(self, found: Found, how: Stage | Delay | Kept) -> None:
+        self._results.add(FinishedJob(found.claim, how, found.claim_seconds, found))
+
+
+def is_function(step: str) -> bool:
+    return step != READ and not step.startswith(PULLED)
+
+
+def _delays(rule: RetryRule) -> tuple[float, float]:
+    return rule.first_delay, rule.longest_delay
+
+
+def _cause(outcome: Outcome) -> str:
+    """For operators, with the traceback where there is one."""
+    match outcome:
+        case Raised():
+            return outcome.traceback or outcome.summary
+        case Died():
+            return f"its process ended: {outcome.how}"
+        case TimedOut():
+            return f"it took longer than {outcome.seconds:g} s (timeout)"
+        case Invalid():
+            return outcome.sentence
+        case _:
+            return str(outcome)
