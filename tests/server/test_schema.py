@@ -63,7 +63,8 @@ def test_the_document_names_every_route_of_the_contract(app: Any) -> None:
             "/v1/keys",
             "/v1/keys/{key_id}",
         ),
-        "/v1/pipelines",
+        *("/v1/pipelines", "/v1/usage", "/v1/customers/{name}/standing"),
+        *("/v1/customers/{name}/block", "/v1/customers/{name}/unblock"),
         *("/v1/webhooks", "/v1/webhooks/{id_}", "/v1/webhooks/{id_}/test"),
         *("/v1/webhooks/{id_}/deliveries", "/v1/webhooks/deliveries/{id_}/resend"),
     }
