@@ -112,3 +112,18 @@ def test_an_engine_writes_its_quotas_and_logs_those_it_replaces(
     with Fairlead(tmp_path) as second, caplog.at_level(logging.WARNING):
         second.services.use_quotas()
     assert "invoices is now 90/min, max_running 8 (was 15/s, max_running 8)" in caplog.text
+
+
+def test_why_names_a_pipeline_without_worker_and_an_exhausted_quota(tmp_path: Path) -> None:
+    (tmp_path / "fairlead.toml").write_text("[pipelines.invoices]\nlimit = '1/h'\n")
+    with Fairlead(tmp_path, clock=lambda: 1_000_000.0) as fairlead:
+        fairlead.services.use_quotas()
+        ids = [fairlead.submit("acme", b"a", pipeline="invoices").id for _ in range(2)]
+        fairlead.store.attend("engine", 1, ["default"])
+        assert "not-served" in {reason.code for reason in fairlead.why(ids[1]).reasons}
+        assert fairlead.store.unserved() == ["invoices"]
+        fairlead.store.attend("engine", 1, ["invoices"])
+        assert fairlead.store.unserved() == []
+        assert fairlead.store.claim("worker") is not None
+        quotas = [reason for reason in fairlead.why(ids[1]).reasons if reason.code == "quota"]
+        assert [reason.params for reason in quotas] == [{"pipeline": "invoices", "limit": "1/h"}]
