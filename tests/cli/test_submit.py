@@ -279,3 +279,13 @@ def test_a_wrong_field_is_refused_before_anything_is_accepted(
     result = submit(letter, *option)
     assert result.exit_code == 2, result.output
     assert names(data) == []
+
+
+def test_a_document_is_changed_by_docs_set(letter: Path, data: Path) -> None:
+    (document,) = json.loads(submit(letter, "--json").stdout)["documents"]
+    words = ["docs", "set", document["id"], "--urgent", "--reference", "A", "--json"]
+    result = CliRunner().invoke(main, words)
+    (changed,) = json.loads(result.stdout)["documents"]
+    assert (changed["urgent"], changed["reference"]) == (True, "A")
+    nothing = CliRunner().invoke(main, ["docs", "set", document["id"]])
+    assert nothing.exit_code == 2

@@ -119,3 +119,24 @@ def test_why_says_that_a_document_waits_for_its_time(tmp_path: Path) -> None:
         assert "not-before" in [reason.code for reason in explanation.reasons]
 
     in_process(tmp_path, ask)
+
+
+def test_fields_can_be_changed_later(tmp_path: Path) -> None:
+    async def send(server: InProcess) -> None:
+        client = server.client(server.fairlead.keys.add("acme")[0])
+        theirs = server.http(server.fairlead.keys.add("globex")[0])
+        document = await client.submit(b"a", reference="A", metadata={"order": 1})
+        changed = await client.change(document.id, urgent=True, metadata={"order": 2})
+        assert (changed.urgent, changed.metadata, changed.reference) == (True, {"order": 2}, "A")
+        assert (await client.change(document.id, reference=None)).reference is None
+        path = f"/v1/documents/{document.id}"
+        problem(await theirs.patch(path, json={"urgent": False}), "unknown-document", 404)
+        own = server.http(server.fairlead.keys.add("acme")[0])
+        bodies: list[dict[str, Any]] = [{}, {"priority": 1}, {"reference": ""}, {"metadata": []}]
+        for body in bodies:
+            problem(await own.patch(path, json=body), "invalid-request", 400)
+        stale = await own.patch(path, json={"urgent": False}, headers={"If-Match": '"x"'})
+        problem(stale, "precondition-failed", 412)
+        assert (await client.document(document.id)).urgent
+
+    in_process(tmp_path, send)

@@ -32,6 +32,7 @@ from fairlead.model.sources import Source
 from fairlead.model.states import State, state_of
 from fairlead.model.submissions import (
     Moment,
+    document_changes,
     metadata_query,
     submission_options,
 )
@@ -343,6 +344,19 @@ class Fairlead:
     ) -> Document:
         """Queue a failed or cancelled document once more, at its own place."""
         return self.store.retry(id_, by=by or self._actor, check=check)
+
+    def change(
+        self,
+        id_: str,
+        /,
+        *,
+        by: str | None = None,
+        check: DocumentCheck | None = None,
+        **changes: Any,
+    ) -> Document:
+        """Change `urgent`, `metadata` or `reference` of a document; what is not named stays."""
+        checked = document_changes(changes)
+        return self.store.change(id_, checked, by=by or self._actor, check=check)
 
     def delete(
         self, id_: str, /, *, by: str | None = None, check: DocumentCheck | None = None

@@ -188,6 +188,32 @@ _add_action("cancel", "Cancel pending documents.")
 _add_action("retry", "Retry failed or cancelled documents.")
 
 
+@docs_group.command("set")
+@click.argument("id_", metavar="ID")
+@target_options
+@click.option("--urgent/--not-urgent", default=None, help="Process before the others, or not.")
+@click.option("--reference", help="Your own id of the document.")
+@click.option(
+    "--metadata", multiple=True, metavar="KEY=VALUE|JSON", help="All metadata from now on."
+)
+@json_option
+def set_command(
+    *,
+    id_: str,
+    target: Target,
+    urgent: bool | None,
+    reference: str | None,
+    metadata: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Change the urgency, metadata or reference of a document."""
+    wanted = {"urgent": urgent, "reference": reference, "metadata": metadata_of(metadata) or None}
+    changes = {name: value for name, value in wanted.items() if value is not None}
+    with opened(target) as installation:
+        document = installation.change(whole_id(installation, id_), **changes)
+    _print_states([document], as_json=as_json)
+
+
 @docs_group.command("delete")
 @click.argument("ids", metavar="ID...", nargs=-1, required=True, shell_complete=complete_documents)
 @target_options

@@ -52,6 +52,7 @@ from fairlead.model.sources import Source
 from fairlead.model.states import State, state_of
 from fairlead.model.submissions import (
     Moment,
+    document_changes,
     form_fields,
     metadata_query,
     moment,
@@ -680,6 +681,11 @@ class AsyncClient:
         """
         path = ("documents", id_, "retry")
         return await self._transport.json(Document, "POST", *path, idempotent=False)
+
+    async def change(self, id_: str, /, **changes: Any) -> Document:
+        """Change `urgent`, `metadata` or `reference` of a document; what is not named stays."""
+        body = document_changes(changes)
+        return await self._transport.json(Document, "PATCH", "documents", id_, json=body)
 
     async def delete(self, id_: str) -> None:
         """Delete a document with its files; a pending one is cancelled first."""

@@ -54,6 +54,7 @@ from fairlead.model.sources import Source
 from fairlead.model.states import State, state_of
 from fairlead.model.submissions import (
     Moment,
+    document_changes,
     form_fields,
     metadata_query,
     moment,
@@ -674,6 +675,11 @@ class Client:
         """
         path = ("documents", id_, "retry")
         return self._transport.json(Document, "POST", *path, idempotent=False)
+
+    def change(self, id_: str, /, **changes: Any) -> Document:
+        """Change `urgent`, `metadata` or `reference` of a document; what is not named stays."""
+        body = document_changes(changes)
+        return self._transport.json(Document, "PATCH", "documents", id_, json=body)
 
     def delete(self, id_: str) -> None:
         """Delete a document with its files; a pending one is cancelled first."""

@@ -331,6 +331,7 @@ class EventKind(StrEnum):
     CANCELLED = "cancelled"
     RETRIED = "again"
     DELETED = "deleted"
+    CHANGED = "changed"
     BATCH_DONE = "batch-done"
     CUSTOMER_ADDED = "customer-added"
     CUSTOMER_SET = "customer-set"

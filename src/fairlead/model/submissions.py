@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from fairlead.errors import InvalidField, Message, Refused
+from fairlead.errors import InvalidField, Message, Refused, UsageError
 from fairlead.model.json import rfc3339
 from fairlead.model.names import is_printable, shown
 from fairlead.model.pipelines import DEFAULT_PIPELINE, is_pipeline_name
@@ -75,6 +75,21 @@ def submission_options(
         None if reference is None else check_reference(reference),
         None if not_before is None else moment(not_before),
     )
+
+
+def document_changes(changes: Mapping[str, Any]) -> dict[str, Any]:
+    """What is to be changed of a document; refuses other names, and values that are not valid."""
+    unknown = changes.keys() - {"urgent", "metadata", "reference"}
+    if unknown or not changes:
+        raise UsageError("of a document, urgent, metadata and reference can be changed; name one")
+    checked = dict(changes)
+    if "metadata" in changes:
+        checked["metadata"] = check_metadata(changes["metadata"] or {})
+    if changes.get("reference") is not None:
+        check_reference(changes["reference"])
+    if "urgent" in changes:
+        checked["urgent"] = bool(changes["urgent"])
+    return checked
 
 
 def form_fields(options: SubmissionOptions) -> dict[str, str]:

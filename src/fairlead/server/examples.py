@@ -136,6 +136,7 @@ def _with_parts(value: Any) -> Iterator[tuple[str, Any]]:
 EXAMPLES: dict[str, Any] = {
     "BlockWanted": {"reason": "the invoice of May is open"},
     "Changes": {"weight": 2.0, "account": "brine"},
+    "DocumentChanges": {"urgent": True, "reference": "invoice-4711"},
     "KeyWanted": {"customer": "acme"},
     "NewCustomer": {"name": "acme"},
     "PolicyWanted": {"policy": "fair"},

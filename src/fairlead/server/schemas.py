@@ -97,6 +97,14 @@ class BlockWanted(Body):
     reason: ReasonText
 
 
+class DocumentChanges(Body):
+    """What may be changed of a document; what is not sent stays."""
+
+    urgent: bool | UnsetType = UNSET
+    metadata: dict[str, Any] | UnsetType = UNSET
+    reference: str | UnsetType | None = UNSET
+
+
 class WebhookChanges(Body):
     """What may be changed of a webhook."""
 
@@ -148,7 +156,16 @@ _OUT = [
     ),
     *(PipelineList, UsageList, WebhookWithSecret, Webhooks),
 ]
-_IN = [BlockWanted, Changes, KeyWanted, NewCustomer, NewWebhook, PolicyWanted, WebhookChanges]
+_IN = [
+    BlockWanted,
+    Changes,
+    DocumentChanges,
+    KeyWanted,
+    NewCustomer,
+    NewWebhook,
+    PolicyWanted,
+    WebhookChanges,
+]
 
 
 _OPTIONAL = {

@@ -50,6 +50,7 @@ HISTORY = {
     "cancelled": "cancelled",
     "again": "retried",
     "deleted": "deleted",
+    "changed": "changed",
 }
 """What happened to a document, by the kind of the event."""
 CLASSES = {

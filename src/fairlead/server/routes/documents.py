@@ -489,6 +489,27 @@ _add_action(
 )
 
 
+@router.patch(
+    "/{id_}",
+    responses=schemas.answers(
+        200, Document, "as it is now", "unknown-document", "precondition-failed"
+    ),
+    openapi_extra=schemas.takes(schemas.DocumentChanges) | {"parameters": [schemas.IF_MATCH]},
+)
+async def change(request: Request, id_: str) -> Response:
+    """Change the urgency, metadata or reference of a document. Its priority stays."""
+    context, caller, _ = await visible(request, id_)
+    body = await schemas.read_body(request, schemas.DocumentChanges)
+    document = await context.ask(
+        context.fairlead.change,
+        id_,
+        by=caller.key_id,
+        check=precondition(request, _etag_of),
+        **schemas.sent_fields(body),
+    )
+    return schemas.JSONResponse(document)
+
+
 @router.delete(
     "/{id_}",
     status_code=204,

@@ -30,7 +30,7 @@ _QUEUE_LOOKS = 3
 """A claim may move a document from one table of the queue to another between two looks."""
 
 
-class _DocumentRow(NamedTuple):
+class DocumentRow(NamedTuple):
     """A document's row as a decision needs it; it is waiting while it is processed, too."""
 
     seq: int
@@ -46,11 +46,11 @@ class _DocumentRow(NamedTuple):
 
 def cancel_document(tx: Transaction, id_: str, check: DocumentCheck | None = None) -> None:
     """Cancel a pending document; one that is cancelled already stays so."""
-    document = _find(tx, id_)
+    document = find_document(tx, id_)
     is_so = document.state == State.CANCELLED
     if not is_so:
         after(State(document.state), Action.CANCEL)
-    _run_check(tx, id_, check)
+    run_check(tx, id_, check)
     if is_so:
         return
     before, started_at, attempts, error, detail, *slot = _take_from_queue(tx, document)
@@ -65,7 +65,7 @@ def cancel_document(tx: Transaction, id_: str, check: DocumentCheck | None = Non
     settle_batches(tx, [document.batch])
 
 
-def _take_from_queue(tx: Transaction, document: _DocumentRow) -> tuple[Any, ...]:
+def _take_from_queue(tx: Transaction, document: DocumentRow) -> tuple[Any, ...]:
     """Remove a pending document from the queue or from its worker.
 
     The state it had, its start, its attempts, the error of the last one, and its slot. Of this and
@@ -100,8 +100,8 @@ def delete_document(tx: Transaction, id_: str, check: DocumentCheck | None = Non
     """
     if tx.connection.execute(sql("find_deleted"), (id_,)).get is not None:
         return []
-    document = _find(tx, id_)
-    _run_check(tx, id_, check)
+    document = find_document(tx, id_)
+    run_check(tx, id_, check)
     texts = reads.known_texts(tx.connection, [id_])
     if document.state == State.WAITING:
         cancel_document(tx, id_)
@@ -120,12 +120,12 @@ def delete_document(tx: Transaction, id_: str, check: DocumentCheck | None = Non
 
 def retry_document(tx: Transaction, id_: str, check: DocumentCheck | None = None) -> None:
     """Queue a failed or cancelled document once more, at its own place; a pending one stays."""
-    document = _find(tx, id_)
+    document = find_document(tx, id_)
     is_so = document.state == State.WAITING
     if not is_so:
         after(State(document.state), Action.RETRIED)
         _check_room(tx, document.customer)
-    _run_check(tx, id_, check)
+    run_check(tx, id_, check)
     if is_so or tx.connection.execute(sql("retry_document"), (document.seq,)).get is None:
         return
     kept = tx.connection.execute(sql("remove_unsuccessful"), (document.seq,)).fetchone()
@@ -279,14 +279,14 @@ def _change_member(tx: Transaction, row: rows.CustomerRow, settings: CustomerSet
     )
 
 
-def _find(tx: Transaction, id_: str) -> _DocumentRow:
+def find_document(tx: Transaction, id_: str) -> DocumentRow:
     row = tx.connection.execute(sql("find_document"), (id_,)).fetchone()
     if row is None:
         raise reads.unknown_document(id_)
-    return _DocumentRow(*row)
+    return DocumentRow(*row)
 
 
-def _run_check(tx: Transaction, id_: str, check: DocumentCheck | None) -> None:
+def run_check(tx: Transaction, id_: str, check: DocumentCheck | None) -> None:
     """Run the check on the document as this transaction sees it."""
     if check is not None:
         check(reads.document(tx.connection, id_))

@@ -70,6 +70,22 @@ WHERE batch = ? AND state = 'waiting' ORDER BY seq DESC LIMIT 1;
 INSERT INTO metadata_terms (key, value, document, customer) VALUES (?, ?, ?, ?)
 ON CONFLICT DO NOTHING;
 
+-- name: set_document_urgent
+UPDATE documents SET urgent = ? WHERE seq = ?;
+
+-- name: set_document_metadata
+UPDATE documents SET metadata = ? WHERE seq = ?;
+
+-- name: set_document_reference
+UPDATE documents SET reference = ? WHERE seq = ?;
+
+-- name: set_delayed_urgent
+-- Under fair, urgency is the slot.
+UPDATE delayed SET urgent = ?1, slot = CASE WHEN ?2 = 1 THEN 1 - ?1 ELSE slot END WHERE document = ?3;
+
+-- name: set_running_urgent
+UPDATE running SET urgent = ?1, slot = CASE WHEN ?2 = 1 THEN 1 - ?1 ELSE slot END WHERE document = ?3;
+
 -- name: delete_metadata_terms
 DELETE FROM metadata_terms WHERE document = ?;
 

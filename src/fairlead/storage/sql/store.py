@@ -45,6 +45,7 @@ from fairlead.storage.sql import (
     accept,
     actions,
     batches,
+    change_document,
     claims,
     ends,
     pipeline_reads,
@@ -353,6 +354,20 @@ class Store(ABC):
     ) -> Document:
         """Queue a failed or cancelled document once more."""
         self._write(lambda tx: actions.retry_document(tx, id_, check), by=by)
+        return self.document(id_)
+
+    def change(
+        self,
+        id_: str,
+        changes: Mapping[str, Any],
+        *,
+        by: str | None = None,
+        check: DocumentCheck | None = None,
+    ) -> Document:
+        """Change the urgency, metadata or reference of a document, as `document_changes` has it."""
+        self._write(
+            lambda tx: change_document.change_document(tx, id_, changes, check), by=by, folds=True
+        )
         return self.document(id_)
 
     def delete(
