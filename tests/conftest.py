@@ -27,6 +27,7 @@ SERVICE_FIXTURES = frozenset(
 SERVICE_FILES = (
     *("client", "faults", "fixtures", "integrations", "packaging", "server", "snapshots"),
     *("app/test_migrate.py", "blobs/test_object_files.py", "demo/test_demo_scenario.py"),
+    "cli/test_worker_steps.py",
     *("cli/test_both_ways.py", "cli/test_command_line_postgres.py", "cli/test_signals.py"),
     *("dashboard/test_dashboard_browser.py", "dashboard/test_dashboard_load.py"),
     *("dashboard/test_dashboard_pages.py", "storage/test_full_disk.py", "storage/test_postgres.py"),

@@ -7,6 +7,8 @@ import random
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairlead.config.settings import ENVIRONMENT_PREFIX
@@ -37,11 +39,16 @@ class Services:
         workers: int | None = None,
         *,
         pipelines: Sequence[str] | None = None,
+        reloads: bool = False,
         on_tick: Callable[[], None] = lambda: None,
     ) -> LocalEngine:
-        """A local engine, to be run once. It serves these pipelines, or all of the settings."""
+        """A local engine, to be run once. It serves these pipelines, or all of the settings.
+
+        With `reloads`, steps are imported anew when their source files change.
+        """
         fairlead = self._fairlead
         self.use_quotas()
+        make_pool = partial(step_pool, reloads=reloads)
         return LocalEngine(
             self._store,
             fairlead.files,
@@ -50,7 +57,7 @@ class Services:
             limits=self._limits,
             lease=lambda: fairlead.settings.lease,
             job_dirs=fairlead.folder.job_dirs,
-            steps=StepSettings(self._served(pipelines), step_pool, self._retry_rule),
+            steps=StepSettings(self._served(pipelines), make_pool, self._retry_rule),
             on_tick=on_tick,
         )
 
@@ -127,9 +134,19 @@ class Services:
         return Limits(settings.time_limit, settings.memory_limit, read, is_strict)
 
 
-def step_pool(reference: str, *, wake: Callable[[], None]) -> StepPool:
-    """The process of a step imports as this one does, and sees none of Fairlead's settings."""
+def step_pool(reference: str, *, wake: Callable[[], None], reloads: bool = False) -> StepPool:
+    """The process of a step imports as this one does, and sees none of Fairlead's settings.
+
+    It also imports from the present folder, which the path of an installed command lacks.
+    """
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith(ENVIRONMENT_PREFIX)
     }
-    return StepPool(reference, search_path=sys.path, environment=environment, wake=wake)
+    search_path = [*sys.path, str(Path.cwd())]
+    return StepPool(
+        reference,
+        search_path=search_path,
+        environment=environment,
+        wake=wake,
+        reloads=reloads,
+    )

@@ -29,10 +29,23 @@ STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 @no_url_option
 @setting_option("workers")
 @setting_option("engine")
+@click.option(
+    "--pipelines", metavar="A,B", help="Serve only these pipelines; by default all of the settings."
+)
+@click.option(
+    "--reload", "reloads", is_flag=True, help="Import steps anew when their source files change."
+)
 @click.option("--until-idle", is_flag=True, help="Stop when no document is left to process.")
 @click.option("--quiet", is_flag=True, help="Do not print a line for each document.")
 def worker_command(
-    *, data: Path, workers: int | None, engine: str | None, until_idle: bool, quiet: bool
+    *,
+    data: Path,
+    workers: int | None,
+    engine: str | None,
+    pipelines: str | None,
+    reloads: bool,
+    until_idle: bool,
+    quiet: bool,
 ) -> None:
     """Process documents of the queue.
 
@@ -45,11 +58,24 @@ def worker_command(
     given = {"workers": workers, "engine": engine}
     settings = Sources(data, flags=given).settings()
     if settings.engine == "local":
-        _work(data, given, until_idle=until_idle, quiet=quiet)
+        steps = {"pipelines": _names(pipelines), "reloads": reloads}
+        _work(data, given, steps, until_idle=until_idle, quiet=quiet)
         return
-    if until_idle:
-        raise click.UsageError("--until-idle works only with the local engine")
+    for option, is_used in (
+        ("--until-idle", until_idle),
+        ("--pipelines", pipelines is not None),
+        ("--reload", reloads),
+    ):
+        if is_used:
+            raise click.UsageError(f"{option} works only with the local engine")
     _become_celery(data, settings.workers, quiet=quiet)
+
+
+def _names(pipelines: str | None) -> list[str] | None:
+    if pipelines is None:
+        return None
+    names = [name.strip() for name in pipelines.split(",")]
+    return list(dict.fromkeys(filter(None, names)))
 
 
 def _become_celery(data: Path, workers: int, *, quiet: bool) -> None:
@@ -61,10 +87,18 @@ def _become_celery(data: Path, workers: int, *, quiet: bool) -> None:
     celery.app.worker_main(["worker", f"--concurrency={workers}", f"--loglevel={level}", name])
 
 
-def _work(data: Path, given: Mapping[str, Any], *, until_idle: bool, quiet: bool) -> None:
+def _work(
+    data: Path,
+    given: Mapping[str, Any],
+    steps: Mapping[str, Any],
+    *,
+    until_idle: bool,
+    quiet: bool,
+) -> None:
     with Fairlead(data, settings=given, patient=True) as fairlead, fairlead.folder.as_server():
         journal = Journal(fairlead)
-        engine = fairlead.services.engine(on_tick=(lambda: None) if quiet else journal.write)
+        on_tick = (lambda: None) if quiet else journal.write
+        engine = fairlead.services.engine(on_tick=on_tick, **steps)
         with (
             _stopping_on_signals(engine, fairlead),
             running(fairlead.services.sweeper(), fairlead.services.deliverer()),
