@@ -192,7 +192,7 @@ def test_a_pipeline_without_reading_gets_the_original_untouched(fairlead: Fairle
     result = fairlead.result(document.id)
     assert result.data == {"order": 7, "metadata": {"shop": 3}, "text": ""}
     assert result.text is None
-    assert result.files == []
+    assert result.files == ()
 
 
 def test_parts_go_to_the_pipeline_that_they_name(fairlead: Fairlead, notes: Path) -> None:

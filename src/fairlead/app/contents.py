@@ -73,6 +73,10 @@ class Contents:
         stored = self._store.result_content(id_, role, content.name)
         return check_content(stored, content.sha256, f"the {role} of document {id_}")
 
+    def path_of(self, content: Content) -> Path | None:
+        """The local file of a result; None: the store has it."""
+        return None if content.key is None else self._texts.path(content.key)
+
     def original(self, id_: str) -> bytes:
         document = self._store.document(id_)
         content = self.short_original(document)

@@ -25,7 +25,7 @@ class DocumentResult:
     @property
     def text(self) -> str | None:
         """The text; None: no step found one."""
-        return self._contents.text(self.id) if "text" in self._roles else None
+        return self._contents.text(self.id) if self.has_text else None
 
     @property
     def markdown(self) -> str | None:
@@ -43,17 +43,31 @@ class DocumentResult:
         return data
 
     @property
-    def files(self) -> list[ResultFile]:
-        return [
+    def has_text(self) -> bool:
+        return "text" in self._roles
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether the data is a blob."""
+        return self._data is not None and self._data.key is not None
+
+    @property
+    def files(self) -> tuple[ResultFile, ...]:
+        """The files, by name."""
+        return tuple(
             ResultFile(each.name, each.media_type or "", each.size, each.sha256)
             for each in self._files.values()
-        ]
+        )
 
     def file(self, name: str) -> bytes:
         """The bytes of a file; UnknownFile if no step returned one of this name."""
+        return self._contents.found(self.id, "file", self.found_file(name))
+
+    def found_file(self, name: str) -> Content:
+        """Where the bytes of a file are."""
         content = self._files.get(name)
         if content is None:
             raise UnknownFile(
                 Message("document {id} has no file {name}", id=self.id, name=repr(name))
             )
-        return self._contents.found(self.id, "file", content)
+        return content

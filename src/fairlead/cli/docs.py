@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,9 +29,10 @@ from fairlead.cli.completion import complete_customers, complete_documents
 from fairlead.cli.export import export_command
 from fairlead.cli.submit import submit_command
 from fairlead.cli.target import Target, language, opened, target_options, whole_id
-from fairlead.errors import UsageError
+from fairlead.errors import NotAllowed, UsageError
 from fairlead.i18n import language_of, translator
 from fairlead.model.documents import Document, Page
+from fairlead.model.installation import Installation
 from fairlead.model.json import to_dict
 from fairlead.model.names import check_customer
 from fairlead.model.states import State
@@ -127,10 +129,31 @@ def show_command(*, id_: str, target: Target, as_json: bool) -> None:
     """Show a document."""
     with opened(target) as installation:
         document = installation.document(whole_id(installation, id_))
+        shown = to_dict(document) | _found(installation, document)
     if as_json:
-        print_json(document)
-    else:
-        print_fields(to_dict(document))
+        print_json(shown)
+        return
+    cause, files = shown.pop("cause", ""), shown.pop("files", [])
+    print_fields(shown)
+    print_fields({"files": {file["name"]: _file_text(file) for file in files}})
+    for line in ["cause:", *cause.splitlines()] if cause else ():
+        click.echo(safe(line))
+
+
+def _file_text(file: dict[str, Any]) -> str:
+    return f"{file['media_type']}, {file['size']:,} B"
+
+
+def _found(installation: Installation, document: Document) -> dict[str, Any]:
+    """Data and files of a document that is done, and to operators the cause of a failure."""
+    if document.state is State.DONE:
+        result = installation.result(document.id)
+        return {"data": result.data, "files": [to_dict(file) for file in result.files]}
+    if document.attempts:
+        with suppress(NotAllowed):  # the key is a customer's
+            if cause := installation.cause(document.id):
+                return {"cause": cause}
+    return {}
 
 
 @docs_group.command("why")

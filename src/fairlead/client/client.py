@@ -48,6 +48,8 @@ from fairlead.model.keys import Keys as KeyList
 from fairlead.model.names import check_idempotency_key
 from fairlead.model.pipeline_figures import PipelineFigures, PipelineList
 from fairlead.model.pipelines import DEFAULT_PIPELINE
+from fairlead.model.result_summary import Cause, ResultSummary
+from fairlead.model.results import ResultFile
 from fairlead.model.sources import Source
 from fairlead.model.states import State, state_of
 from fairlead.model.submissions import (
@@ -364,6 +366,49 @@ class AsyncQueue(AsyncGroup):
         return None if done.before == done.after else done
 
 
+class AsyncResult(AsyncGroup):
+    """The result of a document. Texts and files are fetched when they are asked for."""
+
+    def __init__(self, transport: AsyncTransport, found: ResultSummary) -> None:
+        super().__init__(transport)
+        self._found = found
+
+    @property
+    async def text(self) -> str | None:
+        """The text; None where no step found one."""
+        return await self._text("text/plain")
+
+    @property
+    async def markdown(self) -> str | None:
+        """The Markdown; the text where the document has no layout."""
+        return await self._text("text/markdown")
+
+    async def _text(self, media_type: str) -> str | None:
+        if not self._found.has_text:
+            return None
+        path, headers = ("documents", self._found.id, "text"), {"Accept": media_type}
+        return (await self._transport.request("GET", *path, headers=headers)).text
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """The data of all steps; empty where none returned data."""
+        return self._found.data
+
+    @property
+    def files(self) -> tuple[ResultFile, ...]:
+        """The files, by name."""
+        return self._found.files
+
+    async def file(self, name: str) -> bytes:
+        """The bytes of a file, after a check of their SHA-256."""
+        path = ("documents", self._found.id, "files", name)
+        content = (await self._transport.request("GET", *path)).content
+        known = {file.name: file.sha256 for file in self.files}
+        if hashlib.sha256(content).hexdigest() != known.get(name):
+            raise errors.DamagedData(f"the file {name!r} has another SHA-256 than its result says")
+        return content
+
+
 class AsyncClient:
     """Calls a Fairlead server.
 
@@ -621,6 +666,16 @@ class AsyncClient:
         headers = {"Accept": media_type}
         response = await self._transport.request("GET", "documents", id_, "text", headers=headers)
         return response.text
+
+    async def result(self, id_: str) -> AsyncResult:
+        """What the steps of a document that is done found: text, Markdown, data and files."""
+        path = ("documents", id_, "result")
+        found = await self._transport.json(ResultSummary, "GET", *path)
+        return AsyncResult(self._transport, found)
+
+    async def cause(self, id_: str) -> str | None:
+        """Why a document failed, or its last attempt did: a traceback, for operators."""
+        return (await self._transport.json(Cause, "GET", "documents", id_, "cause")).cause
 
     async def original(self, id_: str) -> bytes:
         """The document as it was submitted. `download` keeps large ones out of memory."""

@@ -27,6 +27,7 @@ from fairlead.server.middleware import DirectRoutes, RequestGuard
 from fairlead.server.routes import (
     batches,
     customers,
+    document_results,
     documents,
     events,
     health,
@@ -58,7 +59,7 @@ ROUTERS = (
         zip_download.router,
         customer_pages.router,
     ),
-    *(document_pages.router, live.router, pipelines.router),
+    *(document_pages.router, live.router, pipelines.router, document_results.router),
 )
 STREAMS = frozenset(["/v1/events", "/live"])
 """Responses that do not end, so that HEAD has no answer."""

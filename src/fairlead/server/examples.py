@@ -27,6 +27,7 @@ from fairlead.model.explanations import CustomerAhead, Explanation, Forecast, Pl
 from fairlead.model.json import from_json, to_dict
 from fairlead.model.keys import Key, Keys, Limits, LoginLink, NewKey
 from fairlead.model.pipeline_figures import PipelineFigures, PipelineList
+from fairlead.model.result_summary import Cause, ResultSummary
 from fairlead.model.usage import CustomerStanding, Me, Usage, UsageList
 from fairlead.model.webhooks import Deliveries, Delivery, Webhook, Webhooks, WebhookWithSecret
 from fairlead.server.problems import body
@@ -77,6 +78,13 @@ _PIPELINE = from_json(
     "max_running": 8, "waiting": 120, "processing": 8, "open_at": "2026-01-31T12:00:00.05Z",
     "ended": 840, "since": "2026-01-31T11:58:00Z", "failures": {"no-total": 3}}""",
 )
+_RESULT = from_json(
+    ResultSummary,
+    """{"id": "01m7gnankk8v2x4c6b0d9f1h3j", "kind": "pdf", "has_text": true,
+    "data": {"total": "118.00"}, "files": [{"name": "stamped.pdf",
+    "media_type": "application/pdf", "size": 18402,
+    "sha256": "60303ae22b998861bce3b28f33eec1be758a213c86c93c076dbe9f558c11c752"}]}""",
+)
 _KEY = Key(id=_KEY_ID, customer="acme", operator=False, created_at=_NOON)
 _STANDING = CustomerStanding(
     customer="acme",
@@ -106,6 +114,8 @@ _RECORDS: list[Any] = [
     Audit([Event(9, _NOON, EventKind.CUSTOMER_SET, "acme", None, {"weight": 2.0}, _KEY_ID)], None),
     PolicyInForce("classic"),
     PipelineList([_PIPELINE]),
+    _RESULT,
+    Cause(_ID, "Traceback (most recent call last): … ValueError: no total"),
     Switched("classic", "fair", 120, 7),
     Webhooks([_WEBHOOK]),
     WebhookWithSecret(**asdict(_WEBHOOK), secret=_SECRET),

@@ -27,6 +27,7 @@ from fairlead.model.explanations import Explanation, Place
 from fairlead.model.json import Record, from_json, schemas, to_json
 from fairlead.model.keys import Key, Keys, LoginLink, NewKey
 from fairlead.model.pipeline_figures import PipelineList
+from fairlead.model.result_summary import Cause, ResultSummary
 from fairlead.model.usage import CustomerStanding, Me, UsageList
 from fairlead.model.webhooks import Deliveries, Delivery, Webhook, Webhooks, WebhookWithSecret
 from fairlead.server.problems import KINDS, MEDIA_TYPE, body
@@ -154,7 +155,7 @@ _OUT = [
         Text,
         Webhook,
     ),
-    *(PipelineList, UsageList, WebhookWithSecret, Webhooks),
+    *(Cause, PipelineList, ResultSummary, UsageList, WebhookWithSecret, Webhooks),
 ]
 _IN = [
     BlockWanted,

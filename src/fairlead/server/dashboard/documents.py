@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +15,7 @@ from starlette.responses import Response
 
 from fairlead.errors import InvalidTransition, NotReady, UnknownCustomer, UnknownDocument
 from fairlead.model.documents import Document
+from fairlead.model.results import ResultFile
 from fairlead.model.states import Action, State, allows
 from fairlead.server.dashboard import texts
 from fairlead.server.dashboard.last_hour import LEVELS
@@ -145,7 +147,10 @@ async def one(request: Request, id_: str) -> Response:
     page = await page_of(request)
     content = await page.context.ask(_content, page, id_)
     preview = await _preview(page, id_)
-    return show(request, "document.html", page=page, preview=preview, **content)
+    data, files = await _result(page, id_)
+    return show(
+        *(request, "document.html"), page=page, preview=preview, data=data, files=files, **content
+    )
 
 
 def _content(page: Page, id_: str) -> dict[str, Any]:
@@ -168,6 +173,7 @@ def _content(page: Page, id_: str) -> dict[str, Any]:
         "life": timeline(events, translator, is_operator=is_operator),
         "attempts": attempts(events),
         "preview_characters": PREVIEW,
+        "cause": fairlead.cause(id_) if is_operator else None,
         "parts_of": fairlead.documents(parent=id_, limit=PAGE).items,
         "may_cancel": allows(document.state, Action.CANCEL),
         "may_retry": allows(document.state, Action.RETRIED),
@@ -183,6 +189,18 @@ async def _preview(page: Page, id_: str) -> str | None:
     except NotReady:
         return None
     return text[: PREVIEW + 1]
+
+
+async def _result(page: Page, id_: str) -> tuple[str, tuple[ResultFile, ...]]:
+    """The beginning of the data as JSON, empty where there is none, and the files."""
+    context = page.context
+    try:
+        result = await context.ask(context.fairlead.result, id_)
+    except NotReady:
+        return "", ()
+    data = await (context.fetch if result.is_remote else context.ask)(lambda: result.data)
+    text = json.dumps(data, indent=2, ensure_ascii=False) if data else ""
+    return text[: PREVIEW + 1], result.files
 
 
 # --- cancelling and retrying ---

@@ -110,7 +110,7 @@ _IDEMPOTENCY_KEY = schemas.header(
 _CONDITIONAL = {"parameters": [schemas.IF_NONE_MATCH, schemas.IF_MATCH]}
 
 
-class _Download(FileResponse):
+class Download(FileResponse):
     """A file, or ranges of it; a range that cannot be sent is a problem."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -426,7 +426,7 @@ async def content(request: Request, id_: str) -> Response:
     if is_not_modified(request, headers["ETag"]):
         return Response(status_code=304, headers=headers)
     headers |= {
-        "Content-Disposition": f"attachment; {_file_name(document.name)}",
+        "Content-Disposition": f"attachment; {file_name(document.name)}",
         "Content-Security-Policy": "sandbox; default-src 'none'",
     }
     short = await context.ask(context.fairlead.contents.short_original, document)
@@ -436,7 +436,7 @@ async def content(request: Request, id_: str) -> Response:
     if not await context.ask(path.exists):
         await context.fetch(context.fairlead.files.check)
         raise Problem("internal", Message("the file is missing; ask the operator to restore it"))
-    return _Download(path, headers=headers, media_type="application/octet-stream")
+    return Download(path, headers=headers, media_type="application/octet-stream")
 
 
 @router.get(
@@ -536,7 +536,7 @@ def _delete(
     return context.fairlead.delete_row(id_, by=caller.key_id, check=check)
 
 
-def _file_name(name: str) -> str:
+def file_name(name: str) -> str:
     encoded = quote(name)
     return f'filename="{name}"' if encoded == name else f"filename*=utf-8''{encoded}"
 

@@ -1,0 +1,25 @@
+"""The result of a document as JSON: what its steps found."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fairlead.model.json import Record
+from fairlead.model.results import ResultFile
+
+
+class ResultSummary(Record, frozen=True, kw_only=True):
+    """What the steps of a document found; `data` is empty where no step returned any."""
+
+    id: str
+    kind: str | None
+    has_text: bool
+    data: dict[str, Any]
+    files: tuple[ResultFile, ...]
+
+
+class Cause(Record, frozen=True):
+    """Why a document failed, or its last attempt did, for operators: a traceback, or a sentence."""
+
+    id: str
+    cause: str | None

@@ -1,0 +1,102 @@
+"""/v1/documents/{id}/result and /files/{name}: what the steps of a document found."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Depends, Request
+from starlette.responses import Response
+
+from fairlead.app.document_result import DocumentResult
+from fairlead.errors import Message, NotReady, UnknownFile
+from fairlead.model.documents import Document
+from fairlead.model.result_summary import Cause, ResultSummary
+from fairlead.server import schemas
+from fairlead.server.context import ServerContext, authenticated_operator, check_query
+from fairlead.server.headers import is_not_modified
+from fairlead.server.problems import Problem, customer_text
+from fairlead.server.routes.documents import Download, file_name, visible
+
+_CHECKED = [Depends(check_query)]
+
+router = APIRouter(prefix="/v1/documents", tags=["documents"], dependencies=_CHECKED)
+
+
+@router.get(
+    "/{id_}/result",
+    responses=schemas.answers(
+        *(200, ResultSummary, "what its steps found"), *("unknown-document", "not-ready")
+    ),
+)
+async def result(request: Request, id_: str) -> Response:
+    """What the steps of a document that is done found: data, files, and whether it has a text."""
+    context, document, contents = await _contents(request, id_)
+    run = context.fetch if contents.is_remote else context.ask
+    return schemas.JSONResponse(await run(_view, document, contents))
+
+
+@router.get(
+    "/{id_}/cause",
+    responses=schemas.answers(200, Cause, "the cause", "forbidden", "unknown-document"),
+)
+async def cause(request: Request, id_: str) -> Response:
+    """Why a document failed, or its last attempt at a step did: a traceback, for operators only."""
+    context, _ = await authenticated_operator(request)
+    return schemas.JSONResponse(Cause(id_, await context.ask(context.fairlead.cause, id_)))
+
+
+@router.get(
+    "/{id_}/files/{name}",
+    response_class=Response,
+    responses=schemas.answers(
+        *(200, None, "the file"),
+        *("unknown-document", "not-found", "not-ready", "range-not-satisfiable"),
+        "disk-full",  # fetched ones lie there
+        content=schemas.BYTES,
+    )
+    | {206: {"description": "the part of it that was asked for", "content": schemas.BYTES}}
+    | schemas.NOT_MODIFIED,
+    openapi_extra={"parameters": [schemas.IF_NONE_MATCH, schemas.header("Range", "which bytes")]},
+)
+async def file(request: Request, id_: str, name: str) -> Response:
+    """A file that a step returned, always as an attachment; takes ranges where it is long."""
+    context, _, contents = await _contents(request, id_)
+    try:
+        found = contents.found_file(name)
+    except UnknownFile as error:
+        raise Problem("not-found", customer_text(error), code=error.code) from None
+    headers = {
+        "ETag": f'"{found.sha256}"',
+        "Content-Disposition": f"attachment; {file_name(name)}",
+        "Content-Security-Policy": "sandbox; default-src 'none'",
+    }
+    if is_not_modified(request, headers["ETag"]):
+        return Response(status_code=304, headers={"ETag": headers["ETag"]})
+    media_type = found.media_type or "application/octet-stream"
+    path = await context.fetch(context.fairlead.contents.path_of, found)
+    if path is None:
+        return Response(await context.ask(contents.file, name), 200, headers, media_type)
+    if not await context.ask(path.exists):
+        await context.fetch(context.fairlead.texts.check)
+        raise Problem("internal", Message("the file is missing; ask the operator to restore it"))
+    return Download(path, headers=headers, media_type=media_type)
+
+
+async def _contents(request: Request, id_: str) -> tuple[ServerContext, Document, DocumentResult]:
+    context, _, document = await visible(request, id_)
+    try:
+        return context, document, await context.ask(context.fairlead.result, id_)
+    except NotReady as error:
+        if document.state.is_pending:
+            raise Problem(
+                "not-ready", customer_text(error), retry_after=1, code=error.code
+            ) from None
+        raise
+
+
+def _view(document: Document, contents: DocumentResult) -> ResultSummary:
+    return ResultSummary(
+        id=document.id,
+        kind=document.kind,
+        has_text=contents.has_text,
+        data=contents.data,
+        files=contents.files,
+    )
