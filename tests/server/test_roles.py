@@ -118,6 +118,18 @@ def test_a_service_submits_and_reads_and_administers_nothing(tmp_path: Path) -> 
     at_site(tmp_path, ask)
 
 
+@pytest.mark.parametrize("role", [Role.SERVICE, Role.WORKER])
+def test_a_key_that_opens_no_page_does_not_log_in(tmp_path: Path, role: Role) -> None:
+    async def ask(site: Site) -> None:
+        client = site.server.http(None)
+        answer = await client.post("/login", data={"key": site.keys[role]})
+        assert answer.status_code == 403
+        assert "set-cookie" not in answer.headers, "its session could not even log out"
+        assert "does not open the dashboard" in answer.text
+
+    at_site(tmp_path, ask)
+
+
 def test_a_customer_sees_nothing_of_another(tmp_path: Path) -> None:
     async def ask(site: Site) -> None:
         before = site.server.fairlead.document(site.document.id)

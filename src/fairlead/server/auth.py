@@ -31,6 +31,8 @@ LINK_SECONDS = 3600
 _MAX_LINKS = 100
 _MAX_CACHED = 10_000
 _SAFE_METHODS = frozenset(["GET", "HEAD", "OPTIONS"])
+_WITHOUT_PAGES = frozenset([Role.SERVICE, Role.WORKER])
+"""Roles that may open no page of the dashboard, not even to log out."""
 
 
 class Caller(NamedTuple):
@@ -212,10 +214,15 @@ class Authenticator:
         return session
 
     async def login_with_key(self, key: str) -> str | None:
-        """The cookie of a new session for the holder of this key; None: the key is not valid."""
+        """The cookie of a new session for the holder of this key; None: the key is not valid.
+
+        Raises where keys of its role are for programs only.
+        """
         caller, session = await self._holder(key), secrets.token_urlsafe(32)
         if caller is None:
             return None
+        if caller.role in _WITHOUT_PAGES:
+            raise Problem("forbidden", f"a {caller.role}'s API key opens no dashboard")
         await self._context.ask(self._sessions.add, session, caller.key_id)
         if await self.is_revoked(caller):  # while the session was added
             await self.logout(session)

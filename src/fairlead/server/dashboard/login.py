@@ -47,7 +47,10 @@ async def login(request: Request) -> Response:
     if not is_own_page(request):
         return _form(request, texts.ANOTHER_SITE, 403)
     form = await form_of(request)
-    session = await context_of(request).auth.login_with_key(form.get("key", [""])[0])
+    try:
+        session = await context_of(request).auth.login_with_key(form.get("key", [""])[0])
+    except Problem:
+        return _form(request, texts.KEY_OF_PROGRAM, 403)
     if session is None:
         return _form(request, texts.WRONG_KEY, 401)
     return await _with_session(request, go(own_path(form.get("next", ["/"])[0])), session)

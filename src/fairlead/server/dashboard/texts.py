@@ -103,6 +103,10 @@ LEFT_OUT = Plural(
     "{number} were left as they are, because their states had changed.",
 )
 WRONG_KEY = "Invalid API key. Check that you copied all of it and that it was not revoked."
+KEY_OF_PROGRAM = (
+    "The API key of a service or a worker does not open the dashboard. "
+    "Log in with that of a customer, a viewer or an operator."
+)
 OLD_LINK = "This login link has expired or was used. Print a new one: fairlead login"
 ANOTHER_SITE = "The request did not come from the dashboard, so nothing was changed."
 
@@ -115,7 +119,7 @@ def sentences(environment: Environment) -> set[str]:
         *(text for texts in chosen for text in texts.values()),
         *(text for texts in DECISIONS.values() for text in texts),
         *(text for each in customer_settings() for text in (each.label, each.hint) if text),
-        *(WRONG_KEY, OLD_LINK, ANOTHER_SITE),
+        *(WRONG_KEY, KEY_OF_PROGRAM, OLD_LINK, ANOTHER_SITE),
         *(args[0] for name, args in _calls(environment) if name == "_"),
     }
 
