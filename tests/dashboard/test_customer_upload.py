@@ -97,3 +97,25 @@ def test_an_operator_drops_files_as_a_customer(server: Served, page: Page) -> No
     expect(page.locator("#upload [role=status]")).to_have_text("Uploaded: 1 of 1")
     with Fairlead(server.data) as fairlead:
         assert fairlead.documents(customer="bolt").items[0].name == "dropped.txt"
+
+
+def test_a_blocked_customer_is_marked_with_the_reason(server: Served) -> None:
+    server.operator.post("/v1/customers", json={"name": "dock", "pending_cap": 0})
+    server.operator.post("/v1/customers/dock/block", json={"reason": "unpaid since May"})
+    row = tree(operator(server).get("/customers")).xpath("//tr[@data-key='dock']//th")[0]
+    shown = row.xpath(".//span[contains(@class, 'state') and not(@hidden)]")
+    assert [span.text_content() for span in shown] == ["blocked"]
+    for browser, path in (
+        (operator(server), "/customer?name=dock"),
+        (customer(server, "dock"), "/"),
+    ):
+        assert "New documents are refused: unpaid since May" in text(browser.get(path))
+    server.operator.post("/v1/customers/dock/unblock")
+    assert "are refused" not in text(operator(server).get("/customer?name=dock"))
+
+
+def test_a_cap_of_zero_is_shown_as_one(server: Served) -> None:
+    server.operator.post("/v1/customers", json={"name": "ebb", "pending_cap": 0})
+    page = tree(operator(server).get("/customer?name=ebb"))
+    shown = page.xpath("//dt[.='Cap on pending documents']/following-sibling::dd[1]")
+    assert shown[0].text_content() == "0"

@@ -148,7 +148,7 @@ def row(name: str, **values: Any) -> CustomerRow:
     usual: dict[str, Any] = {
         "pending": 0, "waiting": 0, "processing": 0, "count": 0, "priority": 1, "resets_at": None,
         "oldest_at": None, "had_lately": 0.0, "share": 0.0, "behind": 0.0, "sent": 0,
-        "paused": False,
+        "paused": False, "blocked": False,
     }  # fmt: skip
     return CustomerRow(name, **(usual | values))
 

@@ -39,6 +39,7 @@ class CustomerRow(Struct, frozen=True):
     behind: float
     sent: int
     paused: bool
+    blocked: bool
 
 
 class FairnessFigures:
@@ -75,6 +76,7 @@ def customer_row(
         **work_figures(figures.shares.get(customer.settings.account or customer.name)),
         sent=round(past.sent.by_name.get(customer.name, 0)),
         paused=customer.paused,
+        blocked=customer.settings.blocked is not None,
     )
 
 

@@ -66,7 +66,7 @@ function showCustomer(name, record) {
   }
   if (parts.ofOne?.dataset.customer === name) {
     fill(parts.ofOne, record);
-    if ("paused" in record) refresh();
+    if ("paused" in record || "blocked" in record) refresh();
   }
 }
 
