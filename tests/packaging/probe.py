@@ -42,7 +42,8 @@ MODULES = {
 class _Hide:
     def find_spec(self, name: str, *_where: Any) -> None:
         top = name.partition(".")[0]
-        if top not in NEEDED and top not in sys.stdlib_module_names:
+        is_own = top in sys.stdlib_module_names or top.startswith("_sysconfigdata")
+        if top not in NEEDED and not is_own:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 

@@ -43,9 +43,7 @@ COMMANDS = {
         "doctor.doctor_command",
         "Check the installation and report problems; exit code 1 if there are any.",
     ),
-    "events": LazyCommand(
-        "events.events_command", "Print events, oldest first; with --follow as they happen."
-    ),
+    "events": LazyCommand("events.events_command", "Print events, oldest first, one a line."),
     "keys": LazyCommand("keys.keys_group", "Create, list and revoke API keys."),
     "login": LazyCommand(
         "login.login_command",
@@ -64,7 +62,7 @@ COMMANDS = {
     ),
     "read": LazyCommand(
         "read.read_command",
-        "Read files and print their texts, without a data folder.",
+        "Read files and print their texts, without a data folder; exit code 1 if one fails.",
     ),
     "serve": LazyCommand(
         "serve.serve_command", "Start the server: HTTP API, dashboard and workers."
@@ -72,7 +70,10 @@ COMMANDS = {
     "simulate": LazyCommand(
         "simulate.simulate_command", "Simulate a policy on a trace of your own."
     ),
-    "top": LazyCommand("top.top_command", "Show customers, waits and workers in a live table."),
+    "top": LazyCommand(
+        "top.top_command",
+        "Show customers with pending documents, their waits, and the workers, live.",
+    ),
     "webhooks": LazyCommand(
         "webhooks.webhooks_group", "Create, list, test and delete webhooks; retry deliveries."
     ),
