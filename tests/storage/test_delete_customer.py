@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from storekit import DONE, must_claim, submit_one
+import pytest
+from storekit import DONE, must_claim, new_document, submit_one
 from webhookkit import added
 
+from fairlead.errors import UnknownBatch
+from fairlead.model.documents import Submission
 from fairlead.storage import Store
 
 
@@ -16,6 +19,9 @@ def test_a_customer_with_documents_stays(store: Store) -> None:
 
 def test_keys_webhooks_and_names_go_with_the_customer(store: Store) -> None:
     document = submit_one(store, "acme", key="k", fingerprint="f")
+    new = new_document()._replace(batch="b1")
+    [other] = store.submit(Submission("acme", (new,), new_batch="b1"))
+    store.delete(other.id)
     webhook = added(store, "acme")
     store.finish(must_claim(store), DONE)
     store.delete(document.id)
@@ -23,6 +29,8 @@ def test_keys_webhooks_and_names_go_with_the_customer(store: Store) -> None:
     assert store.customers() == []
     assert webhook.id not in {each.id for each in store.outbox.webhooks()}
     assert store.deleted_customer(document.id) is None
+    with pytest.raises(UnknownBatch):
+        store.batch("b1")
     assert {event.customer for event in store.events()} == {None}
     assert [row.customer for row in store.usage()] == [None]
     assert submit_one(store, "acme", key="k", fingerprint="other").count == 0

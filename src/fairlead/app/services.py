@@ -48,7 +48,8 @@ class Services:
         """
         fairlead = self._fairlead
         self.use_quotas()
-        make_pool = partial(step_pool, reloads=reloads)
+        limit = fairlead.settings.result_limit
+        make_pool = partial(step_pool, reloads=reloads, result_limit=limit)
         return LocalEngine(
             self._store,
             fairlead.files,
@@ -134,7 +135,9 @@ class Services:
         return Limits(settings.time_limit, settings.memory_limit, read, is_strict)
 
 
-def step_pool(reference: str, *, wake: Callable[[], None], reloads: bool = False) -> StepPool:
+def step_pool(
+    reference: str, *, wake: Callable[[], None], result_limit: int, reloads: bool = False
+) -> StepPool:
     """The process of a step imports as this one does, and sees none of Fairlead's settings.
 
     It also imports from the present folder, which the path of an installed command lacks.
@@ -148,5 +151,6 @@ def step_pool(reference: str, *, wake: Callable[[], None], reloads: bool = False
         search_path=search_path,
         environment=environment,
         wake=wake,
+        result_limit=result_limit,
         reloads=reloads,
     )

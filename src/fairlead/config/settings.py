@@ -146,6 +146,9 @@ class Settings:
     )
     max_members: int = _setting(1_000, "files inside one document", bounds=(1, 1_000_000))
     max_depth: int = _setting(5, "levels of documents inside documents", bounds=(0, 20))
+    result_limit: int = _setting(
+        100_000_000, "bytes that one step may return, files included", bounds=(1, 10**12)
+    )
     ocr_languages: tuple[str, ...] = _setting(
         ("eng", "spa", "por", "pol", "deu", "fra"),
         "languages for OCR, by Tesseract's names, such as eng",

@@ -18,7 +18,8 @@ _LIMIT = re.compile(r"([1-9][0-9]{0,8})/(s|min|h)")
 _SECONDS = {"s": 1.0, "min": 60.0, "h": 3600.0}
 _WORD = r"[^\W\d]\w*"
 _FUNCTION = re.compile(rf"({_WORD}(\.{_WORD})*|.+\.py):{_WORD}(\.{_WORD})*")
-_PULLED = re.compile(r"pull:[A-Za-z0-9_-]{1,64}")
+_RESERVED = "pull:"
+"""For steps that other programs take over HTTP, which do not exist yet."""
 _INSTALLED = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
 _KEYS = ("steps", "limit", "max_running")
 
@@ -118,8 +119,8 @@ def check_steps(where: str, steps: Any) -> tuple[str, ...]:
     for step in steps:
         if not isinstance(step, str) or not _is_step(step):
             raise InvalidSetting(
-                f'{where}.steps must name "read", a function as "module:function", "pull:NAME", or '
-                f"a step of an installed package; got {step!r}"
+                f'{where}.steps must name "read", a function as "module:function", or a step of an '
+                f"installed package; got {step!r}"
             )
     if READ in steps[1:]:
         raise InvalidSetting(f'"read" must be the first of {where}.steps; got {list(steps)!r}')
@@ -130,8 +131,8 @@ def check_steps(where: str, steps: Any) -> tuple[str, ...]:
 
 def _is_step(step: str) -> bool:
     """A function of a script has the path of the script before the colon."""
-    if step.startswith("pull:"):
-        return _PULLED.fullmatch(step) is not None
+    if step.startswith(_RESERVED):
+        return False
     form = _FUNCTION if ":" in step else _INSTALLED
     return form.fullmatch(step) is not None
 

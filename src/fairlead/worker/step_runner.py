@@ -41,7 +41,6 @@ from fairlead.worker.sandbox.answer import Extraction, failure
 
 _log = logging.getLogger(__name__)
 
-PULLED = "pull:"
 GONE = "The stored bytes of the document are missing or cannot be read."
 _CHUNK = 1 << 20
 
@@ -86,7 +85,7 @@ class StepRunner:
         self._texts = texts
         self._retry = retry
         steps = dict.fromkeys(step for each in pipelines for step in each.steps)
-        self._pools = {step: make_pool(step) for step in steps if is_function(step)}
+        self._pools = {step: make_pool(step) for step in steps if step != READ}
         self._running: dict[str, Found] = {}
         self._lost: set[str] = set()  # of those that run: nobody needs their results
         self._waiting: defaultdict[str, deque[Found]] = defaultdict(deque)
@@ -342,10 +341,6 @@ class StepRunner:
 
     def _end(self, found: Found, how: Stage | Delay | Kept) -> None:
         self._results.add(FinishedJob(found.claim, how, found.claim_seconds, found))
-
-
-def is_function(step: str) -> bool:
-    return step != READ and not step.startswith(PULLED)
 
 
 def _delays(rule: RetryRule) -> tuple[float, float]:

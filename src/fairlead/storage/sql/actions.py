@@ -23,7 +23,7 @@ from fairlead.storage.sql.webhook_rows import forget_document
 
 _OF_CUSTOMER = (
     *("delete_keys_of_customer", "delete_idempotency_keys", "forget_deleted_documents"),
-    *("empty_events", "delete_customer"),
+    *("delete_batches", "empty_events", "delete_customer"),
 )
 """Statements that remove a customer, in the order of their references."""
 _QUEUE_LOOKS = 3

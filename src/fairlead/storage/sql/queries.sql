@@ -557,6 +557,9 @@ DELETE FROM idempotency_keys WHERE customer = ?;
 -- name: forget_deleted_documents
 DELETE FROM deleted WHERE customer = ?;
 
+-- name: delete_batches
+DELETE FROM batches WHERE customer = ?;
+
 -- name: empty_events
 -- What they told of a customer; that something happened stays.
 UPDATE events SET data = NULL WHERE customer = ?;
