@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import pytest
 from resultkit import add_done, add_failed, claim_all, done_with
@@ -13,6 +14,7 @@ from resultkit import add_done, add_failed, claim_all, done_with
 from fairlead import Fairlead
 from fairlead.app.results import PORTION
 from fairlead.errors import InvalidCursor, UnknownCustomer, UsageError
+from fairlead.model.documents import Document
 
 
 @pytest.fixture
@@ -106,4 +108,20 @@ def test_the_expected_end_follows_the_last_waiting_document(fairlead: Fairlead) 
     assert standing.expected_end is not None
     assert standing.expected_end >= fairlead.store.now() - 1
     fairlead.customers.pause("acme")
+    assert fairlead.customers.standing("acme").expected_end is None
+
+
+def test_standing_takes_no_notice_of_a_document_that_is_deleted_meanwhile(
+    fairlead: Fairlead, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    document = fairlead.submit("acme", b"gone soon")
+    listed = fairlead.store.documents
+
+    def list_and_delete(**query: Any) -> list[Document]:
+        documents = listed(**query)
+        monkeypatch.undo()
+        fairlead.delete(document.id)
+        return documents
+
+    monkeypatch.setattr(fairlead.store, "documents", list_and_delete)
     assert fairlead.customers.standing("acme").expected_end is None

@@ -10,8 +10,9 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from fairlead.config.settings import Settings
-from fairlead.errors import CustomerExists
+from fairlead.errors import CustomerExists, UnknownDocument
 from fairlead.model.customers import Customer, CustomerRecord, check_reason
+from fairlead.model.documents import Document
 from fairlead.model.explanations import Explanation
 from fairlead.model.keys import Limits
 from fairlead.model.names import check_customer
@@ -161,16 +162,26 @@ class Customers:
 
     def _expected_end(self, customer: CustomerRecord) -> float | None:
         """When the last of the customer's documents should have ended."""
+        if customer.paused:
+            return None
         ends = []
         for state in (State.WAITING, State.PROCESSING):
-            newest = self._store.documents(customer=customer.name, state=state, limit=1)
-            for document in newest:
-                forecast = self._why(document.id).forecast if state is State.WAITING else None
-                if state is State.WAITING and forecast is None:
-                    return None  # nobody works on it
-                began = document.started_at if forecast is None else forecast.expected
-                ends.append((began or 0.0) + document.estimate)
-        return max([*ends, self._store.now()]) if ends and not customer.paused else None
+            for newest in self._store.documents(customer=customer.name, state=state, limit=1):
+                start = self._expected_start(newest)
+                if start is None:
+                    return None
+                ends.append(start + newest.estimate)
+        return max([*ends, self._store.now()]) if ends else None
+
+    def _expected_start(self, document: Document) -> float | None:
+        """When it started or should start; None: nobody works on it, or it was deleted."""
+        if document.state is State.PROCESSING:
+            return document.started_at
+        try:
+            forecast = self._why(document.id).forecast
+        except UnknownDocument:
+            return None
+        return None if forecast is None else forecast.expected
 
     def usage(
         self, name: str | None = None, /, *, since: str | None = None, until: str | None = None

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
+from fairlead.errors import UnknownDocument
 from fairlead.model.documents import Document
 from fairlead.model.states import State
 from fairlead.policy.classic import ClassicPolicy
@@ -62,5 +63,8 @@ def _forecast(page: Page, document: Document) -> str | None:
     fairlead = page.context.fairlead
     if document.state is not State.WAITING:
         return None
-    forecast = fairlead.why(document.id).forecast
+    try:
+        forecast = fairlead.why(document.id).forecast
+    except UnknownDocument:  # it was deleted meanwhile
+        return None
     return None if forecast is None else page.translator.forecast(forecast, fairlead.store.now())
