@@ -50,8 +50,10 @@ def test_a_password_needs_a_form(tmp_path: Path) -> None:
     assert "secret" not in answer.text
 
 
-def test_without_a_name_it_is_not_an_upload(tmp_path: Path) -> None:
-    problem(sent(tmp_path, {}), "unsupported-media-type", 415)
+def test_without_a_name_it_is_not_an_upload_and_told_so(tmp_path: Path) -> None:
+    answer = sent(tmp_path, {})
+    problem(answer, "unsupported-media-type", 415)
+    assert "?name=" in answer.json()["detail"]
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,8 @@ async def _read_raw(request: Request, context: ServerContext, upload: Upload) ->
 def _parser(media_type: str, options: Mapping[str, str], settings: Settings) -> PushMultipartParser:
     if media_type != "multipart/form-data":
         text = Message(
-            "send documents as multipart/form-data, in fields named file; got {type}",
+            "send documents as multipart/form-data, in fields named file, or one as the body, "
+            "with its name in the query: ?name=invoice.pdf; got {type}",
             type=repr(media_type[:100]),
         )
         raise Problem("unsupported-media-type", text)
