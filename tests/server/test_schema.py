@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from fairlead import Fairlead
 from fairlead.server.app import create_inner
 from fairlead.server.context import ServerContext
 from fairlead.server.examples import EXAMPLES
+from fairlead.server.upload import FIELD_BYTES, RAW_FIELDS
 
 
 @pytest.fixture(scope="module")
@@ -70,6 +72,39 @@ def test_the_document_names_every_route_of_the_contract(app: Any) -> None:
         *("/v1/webhooks", "/v1/webhooks/{id_}", "/v1/webhooks/{id_}/test"),
         *("/v1/webhooks/{id_}/deliveries", "/v1/webhooks/deliveries/{id_}/resend"),
     }
+
+
+def test_operation_ids_are_verbs_with_nouns_and_each_is_given_once(app: Any) -> None:
+    ids = [
+        operation["operationId"]
+        for operations in app.openapi()["paths"].values()
+        for operation in operations.values()
+    ]
+    assert {"submitDocuments", "listDocuments", "getDocument", "cancelDocument"} <= set(ids)
+    assert len(set(ids)) == len(ids)
+    for id_ in ids:
+        assert re.fullmatch("[a-z]+([A-Z][a-z]+)+", id_), id_
+
+
+def test_every_time_has_its_format(app: Any) -> None:
+    found = set()
+    for name, schema in app.openapi()["components"]["schemas"].items():
+        for field, part in schema.get("properties", {}).items():
+            if field.endswith("_at") or field in ("not_before", "expected_end"):
+                kinds = part.get("anyOf", [part])
+                assert {"type": "string", "format": "date-time"} in kinds, (name, field)
+                found.add(field)
+    assert {"submitted_at", "finished_at", "not_before", "expected_end"} <= found
+
+
+def test_a_submission_has_a_form_or_a_body_with_its_fields_in_the_query(app: Any) -> None:
+    submit = app.openapi()["paths"]["/v1/documents"]["post"]
+    content = submit["requestBody"]["content"]
+    assert set(content) == {"multipart/form-data", "application/octet-stream"}
+    assert set(content["multipart/form-data"]["schema"]["properties"]) == {"file", *FIELD_BYTES}
+    query = {each["name"] for each in submit["parameters"] if each["in"] == "query"}
+    assert query == set(RAW_FIELDS)
+    assert "password" not in query
 
 
 def test_whatever_writes_may_find_the_disk_full_and_all_the_server_busy(app: Any) -> None:

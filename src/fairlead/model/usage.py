@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
+
+from msgspec import Meta
 
 from fairlead.errors import UsageError
 from fairlead.model.json import Record, Time
 from fairlead.model.keys import Limits
 
 DAY = 86_400
+Date = Annotated[str, Meta(extra_json_schema={"format": "date"})]
 
 
 class UsageRow(NamedTuple):
@@ -37,7 +40,7 @@ class Usage(Record, frozen=True):
     """
 
     customer: str | None
-    day: str
+    day: Date
     documents: int = 0
     pages: int = 0
     ocr_pages: int = 0

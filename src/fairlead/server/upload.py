@@ -33,7 +33,7 @@ FIELD_BYTES = {
 """The fields beside `file`, and how many bytes each may have, in any way to write it."""
 MAX_HEADER_BYTES = 4096
 MAX_HEADERS = 8
-_RAW_FIELDS = ("name", *(name for name in FIELD_BYTES if name != "password"))
+RAW_FIELDS = ("name", *(name for name in FIELD_BYTES if name != "password"))
 """Query parameters of a raw body. Logs show addresses, so a password needs a form."""
 _DISPOSITION = "Content-Disposition"
 _ENCODED_NAME = re.compile(r"; *filename\* *= *utf-8'[^']*'([^;\s]+)", re.IGNORECASE)
@@ -73,7 +73,7 @@ async def read_upload(request: Request, context: ServerContext) -> Upload:
     upload = Upload(context.settings())
     media_type, options = parse_options_header(request.headers.get("content-type", ""))
     is_raw = media_type != "multipart/form-data" and "name" in request.query_params
-    check_parameters(request.query_params, _RAW_FIELDS if is_raw else ())
+    check_parameters(request.query_params, RAW_FIELDS if is_raw else ())
     try:
         if is_raw:
             await _read_raw(request, context, upload)

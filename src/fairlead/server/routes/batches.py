@@ -14,7 +14,11 @@ from fairlead.storage.sql.batches import unknown_batch
 router = APIRouter(prefix="/v1/batches", tags=["documents"])
 
 
-@router.get("/{id_}", responses=schemas.answers(200, Batch, "the batch", "unknown-batch"))
+@router.get(
+    "/{id_}",
+    operation_id="getBatch",
+    responses=schemas.answers(200, Batch, "the batch", "unknown-batch"),
+)
 async def show(request: Request, id_: str) -> Response:
     """How far the documents of a batch are, and when they are expected to have ended."""
     context, caller = await authenticated(request)
@@ -23,6 +27,7 @@ async def show(request: Request, id_: str) -> Response:
 
 @router.post(
     "/{id_}/cancel",
+    operation_id="cancelBatch",
     responses=schemas.answers(200, Batch, "nothing of it is pending", "unknown-batch"),
 )
 async def cancel(request: Request, id_: str) -> Response:

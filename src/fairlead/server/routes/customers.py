@@ -23,7 +23,11 @@ router = APIRouter(prefix="/v1", tags=["operators"])
 _ONE = schemas.answers(200, Customer, "the customer", "forbidden", "unknown-customer")
 
 
-@router.get("/customers", responses=schemas.answers(200, Customers, "all customers", "forbidden"))
+@router.get(
+    "/customers",
+    operation_id="listCustomers",
+    responses=schemas.answers(200, Customers, "all customers", "forbidden"),
+)
 async def every(request: Request) -> Response:
     """All customers by name, and how fair the queue is."""
     context, _ = await authenticated_operator(request)
@@ -34,6 +38,7 @@ async def every(request: Request) -> Response:
 
 @router.post(
     "/customers",
+    operation_id="createCustomer",
     status_code=201,
     responses=schemas.answers(201, Customer, "it is known now", "forbidden", "customer-exists"),
     openapi_extra=schemas.takes(schemas.NewCustomer),
@@ -57,7 +62,13 @@ async def add(request: Request) -> Response:
 
 
 def _add_decision(name: str, decide: Callable[..., Customer], help_text: str) -> None:
-    @router.post(f"/customers/{{name}}/{name}", name=name, description=help_text, responses=_ONE)
+    @router.post(
+        f"/customers/{{name}}/{name}",
+        operation_id=f"{name}Customer",
+        name=name,
+        description=help_text,
+        responses=_ONE,
+    )
     async def decision(request: Request, name: str) -> Response:
         context, caller = await authenticated_operator(request)
         customer = await context.ask(decide, context.fairlead, name, by=caller.key_id)
@@ -90,6 +101,7 @@ _add_decision(
 
 @router.post(
     "/customers/{name}/block",
+    operation_id="blockCustomer",
     responses=_ONE,
     openapi_extra=schemas.takes(schemas.BlockWanted),
 )
@@ -105,6 +117,7 @@ async def block(request: Request, name: str) -> Response:
 
 @router.get(
     "/customers/{name}/keys",
+    operation_id="listCustomerKeys",
     responses=schemas.answers(200, Keys, "its keys", "forbidden", "unknown-customer"),
 )
 async def keys(request: Request, name: str) -> Response:
@@ -115,6 +128,7 @@ async def keys(request: Request, name: str) -> Response:
 
 @router.post(
     "/customers/{name}/keys",
+    operation_id="createCustomerKey",
     status_code=201,
     responses=schemas.answers(
         201, NewKey, "the key, shown this once", "forbidden", "unknown-customer"
@@ -129,6 +143,7 @@ async def add_key(request: Request, name: str) -> Response:
 
 @router.delete(
     "/customers/{name}/keys/{key_id}",
+    operation_id="revokeCustomerKey",
     status_code=204,
     responses=schemas.answers(
         204, None, "it opens nothing any more", "forbidden", "unknown-customer", "unknown-key"
@@ -149,6 +164,7 @@ async def revoke(request: Request, name: str, key_id: str) -> Response:
 
 @router.get(
     "/customers/{name}/standing",
+    operation_id="getCustomerStanding",
     responses=schemas.answers(
         200, CustomerStanding, "where it stands", "forbidden", "unknown-customer"
     ),
@@ -163,6 +179,7 @@ async def standing(request: Request, name: str) -> Response:
 
 @router.delete(
     "/customers/{name}",
+    operation_id="deleteCustomer",
     status_code=204,
     responses=schemas.answers(204, None, "it is gone", "forbidden", "unknown-customer"),
 )
@@ -177,14 +194,19 @@ async def delete(request: Request, name: str) -> Response:
     return Response(status_code=204)
 
 
-@router.get("/customers/{name}", responses=_ONE)
+@router.get("/customers/{name}", operation_id="getCustomer", responses=_ONE)
 async def one(request: Request, name: str) -> Response:
     """All about one customer."""
     context, _ = await authenticated_operator(request)
     return schemas.JSONResponse(await context.ask(context.fairlead.customers.show, name))
 
 
-@router.patch("/customers/{name}", responses=_ONE, openapi_extra=schemas.takes(schemas.Changes))
+@router.patch(
+    "/customers/{name}",
+    operation_id="updateCustomer",
+    responses=_ONE,
+    openapi_extra=schemas.takes(schemas.Changes),
+)
 async def change(request: Request, name: str) -> Response:
     """Change its weight, account, caps, interval or thresholds; what is not sent stays."""
     context, caller = await authenticated_operator(request)
@@ -194,7 +216,11 @@ async def change(request: Request, name: str) -> Response:
     return schemas.JSONResponse(customer)
 
 
-@router.get("/audit", responses=schemas.answers(200, Audit, "decisions, newest first", "forbidden"))
+@router.get(
+    "/audit",
+    operation_id="listAuditEntries",
+    responses=schemas.answers(200, Audit, "decisions, newest first", "forbidden"),
+)
 async def audit(
     request: Request,
     *,

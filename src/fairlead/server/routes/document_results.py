@@ -22,6 +22,7 @@ router = APIRouter(prefix="/v1/documents", tags=["documents"], dependencies=_CHE
 
 @router.get(
     "/{id_}/result",
+    operation_id="getDocumentResult",
     responses=schemas.answers(
         *(200, ResultSummary, "what its steps found"), *("unknown-document", "not-ready")
     ),
@@ -35,6 +36,7 @@ async def result(request: Request, id_: str) -> Response:
 
 @router.get(
     "/{id_}/cause",
+    operation_id="getDocumentCause",
     responses=schemas.answers(200, Cause, "the cause", "forbidden", "unknown-document"),
 )
 async def cause(request: Request, id_: str) -> Response:
@@ -45,6 +47,7 @@ async def cause(request: Request, id_: str) -> Response:
 
 @router.get(
     "/{id_}/files/{name}",
+    operation_id="getResultFile",
     response_class=Response,
     responses=schemas.answers(
         *(200, None, "the file"),

@@ -45,68 +45,12 @@ from fairlead.server.headers import (
 from fairlead.server.long_texts import LongText
 from fairlead.server.problems import Problem, customer_text, invalid_cursor, unknown_document
 from fairlead.server.upload import Upload, read_upload
+from fairlead.server.upload_schema import SUBMISSION
 
 LONGEST_WAIT = 60
 METADATA_PREFIX = "metadata."
 _TEXTS = ("text/plain", "text/markdown", "application/json")
 _PARTS = schemas.BYTES | {"multipart/byteranges": schemas.BYTES["application/octet-stream"]}
-_FIELDS = {
-    "file": {
-        "type": "array",
-        "items": {"type": "string", "format": "binary"},
-        "minItems": 1,
-        "description": "one or more documents, accepted or refused together",
-    },
-    "customer": {
-        "type": "string",
-        "maxLength": 200,
-        "description": "whose documents they are; with a service's or an operator's key",
-    },
-    "urgent": {
-        "type": "string",
-        "enum": ["true", "false"],
-        "description": "before the other documents of the same customer",
-    },
-    "password": {
-        "type": "string",
-        "maxLength": 1000,
-        "description": "opens encrypted documents; kept until they have ended",
-    },
-    "pipeline": {
-        "type": "string",
-        "pattern": "^[A-Za-z0-9_-]{1,64}$",
-        "description": "names the steps that process the documents; `default` if left out",
-    },
-    "metadata": {
-        "type": "string",
-        "contentMediaType": "application/json",
-        "description": "a JSON object of up to 4 kB, kept with the documents",
-    },
-    "reference": {
-        "type": "string",
-        "minLength": 1,
-        "maxLength": 200,
-        "description": "your own id of the documents",
-    },
-    "batch": {
-        "type": "string",
-        "maxLength": 100,
-        "description": "the id of a batch, to which the documents are added",
-    },
-    "not_before": {
-        "type": "string",
-        "description": "the earliest start: a time as in RFC 3339, or a delay in seconds",
-    },
-}
-_FORM = {
-    "type": "object",
-    "required": ["file"],
-    "properties": _FIELDS,
-    "additionalProperties": False,
-}
-_IDEMPOTENCY_KEY = schemas.header(
-    "Idempotency-Key", "sent again with the same body, the same documents come back"
-) | {"schema": {"type": "string", "pattern": "^[!-~]{1,255}$"}}
 _CONDITIONAL = {"parameters": [schemas.IF_NONE_MATCH, schemas.IF_MATCH]}
 
 
@@ -134,6 +78,7 @@ router = APIRouter(prefix="/v1/documents", tags=["documents"])
 
 @router.post(
     "",
+    operation_id="submitDocuments",
     status_code=202,
     responses=schemas.answers(
         *(202, (Document, Documents), "accepted, and safe"),
@@ -146,10 +91,7 @@ router = APIRouter(prefix="/v1/documents", tags=["documents"])
         ),
         *("deleted", "unknown-batch", "batch-ended"),
     ),
-    openapi_extra={
-        "requestBody": {"required": True, "content": {"multipart/form-data": {"schema": _FORM}}},
-        "parameters": [_IDEMPOTENCY_KEY],
-    },
+    openapi_extra=SUBMISSION,
 )
 async def submit(request: Request) -> Response:
     """Submit one or more documents. When the answer comes, they are safe.
@@ -200,6 +142,7 @@ def _idempotency_key(request: Request) -> str | None:
 
 @router.get(
     "",
+    operation_id="listDocuments",
     responses=schemas.answers(
         *(200, Page, "a page, newest first"),
         *("invalid-cursor", "unknown-customer", "unknown-document"),
@@ -289,6 +232,7 @@ async def _look(context: ServerContext, caller: Caller, id_: str) -> Document:
 
 @router.get(
     "/{id_}",
+    operation_id="getDocument",
     responses=schemas.answers(
         200, Document, "the document", "unknown-document", "precondition-failed"
     )
@@ -337,6 +281,7 @@ def _is_news(document: Document, known: str | None) -> bool:
 
 @router.get(
     "/{id_}/text",
+    operation_id="getDocumentText",
     response_class=Response,
     responses=schemas.answers(
         *(200, Text, "the text, by Accept"),
@@ -398,6 +343,7 @@ def _text_etag(wanted: str, document: Document, stored: StoredDocument) -> str:
 
 @router.get(
     "/{id_}/file",
+    operation_id="getDocumentFile",
     response_class=Response,
     responses=schemas.answers(
         *(200, None, "the document as it was submitted"),
@@ -441,6 +387,7 @@ async def content(request: Request, id_: str) -> Response:
 
 @router.get(
     "/{id_}/why",
+    operation_id="explainDocument",
     responses=schemas.answers(200, Explanation, "the reasons", "unknown-document"),
 )
 async def why(request: Request, id_: str) -> Response:
@@ -461,6 +408,7 @@ def _add_action(
 ) -> None:
     @router.post(
         f"/{{id_}}/{name}",
+        operation_id=f"{name}Document",
         name=name,
         description=description,
         responses=schemas.answers(
@@ -491,6 +439,7 @@ _add_action(
 
 @router.patch(
     "/{id_}",
+    operation_id="updateDocument",
     responses=schemas.answers(
         200, Document, "as it is now", "unknown-document", "precondition-failed"
     ),
@@ -512,6 +461,7 @@ async def change(request: Request, id_: str) -> Response:
 
 @router.delete(
     "/{id_}",
+    operation_id="deleteDocument",
     status_code=204,
     responses=schemas.answers(204, None, "it is gone", "unknown-document", "precondition-failed"),
     openapi_extra={"parameters": [schemas.IF_MATCH]},

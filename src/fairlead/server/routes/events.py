@@ -25,6 +25,7 @@ router = APIRouter(prefix="/v1", tags=["events"])
 
 @router.get(
     "/events",
+    operation_id="streamEvents",
     response_class=Response,
     responses=schemas.answers(200, None, "a stream that does not end by itself", "unknown-customer")
     | {200: {"description": "a stream", "content": {"text/event-stream": {}}}},

@@ -18,13 +18,17 @@ _SAYS_SO: dict[int | str, dict[str, Any]] = {
 }
 
 
-@router.get("/livez", responses={**_SAYS_SO, **schemas.problems()})
+@router.get("/livez", operation_id="getLiveness", responses={**_SAYS_SO, **schemas.problems()})
 async def livez(_request: Request) -> Response:
     """Whether the server answers at all."""
     return schemas.JSONResponse({"status": "ok"})
 
 
-@router.get("/readyz", responses={**_SAYS_SO, **schemas.problems("unavailable")})
+@router.get(
+    "/readyz",
+    operation_id="getReadiness",
+    responses={**_SAYS_SO, **schemas.problems("unavailable")},
+)
 async def readyz(request: Request) -> Response:
     """Whether it can accept documents: the store answers, there is room, the workers get on.
 
@@ -47,6 +51,7 @@ async def readyz(request: Request) -> Response:
 
 @router.get(
     "/metrics",
+    operation_id="getMetrics",
     response_class=Response,
     responses={
         200: {"description": "numbers for Prometheus", "content": {"text/plain": {}}},

@@ -21,7 +21,7 @@ router = APIRouter(prefix="/v1", tags=["keys"])
 _OWNERS = ("customer", "service", "viewer", "worker")
 
 
-@router.get("/me", responses=schemas.answers(200, Me, "whose the key is"))
+@router.get("/me", operation_id="getMe", responses=schemas.answers(200, Me, "whose the key is"))
 async def me(request: Request) -> Response:
     """Whose the key is, and what one request may bring; of a customer also where it stands."""
     context, caller = await authenticated(request)
@@ -39,6 +39,7 @@ async def me(request: Request) -> Response:
 
 @router.get(
     "/keys",
+    operation_id="listKeys",
     responses=schemas.answers(200, Keys, "keys", "forbidden", "unknown-customer"),
 )
 async def every(
@@ -55,6 +56,7 @@ async def every(
 
 @router.post(
     "/keys",
+    operation_id="createKey",
     status_code=201,
     responses=schemas.answers(201, NewKey, "the key, shown this once", "forbidden"),
     openapi_extra=schemas.takes(schemas.KeyWanted),
@@ -85,6 +87,7 @@ async def new_key(context: ServerContext, caller: Caller, **wanted: Any) -> Resp
 
 @router.post(
     "/login-links",
+    operation_id="createLoginLink",
     status_code=201,
     responses=schemas.answers(201, LoginLink, "the link, which works once", "forbidden"),
 )
@@ -97,6 +100,7 @@ async def login_link(request: Request) -> Response:
 
 @router.delete(
     "/keys/{key_id}",
+    operation_id="revokeKey",
     responses=schemas.answers(
         *(200, Key, "it opens nothing any more"), *("forbidden", "unknown-key")
     ),

@@ -13,7 +13,9 @@ router = APIRouter(prefix="/v1", tags=["operators"])
 
 
 @router.get(
-    "/pipelines", responses=schemas.answers(200, PipelineList, "all pipelines", "forbidden")
+    "/pipelines",
+    operation_id="listPipelines",
+    responses=schemas.answers(200, PipelineList, "all pipelines", "forbidden"),
 )
 async def every(request: Request) -> Response:
     """All pipelines: steps, quotas and their use, what waits, runs, ended lately and failed."""

@@ -13,7 +13,9 @@ router = APIRouter(prefix="/v1", tags=["operators"])
 
 
 @router.get(
-    "/policy", responses=schemas.answers(200, PolicyInForce, "the policy in force", "forbidden")
+    "/policy",
+    operation_id="getPolicy",
+    responses=schemas.answers(200, PolicyInForce, "the policy in force", "forbidden"),
 )
 async def show(request: Request) -> Response:
     """The policy that decides the order of the queue."""
@@ -23,6 +25,7 @@ async def show(request: Request) -> Response:
 
 @router.put(
     "/policy",
+    operation_id="setPolicy",
     responses=schemas.answers(200, Switched, "what the switch did", "forbidden"),
     openapi_extra=schemas.takes(schemas.PolicyWanted),
 )

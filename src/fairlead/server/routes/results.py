@@ -51,6 +51,7 @@ class _Query(NamedTuple):
 
 @router.get(
     "/results",
+    operation_id="listResults",
     response_class=Response,
     responses=schemas.answers(
         *(200, None, "one JSON object a line"),

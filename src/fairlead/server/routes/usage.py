@@ -25,6 +25,7 @@ Day = Annotated[str | None, Query(pattern=r"^\d{4}-\d\d-\d\d$")]
 
 @router.get(
     "/usage",
+    operation_id="getUsage",
     response_class=Response,
     responses=schemas.answers(
         *(200, UsageList, "usage by day, by Accept"),

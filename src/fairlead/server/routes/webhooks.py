@@ -31,7 +31,9 @@ _ONE = schemas.answers(200, Webhook, "the webhook", "unknown-webhook")
 _DELIVERY = schemas.answers(202, Delivery, "it will be sent", "unknown-webhook")
 
 
-@router.get("", responses=schemas.answers(200, Webhooks, "the webhooks"))
+@router.get(
+    "", operation_id="listWebhooks", responses=schemas.answers(200, Webhooks, "the webhooks")
+)
 async def every(request: Request) -> Response:
     """All webhooks that the key may see, oldest first."""
     context, caller = await authenticated(request)
@@ -42,6 +44,7 @@ async def every(request: Request) -> Response:
 
 @router.post(
     "",
+    operation_id="createWebhook",
     status_code=201,
     responses=schemas.answers(
         *(201, WebhookWithSecret, "the webhook, with its secret this once"),
@@ -66,7 +69,7 @@ async def add(request: Request) -> Response:
     return schemas.JSONResponse(WebhookWithSecret(**asdict(made), secret=secret), 201, headers)
 
 
-@router.get("/{id_}", responses=_ONE)
+@router.get("/{id_}", operation_id="getWebhook", responses=_ONE)
 async def one(request: Request, id_: str) -> Response:
     """One webhook, without its secret."""
     context, caller = await authenticated(request)
@@ -74,7 +77,12 @@ async def one(request: Request, id_: str) -> Response:
     return schemas.JSONResponse(webhook)
 
 
-@router.patch("/{id_}", responses=_ONE, openapi_extra=schemas.takes(schemas.WebhookChanges))
+@router.patch(
+    "/{id_}",
+    operation_id="updateWebhook",
+    responses=_ONE,
+    openapi_extra=schemas.takes(schemas.WebhookChanges),
+)
 async def change(request: Request, id_: str) -> Response:
     """Change its address or events, or switch it off and on; what is not sent stays."""
     context, caller = await authenticated(request)
@@ -86,6 +94,7 @@ async def change(request: Request, id_: str) -> Response:
 
 @router.delete(
     "/{id_}",
+    operation_id="deleteWebhook",
     status_code=204,
     responses=schemas.answers(204, None, "it is forgotten", "unknown-webhook"),
 )
@@ -98,7 +107,7 @@ async def remove(request: Request, id_: str) -> Response:
     return Response(status_code=204)
 
 
-@router.post("/{id_}/test", status_code=202, responses=_DELIVERY)
+@router.post("/{id_}/test", operation_id="testWebhook", status_code=202, responses=_DELIVERY)
 async def test(request: Request, id_: str) -> Response:
     """Send a delivery that tells of nothing; what came of it stands among the deliveries."""
     context, caller = await authenticated(request)
@@ -108,6 +117,7 @@ async def test(request: Request, id_: str) -> Response:
 
 @router.get(
     "/{id_}/deliveries",
+    operation_id="listDeliveries",
     responses=schemas.answers(
         *(200, Deliveries, "deliveries, newest first"),
         *("unknown-webhook", "invalid-cursor"),
@@ -141,7 +151,9 @@ def _is_cursor(fairlead: Fairlead, webhook: str, cursor: str) -> bool:
         return False
 
 
-@router.post("/deliveries/{id_}/resend", status_code=202, responses=_DELIVERY)
+@router.post(
+    "/deliveries/{id_}/resend", operation_id="resendDelivery", status_code=202, responses=_DELIVERY
+)
 async def resend(request: Request, id_: str) -> Response:
     """Send a delivery again under its old id."""
     context, caller = await authenticated(request)
