@@ -110,3 +110,11 @@ def test_the_time_limit_ends_a_reading(offer: Path) -> None:
         outcome = reader.read(offer)
     assert isinstance(outcome, Broken)
     assert outcome.code == "time-limit"
+
+
+def test_a_document_from_stdin(run: Run, offer: Path, tmp_path: Path) -> None:
+    content = offer.read_bytes()
+    assert run("-", input=content).stdout == "Offer\nIt costs 10 €.\n"
+    assert json.loads(run("--json", "-", input=content).stdout)["kind"] == "docx"
+    assert run("-", "--password", "-", input=content).exit_code == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["offer.docx"]

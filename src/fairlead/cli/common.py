@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from io import TextIOWrapper
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -178,11 +179,23 @@ password_option = click.option(
     "--password", metavar="PASSWORD|-", help="Password of encrypted files; -: read from stdin."
 )
 FROM_STDIN = "-"
+STDIN = Path(FROM_STDIN)
+"""The path that stands for stdin."""
 
 
 def given_password(option: str | None) -> str | None:
     """The password, read from stdin for `-`: others on the machine see the command line."""
     return sys.stdin.readline().rstrip("\n") if option == FROM_STDIN else option
+
+
+def stdin_file(most: int, password: str | None) -> Path:
+    """A file with what comes from stdin, cut after `most` bytes, which is removed at the end."""
+    if password == FROM_STDIN:
+        raise UsageError("stdin has either a document or a password; name a file, or the password")
+    folder = click.get_current_context().with_resource(TemporaryDirectory(prefix="fairlead-"))
+    path = Path(folder, "stdin")
+    path.write_bytes(sys.stdin.buffer.read(most))
+    return path
 
 
 def one_by_one(

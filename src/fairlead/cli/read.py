@@ -10,12 +10,14 @@ from typing import Any
 import click
 
 from fairlead.cli.common import (
+    STDIN,
     GivenPath,
     given_password,
     no_url_option,
     password_option,
     print_json_line,
     safe,
+    stdin_file,
 )
 from fairlead.errors import Refused
 from fairlead.intake import check_file
@@ -32,8 +34,12 @@ from fairlead.worker.sandbox.answer import Extraction
 def read_command(
     *, paths: tuple[Path, ...], markdown: bool, password: str | None, as_json: bool
 ) -> None:
-    """Read files and print their texts, without a data folder; exit code 1 if one fails."""
+    """Read files and print their texts, without a data folder; exit code 1 if one fails.
+
+    FILE -: read stdin.
+    """
     failed = False
+    paths = tuple(stdin_file(-1, password) if path == STDIN else path for path in paths)
     for record in _records(paths, given_password(password)):
         if record["error"] is not None:
             failed = True

@@ -12,13 +12,12 @@ from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from itertools import repeat
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import click
 
 from fairlead.cli.common import (
-    FROM_STDIN,
+    STDIN,
     GivenPath,
     counted,
     given_password,
@@ -28,6 +27,7 @@ from fairlead.cli.common import (
     print_json,
     quiet_option,
     safe,
+    stdin_file,
 )
 from fairlead.cli.completion import complete_customers
 from fairlead.cli.progress import page_progress, progress_bar
@@ -63,7 +63,6 @@ UPLOAD_OVERHEAD = 100_000
 """Bytes of a request beyond its documents, such as names."""
 LARGE = 10_000_000
 """Bytes from which on the upload of a single file shows its progress."""
-STDIN = Path(FROM_STDIN)
 MOST_LINES = 20
 """Documents of which a terminal gets a line each; of more, a summary."""
 
@@ -126,7 +125,8 @@ def submit_command(
     limits = _limits(target, customer, is_one_batch=idempotency_key is not None)
     if name is not None:
         check_name(name)
-    paths = tuple(_stdin_file(limits, password) if path == STDIN else path for path in paths)
+    most = limits.document_bytes + 1
+    paths = tuple(stdin_file(most, password) if path == STDIN else path for path in paths)
     files = _checked(list(_files(paths, skip_bad=skip_bad)), limits, name, skip_bad=skip_bad)
     batches = _split([(file, name or file.name) for file in files], limits)
     if idempotency_key is not None and len(batches) > 1:
@@ -158,16 +158,6 @@ def submit_command(
                 _print(documents, as_json=as_json, quiet=quiet, texts=texts)
     if any(document.state is State.FAILED for document in documents):
         sys.exit(1)
-
-
-def _stdin_file(limits: Limits, password: str | None) -> Path:
-    """A file with what comes from stdin, up to the limit, which is removed at the end."""
-    if password == FROM_STDIN:
-        raise UsageError("stdin has either a document or a password; name a file, or the password")
-    folder = click.get_current_context().with_resource(TemporaryDirectory(prefix="fairlead-"))
-    path = Path(folder, "stdin")
-    path.write_bytes(sys.stdin.buffer.read(limits.document_bytes + 1))
-    return path
 
 
 class Limits(NamedTuple):
