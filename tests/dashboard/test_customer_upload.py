@@ -110,6 +110,8 @@ def test_a_blocked_customer_is_marked_with_the_reason(server: Served) -> None:
         (customer(server, "dock"), "/"),
     ):
         assert "New documents are refused: unpaid since May" in text(browser.get(path))
+    warning = tree(operator(server).get("/customer?name=dock")).xpath("//p[@class='warn']")
+    assert len(warning) == 1, "not in the colour of what went well"
     server.operator.post("/v1/customers/dock/unblock")
     assert "are refused" not in text(operator(server).get("/customer?name=dock"))
 
