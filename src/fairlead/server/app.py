@@ -61,6 +61,12 @@ ROUTERS = (
     ),
     *(document_pages.router, live.router, pipelines.router, document_results.router),
 )
+_SECONDS = {"schema": {"type": "integer"}}
+_REQUEST_ID = {
+    "description": "that of the request, or a new one; lines in the server's log end with it",
+    "required": True,
+    "schema": {"type": "string", "pattern": "^[A-Za-z0-9._-]{1,64}$"},
+}
 STREAMS = frozenset(["/v1/events", "/live"])
 """Responses that do not end, so that HEAD has no answer."""
 
@@ -133,6 +139,7 @@ def _completed(document: dict[str, Any]) -> dict[str, Any]:
     parts.pop("HTTPValidationError", None)
     parts.pop("ValidationError", None)
     parts |= schemas.components()
+    document["components"]["headers"] = {"RequestId": _REQUEST_ID}
     document["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
@@ -140,7 +147,7 @@ def _completed(document: dict[str, Any]) -> dict[str, Any]:
     for name in EXAMPLES:
         parts[name]["example"] = EXAMPLES[name]
     submit = document["paths"]["/v1/documents"]["post"]["responses"]["202"]
-    submit["headers"] = {"Location": {"schema": {"type": "string"}}}
+    submit["headers"] |= {"Location": {"schema": {"type": "string"}}, "Retry-After": _SECONDS}
     return document
 
 
@@ -154,5 +161,7 @@ def _complete(operation: dict[str, Any], *, needs_key: bool, writes: bool) -> No
         operation["security"] = [{"key": []}]
     if "application/json" in operation.get("requestBody", {}).get("content", {}):
         responses["415"] = schemas.problems("unsupported-media-type")[415]
+    for response in responses.values():
+        response["headers"] = {"X-Request-ID": {"$ref": "#/components/headers/RequestId"}}
     if "429" in responses:
-        responses["429"]["headers"] = {"Retry-After": {"schema": {"type": "integer"}}}
+        responses["429"]["headers"] |= {"Retry-After": _SECONDS}

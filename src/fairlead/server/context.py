@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass
 from functools import partial
 from time import monotonic
@@ -68,15 +69,16 @@ class ServerContext:
         return await self._fetch_pool.run(REQUEST_CUSTOMER.get(), bound)
 
     def _isolated(self, call: Callable[[], T]) -> Callable[[], T]:
-        customer = REQUEST_CUSTOMER.get()
+        """The call with the customer's view of the store, and with the request's id in the log."""
+        customer, request = REQUEST_CUSTOMER.get(), copy_context()
         if customer is None:
-            return call
+            return partial(request.run, call)
 
         def call_as_customer() -> T:
             with self.fairlead.store.seen_by(customer):
                 return call()
 
-        return call_as_customer
+        return partial(request.run, call_as_customer)
 
     def open(self) -> None:
         for listener in (self.metrics.hear, self.auth.hear, self.live_view.hear):

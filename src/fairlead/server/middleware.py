@@ -28,6 +28,7 @@ from fairlead.server.connection_limits import connection_of
 from fairlead.server.context import ServerContext
 from fairlead.server.headers import language_of
 from fairlead.server.problems import Problem, not_found, problem_of
+from fairlead.server.request_log import REQUEST_ID
 
 _log = logging.getLogger(__name__)
 
@@ -57,7 +58,9 @@ class RequestGuard:
         if connection is not None:
             connection.request_began()
         body = _RequestBody(scope["path"], headers, receive, self._context.settings())
-        response = _Response(send, self._request_id(headers))
+        request_id = self._request_id(headers)
+        REQUEST_ID.set(request_id.decode())
+        response = _Response(send, request_id)
         began = time.perf_counter()
         try:
             await self._serve(scope, body, response)
@@ -86,7 +89,7 @@ class RequestGuard:
         except Exception as error:
             if response.status:
                 raise
-            await _refuse(scope, as_problem(error, scope, response.request_id), body, response)
+            await _refuse(scope, as_problem(error, scope), body, response)
 
     def _request_id(self, headers: dict[bytes, bytes]) -> bytes:
         """The client's own, or one that no other request has."""
@@ -108,7 +111,7 @@ class _Response:
 
     def __init__(self, send: Send, request_id: bytes) -> None:
         self._send = send
-        self.request_id = request_id
+        self._request_id = request_id
         self.status = 0
         self.began_at = 0.0
 
@@ -119,7 +122,7 @@ class _Response:
             message["headers"] = [
                 *message["headers"],
                 (b"x-content-type-options", b"nosniff"),
-                (b"x-request-id", self.request_id),
+                (b"x-request-id", self._request_id),
             ]
         await self._send(message)
 
@@ -177,7 +180,7 @@ def _check_query(query: bytes) -> None:
         raise Problem("key-in-query", text)
 
 
-def as_problem(error: Exception, scope: Scope, request_id: bytes = b"") -> Problem:
+def as_problem(error: Exception, scope: Scope) -> Problem:
     if isinstance(error, Problem):
         return error
     if isinstance(error, HTTPException):
@@ -186,13 +189,13 @@ def as_problem(error: Exception, scope: Scope, request_id: bytes = b"") -> Probl
         return _of_validation(error)
     # The route, never the address: that may contain anything.
     route = getattr(scope.get("route"), "path", "an unknown address")
-    where = (scope["method"], route, request_id.decode())
+    where = (scope["method"], route)
     if isinstance(error, FairleadError):
         problem = problem_of(error, str(scope.get("path_params", {}).get("id_", "")))
         if problem.status_code >= 500:
-            _log.error("fairlead: %s %s (request %s): %s", *where, error)
+            _log.error("fairlead: %s %s: %s", *where, error)
         return problem
-    _log.error("fairlead: %s %s (request %s)", *where, exc_info=error)
+    _log.error("fairlead: %s %s", *where, exc_info=error)
     return Problem(
         "internal", Message("the server failed; its operator finds the reason in the log")
     )

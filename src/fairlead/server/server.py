@@ -23,6 +23,7 @@ from fairlead.errors import DataError, UsageError
 from fairlead.server.app import create_app
 from fairlead.server.connection_limits import LimitedConnection
 from fairlead.server.context import ServerContext
+from fairlead.server.request_log import log_requests
 from fairlead.worker.engine import EngineService
 
 _FRAMEWORK_LOG = logging.getLogger("uvicorn.error")
@@ -99,6 +100,7 @@ def serve(
     on_stop: Callable[[], None] = lambda: None,
 ) -> bool:
     """Serve until a signal; False: a second signal cut requests off."""
+    log_requests()
     serving = _Serving(fairlead, listener, engine, on_ready, on_stop)
     reduce_garbage_collection()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

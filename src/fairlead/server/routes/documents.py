@@ -48,6 +48,8 @@ from fairlead.server.upload import Upload, read_upload
 from fairlead.server.upload_schema import SUBMISSION
 
 LONGEST_WAIT = 60
+SECONDS_BETWEEN_LOOKS = 1
+"""Retry-After of a submission: for clients that poll instead of waiting with `wait`."""
 METADATA_PREFIX = "metadata."
 _TEXTS = ("text/plain", "text/markdown", "application/json")
 _PARTS = schemas.BYTES | {"multipart/byteranges": schemas.BYTES["application/octet-stream"]}
@@ -111,10 +113,14 @@ async def submit(request: Request) -> Response:
         raise
     if len(documents) == 1:
         location = f"/v1/documents/{documents[0].id}"
-        return schemas.JSONResponse(documents[0], 202, {"Location": location})
+        return schemas.JSONResponse(documents[0], 202, _accepted_headers(location))
     batch = documents[0].batch
     location = f"/v1/batches/{batch}"
-    return schemas.JSONResponse(Documents(documents, batch), 202, {"Location": location})
+    return schemas.JSONResponse(Documents(documents, batch), 202, _accepted_headers(location))
+
+
+def _accepted_headers(location: str) -> dict[str, str]:
+    return {"Location": location, "Retry-After": str(SECONDS_BETWEEN_LOOKS)}
 
 
 def _offer(context: ServerContext, caller: Caller, upload: Upload, key: str | None) -> Offer:
