@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from stepkit import RunningPool, make_job, write_module
+from stepkit import LONGEST_WAIT, RunningPool, make_job, write_module
 
 from fairlead.steps.outcomes import (
     Died,
@@ -338,6 +338,20 @@ def test_a_timeout_among_others_counts_only_when_it_happens_alone(
         guilty, other = running.run(*jobs)
     assert guilty == TimedOut(1.0)
     assert isinstance(other, Returned)
+
+
+def test_a_process_that_ends_before_its_next_job_costs_that_job_nothing(
+    modules: Path, tmp_path: Path
+) -> None:
+    with RunningPool(modules, "mysteps:plain") as running:
+        assert running.ready().pool.free()
+        process = process_of(running)
+        os.kill(process.pid, signal.SIGKILL)
+        process._reader.result(LONGEST_WAIT)  # the pool has not been told yet
+        job = make_job(tmp_path)
+        running.pool.start(job)
+        (outcome,) = running.outcomes(job)
+        assert isinstance(outcome, Returned)
 
 
 def test_killed_processes_lose_and_double_no_job(modules: Path, tmp_path: Path) -> None:

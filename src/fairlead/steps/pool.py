@@ -99,10 +99,11 @@ class StepPool:
         return max(0, self.options.concurrency - len(self._running))
 
     def start(self, job: StepJob) -> None:
-        """Run the step on a document; `free` must be above zero."""
-        if not self.free():
-            raise RuntimeError("a job can only be started where there is a free place")
-        self._start(_Run(job))
+        """Run the step on a document; `free` must have been above zero."""
+        if self._takes_jobs:
+            self._start(_Run(job))
+        else:  # the process has ended since `free` was called; its reader notices that at once
+            self._alone.append(_Run(job))
 
     def cancel(self, id_: str) -> None:
         """Tell the job that nobody needs its result; `poll` returns its end all the same."""
