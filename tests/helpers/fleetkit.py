@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from math import inf
 from pathlib import Path
 
 from apikit import Served, served
@@ -151,6 +152,7 @@ def inversions(events: list[Event], documents: Mapping[str, Document]) -> int:
     """Claims of a document while a better one waited that could have been claimed.
 
     Claims wait for no other write: what is committed while one is made may be too late for it.
+    No event says when a delayed document waits again, so no claim has to wait for it.
     """
     waiting: dict[str, tuple[int, int]] = {}
     places: dict[str, tuple[int, int]] = {}
@@ -166,6 +168,9 @@ def inversions(events: list[Event], documents: Mapping[str, Document]) -> int:
         elif event.kind in _BACK:
             waiting[id_] = places[id_]
             since[id_] = event.at
+        elif event.kind is EventKind.REQUEUED:
+            waiting[id_] = places[id_]
+            since[id_] = inf
         elif event.kind is EventKind.CLAIMED:
             place = waiting.pop(id_)
             known = event.at - _LONGEST_WRITE
