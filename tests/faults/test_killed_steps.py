@@ -151,12 +151,11 @@ def run(fairlead: Fairlead, engines: list[StepEngine], kills: Kills) -> dict[int
         submitted |= {number: submit(fairlead, number, dice) for number in numbers}
         process = calls.wait(begun, engines)
         Event().wait(dice.uniform(0.0, 0.06))  # into a call, its end, or the next
-        victims = [each for each in engines if process in each.step_processes()]
+        (engine,) = (each for each in engines if process in each.step_processes())
         if is_engine:
-            victim = (victims or engines)[0]
-            victim.kill()
-            victim.start()
-        elif victims:
+            engine.kill()
+            engine.start()
+        else:
             os.kill(process, signal.SIGKILL)
     return submitted
 
