@@ -156,6 +156,18 @@ def test_cancel_and_retry(run: Run, letter: Path) -> None:
     refused(run("docs", "retry", document["id"]), 1, "done", "cannot")
 
 
+def test_a_retry_takes_a_password_from_stdin(run: Run, letter: Path, data: Path) -> None:
+    (document,) = submitted(run, letter)
+    run("docs", "cancel", document["id"])
+    words = ["docs", "retry", document["id"], "--password", "-"]
+    result = CliRunner().invoke(main, words, input="open sesame\n")
+    assert (result.exit_code, "waiting" in result.stdout) == (0, True)
+    with Fairlead(data) as fairlead:
+        claim = fairlead.store.claim("worker")
+    assert claim is not None
+    assert claim.password == "open sesame"
+
+
 def test_customers_from_add_to_reset(run: Run, letter: Path) -> None:
     run("customers", "add", "acme")
     submitted(run, letter, letter)

@@ -175,6 +175,23 @@ def test_a_password_is_gone_when_the_document_has_ended(store: Store, end: str) 
     assert must_claim(store).password is None
 
 
+@pytest.mark.parametrize("end", ["failed", "cancelled"])
+def test_a_retry_brings_a_password_of_its_own(store: Store, end: str) -> None:
+    document = submit_one(store, "acme")
+    if end == "failed":
+        store.finish(must_claim(store), DAMAGED)
+    else:
+        store.cancel(document.id)
+    store.retry(document.id, password="open sesame")
+    claim = must_claim(store)
+    assert (claim.id, claim.password) == (document.id, "open sesame")
+
+
+def test_a_retry_of_a_pending_document_leaves_its_password(store: Store) -> None:
+    store.retry(locked(store).id, password="another")
+    assert must_claim(store).password == "open sesame"
+
+
 # --- the rule ---
 
 

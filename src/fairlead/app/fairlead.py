@@ -340,10 +340,19 @@ class Fairlead:
         return self.store.cancel(id_, by=by or self._actor, check=check)
 
     def retry(
-        self, id_: str, /, *, by: str | None = None, check: DocumentCheck | None = None
+        self,
+        id_: str,
+        /,
+        *,
+        password: str | None = None,
+        by: str | None = None,
+        check: DocumentCheck | None = None,
     ) -> Document:
-        """Queue a failed or cancelled document once more, at its own place."""
-        return self.store.retry(id_, by=by or self._actor, check=check)
+        """Queue a failed or cancelled document once more, at its own place.
+
+        The password opens an encrypted document; that of the submission is not kept.
+        """
+        return self.store.retry(id_, password=password, by=by or self._actor, check=check)
 
     def change(
         self,

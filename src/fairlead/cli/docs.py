@@ -15,9 +15,11 @@ import click
 from fairlead.cli.common import (
     GivenPath,
     duration,
+    given_password,
     json_option,
     metadata_of,
     one_by_one,
+    password_option,
     plain_minus,
     print_fields,
     print_json,
@@ -188,27 +190,41 @@ def text_command(*, id_: str, target: Target, markdown: bool) -> None:
     click.echo(text, nl=not text.endswith("\n"))
 
 
-def _add_action(name: str, help_text: str) -> None:
-    """Add a command that calls the method `name` of the installation with each id."""
-
-    @docs_group.command(name, help=help_text)
-    @click.argument(
-        "ids", metavar="ID...", nargs=-1, required=True, shell_complete=complete_documents
-    )
-    @target_options
-    @json_option
-    def command(*, ids: tuple[str, ...], target: Target, as_json: bool) -> None:
-        with opened(target) as installation:
-            act = getattr(installation, name)
-            one_by_one(
-                ids,
-                lambda id_: act(whole_id(installation, id_)),
-                partial(_print_states, as_json=as_json),
-            )
+_ids_argument = click.argument(
+    "ids", metavar="ID...", nargs=-1, required=True, shell_complete=complete_documents
+)
 
 
-_add_action("cancel", "Cancel pending documents.")
-_add_action("retry", "Retry failed or cancelled documents.")
+@docs_group.command("cancel")
+@_ids_argument
+@target_options
+@json_option
+def cancel_command(*, ids: tuple[str, ...], target: Target, as_json: bool) -> None:
+    """Cancel pending documents."""
+    with opened(target) as installation:
+        one_by_one(
+            ids,
+            lambda id_: installation.cancel(whole_id(installation, id_)),
+            partial(_print_states, as_json=as_json),
+        )
+
+
+@docs_group.command("retry")
+@_ids_argument
+@target_options
+@password_option
+@json_option
+def retry_command(
+    *, ids: tuple[str, ...], target: Target, password: str | None, as_json: bool
+) -> None:
+    """Retry failed or cancelled documents."""
+    password = given_password(password)
+    with opened(target) as installation:
+        one_by_one(
+            ids,
+            lambda id_: installation.retry(whole_id(installation, id_), password=password),
+            partial(_print_states, as_json=as_json),
+        )
 
 
 @docs_group.command("set")

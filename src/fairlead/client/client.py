@@ -729,13 +729,14 @@ class AsyncClient:
         """Cancel a pending document; its worker, if it has one, is stopped."""
         return await self._transport.json(Document, "POST", "documents", id_, "cancel")
 
-    async def retry(self, id_: str) -> Document:
-        """Queue a failed or cancelled document once more.
+    async def retry(self, id_: str, *, password: str | None = None) -> Document:
+        """Queue a failed or cancelled document once more; the password opens an encrypted one.
 
         After a lost answer it is not repeated: the document may have failed again meanwhile.
         """
         path = ("documents", id_, "retry")
-        return await self._transport.json(Document, "POST", *path, idempotent=False)
+        body = None if password is None else {"password": password}
+        return await self._transport.json(Document, "POST", *path, json=body, idempotent=False)
 
     async def change(self, id_: str, /, **changes: Any) -> Document:
         """Change `urgent`, `metadata` or `reference` of a document; what is not named stays."""

@@ -723,13 +723,14 @@ class Client:
         """Cancel a pending document; its worker, if it has one, is stopped."""
         return self._transport.json(Document, "POST", "documents", id_, "cancel")
 
-    def retry(self, id_: str) -> Document:
-        """Queue a failed or cancelled document once more.
+    def retry(self, id_: str, *, password: str | None = None) -> Document:
+        """Queue a failed or cancelled document once more; the password opens an encrypted one.
 
         After a lost answer it is not repeated: the document may have failed again meanwhile.
         """
         path = ("documents", id_, "retry")
-        return self._transport.json(Document, "POST", *path, idempotent=False)
+        body = None if password is None else {"password": password}
+        return self._transport.json(Document, "POST", *path, json=body, idempotent=False)
 
     def change(self, id_: str, /, **changes: Any) -> Document:
         """Change `urgent`, `metadata` or `reference` of a document; what is not named stays."""

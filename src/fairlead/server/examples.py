@@ -150,6 +150,7 @@ EXAMPLES: dict[str, Any] = {
     "KeyWanted": {"customer": "acme"},
     "NewCustomer": {"name": "acme"},
     "PolicyWanted": {"policy": "fair"},
+    "RetryOptions": {"password": "open sesame"},
     "NewWebhook": {"url": "https://example.com/hook", "kinds": ["document.done"]},
     "Problem": body("unknown-document", f"no document has the id '{_ID}'; check the id"),
     "WebhookChanges": {"enabled": True},

@@ -36,6 +36,7 @@ from fairlead.server.problems import Problem as Refusal
 T = TypeVar("T")
 Name = Annotated[str, Meta(min_length=1, max_length=200)]
 Url = Annotated[str, Meta(min_length=1, max_length=2000)]
+Password = Annotated[str, Meta(max_length=1000)]
 EventKinds = Annotated[list[str], Meta(max_length=20)]
 
 
@@ -106,6 +107,12 @@ class DocumentChanges(Body):
     reference: str | UnsetType | None = UNSET
 
 
+class RetryOptions(Body):
+    """What a document needs to be processed once more: a password, if it is encrypted."""
+
+    password: Password | None = None
+
+
 class WebhookChanges(Body):
     """What may be changed of a webhook."""
 
@@ -165,6 +172,7 @@ _IN = [
     NewCustomer,
     NewWebhook,
     PolicyWanted,
+    RetryOptions,
     WebhookChanges,
 ]
 
@@ -193,9 +201,9 @@ def reference(model: type) -> dict[str, Any]:
     return {"$ref": f"#/components/schemas/{model.__name__}"}
 
 
-def takes(model: type) -> dict[str, Any]:
+def takes(model: type, *, required: bool = True) -> dict[str, Any]:
     content = {"application/json": {"schema": reference(model)}}
-    return {"requestBody": {"required": True, "content": content}}
+    return {"requestBody": {"required": required, "content": content}}
 
 
 async def read_body(request: Request, model: type[T]) -> T:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Callable
 from contextlib import suppress
 from email.utils import formatdate
 from pathlib import Path
@@ -16,7 +15,6 @@ from starlette.responses import FileResponse, Response
 from starlette.types import Message as ASGIMessage
 from starlette.types import Receive, Scope, Send
 
-from fairlead.app import Fairlead
 from fairlead.errors import Message, NotReady, UnknownDocument
 from fairlead.i18n import translator
 from fairlead.intake import Offer
@@ -409,38 +407,47 @@ async def why(request: Request, id_: str) -> Response:
     return schemas.JSONResponse(shown, headers=headers)
 
 
-def _add_action(
-    name: str, act: Callable[[Fairlead], Callable[..., Document]], outcome: str, description: str
-) -> None:
-    @router.post(
-        f"/{{id_}}/{name}",
-        operation_id=f"{name}Document",
-        name=name,
-        description=description,
-        responses=schemas.answers(
-            200, Document, outcome, "unknown-document", "wrong-state", "precondition-failed"
-        ),
-        openapi_extra={"parameters": [schemas.IF_MATCH]},
+_ACTION = ("unknown-document", "wrong-state", "precondition-failed")
+
+
+@router.post(
+    "/{id_}/cancel",
+    operation_id="cancelDocument",
+    responses=schemas.answers(200, Document, "it is cancelled", *_ACTION),
+    openapi_extra={"parameters": [schemas.IF_MATCH]},
+)
+async def cancel(request: Request, id_: str) -> Response:
+    """Cancel a pending document. One that is cancelled stays so."""
+    context, caller, _ = await visible(request, id_)
+    check = precondition(request, _etag_of)
+    document = await context.ask(context.fairlead.cancel, id_, by=caller.key_id, check=check)
+    return schemas.JSONResponse(document)
+
+
+@router.post(
+    "/{id_}/retry",
+    operation_id="retryDocument",
+    responses=schemas.answers(200, Document, "it is pending", *_ACTION),
+    openapi_extra=schemas.takes(schemas.RetryOptions, required=False)
+    | {"parameters": [schemas.IF_MATCH]},
+)
+async def retry(request: Request, id_: str) -> Response:
+    """Queue a failed or cancelled document once more. A pending one stays as it is.
+
+    The `password` opens an encrypted document; that of the submission is not kept.
+    """
+    context, caller, _ = await visible(request, id_)
+    options = schemas.RetryOptions()
+    if await request.body():
+        options = await schemas.read_body(request, schemas.RetryOptions)
+    document = await context.ask(
+        context.fairlead.retry,
+        id_,
+        password=options.password,
+        by=caller.key_id,
+        check=precondition(request, _etag_of),
     )
-    async def action(request: Request, id_: str) -> Response:
-        context, caller, _ = await visible(request, id_)
-        check = precondition(request, _etag_of)
-        document = await context.ask(act(context.fairlead), id_, by=caller.key_id, check=check)
-        return schemas.JSONResponse(document)
-
-
-_add_action(
-    "cancel",
-    lambda fairlead: fairlead.cancel,
-    "it is cancelled",
-    "Cancel a pending document. One that is cancelled stays so.",
-)
-_add_action(
-    "retry",
-    lambda fairlead: fairlead.retry,
-    "it is pending",
-    "Queue a failed or cancelled document once more. A pending one stays as it is.",
-)
+    return schemas.JSONResponse(document)
 
 
 @router.patch(

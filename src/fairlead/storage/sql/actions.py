@@ -118,7 +118,9 @@ def delete_document(tx: Transaction, id_: str, check: DocumentCheck | None = Non
     return sorted(texts)
 
 
-def retry_document(tx: Transaction, id_: str, check: DocumentCheck | None = None) -> None:
+def retry_document(
+    tx: Transaction, id_: str, password: str | None = None, check: DocumentCheck | None = None
+) -> None:
     """Queue a failed or cancelled document once more, at its own place; a pending one stays."""
     document = find_document(tx, id_)
     is_so = document.state == State.WAITING
@@ -126,7 +128,7 @@ def retry_document(tx: Transaction, id_: str, check: DocumentCheck | None = None
         after(State(document.state), Action.RETRIED)
         _check_room(tx, document.customer)
     run_check(tx, id_, check)
-    if is_so or tx.connection.execute(sql("retry_document"), (document.seq,)).get is None:
+    if is_so or tx.connection.execute(sql("retry_document"), (document.seq, password)).get is None:
         return
     kept = tx.connection.execute(sql("remove_unsuccessful"), (document.seq,)).fetchone()
     seq, customer, pipeline, state, priority, urgent, estimate, submitted_at, _ = document

@@ -492,8 +492,8 @@ RETURNING
 -- A person wants it to be processed once more; nothing where somebody was quicker.
 UPDATE documents SET
   state = 'waiting', attempts = 0, started_at = NULL, finished_at = NULL, seconds = NULL,
-  error = NULL, detail = NULL, cause = NULL
-WHERE seq = ? AND state IN ('failed', 'cancelled') RETURNING seq;
+  error = NULL, detail = NULL, cause = NULL, password = ?2
+WHERE seq = ?1 AND state IN ('failed', 'cancelled') RETURNING seq;
 
 -- name: bury_document
 INSERT INTO deleted (seq, id, customer, at) SELECT seq, id, customer, ?2 FROM documents WHERE seq = ?1;

@@ -350,10 +350,15 @@ class Store(ABC):
         return self.document(id_)
 
     def retry(
-        self, id_: str, *, by: str | None = None, check: DocumentCheck | None = None
+        self,
+        id_: str,
+        *,
+        password: str | None = None,
+        by: str | None = None,
+        check: DocumentCheck | None = None,
     ) -> Document:
-        """Queue a failed or cancelled document once more."""
-        self._write(lambda tx: actions.retry_document(tx, id_, check), by=by)
+        """Queue a failed or cancelled document once more; the password holds until it ends."""
+        self._write(lambda tx: actions.retry_document(tx, id_, password, check), by=by)
         return self.document(id_)
 
     def change(
