@@ -146,4 +146,4 @@ def test_the_document_names_it_wherever_it_can_be(server: Served) -> None:
         if "412" in operation["responses"]
     }
     decided = {(method.lower(), path) for method, path in DECISIONS}
-    assert named == decided | {("get", ""), ("get", "/text"), ("get", "/file")}
+    assert named == decided | {("patch", ""), ("get", ""), ("get", "/text"), ("get", "/file")}
