@@ -38,7 +38,7 @@ from fairlead.model.names import new_id
 from fairlead.model.results import Interim
 from fairlead.model.sniff import look
 from fairlead.service import Service
-from fairlead.worker.found import Blob, Found, PartBlob, Source, chunks
+from fairlead.worker.pipeline_run import Blob, PartBlob, PipelineRun, Source, chunks
 from fairlead.worker.sandbox.answer import Extraction, FoundPart
 from fairlead.worker.sandbox.protocol import PartContent
 
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 class Stage(Enum):
-    """The end of a document with several steps, whose result is in `FinishedJob.found`."""
+    """The end of a document with several steps, whose result is in `FinishedJob.run`."""
 
     DONE = "done"
     DROPPED = "dropped"  # nobody needs the result
@@ -61,8 +61,8 @@ class Kept(NamedTuple):
     parts: Sequence[PartBlob]
 
 
-def kept(found: Found) -> Kept:
-    return Kept(found.interim(), found.blobs, list(found.parts))
+def kept(run: PipelineRun) -> Kept:
+    return Kept(run.interim(), run.blobs, list(run.parts))
 
 
 class Delay(NamedTuple):
@@ -82,12 +82,12 @@ MOST_CHARACTERS = 50_000_000
 
 
 class FinishedJob(NamedTuple):
-    """A claim, its result, and the seconds of work on it; `found`: what its steps found."""
+    """A claim, its result, and the seconds of work on it; `run`: of a document with steps."""
 
     claim: Claim
     result: Result
     seconds: float
-    found: Found | None = None
+    run: PipelineRun | None = None
 
 
 class ResultWriter:
@@ -203,7 +203,7 @@ class ResultWriter:
         texts: list[tuple[str, bytes]] = []
         attachments: list[tuple[str, PartContent]] = []
         ends = {job.claim for job in group if not isinstance(job.result, Kept)}
-        self._write_found(group)
+        self._write_contents(group)
         outcomes = [
             (job.claim, _outcome(job, texts, attachments))
             for job in group
@@ -227,10 +227,10 @@ class ResultWriter:
         if stale:
             self._delete_files(stale, {claim.id for claim, _ in outcomes})
         for job in group:
-            if job.found is not None and job.claim in ends:
-                self._clean_up(job.found)
+            if job.run is not None and job.claim in ends:
+                self._clean_up(job.run)
 
-    def _write_found(self, group: Sequence[FinishedJob]) -> None:
+    def _write_contents(self, group: Sequence[FinishedJob]) -> None:
         """Stream long contents to blob storage, each once."""
         saved = list(filter(None, map(_saved, group)))
         blobs = {id(blob): blob for each in saved for blob in each.blobs if blob.source is not None}
@@ -248,13 +248,13 @@ class ResultWriter:
         if interim:
             self._store.keep_interim(list(interim.items()))
 
-    def _clean_up(self, found: Found) -> None:
+    def _clean_up(self, run: PipelineRun) -> None:
         """Remove what a document with several steps leaves behind when its claim has ended."""
         with suppress(DataError, OSError):  # the sweep of orphans finds them too
-            keys = found.keys | found.replaced
+            keys = run.keys | run.replaced
             if keys:
-                self._texts.delete(keys - self._store.known_texts([found.claim.id]))
-        shutil.rmtree(found.folder, ignore_errors=True)
+                self._texts.delete(keys - self._store.known_texts([run.claim.id]))
+        shutil.rmtree(run.folder, ignore_errors=True)
 
     def _delete_files(self, stale: Sequence[Done], documents: set[str]) -> None:
         """Delete files of results that came too late.
@@ -282,7 +282,7 @@ def _saved(job: FinishedJob) -> Kept | None:
     if isinstance(job.result, Kept):
         return job.result
     is_wanted = job.result is Stage.DONE or isinstance(job.result, Delay)
-    return kept(job.found) if job.found is not None and is_wanted else None
+    return kept(job.run) if job.run is not None and is_wanted else None
 
 
 def _stream(blobs: BlobStore, sources: Sequence[tuple[str, Source]]) -> None:
@@ -314,16 +314,16 @@ def _outcome(
     job: FinishedJob, texts: list[tuple[str, bytes]], attachments: list[tuple[str, PartContent]]
 ) -> Outcome:
     """What the store saves; contents of files are added to `texts` and `attachments`."""
-    claim, result, seconds, found = job
-    if found is not None and result is Stage.DONE:
-        return found.outcome()
-    if found is not None and isinstance(result, Delay):
-        return Delayed(result.seconds, found.interim(), result.code, result.detail, seconds)
+    claim, result, seconds, run = job
+    if run is not None and result is Stage.DONE:
+        return run.outcome()
+    if run is not None and isinstance(result, Delay):
+        return Delayed(result.seconds, run.interim(), result.code, result.detail, seconds)
     if isinstance(result, Broken) and claim.broke_before and result.code != WORKER_LOST:
         result = Failed(result.code, result.detail)  # it was alone, so nothing else is to blame
     if isinstance(result, Failed | Broken):
         return result._replace(seconds=seconds)
-    assert isinstance(result, Extraction)  # noqa: S101 (all others have `found`)
+    assert isinstance(result, Extraction)  # noqa: S101 (all others have `run`)
     text = result.text.encode()
     markdown = None if result.markdown is None else result.markdown.encode()
     is_short = len(text) + len(markdown or b"") <= SHORT_TEXTS

@@ -35,7 +35,7 @@ from fairlead.steps.outcomes import (
     StepOptions,
     TimedOut,
 )
-from fairlead.worker.found import Found, found_of
+from fairlead.worker.pipeline_run import PipelineRun, resumed_run
 from fairlead.worker.result_writer import Delay, FinishedJob, Kept, ResultWriter, Stage, kept
 from fairlead.worker.sandbox.answer import Extraction, failure
 
@@ -86,9 +86,9 @@ class StepRunner:
         self._retry = retry
         steps = dict.fromkeys(step for each in pipelines for step in each.steps)
         self._pools = {step: make_pool(step) for step in steps if step != READ}
-        self._running: dict[str, Found] = {}
+        self._running: dict[str, PipelineRun] = {}
         self._lost: set[str] = set()  # of those that run: nobody needs their results
-        self._waiting: defaultdict[str, deque[Found]] = defaultdict(deque)
+        self._waiting: defaultdict[str, deque[PipelineRun]] = defaultdict(deque)
         self._folder = folder
         self.ran_dry = False  # whether the last claim left places free
 
@@ -117,7 +117,7 @@ class StepRunner:
 
     def open_pipelines(self) -> list[Pipeline]:
         """Those of which no document waits for a place."""
-        waiting = {found.claim.pipeline for queue in self._waiting.values() for found in queue}
+        waiting = {run.claim.pipeline for queue in self._waiting.values() for run in queue}
         return [each for each in self.pipelines.values() if each.name not in waiting]
 
     def room(self) -> dict[str, tuple[int, list[str]]]:
@@ -138,9 +138,9 @@ class StepRunner:
         return bool(self._running) or any(self._waiting.values())
 
     def claims(self) -> list[Claim]:
-        running = [found for id_, found in self._running.items() if id_ not in self._lost]
-        waiting = [found for queue in self._waiting.values() for found in queue]
-        return [found.claim for found in (*running, *waiting)]
+        running = [run for id_, run in self._running.items() if id_ not in self._lost]
+        waiting = [run for queue in self._waiting.values() for run in queue]
+        return [run.claim for run in (*running, *waiting)]
 
     def has_more_steps(self, claim: Claim) -> bool:
         pipeline = self.pipelines.get(claim.pipeline)
@@ -149,30 +149,30 @@ class StepRunner:
     def begin(self, claim: Claim) -> bool:
         """Take over a claim whose next step is a function; False: it is to be read first."""
         # Deaths of step processes are told apart by their pool, so nobody else is at risk.
-        found = self._found(claim._replace(suspect=False))
-        if found.next_step == READ:
+        run = self._resumed(claim._replace(suspect=False))
+        if run.next_step == READ:
             return False
-        self._go_on(found)
+        self._go_on(run)
         return True
 
     def go_on_after_reading(self, claim: Claim, extraction: Extraction, seconds: float) -> None:
-        found = self._found(claim)
-        found.read(extraction, seconds)
-        self._keep(found)
-        self._go_on(found)
+        run = self._resumed(claim)
+        run.read(extraction, seconds)
+        self._keep(run)
+        self._go_on(run)
 
     def let_go(self, lost: Iterable[Claim]) -> None:
         """Cancel the jobs of claims that are held no more."""
         gone = set(lost)
         for step, queue in self._waiting.items():
-            dropped = [found for found in queue if found.claim in gone]
-            self._waiting[step] = deque(found for found in queue if found.claim not in gone)
-            for found in dropped:
-                self._end(found, Stage.DROPPED)
-        for id_, found in self._running.items():
-            if found.claim in gone and id_ not in self._lost:
+            dropped = [run for run in queue if run.claim in gone]
+            self._waiting[step] = deque(run for run in queue if run.claim not in gone)
+            for run in dropped:
+                self._end(run, Stage.DROPPED)
+        for id_, run in self._running.items():
+            if run.claim in gone and id_ not in self._lost:
                 self._lost.add(id_)
-                self._pools[found.next_step or ""].cancel(id_)
+                self._pools[run.next_step or ""].cancel(id_)
 
     def progress(self) -> dict[Claim, tuple[int, int]]:
         return {
@@ -190,58 +190,58 @@ class StepRunner:
         for step, queue in self._waiting.items():
             self._start_waiting(step, queue)
 
-    def _found(self, claim: Claim) -> Found:
+    def _resumed(self, claim: Claim) -> PipelineRun:
         folder = self._folder / f"{claim.id}.{claim.fence}"
-        return found_of(claim, self.pipelines[claim.pipeline].steps, folder)
+        return resumed_run(claim, self.pipelines[claim.pipeline].steps, folder)
 
-    def _go_on(self, found: Found) -> None:
+    def _go_on(self, run: PipelineRun) -> None:
         """To the next step, or to the end."""
-        step = found.next_step
+        step = run.next_step
         if step is None:
-            self._end(found, Stage.DONE)
+            self._end(run, Stage.DONE)
             return
-        self._waiting[step].append(found)
+        self._waiting[step].append(run)
         self._start_waiting(step, self._waiting[step])
 
-    def _start_waiting(self, step: str, queue: deque[Found]) -> None:
+    def _start_waiting(self, step: str, queue: deque[PipelineRun]) -> None:
         while queue and queue[0].claim.id not in self._running and self._pools[step].free():
-            found = queue[0]
-            gone = self._prepare(found)  # raises where there is no room: then it waits on
+            run = queue[0]
+            gone = self._prepare(run)  # raises where there is no room: then it waits on
             queue.popleft()
             if gone is not None:
-                self._results.add(FinishedJob(found.claim, gone, found.claim_seconds, found))
+                self._results.add(FinishedJob(run.claim, gone, run.claim_seconds, run))
                 continue
-            self._running[found.claim.id] = found
-            self._pools[step].start(self._job(found))
+            self._running[run.claim.id] = run
+            self._pools[step].start(self._job(run))
 
     # --- jobs ---
 
-    def _job(self, found: Found) -> StepJob:
-        claim = found.claim
+    def _job(self, run: PipelineRun) -> StepJob:
+        claim = run.claim
         return StepJob(
             claim.id,
             claim.customer,
             claim.name,
-            found.kind,
+            run.kind,
             dict(claim.metadata),
-            found.attempts + 1,
-            self._job_folder(found),
+            run.attempts + 1,
+            self._job_folder(run),
         )
 
-    def _job_folder(self, found: Found) -> Path:
-        return found.folder / str(found.done)
+    def _job_folder(self, run: PipelineRun) -> Path:
+        return run.folder / str(run.done)
 
-    def _prepare(self, found: Found) -> Failed | Broken | None:
+    def _prepare(self, run: PipelineRun) -> Failed | Broken | None:
         """Fill the job's folder; a failure if the bytes of the document are gone."""
-        folder = self._job_folder(found)
+        folder = self._job_folder(run)
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if not self._put_original(found.claim, folder / "original"):
+            if not self._put_original(run.claim, folder / "original"):
                 return failure("corrupt", GONE)
             for name, blob in (
-                ("text", found.text),
-                ("markdown", found.markdown),
-                ("data.json", found.data),
+                ("text", run.text),
+                ("markdown", run.markdown),
+                ("data.json", run.data),
             ):
                 if blob is not None:
                     (folder / name).write_bytes(blob.read(self._texts))
@@ -275,23 +275,23 @@ class StepRunner:
     # --- ends ---
 
     def _handle(self, end: StepEnd) -> None:
-        found = self._running.pop(end.job.id)
+        run = self._running.pop(end.job.id)
         if end.job.id in self._lost:
             self._lost.remove(end.job.id)
-            self._end(found, Stage.DROPPED)
+            self._end(run, Stage.DROPPED)
             return
         if isinstance(end.outcome, Returned):
             unknown = self._unknown_pipeline(end.outcome)
             if unknown is None:
-                found.add(end.outcome, end.seconds, self._texts)
-                if found.next_step is not None:
-                    self._keep(found)
-                self._go_on(found)
+                run.add(end.outcome, end.seconds, self._texts)
+                if run.next_step is not None:
+                    self._keep(run)
+                self._go_on(run)
                 return
             end = end._replace(outcome=Invalid(unknown))
-        found.seconds += end.seconds
-        found.claim_seconds += end.seconds
-        self._settle(found, end.outcome)
+        run.seconds += end.seconds
+        run.claim_seconds += end.seconds
+        self._settle(run, end.outcome)
 
     def _unknown_pipeline(self, returned: Returned) -> str | None:
         names = {part.pipeline for part in returned.parts} - {None, *self.pipelines}
@@ -299,48 +299,48 @@ class StepRunner:
             return None
         return f"a part must name a pipeline of the settings; got {', '.join(map(repr, names))}"
 
-    def _settle(self, found: Found, outcome: Outcome) -> None:
+    def _settle(self, run: PipelineRun, outcome: Outcome) -> None:
         """The step did not return: refuse, try again later, or give up."""
-        options = self._pools[found.next_step or ""].options or StepOptions()
+        options = self._pools[run.next_step or ""].options or StepOptions()
         if isinstance(outcome, Refused):
-            self._fail(found, Failed(outcome.code, outcome.message, found.kind))
+            self._fail(run, Failed(outcome.code, outcome.message, run.kind))
         elif isinstance(outcome, Later):
-            self._call_later(found, outcome.seconds, options)
+            self._call_later(run, outcome.seconds, options)
         else:
-            cause = f"step {found.next_step}: {_cause(outcome)}"
-            _log.warning("fairlead: document %s: %s", found.claim.id, cause)
-            found.failed(cause)
+            cause = f"step {run.next_step}: {_cause(outcome)}"
+            _log.warning("fairlead: document %s: %s", run.claim.id, cause)
+            run.failed(cause)
             rule = RetryRule(options.attempts, *_delays(self._retry()))
-            delay = rule.delay(found.attempts)
+            delay = rule.delay(run.attempts)
             if delay is None:
-                self._give_up(found)
+                self._give_up(run)
             else:
-                self._end(found, Delay(delay, STEP_FAILED, SENTENCES[STEP_FAILED]))
+                self._end(run, Delay(delay, STEP_FAILED, SENTENCES[STEP_FAILED]))
 
-    def _call_later(self, found: Found, seconds: float, options: StepOptions) -> None:
-        if found.waited + seconds > options.retry_for:
-            found.cause = (
-                f"step {found.next_step}: it asked to be called again later for more than "
+    def _call_later(self, run: PipelineRun, seconds: float, options: StepOptions) -> None:
+        if run.waited + seconds > options.retry_for:
+            run.cause = (
+                f"step {run.next_step}: it asked to be called again later for more than "
                 f"{options.retry_for:g} s (retry_for)"
             )
-            self._give_up(found)
+            self._give_up(run)
             return
-        found.waited += seconds
-        found.settled += 1
-        self._end(found, Delay(seconds))
+        run.waited += seconds
+        run.settled += 1
+        self._end(run, Delay(seconds))
 
-    def _give_up(self, found: Found) -> None:
-        failed = Failed(STEP_FAILED, SENTENCES[STEP_FAILED], found.kind, cause=found.cause)
-        self._fail(found, failed)
+    def _give_up(self, run: PipelineRun) -> None:
+        failed = Failed(STEP_FAILED, SENTENCES[STEP_FAILED], run.kind, cause=run.cause)
+        self._fail(run, failed)
 
-    def _fail(self, found: Found, failed: Failed) -> None:
-        self._results.add(FinishedJob(found.claim, failed, found.claim_seconds, found))
+    def _fail(self, run: PipelineRun, failed: Failed) -> None:
+        self._results.add(FinishedJob(run.claim, failed, run.claim_seconds, run))
 
-    def _keep(self, found: Found) -> None:
-        self._end(found, kept(found))
+    def _keep(self, run: PipelineRun) -> None:
+        self._end(run, kept(run))
 
-    def _end(self, found: Found, how: Stage | Delay | Kept) -> None:
-        self._results.add(FinishedJob(found.claim, how, found.claim_seconds, found))
+    def _end(self, run: PipelineRun, how: Stage | Delay | Kept) -> None:
+        self._results.add(FinishedJob(run.claim, how, run.claim_seconds, run))
 
 
 def _delays(rule: RetryRule) -> tuple[float, float]:

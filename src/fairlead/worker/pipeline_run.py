@@ -1,4 +1,4 @@
-"""What the steps of one document found so far, and where the bytes of it are.
+"""A document on its way through the steps of its pipeline: the result so far, and its bytes.
 
 Short contents stay in memory and go into the store. Long ones are files of the job until they are
 written to blob storage, under keys that they have from the beginning.
@@ -58,7 +58,7 @@ class PartBlob:
 
 
 @dataclass
-class Found:
+class PipelineRun:
     """The result of the finished steps of a claim, and how the step under way has fared.
 
     The fields are those of `Interim`. `folder` is where the files of its jobs are.
@@ -210,26 +210,26 @@ class Found:
         )
 
 
-def found_of(claim: Claim, steps: Sequence[str], folder: Path) -> Found:
-    """What earlier claims found, unless the list of steps has changed since."""
-    found = Found(claim, tuple(steps), folder)
+def resumed_run(claim: Claim, steps: Sequence[str], folder: Path) -> PipelineRun:
+    """A run that goes on after earlier claims, or starts over if the list of steps has changed."""
+    run = PipelineRun(claim, tuple(steps), folder)
     if claim.interim is None:
-        return found
+        return run
     interim = decode_interim(claim.interim)
-    found.settled = interim.settled
-    if interim.steps != found.steps:
-        found.replaced.update(interim.keys)
-        return found
-    found.done, found.attempts, found.waited = interim.done, interim.attempts, interim.waited
-    found.seconds, found.cause = interim.seconds, interim.cause
-    found.kind, found.facts = interim.kind, interim.facts
-    found.text, found.markdown, found.data = (
+    run.settled = interim.settled
+    if interim.steps != run.steps:
+        run.replaced.update(interim.keys)
+        return run
+    run.done, run.attempts, run.waited = interim.done, interim.attempts, interim.waited
+    run.seconds, run.cause = interim.seconds, interim.cause
+    run.kind, run.facts = interim.kind, interim.facts
+    run.text, run.markdown, run.data = (
         None if content is None else Blob(content)
         for content in (interim.text, interim.markdown, interim.data)
     )
-    found.files = {content.name: Blob(content) for content in interim.files}
-    found.parts = [PartBlob(part) for part in interim.parts]
-    return found
+    run.files = {content.name: Blob(content) for content in interim.files}
+    run.parts = [PartBlob(part) for part in interim.parts]
+    return run
 
 
 def chunks(source: Source) -> Iterator[bytes]:
