@@ -137,3 +137,15 @@ def test_children_without_work_make_room_on_a_full_disk(
     assert is_gone(acme)
     assert globex.job_dir.folder == acme.job_dir.folder
     pool.end(globex)
+
+
+def test_a_child_that_is_ended_twice_leaves_one_folder(pool: ChildPool) -> None:
+    """Two children in one folder would read each other's documents."""
+    ended = ready(pool.take(LIMITS, "acme"))
+    pool.end(ended)
+    first = pool.take(LIMITS, "globex")
+    pool.end(ended)
+    second = pool.take(LIMITS, "acme")
+    assert first.job_dir.folder != second.job_dir.folder
+    pool.end(first)
+    pool.end(second)

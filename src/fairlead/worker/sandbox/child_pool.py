@@ -68,7 +68,9 @@ class ChildPool:
             self.end(self._idle.pop(0).sandbox)
 
     def end(self, sandbox: Sandbox) -> None:
-        """End a child at once."""
+        """End a child at once; again: nothing, as its folder may be another child's by now."""
+        if sandbox.is_closed:
+            return
         sandbox.kill()
         sandbox.close(keep_job_dir=True)
         self._folders.append(sandbox.job_dir.folder)

@@ -80,6 +80,7 @@ class Sandbox:
         self.limits = limits or Limits()
         self.job_dir = JobDir(job_dir or Path(tempfile.mkdtemp(prefix="fairlead-")))
         self.ready = False
+        self.is_closed = False
         self.jobs_sent = 0
         self.jobs_done = 0
         self._forkserver = forkserver
@@ -221,6 +222,7 @@ class Sandbox:
         else:
             self.job_dir.remove()
         self._forget_jobs()
+        self.is_closed = True
 
     def _command(self) -> list[str]:
         return [*python("fairlead.worker.sandbox.child"), *self._arguments()]
