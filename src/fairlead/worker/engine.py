@@ -380,16 +380,12 @@ class LocalEngine:
 
     def _may_find_work(self, free: int, *, room: bool) -> bool:
         """After a claim in vain: only when something was committed since, or time has passed."""
+        open_ = [each.name for each in self.runner.open_pipelines()]
+        has_opened, self._was_open = open_ != self._was_open, open_
         if self._is_due("check", CHECK_SECONDS):
             requeue_from_dead_workers(self._store)
             return True
-        if time.monotonic() >= self._opens_at:
-            return True
-        is_open, self._was_open = (
-            self._was_open,
-            [each.name for each in self.runner.open_pipelines()],
-        )
-        if is_open != self._was_open:
+        if has_opened or time.monotonic() >= self._opens_at:
             return True
         if self.prefetch.fell_short and not (free or room):
             return False
