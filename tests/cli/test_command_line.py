@@ -331,7 +331,7 @@ def test_bad_settings_of_a_customer(run: Run) -> None:
     refused(run("customers", "set", "acme", "--reset-interval", "-1"), 2, "reset_interval")
     refused(run("customers", "set", "acme", "--thresholds", "-2,-2"), 2, "must decrease")
     refused(run("customers", "set", "acme", "--thresholds", "a"), 2, "--thresholds")
-    refused(run("customers", "set", "acme", "--pending-cap", "0"), 2, "pending_cap")
+    refused(run("customers", "set", "acme", "--pending-cap", "-1"), 2, "pending_cap")
     refused(run("customers", "set", "acme"), 2, "no setting to change")
     refused(run("customers", "set", "nobody", "--pending-cap", "1"), 1, "nobody")
 

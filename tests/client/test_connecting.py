@@ -73,8 +73,8 @@ def test_a_closed_client_says_so() -> None:
 def test_an_http_client_of_your_own_is_used_and_left_open() -> None:
     def answer(request: httpx.Request) -> httpx.Response:
         limits = {"max_document_bytes": 1, "max_upload_bytes": 2, "max_upload_files": 3}
-        own = {"key": request.headers["Authorization"], "customer": None, "limits": limits}
-        return httpx.Response(200, json=own)
+        own = {"key": request.headers["Authorization"], "role": "operator", "name": "x"}
+        return httpx.Response(200, json={**own, "customer": None, "limits": limits})
 
     with httpx.Client(transport=httpx.MockTransport(answer)) as http:
         with Client("http://127.0.0.1:1", "fl_key", http=http) as client:

@@ -51,7 +51,13 @@ def numbered() -> Iterator[str]:
             self.number = next(numbers)
 
         def do_GET(self) -> None:
-            found = {"key": str(self.number), "customer": None, "limits": LIMITS}
+            found = {
+                "key": str(self.number),
+                "role": "operator",
+                "name": "x",
+                "customer": None,
+                "limits": LIMITS,
+            }
             body = json.dumps(found).encode()
             self.send_response(200)
             self.send_header("Content-Type", "application/json")
