@@ -25,5 +25,9 @@ def log_handler(stream: TextIO | None = None) -> logging.Handler:
 
 
 def log_requests() -> None:
-    """Write the log to standard error, unless the process has a log already."""
+    """Write the log to standard error, unless the process has a log already.
+
+    What steps print is in it, which is of a lower level than warnings.
+    """
     logging.basicConfig(handlers=[log_handler()])
+    logging.getLogger("fairlead.steps").setLevel(logging.INFO)
