@@ -69,7 +69,7 @@ def test_cells_change_in_place_and_new_rows_wait_while_somebody_points(
     before = row.bounding_box()
     upload(acme, b"second")
     acme.post(f"/v1/documents/{first}/cancel")
-    expect(row.locator(".state")).to_have_text("cancelled", timeout=WAIT)
+    expect(row.locator("[data-f=state]")).to_have_text("cancelled", timeout=WAIT)
     expect(page.locator("#news")).to_be_visible()
     assert row.bounding_box() == before
     page.locator("#news").click()
