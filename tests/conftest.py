@@ -19,7 +19,7 @@ SERVICE_FIXTURES = frozenset(
     {
         *("server", "full", "empty", "chromium"),
         *("redis_server", "postgres_server", "rabbitmq_server", "broker_url", "counters_url"),
-        "own_mounts",
+        *("own_mounts", "served"),
     }
 )
 """Fixtures that start a process, open a port or start a browser."""
