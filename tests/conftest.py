@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -113,6 +114,9 @@ for _name in (*SERVICE_FILES, *FULL, *POSTGRES_DIFFERS, *RABBITMQ_HARDLY_DIFFERS
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background has none
 os.environ["LC_ALL"] = "C.UTF-8"  # what is said must not depend on whose computer this is
+# Tests start hundreds of processes; without compiled modules, half of their time is compilation.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 register_profiles()
 _starts_allowed = [True]
 
@@ -177,9 +181,16 @@ def is_variant(item: pytest.Item, server: str) -> bool:
 
 def is_in(item: pytest.Item, names: tuple[str, ...]) -> bool:
     """Whether a folder, a file, a test (`file::test`) or a case of it (`[…]`) has such a name."""
-    path = item.path.relative_to(TESTS)
-    own = {f"{path}::{name}" for name in (item.name, getattr(item, "originalname", item.name))}
-    return any(name in own or path.is_relative_to(name) for name in names)
+    file, folders = _place(item.path)
+    tests = {f"{file}::{name}" for name in (item.name, getattr(item, "originalname", item.name))}
+    return not (tests | folders).isdisjoint(names)
+
+
+@cache
+def _place(path: Path) -> tuple[str, frozenset[str]]:
+    """A file below tests, and the names of it and of the folders that it is in."""
+    file = path.relative_to(TESTS)
+    return str(file), frozenset(map(str, (file, *file.parents)))
 
 
 @pytest.fixture(autouse=True)

@@ -9,10 +9,8 @@ from typing import Any
 
 import jsonschema
 import pytest
-import schemathesis
 from apikit import Served, served, upload
 from hypothesis import HealthCheck, Phase, given, settings
-from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 from fairlead import Fairlead
 from fairlead.server.app import create_inner
@@ -190,6 +188,8 @@ def test_what_the_document_says_is_true(who: str, data: Path) -> None:
 
 
 def _check_all(server: Served, authorization: str) -> None:
+    import schemathesis  # noqa: PLC0415 (its import takes a second, which only this test is to pay)
+
     schema = schemathesis.openapi.from_url(f"{server.url}/openapi.json")
     for found in schema.get_all_operations():
         operation: Any = found.ok()  # type: ignore[union-attr]  # a broken one fails here
@@ -203,6 +203,8 @@ def _check_all(server: Served, authorization: str) -> None:
 
 
 def _check(operation: Any, authorization: str) -> None:
+    from schemathesis.specs.openapi.checks import positive_data_acceptance  # noqa: PLC0415
+
     @settings(
         max_examples=4,
         derandomize=True,
