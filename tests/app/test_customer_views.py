@@ -7,6 +7,8 @@ from typing import Any, cast
 import pytest
 
 from fairlead.app.customers import Customers, NextPlace, reset_time
+from fairlead.app.keys import Keys
+from fairlead.config.data_folder import DataFolder
 from fairlead.config.settings import Settings
 from fairlead.errors import UnknownCustomer
 from fairlead.model.customers import Counter, CustomerRecord, CustomerSettings, Standing
@@ -60,8 +62,13 @@ def customers(found: CustomerRecord, policy: PolicyName) -> Customers:
         raise AssertionError("no document is asked about")
 
     store = cast("Store", Records(found, policy))
+    keys = Keys(store, cast("DataFolder", None), None)
     return Customers(
-        store, Rules, None, settings=Settings, why=nothing_waits, delete=lambda _id: None
+        *(store, Rules, None),
+        keys=keys,
+        settings=Settings,
+        why=nothing_waits,
+        delete=lambda _id: None,
     )
 
 

@@ -28,6 +28,8 @@ TITLES = {
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A server without workers; acme has sent five documents, bolt a secret one."""
     data = tmp_path_factory.mktemp("page") / "data"
+    data.mkdir()
+    (data / "fairlead.toml").write_text('frame_ancestors = ["http://localhost:*"]\n')
     with Fairlead(data) as fairlead:
         fairlead.submit_many("acme", [(b"%d" % n, f"letter {n}.txt") for n in range(5)])
         fairlead.submit("bolt", b"secret", name="secret.txt")
@@ -121,3 +123,33 @@ def test_a_cap_of_zero_is_shown_as_one(server: Served) -> None:
     page = tree(operator(server).get("/customer?name=ebb"))
     shown = page.xpath("//dt[.='Cap on pending documents']/following-sibling::dd[1]")
     assert shown[0].text_content() == "0"
+
+
+def test_an_operator_makes_a_link_and_a_shop_embeds_it(server: Served, page: Page) -> None:
+    page.goto(f"{server.url}/login")
+    page.fill("input[name=key]", (server.data / "operator.key").read_text())
+    page.click("main button")
+    page.goto(f"{server.url}/customer?name=acme")
+    page.get_by_role("link", name="Links to the page").click()
+    page.get_by_role("button", name="Create a link").click()
+    url = page.locator("#new-link").inner_text()
+    page.context.clear_cookies()
+    frame = page.frame_locator("iframe")
+    embed(page, server.url.replace("127.0.0.1", "localhost"), f"{url}?language=de")
+    expect(frame.get_by_role("heading", level=1)).to_have_text(TITLES["de"])
+    frame.get_by_role("link", name="English").click()
+    expect(frame.get_by_role("heading", level=1)).to_have_text(TITLES["en"])
+    expect(frame.get_by_text("letter 4.txt")).to_be_visible()
+    expect(frame.get_by_text("secret.txt")).to_have_count(0)
+    with page.expect_event("console", lambda message: "frame-ancestors" in message.text):
+        embed(page, server.url, url)
+    expect(frame.get_by_text("letter 4.txt")).to_have_count(0)
+
+
+def embed(page: Page, site: str, url: str) -> None:
+    """Show the address in a frame of a page of the site."""
+    page.goto(f"{site}/livez")
+    page.evaluate(
+        "url => document.body.append(Object.assign(document.createElement('iframe'), {src: url}))",
+        url,
+    )

@@ -9,12 +9,13 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
+from fairlead.app.keys import Keys
 from fairlead.config.settings import Settings
-from fairlead.errors import CustomerExists, UnknownDocument
+from fairlead.errors import CustomerExists, Message, UnknownDocument, UnknownKey
 from fairlead.model.customers import Customer, CustomerRecord, check_reason
 from fairlead.model.documents import Document
 from fairlead.model.explanations import Explanation
-from fairlead.model.keys import Limits
+from fairlead.model.keys import LINK_DAYS, Key, Limits, NewLink, Role, link_path
 from fairlead.model.names import check_customer
 from fairlead.model.states import State
 from fairlead.model.usage import DAY, CustomerStanding, Usage, day_name, day_number
@@ -43,6 +44,7 @@ class Customers:
         rules: Callable[[], Rules],
         actor: str | None,
         *,
+        keys: Keys,
         settings: Callable[[], Settings],
         why: Callable[[str], Explanation],
         delete: Callable[..., None],
@@ -50,6 +52,7 @@ class Customers:
         self._store = store
         self._rules = rules
         self._actor = actor
+        self._keys = keys
         self._settings = settings
         self._why = why
         self._delete_document = delete
@@ -123,6 +126,29 @@ class Customers:
                 self._delete_document(document.id, by=by)
             if self._store.delete_customer(name, by=by or self._actor):
                 return
+
+    def link(self, name: str, /, *, days: int = LINK_DAYS, by: str | None = None) -> NewLink:
+        """A link that shows the customer's page without a key, for so many days.
+
+        Its path is returned only here; it shows this customer's page and permits nothing else.
+        """
+        key, made = self._keys.add_link(name, days=days, by=by)
+        end = made.expires_at or 0.0
+        return NewLink(link_path(key), made.id, name, made.created_at, end)
+
+    def links(self, name: str, /) -> builtins.list[Key]:
+        """The customer's links that are valid, oldest first."""
+        return self._keys.links(name)
+
+    def revoke_link(self, name: str, id_: str, /, *, by: str | None = None) -> Key:
+        """Revoke a link immediately."""
+        keys = {key.id: key for key in self._keys.list(name) if key.role is Role.LINK}
+        if id_ not in keys:
+            text = Message(
+                "customer {name} has no link with the id {id}", name=repr(name), id=repr(id_[:100])
+            )
+            raise UnknownKey(text)
+        return self._keys.revoke(id_, by=by)
 
     def standing(self, name: str, /) -> CustomerStanding:
         """Where the customer stands: count, next priority, what is pending, and usage of today."""

@@ -101,15 +101,16 @@ class Fairlead:
         self.contents = Contents(self.store, self.files, self.texts)
         self.ends = Results(self.store, self.texts)
         self.services = Services(self)
+        self.keys = Keys(self.store, self.folder, actor)
         self.customers = Customers(
             self.store,
             self._sources.rules,
             actor,
+            keys=self.keys,
             settings=self._sources.settings,
             why=self.why,
             delete=self.delete,
         )
-        self.keys = Keys(self.store, self.folder, actor)
         self.batches = Batches(self)
         self.webhooks = Webhooks(self.store, self.services.networks, self.clock, actor)
         self.queue = Queue(self.store, self.customers, lambda: self.settings.pipelines, actor)

@@ -7,8 +7,19 @@ from contextlib import suppress
 
 from fairlead.config.data_folder import DataFolder
 from fairlead.errors import UnknownKey
-from fairlead.model.keys import Key, id_of, key_owner, matches, new_key, sha256_of
-from fairlead.model.submissions import Moment, moment
+from fairlead.model.keys import (
+    Key,
+    KeyOwner,
+    Role,
+    check_days,
+    id_of,
+    key_owner,
+    matches,
+    new_key,
+    sha256_of,
+)
+from fairlead.model.submissions import Moment, NotBefore, moment
+from fairlead.model.usage import DAY
 from fairlead.storage import Store
 
 
@@ -43,6 +54,18 @@ class Keys:
             self._store.add_customer(owner.customer, by=actor)
         key, id_ = new_key()
         return key, self._store.add_key(id_, sha256_of(key), owner, expires=end, by=actor)
+
+    def add_link(self, customer: str, *, days: int, by: str | None = None) -> tuple[str, Key]:
+        """The key of a new link to the page of a customer, which must be known."""
+        key, id_ = new_key()
+        owner, end = KeyOwner(Role.LINK, customer), NotBefore(check_days(days) * DAY, is_delay=True)
+        by = by or self._actor
+        return key, self._store.add_key(id_, sha256_of(key), owner, expires=end, by=by)
+
+    def links(self, customer: str) -> builtins.list[Key]:
+        """The valid links to the page of a customer, oldest first."""
+        now = self._store.now()
+        return [key for key in self.list(customer) if key.role is Role.LINK and key.is_valid(now)]
 
     def list(self, customer: str | None = None, *, operators: bool = False) -> builtins.list[Key]:
         """Keys, oldest first: of one customer, of operators, or all."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import click
@@ -15,6 +16,7 @@ from fairlead.cli.common import (
     duration,
     fairness_words,
     json_option,
+    one_by_one,
     print_fields,
     print_json,
     print_table,
@@ -22,10 +24,13 @@ from fairlead.cli.common import (
     safe,
 )
 from fairlead.cli.completion import complete_customers
+from fairlead.cli.keys import print_revoked
 from fairlead.cli.target import Target, opened, target_options
+from fairlead.config.data_folder import DataFolder
 from fairlead.errors import UsageError
 from fairlead.model.customers import Customer, Customers, Setting, Share, customer_settings
-from fairlead.model.json import to_dict
+from fairlead.model.json import rfc3339, to_dict
+from fairlead.model.keys import LINK_DAYS, Keys, id_of
 from fairlead.model.usage import Usage, UsageList
 
 
@@ -174,6 +179,60 @@ def delete_command(*, name: str, target: Target, yes: bool, as_json: bool) -> No
         print_json({"deleted": [name]})
     else:
         click.echo(safe(f"{name}  deleted"))
+
+
+@customers_group.command("link")
+@click.argument("name", shell_complete=complete_customers)
+@target_options
+@click.option(
+    "--days", type=int, metavar="N", default=LINK_DAYS, show_default=True, help="Days it is valid."
+)
+@json_option
+def link_command(*, name: str, target: Target, days: int, as_json: bool) -> None:
+    """Print a link that shows a customer's page without a key; it is printed once."""
+    with opened(target) as installation:
+        link = installation.customers.link(name, days=days)
+    server = target.url or DataFolder(target.data).server_url()
+    url = None if server is None else server.rstrip("/") + link.path
+    if as_json:
+        print_json(to_dict(link) | {"url": url})
+        return
+    click.echo(url or link.path)
+    if url is None:
+        click.echo("no server is running here; put the URL of yours before the path", err=True)
+
+
+@customers_group.command("links")
+@click.argument("name", shell_complete=complete_customers)
+@target_options
+@quiet_option
+@json_option
+def links_command(*, name: str, target: Target, quiet: bool, as_json: bool) -> None:
+    """List the valid links to a customer's page, without their secrets."""
+    with opened(target) as installation:
+        links = installation.customers.links(name)
+    if as_json:
+        print_json(Keys(links))
+    elif quiet:
+        click.echo("".join(f"{link.id}\n" for link in links), nl=False)
+    else:
+        rows = [[link.id, rfc3339(link.created_at), rfc3339(link.expires_at)] for link in links]
+        print_table(["id", "created", "expires"], rows, empty="no links")
+
+
+@customers_group.command("unlink")
+@click.argument("name", shell_complete=complete_customers)
+@click.argument("ids", metavar="ID...", nargs=-1, required=True)
+@target_options
+@json_option
+def unlink_command(*, name: str, ids: tuple[str, ...], target: Target, as_json: bool) -> None:
+    """Revoke links to a customer's page immediately. ID may also be the whole link."""
+    with opened(target) as installation:
+        one_by_one(
+            [id_of(link.rpartition("/")[2]) or link for link in ids],
+            lambda id_: installation.customers.revoke_link(name, id_),
+            partial(print_revoked, as_json=as_json),
+        )
 
 
 @customers_group.command("standing")

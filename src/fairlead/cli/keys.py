@@ -12,7 +12,7 @@ from fairlead.cli.completion import complete_customers, complete_keys
 from fairlead.cli.target import Target, opened, target_options
 from fairlead.errors import UsageError
 from fairlead.model.json import rfc3339
-from fairlead.model.keys import Key, Keys, NewKey, id_of
+from fairlead.model.keys import Key, Keys, NewKey, Role, id_of
 from fairlead.model.names import check_customer
 
 
@@ -90,11 +90,12 @@ def revoke_command(*, ids: tuple[str, ...], target: Target, as_json: bool) -> No
         one_by_one(
             [id_of(key) or key for key in ids],
             installation.keys.revoke,
-            partial(_print_revoked, as_json=as_json),
+            partial(print_revoked, as_json=as_json),
         )
 
 
-def _print_revoked(keys: list[Key], *, as_json: bool) -> None:
+def print_revoked(keys: list[Key], *, as_json: bool) -> None:
+    """What was revoked."""
     if as_json:
         print_json(Keys(keys))
         return
@@ -102,10 +103,16 @@ def _print_revoked(keys: list[Key], *, as_json: bool) -> None:
         click.echo(f"{key.id}  revoked")
 
 
+def _owner(key: Key) -> str:
+    if key.role is Role.LINK:
+        return f"{key.customer} (link)"
+    return key.customer or f"({key.role} {key.name})".replace(" None", "")
+
+
 def _row(key: Key) -> list[str]:
     return [
         key.id,
-        key.customer or f"({key.role} {key.name})".replace(" None", ""),
+        _owner(key),
         rfc3339(key.created_at),
         "" if key.expires_at is None else rfc3339(key.expires_at),
         "" if key.revoked_at is None else rfc3339(key.revoked_at),

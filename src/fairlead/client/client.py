@@ -43,7 +43,7 @@ from fairlead.model.documents import Page as DocumentPage
 from fairlead.model.explanations import Explanation
 from fairlead.model.installation import AsyncPage, NamedSource
 from fairlead.model.json import from_dict, to_dict
-from fairlead.model.keys import Key, LoginLink, NewKey
+from fairlead.model.keys import LINK_DAYS, Key, LoginLink, NewKey, NewLink
 from fairlead.model.keys import Keys as KeyList
 from fairlead.model.names import check_idempotency_key
 from fairlead.model.pipeline_figures import PipelineFigures, PipelineList
@@ -211,6 +211,22 @@ class AsyncCustomers(AsyncGroup):
     async def unblock(self, name: str) -> Customer:
         """Accept the customer's documents again."""
         return await self._transport.json(Customer, "POST", "customers", name, "unblock")
+
+    async def link(self, name: str, *, days: int = LINK_DAYS) -> NewLink:
+        """A link that shows the customer's page without a key, for so many days.
+
+        Its path, relative to the server's URL, is shown this once.
+        """
+        path, body = ("customers", name, "links"), {"days": days}
+        return await self._transport.json(NewLink, "POST", *path, json=body, idempotent=False)
+
+    async def links(self, name: str) -> builtins.list[Key]:
+        """The customer's links that are valid, oldest first."""
+        return (await self._transport.json(KeyList, "GET", "customers", name, "links")).keys
+
+    async def revoke_link(self, name: str, id_: str) -> Key:
+        """Revoke a link immediately."""
+        return await self._transport.json(Key, "DELETE", "customers", name, "links", id_)
 
     async def standing(self, name: str) -> CustomerStanding:
         """Where the customer stands: count, next priority, what is pending, and usage of today."""

@@ -45,7 +45,7 @@ from fairlead.model.documents import Page as DocumentPage
 from fairlead.model.explanations import Explanation
 from fairlead.model.installation import NamedSource, Page
 from fairlead.model.json import from_dict, to_dict
-from fairlead.model.keys import Key, LoginLink, NewKey
+from fairlead.model.keys import LINK_DAYS, Key, LoginLink, NewKey, NewLink
 from fairlead.model.keys import Keys as KeyList
 from fairlead.model.names import check_idempotency_key
 from fairlead.model.pipeline_figures import PipelineFigures, PipelineList
@@ -213,6 +213,22 @@ class Customers(Group):
     def unblock(self, name: str) -> Customer:
         """Accept the customer's documents again."""
         return self._transport.json(Customer, "POST", "customers", name, "unblock")
+
+    def link(self, name: str, *, days: int = LINK_DAYS) -> NewLink:
+        """A link that shows the customer's page without a key, for so many days.
+
+        Its path, relative to the server's URL, is shown this once.
+        """
+        path, body = ("customers", name, "links"), {"days": days}
+        return self._transport.json(NewLink, "POST", *path, json=body, idempotent=False)
+
+    def links(self, name: str) -> builtins.list[Key]:
+        """The customer's links that are valid, oldest first."""
+        return (self._transport.json(KeyList, "GET", "customers", name, "links")).keys
+
+    def revoke_link(self, name: str, id_: str) -> Key:
+        """Revoke a link immediately."""
+        return self._transport.json(Key, "DELETE", "customers", name, "links", id_)
 
     def standing(self, name: str) -> CustomerStanding:
         """Where the customer stands: count, next priority, what is pending, and usage of today."""

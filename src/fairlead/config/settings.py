@@ -191,6 +191,11 @@ class Settings:
     webhook_networks: tuple[str, ...] = _setting(
         (), "private networks that webhooks may be sent to, such as 10.1.0.0/16", check=ip_network
     )
+    frame_ancestors: tuple[str, ...] = _setting(
+        (),
+        "sites that may embed a customer's page by its link, such as https://shop.example.com",
+        check=re.compile(r"'self'|\*|https?://(\*\.)?[A-Za-z0-9.-]+(:(\d{1,5}|\*))?").fullmatch,
+    )
     language: str | None = _setting(
         None, "language of explanations (none: that of the environment)", choices=LANGUAGES
     )

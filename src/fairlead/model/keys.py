@@ -14,6 +14,8 @@ from fairlead.model.json import Record, Time
 from fairlead.model.names import LETTERS, check_customer
 from fairlead.model.submissions import check_reference
 
+LINK_DAYS = 30
+MOST_DAYS = 3650
 _SHAPE = re.compile(r"fl_([0-9a-z]{12})_([0-9A-Za-z_-]{43})")
 _SECRET = re.compile(r"(fl_[0-9a-z]{12}_)[0-9A-Za-z_-]+")
 
@@ -25,6 +27,7 @@ class Role(StrEnum):
     SERVICE = "service"
     VIEWER = "viewer"
     WORKER = "worker"
+    LINK = "link"
     OPERATOR = "operator"
 
 
@@ -55,8 +58,23 @@ def key_owner(
     return KeyOwner(Role.CUSTOMER, check_customer(customer))
 
 
+def link_path(key: str) -> str:
+    """Where the key of a link opens the page of its customer."""
+    return f"/priority/{key}"
+
+
+def check_days(days: int) -> int:
+    """For how many days a link is valid."""
+    if not 1 <= days <= MOST_DAYS:
+        raise UsageError(f"a link is valid for 1 to {MOST_DAYS:,} days; got {days}")
+    return days
+
+
 class Key(Record, frozen=True):
-    """A key, without its secret. `name` is that of a service, a viewer or a worker."""
+    """A key, without its secret. `name` is that of a service, a viewer or a worker.
+
+    The role `link` is that of a link to a customer's page, which permits nothing else.
+    """
 
     id: str
     customer: str | None
@@ -74,6 +92,16 @@ class Key(Record, frozen=True):
     def is_valid(self, now: float) -> bool:
         """Whether it permits anything: not revoked, and not past its end."""
         return not self.is_revoked and (self.expires_at is None or now < self.expires_at)
+
+
+class NewLink(Record, frozen=True):
+    """A new link to a customer's page; this is the only time that its path is shown."""
+
+    path: str
+    id: str
+    customer: str
+    created_at: Time
+    expires_at: Time
 
 
 class LoginLink(Record, frozen=True):

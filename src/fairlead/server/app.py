@@ -18,9 +18,17 @@ from starlette.types import ASGIApp
 import fairlead
 from fairlead.server import schemas
 from fairlead.server.context import ServerContext
+from fairlead.server.dashboard import (
+    customer_link,
+    links,
+    live,
+    login,
+    overview,
+    priority,
+    zip_download,
+)
 from fairlead.server.dashboard import customers as customer_pages
 from fairlead.server.dashboard import documents as document_pages
-from fairlead.server.dashboard import live, login, overview, priority, zip_download
 from fairlead.server.dashboard.page import unknown_address
 from fairlead.server.examples import EXAMPLES
 from fairlead.server.middleware import DirectRoutes, RequestGuard
@@ -57,6 +65,8 @@ ROUTERS = (
         overview.router,
         priority.router,
         zip_download.router,
+        links.router,
+        customer_link.router,
         customer_pages.router,
     ),
     *(document_pages.router, live.router, pipelines.router, document_results.router),

@@ -31,7 +31,7 @@ LINK_SECONDS = 3600
 _MAX_LINKS = 100
 _MAX_CACHED = 10_000
 _SAFE_METHODS = frozenset(["GET", "HEAD", "OPTIONS"])
-_WITHOUT_PAGES = frozenset([Role.SERVICE, Role.WORKER])
+_WITHOUT_PAGES = frozenset([Role.SERVICE, Role.WORKER, Role.LINK])
 """Roles that may open no page of the dashboard, not even to log out."""
 
 
@@ -49,7 +49,7 @@ class Caller(NamedTuple):
 
     @property
     def may_change(self) -> bool:
-        return self.role is not Role.VIEWER
+        return self.role not in (Role.VIEWER, Role.LINK)
 
     def may_see(self, customer: str) -> bool:
         return self.customer in (None, customer)
@@ -90,19 +90,28 @@ class Authenticator:
             raise no_valid_key()
         check_role(caller.role, request.method, request.scope["path"])
         if caller.customer is not None:
-            await self._check_rate(caller.customer)
-        request.scope[_CALLER] = caller
-        REQUEST_CUSTOMER.set(caller.customer)
-        return caller
+            await self._check_rate(caller.customer, caller.customer)
+        return _identified(request, caller)
 
-    async def _check_rate(self, customer: str) -> None:
+    async def link_holder(self, request: Request, key: str) -> Caller:
+        """As `caller`, by the key in the address of a link to a customer's page.
+
+        The visitors of one link share a rate limit, and take nothing from the customer's own.
+        """
+        caller = await self._holder(key)
+        if caller is None or caller.customer is None or caller.role is not Role.LINK:
+            raise no_valid_link()
+        await self._check_rate(caller.customer, f"link {caller.key_id}")
+        return _identified(request, caller)
+
+    async def _check_rate(self, customer: str, bucket: str) -> None:
         own = self._settings.get(customer) or await self._read_settings(customer)
         default = self._context.settings()
         rate, burst = own.requests_a_second, own.requests_burst
         rate = default.requests_a_second if rate is None else rate
         if rate is not None:
             burst = default.requests_burst if burst is None else burst
-            self._context.rate_limiter.check(customer, rate, burst)
+            self._context.rate_limiter.check(bucket, rate, burst)
 
     async def _read_settings(self, customer: str) -> CustomerSettings:
         before = self._changes
@@ -245,10 +254,24 @@ class Authenticator:
         return caller
 
 
+def _identified(request: Request, caller: Caller) -> Caller:
+    """Let all that follows see who sends the request, and only what is the customer's."""
+    request.scope[_CALLER] = caller
+    REQUEST_CUSTOMER.set(caller.customer)
+    return caller
+
+
 def no_valid_key() -> Problem:
     return Problem(
         "unauthorised",
         Message("the request has no valid API key; send the header Authorization: Bearer KEY"),
+    )
+
+
+def no_valid_link() -> Problem:
+    return Problem(
+        "not-found",
+        Message("this link has expired or was revoked; ask whoever sent it to you for a new one"),
     )
 
 

@@ -25,7 +25,7 @@ from fairlead.model.documents import (
 )
 from fairlead.model.explanations import CustomerAhead, Explanation, Forecast, Place, Reason
 from fairlead.model.json import from_json, to_dict
-from fairlead.model.keys import Key, Keys, Limits, LoginLink, NewKey
+from fairlead.model.keys import Key, Keys, Limits, LoginLink, NewKey, NewLink, link_path
 from fairlead.model.pipeline_figures import PipelineFigures, PipelineList
 from fairlead.model.result_summary import Cause, ResultSummary
 from fairlead.model.usage import CustomerStanding, Me, Usage, UsageList
@@ -106,6 +106,9 @@ _RECORDS: list[Any] = [
     Text(_ID, "pdf", {"pages": 1}, "Invoice 4711\n\nTwo lamps: 118.00 EUR"),
     Customers([_CUSTOMER], _FAIRNESS),
     Keys([_KEY]),
+    NewLink(
+        link_path(f"fl_{_KEY_ID}_{'example' * 6}0"), _KEY_ID, "acme", _NOON, _NOON + 30 * 86_400
+    ),
     LoginLink(f"/login?token={'example' * 4}"),
     NewKey(f"fl_{_KEY_ID}_{'example' * 6}0", **asdict(_KEY)),
     Me("customer", "acme", _KEY_ID, **asdict(_STANDING)),
@@ -148,6 +151,7 @@ EXAMPLES: dict[str, Any] = {
     "Changes": {"weight": 2.0, "account": "brine"},
     "DocumentChanges": {"urgent": True, "reference": "invoice-4711"},
     "KeyWanted": {"customer": "acme"},
+    "LinkWanted": {"days": 30},
     "NewCustomer": {"name": "acme"},
     "PolicyWanted": {"policy": "fair"},
     "RetryOptions": {"password": "open sesame"},

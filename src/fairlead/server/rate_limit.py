@@ -11,17 +11,17 @@ from fairlead.server.problems import Problem
 
 
 class RateLimiter:
-    """A token bucket for each customer: `burst` tokens at most, `rate` more a second."""
+    """A token bucket per customer and per link: at most `burst` tokens, `rate` more a second."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._buckets: dict[str, tuple[float, float]] = {}
 
-    def check(self, customer: str, rate: float, burst: int) -> None:
+    def check(self, holder: str, rate: float, burst: int) -> None:
         now = self._clock()
-        tokens, at = self._buckets.get(customer, (float(burst), now))
+        tokens, at = self._buckets.get(holder, (float(burst), now))
         tokens = min(float(burst), tokens + (now - at) * rate)
-        self._buckets[customer] = (tokens if tokens < 1 else tokens - 1, now)
+        self._buckets[holder] = (tokens if tokens < 1 else tokens - 1, now)
         if tokens < 1:
             raise Problem(
                 "limit-reached",

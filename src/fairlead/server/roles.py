@@ -16,7 +16,8 @@ _JOBS = re.compile(r"/v1/jobs(/.*)?")
 _OWN_SESSION = re.compile(r"/(logout|language)")
 """What every visitor of the dashboard may change."""
 _SERVICE = re.compile(
-    r"/v1/(documents|batches|results|events|webhooks)(/.*)?|/v1/(me|usage)|/v1/customers/[^/]+/standing"
+    r"/v1/(documents|batches|results|events|webhooks)(/.*)?|/v1/(me|usage)"
+    r"|/v1/customers/[^/]+/(standing|links(/[^/]+)?)"
 )
 _WORKER = re.compile(r"/v1/jobs(/.*)?|/v1/me")
 
@@ -29,6 +30,8 @@ def check_role(role: Role, method: str, path: str) -> None:
         )
     if role is Role.SERVICE and not _SERVICE.fullmatch(path):
         raise Problem("forbidden", "this is not permitted with a service's API key")
+    if role is Role.LINK:
+        raise Problem("forbidden", "a link opens the page of its customer, and nothing else")
     if role is Role.WORKER and not _WORKER.fullmatch(path):
         raise Problem("forbidden", "this is not permitted with a worker's API key")
     if role in (Role.CUSTOMER, Role.VIEWER) and _JOBS.fullmatch(path):

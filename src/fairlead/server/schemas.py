@@ -25,7 +25,7 @@ from fairlead.model.documents import (
 )
 from fairlead.model.explanations import Explanation, Place
 from fairlead.model.json import Record, from_json, schemas, to_json
-from fairlead.model.keys import Key, Keys, LoginLink, NewKey
+from fairlead.model.keys import LINK_DAYS, MOST_DAYS, Key, Keys, LoginLink, NewKey, NewLink
 from fairlead.model.pipeline_figures import PipelineList
 from fairlead.model.result_summary import Cause, ResultSummary
 from fairlead.model.usage import CustomerStanding, Me, UsageList
@@ -99,6 +99,12 @@ class BlockWanted(Body):
     reason: ReasonText
 
 
+class LinkWanted(Body):
+    """For how many days a link to a customer's page is to be valid."""
+
+    days: Annotated[int, Meta(ge=1, le=MOST_DAYS)] = LINK_DAYS
+
+
 class DocumentChanges(Body):
     """What may be changed of a document; what is not sent stays."""
 
@@ -155,6 +161,7 @@ _OUT = [
         LoginLink,
         Me,
         NewKey,
+        NewLink,
         Page,
         PolicyInForce,
         Problem,
@@ -169,6 +176,7 @@ _IN = [
     Changes,
     DocumentChanges,
     KeyWanted,
+    LinkWanted,
     NewCustomer,
     NewWebhook,
     PolicyWanted,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
@@ -33,12 +33,12 @@ from fairlead.server.problems import KINDS, Problem, not_found
 LEAST_PACKED = 2000
 """Bytes from which a page is compressed."""
 LANGUAGE_COOKIE = "fairlead_language"
+CONTENT_SECURITY_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+    "connect-src 'self'; worker-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors "
+)
 HEADERS = {
-    "Content-Security-Policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
-        "connect-src 'self'; worker-src 'self'; form-action 'self'; base-uri 'none'; "
-        "frame-ancestors 'none'"
-    ),
+    "Content-Security-Policy": f"{CONTENT_SECURITY_POLICY}'none'",
     "Referrer-Policy": "same-origin",
     "X-Frame-Options": "DENY",
     "Cache-Control": "no-store",
@@ -199,6 +199,12 @@ def go(path: str, **values: object) -> RedirectResponse:
 class PageRoute(APIRoute):
     """Answers errors with pages, for who asks for pages; and sets the headers of all pages."""
 
+    layout = "base.html"
+    """The template around the page of an error."""
+
+    def headers(self, request: Request) -> Mapping[str, str]:  # noqa: ARG002 (for subclasses)
+        return HEADERS
+
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         inner = super().get_route_handler()
 
@@ -208,8 +214,8 @@ class PageRoute(APIRoute):
             except ClientDisconnect:
                 raise
             except Exception as error:
-                answer = _refused(request, _problem(error, request))
-            for name, value in HEADERS.items():
+                answer = _refused(request, _problem(error, request), self.layout)
+            for name, value in self.headers(request).items():
                 answer.headers.setdefault(name, value)
             return _packed(request, answer)
 
@@ -236,7 +242,7 @@ def _problem(error: Exception, request: Request) -> Problem:
     return as_problem(error, request.scope)
 
 
-def _refused(request: Request, problem: Problem) -> Response:
+def _refused(request: Request, problem: Problem, layout: str = PageRoute.layout) -> Response:
     if "text/html" not in request.headers.get("accept", ""):
         raise problem
     if problem.kind == "unauthorised":
@@ -245,6 +251,7 @@ def _refused(request: Request, problem: Problem) -> Response:
     return show(
         request,
         "problem.html",
+        layout=layout,
         status=problem.status_code,
         title=words.text(KINDS[problem.kind].title),
         detail=words.say(problem.detail),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
@@ -14,9 +14,18 @@ from fairlead.policy.classic import ClassicPolicy
 from fairlead.server.dashboard.page import Page, PageRoute, page_of, show
 
 PENDING_SHOWN = 20
-"""Pending documents of which the page says when they should start."""
+"""Pending documents of which the page says why and when."""
+ENDED_SHOWN = 10
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+
+class PendingRow(NamedTuple):
+    """A pending document, and in words when it should start and why it has its place."""
+
+    document: Document
+    forecast: str | None = None
+    reasons: tuple[str, ...] = ()
 
 
 @router.get("/priority")
@@ -24,11 +33,11 @@ async def priority(
     request: Request, customer: Annotated[str, Query(max_length=200)] = ""
 ) -> Response:
     page = await page_of(request)
-    content = await page.context.ask(_content, page, page.caller.customer or customer)
-    return show(request, "priority.html", page=page, **content)
+    content = await page.context.ask(priority_content, page, page.caller.customer or customer)
+    return show(request, "priority.html", page=page, layout="base.html", **content)
 
 
-def _content(page: Page, customer: str) -> dict[str, Any]:
+def priority_content(page: Page, customer: str) -> dict[str, Any]:
     """The rule in force; for a customer its own one, with where it stands."""
     fairlead = page.context.fairlead
     standing = fairlead.customers.standing(customer) if customer else None
@@ -42,6 +51,7 @@ def _content(page: Page, customer: str) -> dict[str, Any]:
     return {
         "standing": standing,
         "pending": [] if standing is None else _pending(page, customer),
+        "ended": [] if standing is None else _ended(page, customer),
         "is_classic": is_classic,
         "is_window": isinstance(rule, ClassicPolicy) and rule.reset == "window",
         "interval": rule.reset_interval,
@@ -51,20 +61,34 @@ def _content(page: Page, customer: str) -> dict[str, Any]:
     }
 
 
-def _pending(page: Page, customer: str) -> list[tuple[Document, str | None]]:
-    """The customer's newest pending documents, with the forecast of their start in words."""
+def _newest(page: Page, customer: str, states: tuple[State, ...], limit: int) -> list[Document]:
     list_documents, documents = page.context.fairlead.documents, list[Document]()
-    for state in (State.PROCESSING, State.WAITING):
-        documents += list_documents(customer=customer, state=state, limit=PENDING_SHOWN).items
-    return [(document, _forecast(page, document)) for document in documents[:PENDING_SHOWN]]
+    for state in states:
+        documents += list_documents(customer=customer, state=state, limit=limit).items
+    return documents
 
 
-def _forecast(page: Page, document: Document) -> str | None:
-    fairlead = page.context.fairlead
+def _pending(page: Page, customer: str) -> list[PendingRow]:
+    """The customer's newest pending documents, those that are processing first."""
+    documents = _newest(page, customer, (State.PROCESSING, State.WAITING), PENDING_SHOWN)
+    return [_pending_row(page, document) for document in documents[:PENDING_SHOWN]]
+
+
+def _pending_row(page: Page, document: Document) -> PendingRow:
+    fairlead, words = page.context.fairlead, page.translator
     if document.state is not State.WAITING:
-        return None
+        return PendingRow(document)
     try:
-        forecast = fairlead.why(document.id).forecast
+        why = fairlead.why(document.id)
     except UnknownDocument:  # it was deleted meanwhile
-        return None
-    return None if forecast is None else page.translator.forecast(forecast, fairlead.store.now())
+        return PendingRow(document)
+    now, forecast = fairlead.store.now(), why.forecast
+    start = None if forecast is None else words.forecast(forecast, now)
+    return PendingRow(document, start, tuple(words.reason(reason) for reason in why.reasons))
+
+
+def _ended(page: Page, customer: str) -> list[Document]:
+    """The documents that were done or failed last."""
+    documents = _newest(page, customer, (State.DONE, State.FAILED), ENDED_SHOWN)
+    newest_first = sorted(documents, key=lambda each: each.finished_at or 0.0, reverse=True)
+    return newest_first[:ENDED_SHOWN]

@@ -12,10 +12,11 @@ from starlette.responses import Response
 from fairlead.errors import CustomerExists, Message, UnknownKey
 from fairlead.model.customers import Customer, Customers
 from fairlead.model.documents import Audit
-from fairlead.model.keys import Keys, NewKey, Role
+from fairlead.model.keys import Key, Keys, NewKey, NewLink, Role
 from fairlead.model.usage import CustomerStanding
 from fairlead.server import schemas
-from fairlead.server.context import authenticated, authenticated_operator
+from fairlead.server.auth import Caller
+from fairlead.server.context import ServerContext, authenticated, authenticated_operator
 from fairlead.server.problems import Problem
 from fairlead.server.routes.keys import new_key
 
@@ -162,6 +163,60 @@ async def revoke(request: Request, name: str, key_id: str) -> Response:
     return Response(status_code=204)
 
 
+@router.post(
+    "/customers/{name}/links",
+    operation_id="createCustomerLink",
+    status_code=201,
+    responses=schemas.answers(
+        201, NewLink, "the link, shown this once", "forbidden", "unknown-customer"
+    ),
+    openapi_extra=schemas.takes(schemas.LinkWanted, required=False),
+)
+async def add_link(request: Request, name: str) -> Response:
+    """A link that shows the customer's page without a key; by default for 30 days."""
+    context, caller = await _operator_or_service(request)
+    wanted = schemas.LinkWanted()
+    if await request.body():
+        wanted = await schemas.read_body(request, schemas.LinkWanted)
+    add = context.fairlead.customers.link
+    link = await context.ask(add, name, days=wanted.days, by=caller.key_id)
+    return schemas.JSONResponse(link, 201, {"Cache-Control": "no-store"})
+
+
+@router.get(
+    "/customers/{name}/links",
+    operation_id="listCustomerLinks",
+    responses=schemas.answers(200, Keys, "its links", "forbidden", "unknown-customer"),
+)
+async def links(request: Request, name: str) -> Response:
+    """The links to the customer's page that are valid, without their secrets."""
+    context, _ = await _operator_or_service(request)
+    return schemas.JSONResponse(Keys(await context.ask(context.fairlead.customers.links, name)))
+
+
+@router.delete(
+    "/customers/{name}/links/{link}",
+    operation_id="revokeCustomerLink",
+    responses=schemas.answers(
+        *(200, Key, "it opens nothing any more"), *("forbidden", "unknown-customer", "unknown-key")
+    ),
+)
+async def revoke_link(request: Request, name: str, link: str) -> Response:
+    """Revoke a link by its id. One that was revoked stays so."""
+    context, caller = await _operator_or_service(request)
+    revoke_ = context.fairlead.customers.revoke_link
+    key = await context.ask(revoke_, name, link, by=caller.key_id)
+    context.auth.revoked(key.id)
+    return schemas.JSONResponse(key)
+
+
+async def _operator_or_service(request: Request) -> tuple[ServerContext, Caller]:
+    context, caller = await authenticated(request)
+    if caller.role is not Role.SERVICE:
+        await context.auth.operator(request)
+    return context, caller
+
+
 @router.get(
     "/customers/{name}/standing",
     operation_id="getCustomerStanding",
@@ -171,9 +226,7 @@ async def revoke(request: Request, name: str, key_id: str) -> Response:
 )
 async def standing(request: Request, name: str) -> Response:
     """Where a customer stands: count, next priority, what is pending, and usage of today."""
-    context, caller = await authenticated(request)
-    if caller.role is not Role.SERVICE:
-        await context.auth.operator(request)
+    context, _ = await _operator_or_service(request)
     return schemas.JSONResponse(await context.ask(context.fairlead.customers.standing, name))
 
 

@@ -335,7 +335,7 @@ CREATE INDEX events_of_document ON events (document) WHERE document IS NOT NULL;
 
 CREATE TABLE access_keys (
   id TEXT PRIMARY KEY,
-  role TEXT NOT NULL CHECK (role IN ('customer', 'service', 'viewer', 'worker', 'operator')),
+  role TEXT NOT NULL CHECK (role IN ('customer', 'service', 'viewer', 'worker', 'link', 'operator')),
   customer INTEGER REFERENCES customers (id),
   name TEXT,                            -- of a service, a viewer or a worker
   sha256 TEXT NOT NULL,
