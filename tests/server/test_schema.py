@@ -66,6 +66,7 @@ def test_the_document_names_every_route_of_the_contract(app: Any) -> None:
         *("/v1/customers/{name}/block", "/v1/customers/{name}/unblock"),
         *("/v1/documents/{id_}/result", "/v1/documents/{id_}/files/{name}"),
         "/v1/documents/{id_}/cause",
+        *("/v1/customers/{name}/links", "/v1/customers/{name}/links/{link}"),
         *("/v1/webhooks", "/v1/webhooks/{id_}", "/v1/webhooks/{id_}/test"),
         *("/v1/webhooks/{id_}/deliveries", "/v1/webhooks/deliveries/{id_}/resend"),
     }
