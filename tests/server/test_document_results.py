@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import json
 import os
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -79,6 +80,8 @@ def test_a_result_has_data_and_files(acme: httpx.Client, done: dict[str, Any]) -
         ("übersicht.csv", "text/csv", 3),
     ]
     assert result["files"][0]["sha256"] == hashlib.sha256(LONG).hexdigest()
+    assert done["files"] == result["files"]
+    assert (done["step"], done["step_attempt"]) == (None, None)
     assert acme.get(f"/v1/documents/{done['id']}/text").text == "three short words"
 
 
@@ -114,6 +117,8 @@ def test_a_refusal_is_the_customers_and_a_traceback_the_operators(
     assert (refused["state"], refused["error"]) == ("failed", "no-total")
     assert refused["detail"] == "No total was found on this invoice."
     assert (failed["state"], failed["error"]) == ("failed", "step-failed")
+    assert (failed["step"], failed["step_attempt"]) == ("mysteps:fields", 1)
+    assert (refused["step"], refused["step_attempt"]) == ("mysteps:fields", 1)
     assert "secret" not in json.dumps(failed)
     place = f"/v1/documents/{failed['id']}"
     problem(acme.get(f"{place}/result"), "not-ready", 409)
@@ -128,6 +133,7 @@ def test_a_refusal_is_the_customers_and_a_traceback_the_operators(
             client.cause(failed["id"])
     shown = CliRunner().invoke(main, ["docs", "show", failed["id"], "--data", str(server.data)])
     assert "ValueError: a secret of the operator's" in shown.stdout
+    assert re.search(r"step: +mysteps:fields\n *step_attempt: +1", shown.stdout)
 
 
 def test_clients_and_the_embedded_call_give_the_same(
@@ -173,9 +179,9 @@ def test_the_dashboard_shows_result_and_cause(
         page = browser.get(f"/document/{done['id']}").text
         assert "&#34;words&#34;: 3" in page
         assert f"/v1/documents/{done['id']}/files/%C3%BCbersicht.csv" in page
-        assert (
-            "ValueError: a secret of the operator" in browser.get(f"/document/{failed['id']}").text
-        )
+        page_of_failed = browser.get(f"/document/{failed['id']}").text
+        assert "ValueError: a secret of the operator" in page_of_failed
+        assert "mysteps:fields <small>Attempt 1</small>" in page_of_failed
     by_customer = acme.get(f"/document/{failed['id']}").text
     assert "secret of the operator" not in by_customer
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from storekit import DONE, LEASE, Clock, RulesInForce, must_claim, submit
 
-from fairlead.model.documents import Delayed, Document, Failed, Saved
+from fairlead.model.documents import Broken, Delayed, Document, Failed, ResultFile, Saved
+from fairlead.model.pipelines import DEFAULT_PIPELINES, Pipeline
 from fairlead.model.results import Content, FoundPart, Interim, decode_interim
 from fairlead.model.states import State
 from fairlead.policy.retry import RetryRule
@@ -120,3 +121,66 @@ def test_operators_see_the_cause_and_a_retry_forgets_it(store: Store) -> None:
     assert store.cause(document.id) is None
     store.keep_interim([(must_claim(store), Interim(FOUND.steps, 1, cause="KeyError: 8"))])
     assert store.cause(document.id) == "KeyError: 8"
+
+
+def step_of(store: Store, document: Document) -> tuple[str | None, int | None]:
+    shown = store.document(document.id)
+    assert store.documents()[0] == shown
+    return shown.step, shown.step_attempt
+
+
+def test_a_document_shows_the_step_that_runs_or_failed(store: Store, clock: Clock) -> None:
+    document = one(store)
+    assert step_of(store, document) == (None, None)
+    claim = must_claim(store)
+    assert step_of(store, document) == ("read", 1)
+    store.keep_interim([(claim, FOUND)])
+    assert step_of(store, document) == ("invoices:fields", 1)
+    tried = Interim(FOUND.steps, 1, attempts=1, settled=1)
+    store.finish(claim, Delayed(60.0, tried, "step-failed", "It failed."))
+    assert step_of(store, document) == ("invoices:fields", 1)
+    clock.advance(61)
+    claim = must_claim(store)
+    assert step_of(store, document) == ("invoices:fields", 2)
+    failed = Failed("step-failed", "It failed.", step="invoices:fields", step_attempt=2)
+    store.finish(claim, failed)
+    assert step_of(store, document) == ("invoices:fields", 2)
+    events = [event.data.get("step") for event in store.events_of(document.id)]
+    assert events[-1] == "invoices:fields"
+    assert events.count("invoices:fields") == 2
+    store.retry(document.id)
+    assert step_of(store, document) == (None, None)
+
+
+def test_a_broken_attempt_shows_that_reading_failed(store: Store, clock: Clock) -> None:
+    document = one(store)
+    broken = Broken("crashed", "It crashed.", step="read", step_attempt=1)
+    store.finish(must_claim(store), broken)
+    assert step_of(store, document) == ("read", 1)
+    clock.advance(3600)
+    must_claim(store)
+    assert step_of(store, document) == ("read", 2)
+
+
+def test_the_first_step_is_the_one_of_the_pipeline_in_the_settings(
+    store: Store, rules: RulesInForce
+) -> None:
+    rules.change(pipelines=(Pipeline("default", ("invoices:fields",)),))
+    document = one(store)
+    must_claim(store)
+    assert step_of(store, document) == ("invoices:fields", 1)
+    rules.change(pipelines=())
+    assert step_of(store, document) == (None, None)
+    rules.change(pipelines=DEFAULT_PIPELINES)
+
+
+def test_a_document_that_is_done_names_its_files(store: Store) -> None:
+    document = one(store)
+    short = Content(2, "e" * 64, "note.txt", "text/plain", content=b"hi")
+    store.finish(must_claim(store), DONE._replace(files=(LONG, short)))
+    done = store.document(document.id)
+    assert done.files == (
+        ResultFile("note.txt", "text/plain", 2, "e" * 64),
+        ResultFile("stamped.pdf", "application/pdf", 100_000, "f" * 64),
+    )
+    assert (done.step, done.step_attempt) == (None, None)

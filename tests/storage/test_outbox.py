@@ -22,6 +22,7 @@ from webhookkit import SECRET, added
 
 from fairlead.errors import InvalidWebhook, UnknownCustomer, UnknownDelivery, UnknownWebhook
 from fairlead.model.documents import Saved, Submission
+from fairlead.model.results import Content
 from fairlead.model.webhooks import (
     DELAYS,
     LASTING,
@@ -90,6 +91,18 @@ def test_the_body_is_the_document_as_it_was_then(store: Store, clock: Clock) -> 
     assert body["timestamp"] == "1970-01-12T13:46:40.000Z"
     assert (body["data"]["id"], body["data"]["state"]) == (document.id, "failed")
     assert "text" not in body["data"]
+
+
+def test_data_of_steps_come_along_unless_they_are_long(store: Store) -> None:
+    added(store, "acme")
+    short = Content(11, "d" * 64, content=b'{"total":7}')
+    files = (Content(3, "f" * 64, "a.pdf", "application/pdf", content=b"abc"),)
+    for data, shown in ((short, {"total": 7}), (Content(10**6, "d" * 64, key="long"), None)):
+        submit_one(store, "acme")
+        store.finish(must_claim(store), DONE._replace(data=data, files=files))
+        body = json.loads(must_send(store).body)["data"]
+        assert body["data"] == shown
+        assert [file["name"] for file in body["files"]] == ["a.pdf"]
 
 
 def test_an_outcome_that_comes_too_late_tells_nothing(store: Store, clock: Clock) -> None:

@@ -249,7 +249,7 @@ def steps_of_list(store: SqliteStore, state: State, customer: str | None) -> int
     wanted = {"customer": customer, "state": state, "limit": 1, **others}
 
     def read() -> None:
-        assert reads.documents(store._writer._connection, **wanted)[0].state is state
+        assert reads.documents(store._writer._connection, Rules(), **wanted)[0].state is state
 
     return steps(store, read)
 

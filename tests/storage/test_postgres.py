@@ -38,6 +38,7 @@ from fairlead.errors import (
 from fairlead.model.documents import Saved, ShortTexts, Submission
 from fairlead.model.keys import key_owner
 from fairlead.model.states import State
+from fairlead.policy.rules import Rules
 from fairlead.storage.postgres import PostgresStore
 from fairlead.storage.postgres.dialect import repeated, translated
 from fairlead.storage.postgres.session import Session
@@ -370,6 +371,7 @@ def plans_of_lists(store: PostgresStore) -> dict[tuple[State, str | None], str]:
                 explained = Explained(connection)
                 reads.documents(
                     explained,  # type: ignore[arg-type]
+                    Rules(),
                     customer=customer,
                     state=state,
                     metadata={},

@@ -6,7 +6,8 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from fairlead.errors import Message, UnknownFile
-from fairlead.model.results import Content, ResultFile
+from fairlead.model.documents import ResultFile
+from fairlead.model.results import Content
 
 if TYPE_CHECKING:
     from fairlead.app.contents import Contents

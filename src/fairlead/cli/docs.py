@@ -135,9 +135,8 @@ def show_command(*, id_: str, target: Target, as_json: bool) -> None:
     if as_json:
         print_json(shown)
         return
-    cause, files = shown.pop("cause", ""), shown.pop("files", [])
-    print_fields(shown)
-    print_fields({"files": {file["name"]: _file_text(file) for file in files}})
+    cause = shown.pop("cause", "")
+    print_fields(shown | {"files": {file["name"]: _file_text(file) for file in shown["files"]}})
     for line in ["cause:", *cause.splitlines()] if cause else ():
         click.echo(safe(line))
 
@@ -147,10 +146,9 @@ def _file_text(file: dict[str, Any]) -> str:
 
 
 def _found(installation: Installation, document: Document) -> dict[str, Any]:
-    """Data and files of a document that is done, and to operators the cause of a failure."""
+    """The data of a document that is done, and to operators the cause of a failure."""
     if document.state is State.DONE:
-        result = installation.result(document.id)
-        return {"data": result.data, "files": [to_dict(file) for file in result.files]}
+        return {"data": installation.result(document.id).data}
     if document.attempts:
         with suppress(NotAllowed):  # the key is a customer's
             if cause := installation.cause(document.id):

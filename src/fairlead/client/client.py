@@ -37,6 +37,7 @@ from fairlead.model.documents import (
     Event,
     EventKind,
     PolicyInForce,
+    ResultFile,
     Switched,
 )
 from fairlead.model.documents import Page as DocumentPage
@@ -49,7 +50,6 @@ from fairlead.model.names import check_idempotency_key
 from fairlead.model.pipeline_figures import PipelineFigures, PipelineList
 from fairlead.model.pipelines import DEFAULT_PIPELINE
 from fairlead.model.result_summary import Cause, ResultSummary
-from fairlead.model.results import ResultFile
 from fairlead.model.sources import Source
 from fairlead.model.states import State, state_of
 from fairlead.model.submissions import (

@@ -243,6 +243,7 @@ class Settings:
             parts=PartsRule(self.max_depth, self.max_members, self.max_unpacked_bytes),
             lease=self.lease,
             daily_bytes=self.bytes_a_day,
+            pipelines=self.pipelines,
         )
 
     def _lane(self) -> OverdueLane | None:

@@ -60,12 +60,23 @@ class Submission(NamedTuple):
     new_batch: str | None = None
 
 
+class ResultFile(Record, frozen=True):
+    """A file of a document's result."""
+
+    name: str
+    media_type: str
+    size: int
+    sha256: str
+
+
 class Document(Record, frozen=True):
     """A document.
 
     `pipeline` names the steps that process it; `metadata` and `reference` are the caller's own.
     `parent` is the id of the document that it was a part of. `estimate` is how many seconds of work
     were expected when it was accepted, `seconds` how many it took, in the attempt that ended it.
+    `step` is the one that runs, or that failed last; `step_attempt` is how many of its attempts are
+    used, one under way included. `files` are those of the result.
     """
 
     id: str
@@ -94,6 +105,9 @@ class Document(Record, frozen=True):
     batch: str | None = None
     parent: str | None = None
     facts: dict[str, Any] = field(default_factory=dict)
+    step: str | None = None
+    step_attempt: int | None = None
+    files: tuple[ResultFile, ...] = ()
 
 
 class EndedDocument(Document, frozen=True, kw_only=True):
@@ -256,13 +270,18 @@ class Done(NamedTuple):
 
 
 class Failed(NamedTuple):
-    """The document cannot be processed; trying again would not help. Operators see the `cause`."""
+    """The document cannot be processed; trying again would not help. Operators see the `cause`.
+
+    `step` is the one that failed, at its attempt of this number.
+    """
 
     code: str
     detail: str
     kind: str | None = None
     seconds: float | None = None
     cause: str | None = None
+    step: str | None = None
+    step_attempt: int | None = None
 
 
 WORKER_LOST = "worker-lost"
@@ -275,6 +294,8 @@ class Broken(NamedTuple):
     code: str
     detail: str
     seconds: float | None = None
+    step: str | None = None
+    step_attempt: int | None = None
 
 
 class Delayed(NamedTuple):

@@ -20,12 +20,11 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from fairlead.model.batches import Batch
 from fairlead.model.customers import Customer, Fairness
-from fairlead.model.documents import Document, EndedDocument, Event, Switched
+from fairlead.model.documents import Document, EndedDocument, Event, ResultFile, Switched
 from fairlead.model.explanations import Explanation
 from fairlead.model.keys import LINK_DAYS, Key, NewLink
 from fairlead.model.pipeline_figures import PipelineFigures
 from fairlead.model.pipelines import DEFAULT_PIPELINE
-from fairlead.model.results import ResultFile
 from fairlead.model.sources import Source
 from fairlead.model.states import State
 from fairlead.model.submissions import Moment

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from fairlead.model.documents import ResultFile
 from fairlead.model.json import Record
-from fairlead.model.results import ResultFile
 
 
 class ResultSummary(Record, frozen=True, kw_only=True):

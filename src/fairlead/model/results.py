@@ -8,7 +8,6 @@ import msgspec
 from msgspec import Struct, field
 
 from fairlead.model.documents import NewDocument, Sniff
-from fairlead.model.json import Record
 from fairlead.model.pipelines import DEFAULT_PIPELINE
 
 
@@ -21,15 +20,6 @@ class Content(Struct, frozen=True):
     media_type: str | None = None
     key: str | None = None
     content: bytes | None = None
-
-
-class ResultFile(Record, frozen=True):
-    """A file of a document's result."""
-
-    name: str
-    media_type: str
-    size: int
-    sha256: str
 
 
 class FoundPart(Struct, frozen=True):
@@ -79,6 +69,11 @@ class Interim(Struct, frozen=True):
     data: Content | None = None
     files: tuple[Content, ...] = ()
     parts: tuple[FoundPart, ...] = ()
+
+    @property
+    def step(self) -> str | None:
+        """The next one; None: all have ended."""
+        return self.steps[self.done] if self.done < len(self.steps) else None
 
     @property
     def keys(self) -> list[str]:

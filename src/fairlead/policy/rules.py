@@ -8,6 +8,7 @@ from typing import cast
 
 from fairlead.errors import InvalidSetting
 from fairlead.model.customers import check_interval, check_thresholds
+from fairlead.model.pipelines import DEFAULT_PIPELINES, Pipeline
 from fairlead.policy.attachments import PartsRule
 from fairlead.policy.classic import (
     DEFAULT_RESET_INTERVAL,
@@ -48,12 +49,17 @@ class Rules:
     parts: PartsRule = field(default_factory=PartsRule)
     lease: float = 30.0
     daily_bytes: int | None = None
+    pipelines: tuple[Pipeline, ...] = DEFAULT_PIPELINES
 
     def __post_init__(self) -> None:
         check_above_zero("unit", self.unit)
         check_interval(self.reset_interval)
         check_thresholds(self.thresholds)
         check_reset(self.reset)
+
+    def first_step(self, pipeline: str) -> str | None:
+        """The first step of a pipeline; None: these settings do not know it."""
+        return next((each.steps[0] for each in self.pipelines if each.name == pipeline), None)
 
     @lru_cache(256)  # noqa: B019 (an installation has few rules in its life)
     def classic(

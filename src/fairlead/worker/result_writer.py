@@ -35,6 +35,7 @@ from fairlead.model.documents import (
     ShortTexts,
 )
 from fairlead.model.names import new_id
+from fairlead.model.pipelines import READ
 from fairlead.model.results import Interim
 from fairlead.model.sniff import look
 from fairlead.service import Service
@@ -322,7 +323,8 @@ def _outcome(
     if isinstance(result, Broken) and claim.broke_before and result.code != WORKER_LOST:
         result = Failed(result.code, result.detail)  # it was alone, so nothing else is to blame
     if isinstance(result, Failed | Broken):
-        return result._replace(seconds=seconds)
+        step = (READ, claim.attempts) if run is None else (run.next_step, run.attempts)
+        return result._replace(seconds=seconds, step=step[0], step_attempt=step[1])
     assert isinstance(result, Extraction)  # noqa: S101 (all others have `run`)
     text = result.text.encode()
     markdown = None if result.markdown is None else result.markdown.encode()

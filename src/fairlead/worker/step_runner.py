@@ -303,6 +303,7 @@ class StepRunner:
         """The step did not return: refuse, try again later, or give up."""
         options = self._pools[run.next_step or ""].options or StepOptions()
         if isinstance(outcome, Refused):
+            run.attempts += 1
             self._fail(run, Failed(outcome.code, outcome.message, run.kind))
         elif isinstance(outcome, Later):
             self._call_later(run, outcome.seconds, options)
@@ -319,7 +320,7 @@ class StepRunner:
 
     def _call_later(self, run: PipelineRun, seconds: float, options: StepOptions) -> None:
         if run.waited + seconds > options.retry_for:
-            run.cause = (
+            run.failed(
                 f"step {run.next_step}: it asked to be called again later for more than "
                 f"{options.retry_for:g} s (retry_for)"
             )

@@ -14,8 +14,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from fairlead.errors import InvalidTransition, NotReady, UnknownCustomer, UnknownDocument
-from fairlead.model.documents import Document
-from fairlead.model.results import ResultFile
+from fairlead.model.documents import Document, ResultFile
 from fairlead.model.states import Action, State, allows
 from fairlead.server.dashboard import texts
 from fairlead.server.dashboard.last_hour import LEVELS

@@ -45,6 +45,7 @@ HISTORY = {
     "done": "done, processing time {seconds}",
     "failed": "failed: {error}",
     "retried": "the attempt failed ({error}); the next one starts in {delay}",
+    "later": "the step asked to be called again in {delay}",
     "released": "requeued; the attempt does not count",
     "rescued": "requeued, because its worker was lost",
     "cancelled": "cancelled",

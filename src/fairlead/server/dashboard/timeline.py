@@ -10,6 +10,8 @@ from fairlead.model.documents import Event, EventKind
 from fairlead.server.dashboard.rows import short_worker
 from fairlead.server.dashboard.texts import FAILURES, HISTORY
 
+RETRY_LATER = "retry-later"
+"""Stands for the error of an attempt whose step asked to be called again later."""
 _OUTCOMES = {
     EventKind.DONE: "done",
     EventKind.FAILED: "failed",
@@ -55,6 +57,8 @@ def _words(event: Event, translator: Translator, starts: int, *, is_operator: bo
     if event.kind is EventKind.CLAIMED:
         code = ("claimed-lane" if data.get("lane") else "claimed") if is_operator else "began"
         data = {"attempt": starts, "worker": short_worker(str(data.get("worker")))}
+    if data.get("error") == RETRY_LATER:
+        code = "later"
     for name in ("seconds", "delay"):
         if name in data:
             data[name] = translator.span(data[name] or 0.0)
@@ -75,6 +79,7 @@ class Attempt(NamedTuple):
     ended: float | None = None
     outcome: str | None = None
     error: str | None = None
+    step: str | None = None
 
 
 def attempts(events: Sequence[Event]) -> list[Attempt]:
@@ -85,6 +90,9 @@ def attempts(events: Sequence[Event]) -> list[Attempt]:
             tries.append(Attempt(len(tries) + 1, worker, event.at))
         elif event.kind in _OUTCOMES and tries and tries[-1].ended is None:
             tries[-1] = tries[-1]._replace(
-                ended=event.at, outcome=_OUTCOMES[event.kind], error=event.data.get("error")
+                ended=event.at,
+                outcome=_OUTCOMES[event.kind],
+                error=event.data.get("error"),
+                step=event.data.get("step"),
             )
     return tries

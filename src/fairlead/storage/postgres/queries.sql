@@ -93,21 +93,22 @@ RETURNING
 
 -- name: finish_document
 UPDATE documents d SET
-  state = 'done', kind = e.kind, facts = e.facts, seconds = e.seconds, started_at = e.started_at,
-  finished_at = e.finished_at, attempts = e.attempts, password = NULL
+  state = 'done', kind = e.kind, facts = e.facts, files = e.files, seconds = e.seconds,
+  started_at = e.started_at, finished_at = e.finished_at, attempts = e.attempts, password = NULL
 FROM unnest(
-  ?::bigint[], ?::text[], ?::text[], ?::float8[], ?::float8[], ?::float8[], ?::bigint[])
-  AS e (seq, kind, facts, seconds, started_at, finished_at, attempts)
+  ?::bigint[], ?::text[], ?::text[], ?::text[], ?::float8[], ?::float8[], ?::float8[], ?::bigint[])
+  AS e (seq, kind, facts, files, seconds, started_at, finished_at, attempts)
 WHERE d.seq = e.seq;
 
 -- name: fail_document
 UPDATE documents d SET
   state = 'failed', kind = coalesce(e.kind, d.kind), error = e.error, detail = e.detail,
-  seconds = e.seconds, started_at = e.started_at, finished_at = e.finished_at,
-  attempts = e.attempts, password = NULL
+  step = e.step, step_attempt = e.step_attempt, seconds = e.seconds, started_at = e.started_at,
+  finished_at = e.finished_at, attempts = e.attempts, password = NULL
 FROM unnest(
-  ?::bigint[], ?::text[], ?::text[], ?::text[], ?::float8[], ?::float8[], ?::float8[], ?::bigint[])
-  AS e (seq, kind, error, detail, seconds, started_at, finished_at, attempts)
+  ?::bigint[], ?::text[], ?::text[], ?::text[], ?::text[], ?::bigint[], ?::float8[], ?::float8[],
+  ?::float8[], ?::bigint[])
+  AS e (seq, kind, error, detail, step, step_attempt, seconds, started_at, finished_at, attempts)
 WHERE d.seq = e.seq;
 
 -- name: save_check

@@ -39,7 +39,7 @@ BEGIN
       WHEN 'deliveries' THEN
         'webhook IN (SELECT id FROM webhooks WHERE customer = (SELECT only_customer()))'
       WHEN 'interim' THEN
-        'document IN (SELECT seq FROM documents WHERE customer = (SELECT only_customer()))'
+        'EXISTS (SELECT 1 FROM documents d WHERE d.seq = document AND d.customer = (SELECT only_customer()))'
       WHEN 'contents' THEN
         'document IN (SELECT seq FROM documents WHERE customer = (SELECT only_customer()))'
       ELSE 'customer = (SELECT only_customer())'

@@ -379,7 +379,7 @@ class Batch:
         where = " WHERE d.seq IN (SELECT value FROM json_each(?)) ORDER BY d.seq"
         query = rows.DOCUMENT.select + where
         cursor = self._tx.connection.execute(query, (self._tx.connection.array(wanted),))
-        documents = [rows.DOCUMENT.read(row) for row in cursor]
+        documents = [rows.document_from(row, self._tx.rules) for row in cursor]
         if len(documents) < len(wanted):
             raise refusals.deleted_documents(submission.key)
         return documents

@@ -291,7 +291,7 @@ def find_document(tx: Transaction, id_: str) -> DocumentRow:
 def run_check(tx: Transaction, id_: str, check: DocumentCheck | None) -> None:
     """Run the check on the document as this transaction sees it."""
     if check is not None:
-        check(reads.document(tx.connection, id_))
+        check(reads.document(tx.connection, tx.rules, id_))
 
 
 def _check_room(tx: Transaction, customer: int) -> None:

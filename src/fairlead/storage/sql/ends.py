@@ -219,7 +219,7 @@ def keep_interim(tx: Transaction, kept: Sequence[tuple[Claim, Interim]]) -> list
 
 def interim_values(interim: Interim) -> tuple[Any, ...]:
     keys = json.dumps([*interim.keys, *interim.part_keys])
-    return interim.settled, encode_interim(interim), keys
+    return interim.settled, interim.step, interim.attempts, encode_interim(interim), keys
 
 
 class _EndWriter:
@@ -262,7 +262,7 @@ class _EndWriter:
         tx, number = self._tx, running.document
         facts = rows.data_text(dict(done.facts))
         times = (done.seconds, running.started_at, tx.now, running.attempts)
-        self._done.append((number, done.kind, facts, *times))
+        self._done.append((number, done.kind, facts, rows.files_text(done.files), *times))
         short = (None, None) if done.short is None else done.short
         if done.text_sha256 is not None:
             text = (done.text_key, done.text_sha256, short[0])
@@ -294,29 +294,31 @@ class _EndWriter:
         self, running: Running, failed: Failed, detail: _Details | None, *, lost: bool = False
     ) -> None:
         tx, number = self._tx, running.document
-        code, words, kind, seconds, cause = failed
+        code, words, kind, seconds, cause, *step = failed
         if cause is not None:
             self._causes.append((cause, number))
         times = (seconds, running.started_at, tx.now, running.attempts)
-        self._failed.append((number, kind, code, words, *times))
+        self._failed.append((number, kind, code, words, *step, *times))
         slot = (running.slot, running.slot_seq, running.displaced)
         self._unsuccessful.append((number, running.customer, *slot))
         tx.count_usage(running.customer, seconds=seconds or 0.0, failures=1)
         self._end(running, "failed", 0.0 if lost else seconds, detail)
-        tx.add_event(EventKind.FAILED, running.customer, number, error=code, seconds=seconds)
+        data: dict[str, Any] = {"error": code, "seconds": seconds} | _named(failed.step)
+        tx.add_event(EventKind.FAILED, running.customer, number, **data)
 
     def requeue_or_fail(self, running: Running, broken: Broken, detail: _Details) -> None:
-        tx, (code, words, seconds) = self._tx, broken
+        tx, (code, words, seconds, step, step_attempt) = self._tx, broken
         delay = tx.rules.retry.delay(running.attempts)
         if delay is None:
-            self.fail(running, Failed(code, words, seconds=seconds), detail)
+            failed = Failed(code, words, seconds=seconds, step=step, step_attempt=step_attempt)
+            self.fail(running, failed, detail)
             return
         tx.count_usage(running.customer, seconds=seconds or 0.0)
         row = running.waiting(error=code, detail=words)
         self._delayed.append((tx.now + delay, *row))
         tx.add_queue_event(running.ended(tx.now, seconds, is_delayed=True))
         self._count(running, "waiting")
-        data = {"error": code, "delay": delay}
+        data = {"error": code, "delay": delay} | _named(step)
         tx.add_event(EventKind.REQUEUED, running.customer, running.document, **data)
 
     def delay(self, running: Running, delayed: Delayed) -> None:
@@ -327,7 +329,8 @@ class _EndWriter:
         self._interim.append((number, *interim_values(delayed.interim)))
         tx.add_queue_event(running.ended(tx.now, delayed.seconds, is_delayed=True))
         self._count(running, "waiting")
-        data = {"error": delayed.code or "retry-later", "delay": delayed.delay}
+        data: dict[str, Any] = {"error": delayed.code or "retry-later", "delay": delayed.delay}
+        data |= _named(delayed.interim.step)
         tx.add_event(EventKind.REQUEUED, running.customer, number, **data)
 
     def requeue(self, running: Running, **changes: int) -> None:
@@ -364,6 +367,10 @@ class _EndWriter:
     def _count(self, running: Running, state: str) -> None:
         self._tx.count_state("processing", running.priority, -1)
         self._tx.count_state(state, running.priority, 1)
+
+
+def _named(step: str | None) -> dict[str, Any]:
+    return {} if step is None else {"step": step}
 
 
 def _amount(fact: object) -> int:

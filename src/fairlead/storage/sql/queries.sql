@@ -130,19 +130,25 @@ WHERE d.id = ? AND c.role <> 'original' ORDER BY c.role, c.name;
 SELECT content FROM contents
 WHERE document = (SELECT seq FROM documents WHERE id = ?) AND role = ? AND name = ?;
 
+-- name: short_data
+-- The data that steps of a document found; nothing where they are long.
+SELECT content FROM contents WHERE document = ? AND role = 'data' AND name = '';
+
 -- name: save_interim
 -- Nothing where the claim is not the newest of its document.
-INSERT INTO interim (document, settled, body, keys)
-SELECT document, ?3, ?4, ?5 FROM running WHERE document = ?1 AND lease = ?2
+INSERT INTO interim (document, settled, step, step_attempts, body, keys)
+SELECT document, ?3, ?4, ?5, ?6, ?7 FROM running WHERE document = ?1 AND lease = ?2
 ON CONFLICT (document) DO UPDATE SET
-  settled = excluded.settled, body = excluded.body, keys = excluded.keys
+  settled = excluded.settled, step = excluded.step, step_attempts = excluded.step_attempts,
+  body = excluded.body, keys = excluded.keys
 RETURNING document;
 
 -- name: put_interim
 -- Of a claim that has just ended.
-INSERT INTO interim (document, settled, body, keys) VALUES (?, ?, ?, ?)
+INSERT INTO interim (document, settled, step, step_attempts, body, keys) VALUES (?, ?, ?, ?, ?, ?)
 ON CONFLICT (document) DO UPDATE SET
-  settled = excluded.settled, body = excluded.body, keys = excluded.keys;
+  settled = excluded.settled, step = excluded.step, step_attempts = excluded.step_attempts,
+  body = excluded.body, keys = excluded.keys;
 
 -- name: forget_interim
 DELETE FROM interim WHERE document IN (SELECT value FROM json_each(?));
@@ -442,14 +448,14 @@ WHERE seq IN (SELECT value FROM json_each(?));
 
 -- name: finish_document
 UPDATE documents SET
-  state = 'done', kind = ?2, facts = ?3, seconds = ?4, started_at = ?5, finished_at = ?6,
-  attempts = ?7, password = NULL
+  state = 'done', kind = ?2, facts = ?3, files = ?4, seconds = ?5, started_at = ?6, finished_at = ?7,
+  attempts = ?8, password = NULL
 WHERE seq = ?1;
 
 -- name: fail_document
 UPDATE documents SET
-  state = 'failed', kind = coalesce(?2, kind), error = ?3, detail = ?4, seconds = ?5, started_at = ?6,
-  finished_at = ?7, attempts = ?8, password = NULL
+  state = 'failed', kind = coalesce(?2, kind), error = ?3, detail = ?4, step = ?5, step_attempt = ?6,
+  seconds = ?7, started_at = ?8, finished_at = ?9, attempts = ?10, password = NULL
 WHERE seq = ?1;
 
 -- name: cancel_document
@@ -492,7 +498,7 @@ RETURNING
 -- A person wants it to be processed once more; nothing where somebody was quicker.
 UPDATE documents SET
   state = 'waiting', attempts = 0, started_at = NULL, finished_at = NULL, seconds = NULL,
-  error = NULL, detail = NULL, cause = NULL, password = ?2
+  error = NULL, detail = NULL, cause = NULL, step = NULL, step_attempt = NULL, password = ?2
 WHERE seq = ?1 AND state IN ('failed', 'cancelled') RETURNING seq;
 
 -- name: bury_document

@@ -41,11 +41,11 @@ LAST_ID = 26 * "z"
 """Sorts after the rest of every id."""
 
 
-def document(connection: Connection, id_: str) -> Document:
+def document(connection: Connection, rules: Rules, id_: str) -> Document:
     row = connection.execute(rows.DOCUMENT.select + " WHERE d.id = ?", (id_,)).fetchone()
     if row is None:
         raise unknown_document(id_)
-    return rows.DOCUMENT.read(row)
+    return rows.document_from(row, rules)
 
 
 def stored_document(connection: Connection, id_: str) -> StoredDocument:
@@ -61,6 +61,7 @@ def unknown_document(id_: str) -> UnknownDocument:
 
 def documents(
     connection: Connection,
+    rules: Rules,
     *,
     customer: str | None,
     state: State | None,
@@ -95,7 +96,8 @@ def documents(
     values = [
         each for _, value in asked for each in (value if isinstance(value, tuple) else (value,))
     ]
-    return [rows.DOCUMENT.read(row) for row in connection.execute(query, (*values, limit))]
+    found = connection.execute(query, (*values, limit))
+    return [rows.document_from(row, rules) for row in found]
 
 
 def _select(customer: str | None, state: State | None) -> str:

@@ -9,12 +9,16 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from fairlead.model.customers import Counter, CustomerSettings
-from fairlead.model.documents import Document, Event, EventKind
+from fairlead.model.documents import Document, Event, EventKind, ResultFile
 from fairlead.model.keys import Key, Role
+from fairlead.model.pipelines import READ
+from fairlead.model.results import Content
 from fairlead.model.states import State
 from fairlead.model.webhooks import Delivery, Status, Webhook
+from fairlead.policy.rules import Rules
 
 Row = tuple[Any, ...]
 T = TypeVar("T", bound=Struct)
@@ -62,18 +66,31 @@ def _object(text: str | None) -> dict[str, Any]:
     return found
 
 
+def _files(text: str | None) -> tuple[ResultFile, ...]:
+    return _FILES.decode(text) if text else ()
+
+
+def files_text(files: Sequence[Content]) -> str | None:
+    """The files of a result by name as text to keep, without their bytes."""
+    named = sorted(files, key=lambda file: file.name)
+    shown = [ResultFile(each.name, each.media_type or "", each.size, each.sha256) for each in named]
+    return _ENCODER.encode(shown).decode() if shown else None
+
+
+_FILES = msgspec.json.Decoder(tuple[ResultFile, ...])
 _DOCUMENTS = (
     "documents d JOIN customers c ON c.id = d.customer "
     "LEFT JOIN running r ON d.state = 'waiting' AND r.document = d.seq "
     "LEFT JOIN waiting w INDEXED BY waiting_by_age ON d.state = 'waiting' "
     "AND w.customer = d.customer AND w.pipeline = d.pipeline AND w.document = d.seq "
-    "LEFT JOIN delayed y ON d.state = 'waiting' AND y.document = d.seq"
+    "LEFT JOIN delayed y ON d.state = 'waiting' AND y.document = d.seq "
+    "LEFT JOIN interim i ON d.state = 'waiting' AND i.document = d.seq"
 )
 DOCUMENT = Records(
     Document,
     "d",
     _DOCUMENTS,
-    {"state": State, "urgent": bool, "metadata": _object, "facts": _object},
+    {"state": State, "urgent": bool, "metadata": _object, "facts": _object, "files": _files},
     customer="c.name",
     state="CASE WHEN r.document IS NULL THEN d.state ELSE 'processing' END",
     started_at="coalesce(r.started_at, d.started_at)",
@@ -83,7 +100,24 @@ DOCUMENT = Records(
     parent="CASE WHEN d.parent IS NOT NULL THEN coalesce("
     "(SELECT id FROM documents WHERE seq = d.parent), "
     "(SELECT id FROM deleted WHERE seq = d.parent)) END",
+    step="coalesce(d.step, i.step)",
+    step_attempt="coalesce(d.step_attempt, "
+    "i.step_attempts + CASE WHEN r.document IS NULL THEN 0 ELSE 1 END)",
 )
+
+
+def document_from(row: Row, rules: Rules) -> Document:
+    """A document. As long as none of its steps has ended, the first one runs, or failed."""
+    document = DOCUMENT.read(row)
+    has_begun = document.state is State.PROCESSING or document.error is not None
+    if document.step is not None or not document.state.is_pending or not has_begun:
+        return document
+    step = rules.first_step(document.pipeline)
+    if step is None:  # of a pipeline that only other processes know
+        return document
+    return replace(document, step=step, step_attempt=document.attempts if step == READ else 1)
+
+
 EVENT = Records(
     Event,
     "e",

@@ -56,7 +56,10 @@ CREATE TABLE documents (                -- inserted at acceptance, updated once 
   error TEXT,
   detail TEXT,
   cause TEXT,                           -- why it failed, for operators
-  facts TEXT
+  step TEXT,                            -- that failed, at its attempt of this number
+  step_attempt INTEGER,
+  facts TEXT,
+  files TEXT                            -- of the result, without their bytes, in JSON
 ) STRICT;
 CREATE INDEX documents_of_customer ON documents (customer, seq);
 -- Lists of one state cost by the page. On PostgreSQL the end of a document is no HOT update therefore.
@@ -119,6 +122,8 @@ CREATE TABLE contents (                 -- originals and results: the bytes, or 
 CREATE TABLE interim (                  -- what finished steps of a pending document found
   document INTEGER PRIMARY KEY,
   settled INTEGER NOT NULL,             -- claims that ended by a step's decision
+  step TEXT,                            -- the next one, and how many attempts at it have failed
+  step_attempts INTEGER NOT NULL,
   body BLOB NOT NULL,                   -- an `Interim`
   keys TEXT NOT NULL                    -- of its blobs, in JSON
 ) STRICT;

@@ -536,7 +536,7 @@ class Store(ABC):
             return query(connection, *values, **named)
 
     def document(self, id_: str) -> Document:
-        return self._read(reads.document, id_)
+        return self._read(reads.document, self._rules(), id_)
 
     def stored_document(self, id_: str) -> StoredDocument:
         """What storage keeps of a document beyond what is shown."""
@@ -564,6 +564,7 @@ class Store(ABC):
         """
         return self._read(
             reads.documents,
+            self._rules(),
             customer=customer,
             state=state,
             priority=priority,

@@ -26,6 +26,8 @@ _LEFT_OF_A_DELETED = frozenset(
         "urgent",
         "attempts",
         "error",
+        "step",
+        "step_attempt",
     }
     | {"submitted_at", "not_before", "started_at", "finished_at", "parent", "batch"}
 )
@@ -68,9 +70,11 @@ def add_deliveries(
 
 
 def _shown_document(connection: Connection, document: int) -> dict[str, Any]:
+    """The document, with the data of its result where the store keeps them."""
     row = connection.execute(rows.DOCUMENT.select + " WHERE d.seq = ?", (document,)).fetchone()
     assert row is not None  # noqa: S101 (it was changed in this transaction)
-    return to_dict(rows.DOCUMENT.read(row))
+    data: bytes | None = connection.execute(sql("short_data"), (document,)).get
+    return to_dict(rows.DOCUMENT.read(row)) | {"data": None if data is None else json.loads(data)}
 
 
 def add_test(connection: Connection, now: float, webhook: str) -> int:
