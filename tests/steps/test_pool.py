@@ -528,6 +528,24 @@ def test_a_step_that_cannot_be_loaded_says_why(tmp_path: Path, source: str, prob
         assert running.pool.free() == 0
 
 
+def test_a_process_that_is_killed_during_the_first_import_is_started_again(tmp_path: Path) -> None:
+    source = """
+        import os, signal
+        from pathlib import Path
+        marker = Path(__file__).with_name("was-killed")
+        if not marker.exists():
+            marker.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        def fields(job): return "text"
+    """
+    write_module(tmp_path, source)
+    with RunningPool(tmp_path, "mysteps:fields") as running:
+        (returned,) = running.run(make_job(tmp_path))
+        assert isinstance(returned, Returned)
+        assert running.pool.problem is None
+    assert (tmp_path / "was-killed").exists()
+
+
 def test_a_module_or_entry_point_that_is_not_there_is_named(tmp_path: Path) -> None:
     for reference, problem in (
         ("nowhere:fields", "there is no module nowhere; install it"),

@@ -30,6 +30,8 @@ _log = logging.getLogger(__name__)
 MEMORY_CHECK_SECONDS = 1.0
 SOURCE_CHECK_SECONDS = 0.5
 FLUSH_SECONDS = 0.05
+MOST_FAILED_STARTS = 3
+"""Processes in a row that end before they are ready, until the step counts as one that cannot run."""
 RECYCLE_SHARE = 0.8
 """The share of its memory limit from which a process is replaced when its jobs have ended."""
 _CANCELLED = Raised("the document was cancelled", "")
@@ -86,6 +88,7 @@ class StepPool:
         self._watch = SourceWatch()
         self._next_look = inf
         self._backoff = Backoff(1.0, SOURCE_CHECK_SECONDS if reloads else 60.0)
+        self._failed_starts = 0  # since the last process that was ready
         self._next_start = 0.0
         self._next_memory_check = 0.0
         self._replace_process()
@@ -215,6 +218,7 @@ class StepPool:
         if isinstance(message, Hello):
             self.options, self.problem, self._is_ready = message.options, None, True
             self._backoff.succeeded()
+            self._failed_starts = 0
             if self._reloads:
                 self._watch, self._next_look = SourceWatch(message.sources), 0.0
         elif isinstance(message, Problem):
@@ -231,7 +235,7 @@ class StepPool:
     def _bury(self, how: str, at: float) -> None:
         """Handle the end of the process: one job is to blame, or each of several runs again."""
         if not self._is_ready:
-            self._note_failed_start(how)
+            self._note_failed_start(f"its process ended while it imported the module ({how})")
         runs = list(self._running.values())
         if len(runs) == 1 and not (self._over_memory and self._had_jobs > 1):
             self._end(runs[0], self._verdict(runs[0], how), at)
@@ -260,11 +264,14 @@ class StepPool:
         self._alone.extend(sorted(runs, key=lambda run: run.job.id in self._overdue))
         self._end_cancelled()
 
-    def _note_failed_start(self, how: str) -> None:
-        if self.problem is None:
-            self.problem = (
-                f"step {self.reference}: its process ended while it imported the module ({how})"
-            )
+    def _note_failed_start(self, why: str) -> None:
+        """Try again after a pause: somebody else may have ended the process."""
+        self._failed_starts += 1
+        sentence = f"step {self.reference}: {why}"
+        if self.problem is None and self._failed_starts >= MOST_FAILED_STARTS:
+            self.problem = sentence
+        elif self.problem is None:
+            _log.warning("fairlead: %s; it is started again", sentence)
         self._next_start = time.monotonic() + self._backoff.failed()
 
     def _replace_process(self) -> None:
@@ -290,8 +297,7 @@ class StepPool:
         try:
             self._process = StepProcess(self._setup, self._environment, self._wake)
         except OSError as error:
-            self.problem = f"step {self.reference}: no process can be started ({error})"
-            self._next_start = time.monotonic() + self._backoff.failed()
+            self._note_failed_start(f"no process can be started ({error})")
 
     # --- limits ---
 
