@@ -79,6 +79,7 @@ FULL = (
     "worker/test_celery_engine.py::test_celerys_own_tools_see_the_workers",
     "worker/test_celery_engine.py::test_the_doctor_looks_at_the_broker",
     "worker/test_celery_engine.py::test_the_engine_works_on_a_data_folder_too",
+    "worker/test_celery_engine.py::test_steps_run_on_celery_as_they_do_on_the_local_engine",
     "worker/test_celery_engine.py::test_an_erased_broker_costs_delay_and_no_document",
     "worker/test_celery_engine.py::"
     "test_the_process_that_forks_a_pool_holds_no_file_of_the_installation",

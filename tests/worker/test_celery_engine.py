@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import pytest
 import servers
 from fleetkit import ENDS, Fleet, every_event, fleet, inversions, wait
 from servers import Server
+from stepkit import write_module
 
 from fairlead import Fairlead
 from fairlead.app.services import Services
@@ -162,6 +164,82 @@ def test_the_process_that_forks_a_pool_holds_no_file_of_the_installation(
             process.wait(60)
         assert {document.state for document in fairlead.documents()} == {State.DONE}
         assert fairlead.store.problems() == []
+
+
+STEPS = """
+from pathlib import Path
+from threading import Event
+from fairlead import Refuse, Result, RetryLater, step
+
+def fields(job):
+    count(job, "fields")
+    return Result(data={"words": len(job.text.split())}, files={"long.bin": b"x" * 100_000})
+
+@step(attempts=2, timeout=2, concurrency=2)
+def export(job):
+    calls = count(job, "export")
+    if job.name == "refused.txt":
+        raise Refuse("no-total", "No total was found.")
+    if job.name == "later.txt" and calls < 3:
+        raise RetryLater(0.1)
+    if job.name == "once.txt" and job.attempt == 1:
+        raise ValueError("once")
+    if job.name == "hangs.txt":
+        Event().wait()
+    return {"calls": calls}
+
+def orders(job):
+    return {"order": job.json()["order"]}
+
+def count(job, name):
+    notes = Path(__file__).with_name(f"{job.name}.{name}")
+    with notes.open("a") as file:
+        file.write("x")
+    return len(notes.read_text())
+"""
+
+
+def test_steps_run_on_celery_as_they_do_on_the_local_engine(
+    tmp_path: Path, broker: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_module(tmp_path, STEPS, "celery_steps")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    steps = ["read", "celery_steps:fields", "celery_steps:export"]
+    pipelines = {"default": {"steps": steps}, "orders": {"steps": ["celery_steps:orders"]}}
+    with machines(tmp_path / "machines", broker) as fleet:
+        fleet.settings["pipelines"] = json.dumps(pipelines)
+        with fleet.installation() as fairlead:
+            names = ("good", "refused", "later", "once", "hangs")
+            documents = [fairlead.submit("acme", b"two words", name=f"{n}.txt") for n in names]
+            order = fairlead.submit("bolt", {"order": 7}, pipeline="orders")
+            worker = fleet.add_worker("one", 2)
+            wait(fairlead, *documents, order)
+            good, refused, later, once, hangs = (fairlead.document(each.id) for each in documents)
+            for document, calls in ((good, 1), (later, 3), (once, 2)):
+                assert document.state is State.DONE
+                result = fairlead.result(document.id)
+                assert result.data == {"words": 2, "calls": calls}
+                assert len(result.file("long.bin")) == 100_000
+            assert (refused.error, refused.detail) == ("no-total", "No total was found.")
+            assert (hangs.error, hangs.step, hangs.step_attempt) == ("step-failed", steps[2], 2)
+            assert "longer than 2 s" in (fairlead.cause(hangs.id) or "")
+            assert fairlead.result(order.id).data == {"order": 7}
+            assert worker.stop() == 0
+            assert fairlead.store.problems() == []
+    calls_of_first = [len((tmp_path / f"{name}.txt.fields").read_text()) for name in names]
+    assert calls_of_first == [1, 1, 1, 1, 1], "a retry resumes at the step that failed"
+
+
+def test_a_quota_that_is_used_up_wakes_nobody(tmp_path: Path) -> None:
+    pipelines = {"default": {"steps": ["read"], "limit": "1/h"}, "other": {"steps": ["read"]}}
+    with Fairlead(tmp_path, settings={"pipelines": pipelines}) as fairlead:
+        fairlead.services.use_quotas()
+        fairlead.submit_many("acme", [(b"x", "x.txt")] * 3)
+        assert fairlead.store.claimable(100) == 3
+        assert fairlead.store.claim("worker") is not None
+        assert fairlead.store.claimable(100) == 0
+        fairlead.submit("acme", b"x", name="x.txt", pipeline="other")
+        assert fairlead.store.claimable(100) == 1
 
 
 def open_files(proc: Path) -> Iterator[Path]:

@@ -31,7 +31,7 @@ MEMORY_CHECK_SECONDS = 1.0
 SOURCE_CHECK_SECONDS = 0.5
 FLUSH_SECONDS = 0.05
 MOST_FAILED_STARTS = 3
-"""Processes in a row that end before they are ready, until the step counts as one that cannot run."""
+"""Processes in a row that end before they are ready: then the step cannot be used."""
 RECYCLE_SHARE = 0.8
 """The share of its memory limit from which a process is replaced when its jobs have ended."""
 _CANCELLED = Raised("the document was cancelled", "")

@@ -288,10 +288,13 @@ def claimable(connection: Connection, rules: Rules, now: float, most: int) -> in
     loaded.fold()
     loaded.load_unknown(1)
     queue = loaded.queue
+    closed = {name for name, quota in queue.state.quotas.items() if not quota.is_open(now)}
     number = sum(
         entry.waiting
         for entry in queue.all_entries()
-        if queue.place_of(entry) is not None and not entry.member.is_account
+        if queue.place_of(entry) is not None
+        and not entry.member.is_account
+        and entry.pipeline not in closed
     )
     number += len(connection.execute(sql("due_documents"), (now,)).fetchall())
     number += bool(connection.execute(sql("has_expired"), (now,)).get)
