@@ -59,7 +59,7 @@ def install(*, unlocked: bool) -> None:
     take = child.take_pipes
 
     def take_pipes() -> child.Pipes:
-        pipes.append(take())
+        pipes[:] = [take()]  # those of the fork server are not its child's
         return pipes[0]
 
     child.take_pipes = take_pipes

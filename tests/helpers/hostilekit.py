@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import cache
 from pathlib import Path
 
+from forkkit import until_exit
+
+from fairlead.worker.sandbox.forkserver import ForkServer
 from fairlead.worker.sandbox.limits import Limits
 from fairlead.worker.sandbox.process import Sandbox
 
@@ -31,17 +35,38 @@ def hostile_command(sandbox: Sandbox, *, unlocked: bool = False) -> list[str]:
     return [sys.executable, "-I", "-B", "-c", script + CHILD, *sandbox._arguments()]
 
 
-def hostile_forkserver(before: str = "") -> list[str]:
+def hostile_forkserver(before: str = "", *, unlocked: bool = False) -> list[str]:
     """How to start a process that forks such children."""
-    script = SCRIPT.format(path=str(HERE / "hostile.py"), unlocked=False) + before + FORKSERVER
+    script = SCRIPT.format(path=str(HERE / "hostile.py"), unlocked=unlocked) + before + FORKSERVER
     return [sys.executable, "-I", "-B", "-c", script, str(os.getpid())]
 
 
-class HostileSandbox(Sandbox):
-    """A child that does what hostile documents say, with its locks or without them."""
+class HostileForkServer(ForkServer):
+    """Forks children that do what hostile documents say."""
 
-    def __init__(self, limits: Limits | None = None, *, unlocked: bool = False) -> None:
-        super().__init__(limits)
+    def __init__(self, *, unlocked: bool) -> None:
+        super().__init__()
+        self._unlocked = unlocked
+
+    def _command(self) -> list[str]:
+        return hostile_forkserver(unlocked=self._unlocked)
+
+
+@cache
+def _shared(*, unlocked: bool) -> ForkServer:
+    return until_exit(HostileForkServer(unlocked=unlocked))
+
+
+class HostileSandbox(Sandbox):
+    """A child that does what hostile documents say, with its locks or without them.
+
+    It is forked by a server that all tests share, or spawned from this process.
+    """
+
+    def __init__(
+        self, limits: Limits | None = None, *, unlocked: bool = False, spawned: bool = False
+    ) -> None:
+        super().__init__(limits, forkserver=None if spawned else _shared(unlocked=unlocked))
         self._unlocked = unlocked
 
     def _command(self) -> list[str]:

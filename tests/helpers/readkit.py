@@ -12,6 +12,7 @@ from typing import Any
 
 import docx
 import pytest
+from forkkit import shared
 from reportlab.pdfgen.canvas import Canvas
 
 from fairlead.read import CannotRead, Extracted, ReadLimits, extract
@@ -57,11 +58,11 @@ class Reading:
 
 @pytest.fixture
 def start() -> Iterator[Callable[..., Reading]]:
-    """Starts children; they end with the test."""
+    """Starts children, by default forked by the shared server; they end with the test."""
     started: list[Reading] = []
 
     def run(sandbox: Sandbox | None = None) -> Reading:
-        sandbox = sandbox or Sandbox()
+        sandbox = sandbox or Sandbox(forkserver=shared())
         sandbox.start()
         started.append(Reading(sandbox))
         return started[-1]

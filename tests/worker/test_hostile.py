@@ -31,8 +31,8 @@ SMALL = Limits(seconds=2.0, read=ReadLimits(characters=10_000, unpacked_bytes=1_
 class Doer:
     """Gives hostile documents to a child, and replaces one that died."""
 
-    def __init__(self, start: Any, folder: Path, limits: Limits, *, unlocked: bool) -> None:
-        self._start, self._limits, self._unlocked = start, limits, unlocked
+    def __init__(self, start: Any, folder: Path, limits: Limits, **manner: bool) -> None:
+        self._start, self._limits, self._manner = start, limits, manner
         self._path = folder / "hostile-document"
         self._reading: Any = None
 
@@ -40,7 +40,7 @@ class Doer:
         content = f"hostile:{behaviour} {argument}".encode()
         self._path.write_bytes(content)
         if self._reading is None or not self._reading.sandbox.ready:
-            self._reading = self._start(HostileSandbox(self._limits, unlocked=self._unlocked))
+            self._reading = self._start(HostileSandbox(self._limits, **self._manner))
             self._reading.until_ready()
         self._reading.sandbox.send(Job(self._path, hashlib.sha256(content).hexdigest()))
         try:
@@ -58,7 +58,13 @@ class Doer:
 @pytest.fixture
 def do(start: Any, tmp_path: Path) -> Doer:
     """Does it in a child that has locked itself in."""
-    return Doer(start, tmp_path, SMALL, unlocked=False)
+    return Doer(start, tmp_path, SMALL)
+
+
+@pytest.fixture
+def do_spawned(start: Any, tmp_path: Path) -> Doer:
+    """Does it in a locked child that is started now, from this process as it is."""
+    return Doer(start, tmp_path, SMALL, spawned=True)
 
 
 @pytest.fixture
@@ -269,23 +275,23 @@ def test_no_calls_by_another_numbering(do: Doer) -> None:
     assert do.text("raw_call", f"{x32 + 41},0") == "refused: Function not implemented"
 
 
-def test_it_knows_no_secrets(do: Doer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_knows_no_secrets(do_spawned: Doer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAIRLEAD_SECRET", "x")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "x")
-    assert "SECRET" not in do.text("environment")
+    assert "SECRET" not in do_spawned.text("environment")
 
 
-def test_it_inherits_no_descriptors(do: Doer, tmp_path: Path) -> None:
+def test_it_inherits_no_descriptors(do_spawned: Doer, tmp_path: Path) -> None:
     with (tmp_path / "secret").open("wb") as file:
         os.set_inheritable(file.fileno(), True)
-        assert do.text("descriptors") == "done: [0, 1, 2, 3, 4]"
+        assert do_spawned.text("descriptors") == "done: [0, 1, 2, 3, 4]"
 
 
 # --- what never ends, or ends badly ---
 
 
 def test_memory_is_bounded(start: Any, tmp_path: Path) -> None:
-    do = Doer(start, tmp_path, Limits(memory=300_000_000), unlocked=False)
+    do = Doer(start, tmp_path, Limits(memory=300_000_000))
     outcome = do("fill_memory")
     assert outcome == Broken("memory-limit", "Reading it needed more than 300 MB of memory.")
 
@@ -298,7 +304,7 @@ def test_processor_time_of_a_child_that_ignores_the_signal_is_bounded(
     start: Any, tmp_path: Path
 ) -> None:
     """Safety finding 4: only the soft limit was set, whose signal a child can ignore."""
-    do = Doer(start, tmp_path, Limits(seconds=1.0), unlocked=False)
+    do = Doer(start, tmp_path, Limits(seconds=1.0))
     assert do("burn_deaf") == Broken("time-limit", "SIGKILL")
 
 

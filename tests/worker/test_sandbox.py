@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from forkkit import Scripted
 
 from fairlead.errors import DiskFull, MissingExtra
 from fairlead.model.documents import Broken, Failed
@@ -23,20 +24,6 @@ from fairlead.worker.sandbox.process import MOST_JOBS, ChildDied, Job, JobAnswer
 
 PATIENCE_MS = 60_000
 MakeJob = Callable[[bytes], Job]
-
-
-class Scripted(Sandbox):
-    """A child whose `extract` does what a test wants."""
-
-    def __init__(self, script: str, limits: Limits | None = None) -> None:
-        super().__init__(limits)
-        self._script = script
-
-    def _command(self) -> list[str]:
-        start = "import os, sys\nfrom fairlead.worker.sandbox import child\n"
-        start += "honest = child.extract\n"
-        end = "\nsys.exit(child.run_as(*sys.argv[1:]))"
-        return [sys.executable, "-I", "-B", "-c", start + self._script + end, *self._arguments()]
 
 
 def doing(statement: str) -> str:
@@ -328,7 +315,7 @@ def test_the_child_writes_no_files_and_dumps_no_core(
 def test_the_child_sees_little_of_its_parent(start: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAIRLEAD_SECRET", "x")
     monkeypatch.delenv("PYTHONPATH", raising=False)
-    sandbox = start().until_ready()
+    sandbox = start(Sandbox()).until_ready()
     names = {
         entry.partition(b"=")[0]
         for entry in Path(f"/proc/{sandbox.pid}/environ").read_bytes().split(b"\0")
@@ -347,7 +334,7 @@ def test_the_child_finds_modules_where_its_parent_does(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", f"here{os.pathsep}/there")
-    sandbox = start().until_ready()
+    sandbox = start(Sandbox()).until_ready()
     environment = Path(f"/proc/{sandbox.pid}/environ").read_bytes().split(b"\0")
     assert f"PYTHONPATH={tmp_path}/here{os.pathsep}/there".encode() in environment
 
@@ -373,8 +360,8 @@ def test_closing_ends_an_idle_child_by_asking_and_a_stuck_one_by_force(
     assert stuck.process.returncode == -signal.SIGKILL
 
 
-def test_a_missing_library_is_told_by_the_child(scripted: Any) -> None:
-    reading = scripted("sys.modules['pypdfium2'] = None")
+def test_a_missing_library_is_told_by_the_child(start: Any) -> None:
+    reading = start(Scripted("sys.modules['pypdfium2'] = None", spawned=True))
     with pytest.raises(MissingExtra, match=r"fairlead\[documents\]"):
         reading.until_ready()
 
