@@ -201,6 +201,24 @@ def starts_nothing_unmarked(request: pytest.FixtureRequest) -> Iterator[None]:
     _starts_allowed[0] = True
 
 
+@pytest.fixture
+def own_fork_servers() -> None:
+    """For tests whose engines must start fork servers of their own."""
+
+
+@pytest.fixture(autouse=True)
+def shares_fork_servers(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, starts_nothing_unmarked: None
+) -> None:
+    """Let engines in this process share a fork server: starting one takes half a second."""
+    is_marked = request.node.get_closest_marker("services") is not None
+    if is_marked and "own_fork_servers" not in request.fixturenames:
+        import forkkit  # noqa: PLC0415 (tests without processes need not import the readers)
+
+        forkkit.shared().start()
+        monkeypatch.setattr("fairlead.worker.engine.ForkServer", forkkit.LentForkServer)
+
+
 @pytest.fixture(autouse=True)
 def stays_interruptible() -> Iterator[None]:
     """Commands that run in this process may install handlers; Ctrl-C must still end the run."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 import atexit
 import os
 import sys
+import threading
 from functools import cache
+from typing import Any
 
-from fairlead.worker.sandbox.forkserver import ForkServer
+from fairlead.worker.sandbox.forkserver import ForkedProcess, ForkServer
 from fairlead.worker.sandbox.limits import Limits
 from fairlead.worker.sandbox.process import Sandbox
 
@@ -30,10 +32,45 @@ def until_exit(forkserver: ForkServer) -> ForkServer:
     return forkserver
 
 
+class SharedForkServer(ForkServer):
+    """Forks children as an engine's server does, for any thread."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lock = threading.Lock()
+
+    def start(self) -> None:
+        """Start it now: it ends with the thread that starts it."""
+        if self._process is None:
+            self._start()
+
+    def _ask(self, request: dict[str, Any], descriptors: list[int]) -> Any:
+        with self._lock:
+            return super()._ask(request, descriptors)
+
+
 @cache
-def shared() -> ForkServer:
-    """Forks children as an engine's server does."""
-    return until_exit(ForkServer())
+def shared() -> SharedForkServer:
+    forkserver = SharedForkServer()
+    atexit.register(forkserver.close)
+    return forkserver
+
+
+class LentForkServer:
+    """In the place of an engine's own: its children come from the shared server."""
+
+    def __init__(self) -> None:
+        self._children: list[ForkedProcess] = []
+
+    def fork(self, arguments: list[str], jobs: int, answers: int) -> ForkedProcess | None:
+        child = shared().fork(arguments, jobs, answers)
+        if child is not None:
+            self._children.append(child)
+        return child
+
+    def close(self) -> None:
+        for child in self._children:
+            child.kill()
 
 
 class Scripted(Sandbox):

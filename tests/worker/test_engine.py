@@ -454,6 +454,7 @@ def test_a_missing_library_ends_the_engine_with_its_name_and_loses_nothing(
     assert (current.state, current.attempts) == (State.WAITING, 0)
 
 
+@pytest.mark.usefixtures("own_fork_servers")
 def test_children_that_cannot_start_are_an_outage_with_a_sentence(
     fairlead: Fairlead, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -22,6 +22,8 @@ from fairlead.worker.sandbox.forkserver import ForkServer
 from fairlead.worker.sandbox.process import Job
 from fairlead.worker.slot import WorkerSlot
 
+pytestmark = pytest.mark.usefixtures("own_fork_servers")
+
 Install = Callable[..., Fairlead]
 PDF = b"""%%PDF-1.4
 1 0 obj <</Type /Catalog /Pages 2 0 R>> endobj

@@ -26,6 +26,8 @@ from fairlead.model.states import State
 from fairlead.service import raise_descriptor_limit
 from fairlead.worker.sandbox import forkserver
 
+pytestmark = pytest.mark.usefixtures("own_fork_servers")
+
 
 @pytest.fixture
 def fairlead(tmp_path: Path) -> Iterator[Fairlead]:
