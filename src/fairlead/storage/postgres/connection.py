@@ -108,9 +108,9 @@ def prepare(url: str) -> None:
         _refuse_transaction_pooling(url)
         session = connect(url, READER_OPTIONS)
         try:
-            with session.connection.transaction():
-                session.execute(f"SELECT pg_advisory_xact_lock({lock_number(1)})")
-                _make_tables(session, url)
+            session.command(f"BEGIN; SELECT pg_advisory_xact_lock({lock_number(1)})")
+            _make_tables(session, url)
+            session.commit()
         finally:
             session.close()
 
@@ -152,13 +152,13 @@ def prepare_patiently(url: str) -> None:
 
 
 def _make_tables(session: Session, url: str) -> None:
-    if session.execute(_TABLES, (["fairlead"],)).get is None:
-        if session.execute(_TABLES, (_OURS,)).get is not None:
+    if session.execute(_TABLES, (session.array(["fairlead"]),)).get is None:
+        if session.execute(_TABLES, (session.array(_OURS),)).get is not None:
             raise DamagedData(
                 f"{shown(url)} has tables of other programs; choose an empty database, "
                 "or a schema of its own in the URL: ?options=-csearch_path%3Dfairlead"
             )
-        session.connection.execute(schema().script.encode(), prepare=False)
+        session.command(schema().script)
         session.execute("CREATE TABLE fairlead (version INTEGER NOT NULL, identity TEXT NOT NULL)")
         session.execute("INSERT INTO fairlead VALUES (?, ?)", (SCHEMA_NUMBER, schema().identity))
         return

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
-
-import psycopg
 
 from fairlead.errors import TargetNotEmpty
-from fairlead.storage.postgres.session import Cursor, Session
+from fairlead.storage.postgres.session import Session
 from fairlead.storage.sql.rows import NUMBERED, TABLES, TableCopy
 
 _COLUMNS = """
@@ -36,8 +33,7 @@ def take_over(session: Session, tables: TableCopy, where: str) -> dict[str, int]
     guarded = [row[0] for row in session.execute(_GUARDED)]
     _alter(session, guarded, "NO FORCE ROW LEVEL SECURITY")  # COPY does not go by it
     session.execute("DELETE FROM queue_state")
-    session.pause()
-    numbers = {name: _copy(session.connection, name, tables) for name in TABLES}
+    numbers = {name: _copy(session, name, tables) for name in TABLES}
     for name, column in NUMBERED.items():
         query = f"SELECT setval(pg_get_serial_sequence('{name}', '{column}'), ?, TRUE)"
         if last := tables.last_number(name):
@@ -52,15 +48,13 @@ def _alter(session: Session, tables: Iterable[str], how: str) -> None:
         session.execute(f"ALTER TABLE {name} {how}")
 
 
-def _copy(connection: psycopg.Connection[Any], table: str, tables: TableCopy) -> int:
-    found = Cursor(connection)
-    found.execute(_COLUMNS.replace("?", "$1").encode(), (table,))
-    columns = found.fetchall()
+def _copy(session: Session, table: str, tables: TableCopy) -> int:
+    columns = session.execute(_COLUMNS, (table,)).fetchall()
     truths = {number for number, (_, is_truth) in enumerate(columns) if is_truth}
     names = ", ".join(name for name, _ in columns)
     number = 0
     statement = f"COPY {table} ({names}) FROM STDIN".encode()
-    with Cursor(connection) as cursor, cursor.copy(statement) as copy:
+    with session.connection.cursor() as cursor, cursor.copy(statement) as copy:
         for row in tables.rows(table, [name for name, _ in columns]):
             copy.write_row([bool(each) if at in truths else each for at, each in enumerate(row)])
             number += 1

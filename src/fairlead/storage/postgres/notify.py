@@ -83,7 +83,7 @@ class NotifyPublisher:
         self._is_due = False  # first: what is committed from here on needs another one
         try:
             with our_errors(self._url):
-                session.execute(_NOTIFY)
+                session.command(_NOTIFY)
         except BaseException:
             self._is_due = True
             raise

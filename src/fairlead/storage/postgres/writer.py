@@ -37,6 +37,7 @@ _CLAIM_LOCK_SECONDS = 2
 """A claim that waited so long goes on without the lock: its holder may be frozen."""
 _POLICY_IN_FORCE = f"SELECT pg_advisory_xact_lock_shared({lock_number(3)})"
 """Writes read the policy under this lock; a switch takes it alone."""
+_UNLOCK = "SELECT pg_advisory_unlock_all()"
 
 
 class PostgresWriter(Writer):
@@ -119,8 +120,7 @@ class PostgresWriter(Writer):
             session = self._begun_alone(durable=durable, excludes_writes=excludes_writes)
             self._note_server(session, began)
             result = action(session)
-            session.commit()
-            session.command("SELECT pg_advisory_unlock_all()")
+            session.commit(_UNLOCK)
         except BaseException as error:
             if isinstance(error, psycopg.OperationalError):
                 self._grace.failed(began)
@@ -163,7 +163,7 @@ class PostgresWriter(Writer):
             return
         with suppress(psycopg.Error):
             session.roll_back()
-            session.command("SELECT pg_advisory_unlock_all()")
+            session.command(_UNLOCK)
         if session.is_broken or session.in_transaction:
             self._hang_up()
 

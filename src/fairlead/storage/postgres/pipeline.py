@@ -1,0 +1,196 @@
+"""Prepared statements in libpq's pipeline mode: sent together, their results read when needed.
+
+Most statements of a write are asked for before any result is needed. They wait in libpq's buffer and
+leave in one piece; psycopg's own pipeline would send each by itself. psycopg makes the connection,
+and turns the values of the rows into Python's.
+"""
+
+from __future__ import annotations
+
+import select
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import count
+from types import NoneType
+from typing import Any
+
+import psycopg
+from psycopg.adapt import Transformer
+from psycopg.errors import error_from_result
+from psycopg.pq import ExecStatus, Format, PipelineStatus
+from psycopg.pq.abc import PGresult
+
+MOST_PREPARED = 1000
+"""Statements of a connection. Beyond that all are forgotten: lists are asked for in many ways."""
+NO_SUCH_CHARACTER = "\N{REPLACEMENT CHARACTER}"
+_GOOD = (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK, ExecStatus.EMPTY_QUERY)
+_TEXT, _BINARY = Format.TEXT, Format.BINARY
+
+
+class Cursor:
+    """The result of a statement. The first look at it waits for all statements sent so far."""
+
+    __slots__ = ("_pipeline", "error", "prepares", "result")
+
+    def __init__(self, pipeline: Pipeline, prepares: bytes | None = None) -> None:
+        self._pipeline = pipeline
+        self.prepares = prepares
+        """The statement that it prepares; None: it runs one."""
+        self.result: PGresult | None = None
+        self.error: psycopg.Error | None = None
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        if self.result is None and self.error is None:
+            self._pipeline.receive()
+        if self.error is not None:
+            raise self.error
+        assert self.result is not None  # noqa: S101 (it was received)
+        return self._pipeline.rows(self.result)
+
+    def fetchone(self) -> tuple[Any, ...] | None:
+        """The first row."""
+        return next(iter(self.fetchall()), None)
+
+    @property
+    def get(self) -> Any:
+        row = self.fetchone()
+        return row[0] if row is not None and len(row) == 1 else row
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        return iter(self.fetchall())
+
+
+class Pipeline:
+    """The statements of one connection that were sent and not heard of yet."""
+
+    def __init__(self, connection: psycopg.Connection[tuple[Any, ...]]) -> None:
+        self._pgconn = connection.pgconn
+        self._transformer = Transformer(connection)
+        self._sent: list[Cursor] = []
+        self._prepared: dict[bytes, bytes] = {}
+        self._names = count()
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._sent
+
+    def send(self, text: bytes, values: Sequence[Any]) -> Cursor:
+        """Send a statement with a value for each `$1`; its error comes with the results."""
+        pgconn = self._pgconn
+        if pgconn.pipeline_status == PipelineStatus.OFF:
+            pgconn.enter_pipeline_mode()
+        name = self._prepared.get(text) or self._prepare(text)
+        formats = [_BINARY if type(value) is bytes else _TEXT for value in values]
+        pgconn.send_query_prepared(name, [_encoded(value) for value in values], formats)
+        cursor = Cursor(self)
+        self._sent.append(cursor)
+        return cursor
+
+    def _prepare(self, text: bytes) -> bytes:
+        if len(self._prepared) == MOST_PREPARED:
+            self._prepared.clear()
+            self._pgconn.send_query_params(b"DEALLOCATE ALL", None)
+            self._sent.append(Cursor(self))
+        name = self._prepared[text] = b"fairlead_%d" % next(self._names)
+        self._pgconn.send_prepare(name, text)
+        self._sent.append(Cursor(self, text))
+        return name
+
+    def receive(self) -> None:
+        """Hear of every statement so far; raises the error of the first one that failed."""
+        if not self._sent:
+            return
+        sent, self._sent = self._sent, []
+        self._pgconn.pipeline_sync()
+        error: psycopg.Error | None = None
+        with self._in_step():
+            for cursor in sent:
+                result = self._next_result()
+                self._next_result()  # none: the end of the statement
+                error = self._settle(cursor, result, error)
+            self._next_result()  # that of the synchronisation
+            self._pgconn.exit_pipeline_mode()
+        if error is not None:
+            raise error
+
+    def _settle(
+        self, cursor: Cursor, result: PGresult | None, error: psycopg.Error | None
+    ) -> psycopg.Error | None:
+        """Give a cursor its result. After an error, which is returned, no statement was run."""
+        if result is None:
+            raise psycopg.OperationalError("the connection was lost")
+        if result.status in _GOOD:
+            cursor.result = result
+            return None
+        cursor.error = error or error_from_result(result)
+        if cursor.prepares is not None:
+            self._prepared.pop(cursor.prepares, None)
+        return cursor.error
+
+    def run(self, statements: str) -> list[tuple[Any, ...]]:
+        """Run statements without values, in one message; the rows of the last one."""
+        self.receive()
+        self._pgconn.send_query(statements.encode())
+        last: PGresult | None = None
+        error: psycopg.Error | None = None
+        with self._in_step():
+            while (result := self._next_result()) is not None:
+                if result.status not in _GOOD:
+                    error = error or error_from_result(result)
+                last = result
+        if error is not None:
+            raise error
+        return [] if last is None else self.rows(last)
+
+    @contextmanager
+    def _in_step(self) -> Iterator[None]:
+        """All results of what was sent are read, or the connection is of no use any more."""
+        try:
+            while self._pgconn.flush():
+                self._wait(select.POLLIN | select.POLLOUT)
+            yield
+        except BaseException:
+            self._pgconn.finish()
+            raise
+
+    def rows(self, result: PGresult) -> list[tuple[Any, ...]]:
+        self._transformer.set_pgresult(result)
+        return self._transformer.load_rows(0, result.ntuples, tuple)
+
+    def _next_result(self) -> PGresult | None:
+        while self._pgconn.is_busy():
+            self._wait(select.POLLIN)
+        return self._pgconn.get_result()
+
+    def _wait(self, events: int) -> None:
+        poll = select.poll()
+        poll.register(self._pgconn.socket, events)
+        if any(ready & ~select.POLLOUT for _, ready in poll.poll()):
+            self._pgconn.consume_input()
+
+
+def _text(value: str) -> bytes:
+    """PostgreSQL's texts cannot have NUL, which hostile answers and names may."""
+    return value.replace("\0", NO_SUCH_CHARACTER).encode()
+
+
+def _as_it_is(value: bytes | None) -> bytes | None:
+    return value
+
+
+_ENCODERS: dict[type, Callable[[Any], bytes | None]] = {
+    NoneType: _as_it_is,
+    bytes: _as_it_is,
+    bool: lambda value: b"t" if value else b"f",
+    int: lambda value: b"%d" % value,
+    float: lambda value: repr(value).encode(),
+    str: _text,
+}
+
+
+def _encoded(value: Any) -> bytes | None:
+    """A value as it is sent: bytes as they are, all others as text."""
+    encode = _ENCODERS.get(type(value))
+    if encode is None:
+        encode = next(_ENCODERS[each] for each in type(value).__mro__ if each in _ENCODERS)
+    return encode(value)
