@@ -31,7 +31,12 @@ SERVICE_FILES = (
     "cli/test_worker_steps.py",
     *("cli/test_both_ways.py", "cli/test_command_line_postgres.py", "cli/test_signals.py"),
     *("dashboard/test_dashboard_browser.py", "dashboard/test_dashboard_load.py"),
-    *("dashboard/test_dashboard_pages.py", "storage/test_full_disk.py", "storage/test_postgres.py"),
+    *(
+        "dashboard/test_dashboard_pages.py",
+        "storage/test_full_disk.py",
+        "storage/test_postgres.py",
+        "storage/test_postgres_pipeline.py",
+    ),
     "steps/test_pool.py",
     *("storage/test_inotify.py", "storage/test_notify.py"),
     "storage/test_feed_gaps.py",

@@ -179,10 +179,15 @@ def lent(folder: Path) -> Iterator[None]:
 
 def _empty(connection: psycopg.Connection, schema: str) -> None:
     query = "SELECT tablename FROM pg_tables WHERE schemaname = %s"
-    tables = [row[0] for row in connection.execute(query, (schema,)) if row[0] != "fairlead"]
+    tables = [
+        row[0]
+        for row in connection.execute(query, (schema,))
+        if row[0] not in ("fairlead", "history")
+    ]
     if tables:
         names = ", ".join(f"{schema}.{each}" for each in tables)
         connection.execute(
+            f"DROP TABLE IF EXISTS {schema}.history;"  # of tests that record what happened
             f"TRUNCATE {names} RESTART IDENTITY;"
             f"ALTER SEQUENCE {schema}.document_numbers RESTART;"
             f"INSERT INTO {schema}.queue_state "

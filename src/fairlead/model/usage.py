@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from operator import add
 from typing import Annotated, NamedTuple
 
 from msgspec import Meta
@@ -29,8 +30,7 @@ class UsageRow(NamedTuple):
 
     def plus(self, other: UsageRow) -> UsageRow:
         """The sum of two rows of one customer and day."""
-        sums = (one + two for one, two in zip(self[2:], other[2:], strict=True))
-        return UsageRow._make((self.customer, self.day, *sums))
+        return UsageRow(self.customer, self.day, *map(add, self[2:], other[2:]))
 
 
 class Usage(Record, frozen=True):

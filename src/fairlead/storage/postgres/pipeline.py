@@ -1,8 +1,8 @@
 """Prepared statements in libpq's pipeline mode: sent together, their results read when needed.
 
-Most statements of a write are asked for before any result is needed. They wait in libpq's buffer and
-leave in one piece; psycopg's own pipeline would send each by itself. psycopg makes the connection,
-and turns the values of the rows into Python's.
+Most statements of a write are asked for before any result is needed. They wait in libpq's buffer
+and leave in one piece; psycopg's own pipeline would send each by itself. psycopg makes the
+connection, and turns the values of the rows into Python's.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Pipeline:
             pgconn.enter_pipeline_mode()
         name = self._prepared.get(text) or self._prepare(text)
         formats = [_BINARY if type(value) is bytes else _TEXT for value in values]
-        pgconn.send_query_prepared(name, [_encoded(value) for value in values], formats)
+        pgconn.send_query_prepared(name, encoded_values(values), formats)
         cursor = Cursor(self)
         self._sent.append(cursor)
         return cursor
@@ -188,9 +188,13 @@ _ENCODERS: dict[type, Callable[[Any], bytes | None]] = {
 }
 
 
-def _encoded(value: Any) -> bytes | None:
-    """A value as it is sent: bytes as they are, all others as text."""
-    encode = _ENCODERS.get(type(value))
-    if encode is None:
-        encode = next(_ENCODERS[each] for each in type(value).__mro__ if each in _ENCODERS)
-    return encode(value)
+def encoded_values(values: Sequence[Any]) -> list[bytes | None]:
+    """Values as they are sent: bytes as they are, all others as text."""
+    try:
+        return [_ENCODERS[type(value)](value) for value in values]
+    except KeyError:  # of a subclass, such as an enumeration's
+        return [_encoder(type(value))(value) for value in values]
+
+
+def _encoder(type_: type) -> Callable[[Any], bytes | None]:
+    return next(_ENCODERS[each] for each in type_.__mro__ if each in _ENCODERS)

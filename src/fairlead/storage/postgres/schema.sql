@@ -12,6 +12,7 @@ ALTER TABLE queue_members SET (fillfactor = 50, autovacuum_vacuum_scale_factor =
 ALTER TABLE queue_entries SET (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02);
 ALTER TABLE customers SET (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02);
 ALTER TABLE documents SET (fillfactor = 70);
+ALTER INDEX contents_pkey SET (fillfactor = 50);  -- results come beside their originals, later
 ALTER TABLE queue_events SET (autovacuum_vacuum_scale_factor = 0,
   autovacuum_vacuum_threshold = 1000);
 ALTER TABLE running SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);

@@ -81,10 +81,14 @@ UPDATE documents SET reference = ? WHERE seq = ?;
 
 -- name: set_delayed_urgent
 -- Under fair, urgency is the slot.
-UPDATE delayed SET urgent = ?1, slot = CASE WHEN ?2 = 1 THEN 1 - ?1 ELSE slot END WHERE document = ?3;
+UPDATE delayed SET urgent = CAST(?1 AS BIGINT),
+  slot = CASE WHEN ?2 = 1 THEN 1 - CAST(?1 AS BIGINT) ELSE slot END
+WHERE document = ?3;
 
 -- name: set_running_urgent
-UPDATE running SET urgent = ?1, slot = CASE WHEN ?2 = 1 THEN 1 - ?1 ELSE slot END WHERE document = ?3;
+UPDATE running SET urgent = CAST(?1 AS BIGINT),
+  slot = CASE WHEN ?2 = 1 THEN 1 - CAST(?1 AS BIGINT) ELSE slot END
+WHERE document = ?3;
 
 -- name: delete_metadata_terms
 DELETE FROM metadata_terms WHERE document = ?;
