@@ -240,7 +240,7 @@ class Model(QueueModel):
         history = self.history(document)
         if not history.end:
             return True
-        if history.end == "done" or not self.has_room(document.customer.name, 1):
+        if not self.has_room(document.customer.name, 1):
             return False
         history.end, history.attempts, history.error = "", 0, None
         history.lost_before = False

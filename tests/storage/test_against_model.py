@@ -267,7 +267,7 @@ WRONG = {
         [submit("acme", 3, urgent=1), ahead("anna"), submit("globex"), *[claim()] * 2],
     ),
     "a retry takes its first slot": Wrong(
-        changed_sql("remove_unsuccessful", "RETURNING slot,", "RETURNING NULL,"),
+        changed_sql("take_retry_slot", "RETURNING slot,", "RETURNING NULL,"),
         "classic",
         [
             submit("acme"),

@@ -48,7 +48,7 @@ from fairlead.storage.sql.queries import SCHEMA_NUMBER, statements
 TABLES_OF_CUSTOMERS = (
     *("customers", "accounts", "documents", "idempotency_keys", "events", "webhooks"),
     *("deliveries", "access_keys", "deleted", "contents", "waiting", "delayed", "running"),
-    "unsuccessful",
+    "retry_slots",
 )
 
 

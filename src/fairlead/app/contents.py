@@ -60,11 +60,11 @@ class Contents:
         return file
 
     def result(self, id_: str) -> DocumentResult:
-        """What was found in a document that is done."""
-        document = self._store.document(id_)
-        if document.state is not State.DONE:
+        """What was found in a document when it was last done; it may have been retried since."""
+        document, found = self._store.document(id_), self._store.results(id_)
+        if document.state is not State.DONE and not found:
             raise NotReady(_why_no_result(document))
-        return DocumentResult(id_, self, self._store.results(id_))
+        return DocumentResult(id_, self, found)
 
     def found(self, id_: str, role: str, content: Content) -> bytes:
         """The bytes of a result."""
@@ -96,11 +96,10 @@ class Contents:
     def damage(self, document: Document) -> Iterator[str]:
         """Read all contents of a document; say which are missing or changed."""
         checks = [partial(self.original, document.id)]
-        if document.state is State.DONE:
-            checks += [
-                partial(self.found, document.id, role, content)
-                for role, content in self._store.results(document.id)
-            ]
+        checks += [
+            partial(self.found, document.id, role, content)
+            for role, content in self._store.results(document.id)
+        ]
         for check in checks:
             try:
                 check()

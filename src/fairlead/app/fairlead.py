@@ -349,9 +349,10 @@ class Fairlead:
         by: str | None = None,
         check: DocumentCheck | None = None,
     ) -> Document:
-        """Queue a failed or cancelled document once more, at its own place.
+        """Queue a document that has ended once more, at its own place.
 
-        The password opens an encrypted document; that of the submission is not kept.
+        The result of one that was done is readable until a new one replaces it. The password opens
+        an encrypted document; that of the submission is not kept.
         """
         return self.store.retry(id_, password=password, by=by or self._actor, check=check)
 

@@ -15,6 +15,7 @@ from fairlead.app.contents import check_content
 from fairlead.errors import DamagedData, InvalidCursor, Message, UsageError
 from fairlead.model.blobs import BlobStore
 from fairlead.model.documents import RESULT_PARTS, Document, EndedDocument, StoredResult
+from fairlead.model.states import State
 from fairlead.storage import Store
 
 PORTION = 100
@@ -50,8 +51,9 @@ class Results:
         ends = self._store.ends(after, min(limit, PORTION), customer=customer)
         contents: dict[str, dict[str, StoredResult]] = defaultdict(dict)
         roles = {*include, "text"} if "markdown" in include else set(include)
-        if ends and roles:
-            ids = [document.id for _, document in ends]
+        # One that failed or was cancelled after a retry has its old result, which came before.
+        ids = [document.id for _, document in ends if document.state is State.DONE]
+        if ids and roles:
             for stored in self._store.stored_results(ids, sorted(roles)):
                 contents[stored.document][stored.role] = stored
         return [

@@ -740,7 +740,7 @@ class Client:
         return self._transport.json(Document, "POST", "documents", id_, "cancel")
 
     def retry(self, id_: str, *, password: str | None = None) -> Document:
-        """Queue a failed or cancelled document once more; the password opens an encrypted one.
+        """Queue a document that has ended once more; the password opens an encrypted one.
 
         After a lost answer it is not repeated: the document may have failed again meanwhile.
         """

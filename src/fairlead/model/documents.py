@@ -197,6 +197,7 @@ class Claim(NamedTuple):
     `suspect`: an earlier attempt broke, or was lost with its worker; it is to be read alone.
     `content`: the document itself, where the store keeps it; else it is a file.
     `interim`: what steps found in earlier claims, as an encoded `Interim`.
+    `has_result`: it was done before; the new result replaces that one.
     """
 
     id: str
@@ -219,6 +220,7 @@ class Claim(NamedTuple):
     pipeline: str = DEFAULT_PIPELINE
     metadata: Mapping[str, Any] = {}
     interim: bytes | None = None
+    has_result: bool = False
 
     def __hash__(self) -> int:
         """Of what names a claim: its metadata has no hash."""

@@ -4,7 +4,7 @@ submit → WAITING ──claim──→ PROCESSING ──finish──→ DONE
            ↑  │                │  │ │
            │  │←─release,retry─┘  │ └──fail──→ FAILED
            │  └──cancel──→ CANCELLED ←─cancel─┘   │
-           └──────────────again───────────────────┘  (also from CANCELLED)
+           └──────────────again───────────────────┘  (also from CANCELLED and DONE)
 """
 
 from __future__ import annotations
@@ -57,6 +57,7 @@ _NEXT = {
     (State.PROCESSING, Action.RETRY): State.WAITING,
     (State.PROCESSING, Action.RELEASE): State.WAITING,
     (State.PROCESSING, Action.CANCEL): State.CANCELLED,
+    (State.DONE, Action.RETRIED): State.WAITING,
     (State.FAILED, Action.RETRIED): State.WAITING,
     (State.CANCELLED, Action.RETRIED): State.WAITING,
 }

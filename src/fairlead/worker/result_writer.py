@@ -219,7 +219,11 @@ class ResultWriter:
                 if isinstance(job.result, Kept) and job.claim not in ends
             }
         )
+        again = {claim.id for claim, _ in outcomes if claim.has_result}
+        before = self._store.known_texts(again) if again else set()
         saved = self._store.finish_all(outcomes) if outcomes else []
+        if again:
+            self._delete_replaced(again, before, [outcome for _, outcome in outcomes])
         stale = [
             outcome
             for (_, outcome), how in zip(outcomes, saved, strict=True)
@@ -256,6 +260,16 @@ class ResultWriter:
             if keys:
                 self._texts.delete(keys - self._store.known_texts([run.claim.id]))
         shutil.rmtree(run.folder, ignore_errors=True)
+
+    def _delete_replaced(
+        self, documents: set[str], before: set[str], outcomes: Sequence[Outcome]
+    ) -> None:
+        """Delete the files of results that others replaced, and of attachments that were known."""
+        with suppress(DataError, OSError):  # the sweep of orphans finds them too
+            self._texts.delete(before - self._store.known_texts(documents))
+            done = [outcome for outcome in outcomes if isinstance(outcome, Done)]
+            parts = {part.id for each in done for part in each.parts if part.content is None}
+            self._files.delete(parts - self._store.known_documents(parts))
 
     def _delete_files(self, stale: Sequence[Done], documents: set[str]) -> None:
         """Delete files of results that came too late.

@@ -262,10 +262,14 @@ def _ids(
 
 
 def _matching(page: Page, action: Action, chosen: Filter, until: float) -> Iterator[Document]:
-    """The documents that match and were submitted until then; MOST_AT_ONCE at most."""
+    """The documents that match and were submitted until then; MOST_AT_ONCE at most.
+
+    Of all states, those that are done are left alone: who retries all means what went wrong.
+    """
     left = MOST_AT_ONCE
     for state in [State(chosen.state)] if chosen.state else State:
-        if not allows(state, action):
+        is_asked_for = state.value == chosen.state or state is not State.DONE
+        if not allows(state, action) or not is_asked_for:
             continue
         query = chosen.query() | {"state": state}
         documents = page.context.fairlead.documents(**query, limit=PORTION)

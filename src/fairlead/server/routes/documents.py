@@ -432,7 +432,7 @@ async def cancel(request: Request, id_: str) -> Response:
     | {"parameters": [schemas.IF_MATCH]},
 )
 async def retry(request: Request, id_: str) -> Response:
-    """Queue a failed or cancelled document once more. A pending one stays as it is.
+    """Queue a document that has ended once more. A pending one stays as it is.
 
     The `password` opens an encrypted document; that of the submission is not kept.
     """

@@ -28,7 +28,7 @@ DECLARE
   guarded TEXT[] := ARRAY[
     'accounts', 'access_keys', 'batches', 'contents', 'customers', 'delayed', 'deleted',
     'deliveries', 'documents', 'events', 'idempotency_keys', 'interim', 'metadata_terms', 'running',
-    'unsuccessful', 'usage', 'waiting', 'webhooks'];
+    'retry_slots', 'usage', 'waiting', 'webhooks'];
   own TEXT;
   name TEXT;
 BEGIN

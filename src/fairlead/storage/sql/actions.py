@@ -57,7 +57,7 @@ def cancel_document(tx: Transaction, id_: str, check: DocumentCheck | None = Non
     values = (started_at, tx.now, attempts, error, detail)
     tx.connection.execute(sql("cancel_document"), (document.seq, *values))
     row = (document.seq, document.customer, *slot)
-    tx.connection.execute(sql("add_unsuccessful"), row)
+    tx.connection.execute(sql("add_retry_slot"), row)
     tx.connection.execute(sql("forget_interim"), (tx.connection.array([document.seq]),))
     tx.count_state(before, document.priority, -1)
     tx.count_state("cancelled", document.priority, 1)
@@ -110,7 +110,7 @@ def delete_document(tx: Transaction, id_: str, check: DocumentCheck | None = Non
     run(sql("bury_document"), (document.seq, tx.now))
     run(sql("delete_contents"), (document.seq,))
     run(sql("delete_metadata_terms"), (document.seq,))
-    run(sql("remove_unsuccessful"), (document.seq,))
+    run(sql("take_retry_slot"), (document.seq,))
     state, priority = run(sql("delete_document"), (document.seq,)).get
     tx.count_state(state, priority, -1)
     forget_document(tx.connection, id_)
@@ -121,7 +121,10 @@ def delete_document(tx: Transaction, id_: str, check: DocumentCheck | None = Non
 def retry_document(
     tx: Transaction, id_: str, password: str | None = None, check: DocumentCheck | None = None
 ) -> None:
-    """Queue a failed or cancelled document once more, at its own place; a pending one stays."""
+    """Queue a document that has ended once more, at its own place; a pending one stays.
+
+    The result of one that was done stays until another one replaces it.
+    """
     document = find_document(tx, id_)
     is_so = document.state == State.WAITING
     if not is_so:
@@ -130,7 +133,7 @@ def retry_document(
     run_check(tx, id_, check)
     if is_so or tx.connection.execute(sql("retry_document"), (document.seq, password)).get is None:
         return
-    kept = tx.connection.execute(sql("remove_unsuccessful"), (document.seq,)).fetchone()
+    kept = tx.connection.execute(sql("take_retry_slot"), (document.seq,)).fetchone()
     seq, customer, pipeline, state, priority, urgent, estimate, submitted_at, _ = document
     slot, displaced = tx.slot(priority, seq, urgent=bool(urgent)), 0
     if kept is not None and kept[0] is not None:

@@ -361,7 +361,7 @@ def _claim(
     tx: Transaction, detail: tuple[Any, ...], row: tuple[Any, ...], worker: str, lease: int
 ) -> Claim:
     number, id_, customer, name, size, sha256, depth, password, *own, content = detail
-    metadata, interim = own
+    metadata, has_result, interim = own
     return Claim(
         id=id_,
         fence=lease,
@@ -383,6 +383,7 @@ def _claim(
         pipeline=row[1],
         metadata=json.loads(metadata) if metadata else {},
         interim=interim,
+        has_result=bool(has_result),
     )
 
 

@@ -88,6 +88,7 @@ class _Details(NamedTuple):
     depth: int
     metadata: str | None
     batch: str | None
+    has_result: bool
 
 
 def settle_all(tx: Transaction, outcomes: Sequence[tuple[Claim, Outcome]]) -> list[Saved]:
@@ -231,7 +232,7 @@ class _EndWriter:
         """Those of documents that have ended."""
         self._done: list[tuple[Any, ...]] = []
         self._failed: list[tuple[Any, ...]] = []
-        self._unsuccessful: list[tuple[Any, ...]] = []
+        self._retry_slots: list[tuple[Any, ...]] = []
         self._contents: list[tuple[Any, ...]] = []
         self._waiting: list[tuple[Any, ...]] = []
         self._delayed: list[tuple[Any, ...]] = []
@@ -239,6 +240,7 @@ class _EndWriter:
         self._interim: list[tuple[Any, ...]] = []
         self._causes: list[tuple[Any, ...]] = []
         self._ended: list[int] = []
+        self._replaced: list[int] = []
         self._learned: defaultdict[CostBucket, list[float]] = defaultdict(list)
 
     def write(self) -> None:
@@ -246,6 +248,9 @@ class _EndWriter:
         for bucket, seconds in self._learned.items():
             self._tx.add_queue_event(Learned(*bucket, tuple(seconds)))
         run(sql("finish_document"), self._done)
+        if self._replaced:
+            array = self._tx.connection.array(sorted(self._replaced))
+            self._tx.connection.execute(sql("delete_results"), (array,))
         run(sql("insert_content"), self._contents)
         run(sql("insert_result"), self._results)
         run(sql("put_interim"), self._interim)
@@ -254,13 +259,16 @@ class _EndWriter:
             self._tx.connection.execute(sql("forget_interim"), (array,))
         run(sql("fail_document"), self._failed)
         run(sql("set_cause"), self._causes)
-        run(sql("add_unsuccessful"), self._unsuccessful)
+        run(sql("add_retry_slot"), self._retry_slots)
         run(sql("insert_waiting"), self._waiting)
         run(sql("insert_delayed"), self._delayed)
 
     def finish(self, running: Running, detail: _Details, done: Done) -> None:
         tx, number = self._tx, running.document
-        facts = rows.data_text(dict(done.facts))
+        facts = rows.data_text(dict(done.facts)) or "{}"  # it tells that there is a result
+        if detail.has_result:
+            self._replaced.append(number)
+        self._keep_swapped_slot(running)
         times = (done.seconds, running.started_at, tx.now, running.attempts)
         self._done.append((number, done.kind, facts, rows.files_text(done.files), *times))
         short = (None, None) if done.short is None else done.short
@@ -290,6 +298,14 @@ class _EndWriter:
         self._end(running, "done", done.seconds, detail, done.work)
         tx.add_event(EventKind.DONE, running.customer, number, seconds=done.seconds)
 
+    def _keep_swapped_slot(self, running: Running) -> None:
+        """Note the slot that it used up for a retry, unless that is its own."""
+        slot = (running.slot, running.slot_seq)
+        own = self._tx.slot(running.priority, running.document, urgent=bool(running.urgent))
+        if slot != own or running.displaced:
+            row = (running.document, running.customer, *slot, running.displaced)
+            self._retry_slots.append(row)
+
     def fail(
         self, running: Running, failed: Failed, detail: _Details | None, *, lost: bool = False
     ) -> None:
@@ -300,7 +316,7 @@ class _EndWriter:
         times = (seconds, running.started_at, tx.now, running.attempts)
         self._failed.append((number, kind, code, words, *step, *times))
         slot = (running.slot, running.slot_seq, running.displaced)
-        self._unsuccessful.append((number, running.customer, *slot))
+        self._retry_slots.append((number, running.customer, *slot))
         tx.count_usage(running.customer, seconds=seconds or 0.0, failures=1)
         self._end(running, "failed", 0.0 if lost else seconds, detail)
         data: dict[str, Any] = {"error": code, "seconds": seconds} | _named(failed.step)
@@ -398,6 +414,8 @@ class _Parts:
 
     def taken_of(self, running: Running, detail: _Details, done: Done) -> Done:
         """The result with the parts that become documents; the facts say how many are left out."""
+        if detail.has_result:
+            done = done._replace(parts=self._new_parts(running, done))
         if not done.parts:
             return done
         root = running.document if detail.root is None else detail.root
@@ -417,6 +435,18 @@ class _Parts:
         left_out = len(done.parts) - number
         facts = dict(done.facts) | ({"parts_left_out": left_out} if left_out else {})
         return done._replace(facts=facts)
+
+    def _new_parts(self, running: Running, done: Done) -> tuple[NewDocument, ...]:
+        """Those that did not become documents when it was done before."""
+        values = (running.document,)
+        known = Counter(self._tx.connection.execute(sql("parts_of_document"), values).fetchall())
+        new = []
+        for part in done.parts:
+            if known[part.name, part.sha256] > 0:
+                known[part.name, part.sha256] -= 1
+            else:
+                new.append(part)
+        return tuple(new)
 
     def accept(self, running: Running, detail: _Details) -> None:
         parts = self._accepted.get(running.document)

@@ -380,7 +380,7 @@ SELECT min(due) FROM delayed;
 -- What workers need of the documents that were claimed.
 SELECT
   d.seq, d.id, c.name, d.name, d.size, d.sha256, d.depth, d.password,
-  d.metadata,
+  d.metadata, d.facts IS NOT NULL,
   (SELECT body FROM interim WHERE document = d.seq),
   (SELECT content FROM contents WHERE document = d.seq AND role = 'original' AND name = '')
 FROM documents d JOIN customers c ON c.id = d.customer
@@ -447,7 +447,7 @@ SELECT coalesce(sum(workers), 0) FROM attendance WHERE until > ?;
 
 -- name: ending_documents
 -- What the end of documents needs of them.
-SELECT seq, shape, pages, size, root, depth, metadata, batch FROM documents
+SELECT seq, shape, pages, size, root, depth, metadata, batch, facts IS NOT NULL FROM documents
 WHERE seq IN (SELECT value FROM json_each(?));
 
 -- name: finish_document
@@ -468,11 +468,11 @@ UPDATE documents SET
   password = NULL
 WHERE seq = ?1;
 
--- name: add_unsuccessful
-INSERT INTO unsuccessful (document, customer, slot, slot_seq, displaced) VALUES (?, ?, ?, ?, ?);
+-- name: add_retry_slot
+INSERT INTO retry_slots (document, customer, slot, slot_seq, displaced) VALUES (?, ?, ?, ?, ?);
 
--- name: remove_unsuccessful
-DELETE FROM unsuccessful WHERE document = ? RETURNING slot, slot_seq, displaced;
+-- name: take_retry_slot
+DELETE FROM retry_slots WHERE document = ? RETURNING slot, slot_seq, displaced;
 
 -- name: find_document
 SELECT seq, customer, pipeline, state, priority, urgent, estimate, submitted_at, batch
@@ -499,14 +499,21 @@ RETURNING
   charged_tag, inner_charge, inner_tag;
 
 -- name: retry_document
--- A person wants it to be processed once more; nothing where somebody was quicker.
+-- A person wants it to be processed once more; nothing where somebody was quicker. What it became
+-- stays until it is done again.
 UPDATE documents SET
   state = 'waiting', attempts = 0, started_at = NULL, finished_at = NULL, seconds = NULL,
   error = NULL, detail = NULL, cause = NULL, step = NULL, step_attempt = NULL, password = ?2
-WHERE seq = ?1 AND state IN ('failed', 'cancelled') RETURNING seq;
+WHERE seq = ?1 AND state <> 'waiting' RETURNING seq;
 
 -- name: bury_document
 INSERT INTO deleted (seq, id, customer, at) SELECT seq, id, customer, ?2 FROM documents WHERE seq = ?1;
+
+-- name: delete_results
+DELETE FROM contents WHERE role <> 'original' AND document IN (SELECT value FROM json_each(?));
+
+-- name: parts_of_document
+SELECT name, sha256 FROM documents WHERE parent = ?;
 
 -- name: delete_contents
 DELETE FROM contents WHERE document = ?;
@@ -618,7 +625,7 @@ UPDATE running SET
   slot_seq = document, displaced = 0, charge = NULL, inner_charge = NULL;
 
 -- name: forget_slots
-UPDATE unsuccessful SET slot = NULL, slot_seq = NULL, displaced = 0;
+UPDATE retry_slots SET slot = NULL, slot_seq = NULL, displaced = 0;
 
 -- name: classic_records
 SELECT id, count, counted_at, settings FROM customers;

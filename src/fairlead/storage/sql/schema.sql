@@ -92,7 +92,7 @@ CREATE INDEX metadata_of_document ON metadata_terms (document);
 CREATE TABLE document_numbers (one INTEGER PRIMARY KEY CHECK (one = 1), next INTEGER NOT NULL) STRICT;
 INSERT INTO document_numbers VALUES (1, 1);
 
-CREATE TABLE unsuccessful (             -- failed and cancelled documents, for their retry
+CREATE TABLE retry_slots (              -- of failed and cancelled documents, and of done ones that swapped
   document INTEGER PRIMARY KEY,
   customer INTEGER NOT NULL,
   slot INTEGER,                         -- to which a retry returns; NULL: its own

@@ -357,7 +357,7 @@ class Store(ABC):
         by: str | None = None,
         check: DocumentCheck | None = None,
     ) -> Document:
-        """Queue a failed or cancelled document once more; the password holds until it ends."""
+        """Queue a document that has ended once more; the password holds until it ends."""
         self._write(lambda tx: actions.retry_document(tx, id_, password, check), by=by)
         return self.document(id_)
 
