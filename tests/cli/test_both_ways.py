@@ -112,7 +112,7 @@ READING = [
     ("docs", "text", "{waiting}"),
     ("docs", "cancel", "{cancelled}"),
     ("docs", "cancel", "{done}"),
-    ("docs", "retry", "{done}", "--json"),
+    ("docs", "retry", "{waiting}", "--json"),
     ("customers", "list"),
     ("customers", "list", "--json"),
     ("customers", "show", "acme"),

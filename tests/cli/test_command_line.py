@@ -153,7 +153,8 @@ def test_cancel_and_retry(run: Run, letter: Path) -> None:
     assert "cancelled" in run("docs", "cancel", document["id"]).stdout  # again: no change
     assert "waiting" in run("docs", "retry", document["id"]).stdout
     run("worker", "--until-idle", "--quiet")
-    refused(run("docs", "retry", document["id"]), 1, "done", "cannot")
+    refused(run("docs", "cancel", document["id"]), 1, "done", "cannot")
+    assert "waiting" in run("docs", "retry", document["id"]).stdout
 
 
 def test_a_retry_takes_a_password_from_stdin(run: Run, letter: Path, data: Path) -> None:

@@ -346,7 +346,7 @@ def test_all_that_match_are_cancelled_and_retried_together(house: Served) -> Non
     assert sorted(states) == ["cancelled"] * 5 + ["waiting"] * 2
     answer = browser.post("/documents/retry", data={"all": "true", "customer": "acme"})
     assert "5 documents were queued again." in text(browser.get(answer.headers["location"]))
-    assert "nothing to retry" in text(browser.get("/documents/retry?all=true"))
+    assert "can be retried now" in text(browser.get("/documents/retry?all=true"))
 
 
 def test_chosen_ones_are_cancelled_and_others_are_left(house: Served) -> None:
