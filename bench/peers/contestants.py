@@ -47,7 +47,7 @@ class Contestant:
     @property
     def is_peer(self) -> bool:
         """Whether it runs in the peers' environment."""
-        return self.program != "fairlead_store"
+        return not self.program.startswith("fairlead_")
 
     @property
     def is_submission(self) -> bool:
@@ -57,7 +57,7 @@ class Contestant:
 
 def contestants() -> list[Contestant]:
     """All of them, in the order of the table."""
-    return [*peers(), *fairlead(), *submissions()]
+    return [*peers(), *fairlead(), *steps(), *submissions()]
 
 
 def peers() -> Iterator[Contestant]:
@@ -96,6 +96,14 @@ def fairlead() -> Iterator[Contestant]:
                         policy=policy,
                         customers=customers,
                     )
+
+
+def steps() -> Iterator[Contestant]:
+    """Whole engines with a no-op step; the batch is its `concurrency`."""
+    batch, program = BATCHES[0], "fairlead_step"
+    for server, durability in (("postgres", FSYNC), ("sqlite", FULL)):
+        name = f"fairlead-{server}-step"
+        yield Contestant(name, program, server, durability, batch, 6_000)  # type: ignore[arg-type]
 
 
 def submissions() -> Iterator[Contestant]:

@@ -50,6 +50,7 @@ def test_each_name_has_one_row_per_batch() -> None:
         *("huey-redis", "pgqueuer-submit", "fairlead-postgres-submit", "fairlead-sqlite-submit"),
         *("fairlead-postgres-classic", "fairlead-postgres-fair", "fairlead-postgres-fair-many"),
         *("fairlead-sqlite-classic", "fairlead-sqlite-fair"),
+        *("fairlead-postgres-step", "fairlead-sqlite-step"),
     } <= {name for name, _ in keys}
 
 
