@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -14,7 +15,7 @@ import pytest
 from fairlead import Job, Refuse, Result, RetryLater, step
 from fairlead.errors import InvalidResult, InvalidStep
 from fairlead.steps.declare import options_of
-from fairlead.steps.outcomes import StepOptions
+from fairlead.steps.outcomes import StepJob, StepOptions
 from fairlead.steps.reference import reference_of
 from fairlead.testing import run_step
 
@@ -49,6 +50,30 @@ def test_options_are_those_of_the_decorator_or_the_defaults() -> None:
 def test_options_that_cannot_be_are_refused_by_name(options: dict[str, Any]) -> None:
     with pytest.raises(InvalidStep, match=next(iter(options))):
         step(**options)
+
+
+def short_job(folder: Path) -> Job:
+    contents = {"original": b'{"order": 7}', "text": b"two words", "data.json": b'{"net": 5}'}
+    return Job(StepJob("d1", "acme", "order.json", None, {}, 1, folder / "job", contents))
+
+
+def test_short_contents_need_no_files_until_the_path_is_used(tmp_path: Path) -> None:
+    job = short_job(tmp_path)
+    assert (job.json(), job.text, job.markdown) == ({"order": 7}, "two words", "two words")
+    assert job.data == {"net": 5}
+    assert not list(tmp_path.iterdir())
+    assert job.path.read_bytes() == job.content == b'{"order": 7}'
+
+
+def test_a_path_for_which_there_is_no_room_is_tried_again_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_path: Path, _content: bytes) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(RetryLater):
+        _ = short_job(tmp_path).path
 
 
 def test_a_function_is_named_by_its_module() -> None:

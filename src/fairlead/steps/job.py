@@ -10,6 +10,7 @@ from threading import Event
 from typing import Any
 
 from fairlead.steps.outcomes import StepJob
+from fairlead.steps.room import waiting_for_room
 
 
 class Job:
@@ -53,15 +54,22 @@ class Job:
     def attempt(self) -> int:
         return self._record.attempt
 
-    @property
+    @cached_property
     def path(self) -> Path:
-        """The file of the original, to be read only."""
-        return self._record.folder / "original"
+        """The file of the original, to be read only; that of a short one is written now."""
+        path = self._record.folder / "original"
+        content = self._record.contents.get("original")
+        if content is not None:
+            with waiting_for_room():
+                path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                path.write_bytes(content)
+        return path
 
     @property
     def content(self) -> bytes:
         """The bytes of the original."""
-        return self.path.read_bytes()
+        content = self._record.contents.get("original")
+        return self.path.read_bytes() if content is None else content
 
     def json(self) -> Any:
         """The original as JSON."""
@@ -97,6 +105,9 @@ class Job:
         self._cancelled.set()
 
     def _found(self, name: str) -> str | None:
+        content = self._record.contents.get(name)
+        if content is not None:
+            return content.decode()
         try:
             return (self._record.folder / name).read_bytes().decode()
         except FileNotFoundError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,7 +15,8 @@ class StepJob(NamedTuple):
     """A document for a step. `folder` has what the step may read, and gets what it returns.
 
     It has the file `original` and, where earlier steps found them, `text`, `markdown` and
-    `data.json`. The step process writes below `folder/"result"`. `attempt` counts from 1.
+    `data.json`. Short ones are in `contents` instead, by these names, so that most jobs need no
+    folder. The step process writes below `folder/"result"`. `attempt` counts from 1.
     """
 
     id: str
@@ -24,6 +26,7 @@ class StepJob(NamedTuple):
     metadata: dict[str, Any]
     attempt: int
     folder: Path
+    contents: Mapping[str, bytes] = {}
 
 
 class StepOptions(Struct, frozen=True):

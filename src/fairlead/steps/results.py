@@ -106,7 +106,7 @@ class _Writer:
         """Make it when there is something to write: many steps return nothing."""
         if not self._is_made:
             shutil.rmtree(self._folder, ignore_errors=True)  # of a run that was interrupted
-            self._folder.mkdir()
+            self._folder.mkdir(mode=0o700, parents=True)
             self._is_made = True
 
     def _write(self, file_name: str, name: str, content: object) -> ResultFile:

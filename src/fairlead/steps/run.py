@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import inspect
 import math
 import re
@@ -14,14 +13,12 @@ from typing import Any
 from fairlead.errors import InvalidResult
 from fairlead.steps.declare import Refuse, RetryLater
 from fairlead.steps.outcomes import Invalid, Later, Outcome, Raised, Refused, Returned
+from fairlead.steps.room import waiting_for_room
 
-FULL_DISK_SECONDS = 60.0
-"""When a result is tried again that found no room: that is not the document's fault."""
 LONGEST_TRACEBACK = 20_000
 LONGEST_SUMMARY = 300
 LONGEST_MESSAGE = 1_000
 _CODE = re.compile(r"[a-z][a-z0-9-]{0,63}")
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 Write = Callable[[object], Returned]
 
@@ -35,11 +32,12 @@ def is_async(function: Callable[..., Any]) -> bool:
 def outcome_of_value(value: object, write: Write) -> Outcome:
     """The outcome of a step that returned."""
     try:
-        return write(value)
+        with waiting_for_room():
+            return write(value)
     except InvalidResult as error:
         return Invalid(str(error))
-    except OSError as error:
-        return Later(FULL_DISK_SECONDS) if error.errno in _NO_ROOM else outcome_of_error(error)
+    except (OSError, RetryLater) as error:
+        return outcome_of_error(error)
 
 
 def outcome_of_error(error: BaseException) -> Outcome:

@@ -206,17 +206,17 @@ class StepRunner:
     def _start_waiting(self, step: str, queue: deque[PipelineRun]) -> None:
         while queue and queue[0].claim.id not in self._running and self._pools[step].free():
             run = queue[0]
-            gone = self._prepare(run)  # raises where there is no room: then it waits on
+            contents = self._prepare(run)  # raises where there is no room: then it waits on
             queue.popleft()
-            if gone is not None:
-                self._results.add(FinishedJob(run.claim, gone, run.claim_seconds, run))
+            if not isinstance(contents, dict):
+                self._results.add(FinishedJob(run.claim, contents, run.claim_seconds, run))
                 continue
             self._running[run.claim.id] = run
-            self._pools[step].start(self._job(run))
+            self._pools[step].start(self._job(run, contents))
 
     # --- jobs ---
 
-    def _job(self, run: PipelineRun) -> StepJob:
+    def _job(self, run: PipelineRun, contents: dict[str, bytes]) -> StepJob:
         claim = run.claim
         return StepJob(
             claim.id,
@@ -226,36 +226,45 @@ class StepRunner:
             dict(claim.metadata),
             run.attempts + 1,
             self._job_folder(run),
+            contents,
         )
 
     def _job_folder(self, run: PipelineRun) -> Path:
         return run.folder / str(run.done)
 
-    def _prepare(self, run: PipelineRun) -> Failed | Broken | None:
-        """Fill the job's folder; a failure if the bytes of the document are gone."""
-        folder = self._job_folder(run)
+    def _prepare(self, run: PipelineRun) -> dict[str, bytes] | Failed | Broken:
+        """The short contents of the job; long ones are put into its folder.
+
+        A failure if the bytes of the document are gone.
+        """
+        contents: dict[str, bytes] = {}
+        found = {"text": run.text, "markdown": run.markdown, "data.json": run.data}
         try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if not self._put_original(run.claim, folder / "original"):
+            if not self._put_original(run, contents):
                 return failure("corrupt", GONE)
-            for name, blob in (
-                ("text", run.text),
-                ("markdown", run.markdown),
-                ("data.json", run.data),
-            ):
-                if blob is not None:
-                    (folder / name).write_bytes(blob.read(self._texts))
+            for name, blob in found.items():
+                if blob is None:
+                    continue
+                if blob.content.content is not None:
+                    contents[name] = blob.content.content
+                else:
+                    (self._made_folder(run) / name).write_bytes(blob.read(self._texts))
         except OSError as error:
             raise TemporarilyUnavailable(
                 f"a document cannot be given to a step ({error}); repair that"
             ) from error
-        return None
+        return contents
 
-    def _put_original(self, claim: Claim, path: Path) -> bool:
+    def _made_folder(self, run: PipelineRun) -> Path:
+        folder = self._job_folder(run)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return folder
+
+    def _put_original(self, run: PipelineRun, contents: dict[str, bytes]) -> bool:
         """Copy the document, so that a step cannot change what is stored; check it meanwhile."""
-        digest = hashlib.sha256()
+        claim, digest = run.claim, hashlib.sha256()
         if claim.content is not None:
-            path.write_bytes(claim.content)
+            contents["original"] = claim.content
             digest.update(claim.content)
         else:
             source = self._files.path(claim.id)
@@ -266,7 +275,7 @@ class StepRunner:
                     raise
                 self._files.check()
                 return False
-            with reader, path.open("wb") as target:
+            with reader, (self._made_folder(run) / "original").open("wb") as target:
                 while chunk := reader.read(_CHUNK):
                     digest.update(chunk)
                     target.write(chunk)
