@@ -67,7 +67,14 @@ def test_the_call_sets_the_steps_of_the_default_pipeline_only(tmp_path: Path) ->
         ("[pipelines.x]\nlimit = 15", '"15/s"'),
         ("[pipelines.x]\nmax_running = 0", "from 1"),
         ("[pipelines.x]\nmax_running = true", "from 1"),
-        ("[pipelines.x]\nlimits = 1", "only steps, limit, max_running"),
+        ("[pipelines.x]\nlimits = 1", "only steps, outputs, limit, max_running"),
+        (
+            '[pipelines.x]\noutputs = "pages"',
+            'x.outputs must be a list of "searchable-pdf", "pages"',
+        ),
+        ('[pipelines.x]\noutputs = ["pages", "thumbnails"]', "got ['pages', 'thumbnails']"),
+        ('[pipelines.x]\noutputs = [["pages"]]', "x.outputs must be a list"),
+        ('[pipelines.x]\nsteps = ["a:b"]\noutputs = ["pages"]', 'need "read" as the first step'),
         ('pipelines = ["read"]', "[pipelines.invoices]"),
         ("pipelines.x = 1", "must be a table"),
     ],
@@ -86,6 +93,18 @@ def test_the_environment_has_pipelines_as_json(tmp_path: Path) -> None:
     assert [each.name for each in pipelines] == ["default", "orders"]
 
 
+def test_the_call_sets_the_outputs_of_the_default_pipeline_only(tmp_path: Path) -> None:
+    (tmp_path / "fairlead.toml").write_text('[pipelines.scans]\noutputs = ["pages", "pages"]\n')
+    default, scans = (
+        Sources(tmp_path, environment={}, outputs=["searchable-pdf"]).settings().pipelines
+    )
+    assert (default.outputs, scans.outputs) == (("searchable-pdf",), ("pages",))
+    with pytest.raises(InvalidSetting, match="thumbnails"):
+        Fairlead(tmp_path, outputs=["thumbnails"])
+    with pytest.raises(InvalidSetting, match='need "read" as the first step'):
+        Fairlead(tmp_path, steps=["a:b"], outputs=["pages"])
+
+
 def test_config_show_prints_pipelines(tmp_path: Path) -> None:
     (tmp_path / "fairlead.toml").write_text(INVOICES)
     arguments = ["config", "show", "--data", str(tmp_path)]
@@ -96,8 +115,9 @@ def test_config_show_prints_pipelines(tmp_path: Path) -> None:
         "limit": "15/s",
         "max_running": 8,
     }
+    (tmp_path / "fairlead.toml").write_text(INVOICES + 'outputs = ["pages"]\n')
     table = CliRunner().invoke(main, arguments, env={"COLUMNS": "400"}).stdout
-    assert "invoices: read, invoices:fields (15/s, at most 8 at once)" in table
+    assert "invoices: read, invoices:fields (with pages, 15/s, at most 8 at once)" in table
 
 
 def test_an_engine_writes_its_quotas_and_logs_those_it_replaces(

@@ -17,7 +17,6 @@ from reportlab.pdfgen.canvas import Canvas
 
 from fairlead.read import CannotRead, Extracted, ocr
 from fairlead.read.draft import NO_TEXT
-from fairlead.read.page_layout import PageContent
 
 Read = Callable[..., Extracted]
 Refuse = Callable[..., CannotRead]
@@ -97,7 +96,7 @@ def test_only_pages_without_text_are_read_as_pictures(
     seen: list[object] = []
     honest = ocr.Ocr.read
 
-    def counted(of: ocr.Ocr, image: Image.Image) -> PageContent:
+    def counted(of: ocr.Ocr, image: Image.Image) -> ocr.OcrPage:
         seen.append(image)
         return honest(of, image)
 

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.model.documents import Broken, Failed
+from fairlead.read import ReadLimits
 from fairlead.worker.sandbox.answer import (
     FINAL,
     REQUEUED,
@@ -22,7 +23,7 @@ from fairlead.worker.sandbox.answer import (
     plain,
 )
 from fairlead.worker.sandbox.limits import Limits
-from fairlead.worker.sandbox.protocol import FrameReader, pack, pack_part
+from fairlead.worker.sandbox.protocol import BadFrame, FrameReader, Tag, pack, pack_part
 from fairlead.worker.sandbox.spool import SpooledBytes
 
 
@@ -74,6 +75,26 @@ def test_parts_come_with_the_answer() -> None:
 )
 def test_a_part_with_an_improper_name_is_a_bad_answer(name: bytes) -> None:
     outcome = parse_answer(good(), [(b"good.txt", b"x"), (name, b"x")])
+    assert isinstance(outcome, Broken)
+    assert outcome.code == "bad-answer"
+
+
+def test_files_come_with_the_answer() -> None:
+    files = [(b"page-001.png", b"x"), (b"page-12345.png", b""), (b"searchable.pdf", b"%PDF")]
+    outcome = parse_answer(good(), files=files)
+    assert isinstance(outcome, Extraction)
+    assert outcome.files == tuple(FoundPart(name.decode(), content) for name, content in files)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        *([b"page-1.png"], [b"page-001.png\n"], [b"../searchable.pdf"], [b"index.html"], [b"\xff"]),
+        [b"page-001.png", b"page-001.png"],
+    ],
+)
+def test_a_file_that_no_output_has_is_a_bad_answer(names: list[bytes]) -> None:
+    outcome = parse_answer(good(), files=[(name, b"x") for name in names])
     assert isinstance(outcome, Broken)
     assert outcome.code == "bad-answer"
 
@@ -196,6 +217,39 @@ def test_escaped_quotes_do_not_hide_structure() -> None:
     assert isinstance(parse_answer(text), Extraction)
     many = good(text="\\", facts={"n": [1] * 600_000})
     assert isinstance(parse_answer(many), Broken)
+
+
+@pytest.mark.parametrize(
+    ("limits", "sizes"),
+    [(ReadLimits(page_pictures=2), [1, 1, 1]), (ReadLimits(output_bytes=10), [10, 9, 1])],
+)
+def test_more_files_than_allowed_end_the_child(limits: ReadLimits, sizes: list[int]) -> None:
+    """All pictures have a limit, and the PDF has the same."""
+    frames = FrameReader(Limits(read=limits))
+    for size in sizes:
+        push(frames, pack_part("page-001.png", bytes(size), Tag.FILE))
+    with pytest.raises(BadFrame, match="files"):
+        push(frames, pack_part("page-001.png", b"x", Tag.FILE))
+
+
+def push(frames: FrameReader, stream: bytes) -> None:
+    reader, writer = os.pipe()
+    os.write(writer, stream)
+    os.close(writer)
+    try:
+        frames.fill(reader)
+        frames.take()
+    finally:
+        os.close(reader)
+
+
+def test_parts_and_files_are_kept_apart(tmp_path: Path) -> None:
+    frames = FrameReader(Limits(), tmp_path)
+    push(frames, pack_part("page-001.png", b"picture", Tag.FILE) + pack_part("a", b"part"))
+    assert frames.take_parts() == ((b"a", b"part"),)
+    assert frames.take_files() == ((b"page-001.png", b"picture"),)
+    frames.expect_answer()
+    assert frames.take_files() == ()
 
 
 def test_a_long_part_waits_on_disk(tmp_path: Path) -> None:

@@ -54,6 +54,7 @@ class Fairlead:
 
     All methods may be called from any thread. `settings` overrides single settings by name; `steps`
     are those of the default pipeline: "read", functions, or functions by name, "module:function".
+    `outputs` are its optional files, "searchable-pdf" and "pages".
     `clock` gives the time in seconds since 1970. With `patient`, a database server that cannot be
     reached is waited for. `actor` stands in the audit record where a call does not say `by` whom.
 
@@ -67,13 +68,14 @@ class Fairlead:
         *,
         settings: Mapping[str, Any] | None = None,
         steps: Sequence[str | Callable[..., Any]] | None = None,
+        outputs: Sequence[str] | None = None,
         clock: Callable[[], float] | None = None,
         must_exist: bool = False,
         patient: bool = False,
         actor: str | None = None,
     ) -> None:
         references = None if steps is None else [reference_of(step) for step in steps]
-        self._sources = Sources(Path(data), flags=settings, steps=references)
+        self._sources = Sources(Path(data), flags=settings, steps=references, outputs=outputs)
         self._actor = actor
         self.clock = clock or time.time
         chosen = self._sources.settings()

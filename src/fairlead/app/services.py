@@ -26,6 +26,11 @@ from fairlead.worker.wakeup import Broker, WakeupPublisher
 if TYPE_CHECKING:
     from fairlead.app.fairlead import Fairlead
 
+OUTPUT_SHARE = 2 / 3
+"""Of the time limit: the part after which reading makes no more optional files."""
+OUTPUT_COPIES = 8
+"""A file is in the memory of a worker process more than once, beside the document itself."""
+
 
 class Services:
     """Makes what processes documents, delivers webhooks and cleans up; each follows `settings`."""
@@ -130,6 +135,8 @@ class Services:
             ratio=settings.max_ratio,
             members=settings.max_members,
             languages=settings.ocr_languages,
+            output_bytes=min(settings.result_limit, settings.memory_limit // OUTPUT_COPIES),
+            output_seconds=settings.time_limit * OUTPUT_SHARE,
         )
         is_strict = settings.sandbox == "strict"
         return Limits(settings.time_limit, settings.memory_limit, read, is_strict)

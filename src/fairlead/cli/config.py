@@ -74,8 +74,12 @@ def shown(value: Any) -> str:
 
 
 def _pipeline(
-    steps: Sequence[str], limit: str | None = None, max_running: int | None = None
+    steps: Sequence[str],
+    outputs: Sequence[str] = (),
+    limit: str | None = None,
+    max_running: int | None = None,
 ) -> str:
-    quota = [] if limit is None else [limit]
-    quota += [] if max_running is None else [f"at most {max_running:,} at once"]
-    return ", ".join(steps) + (f" ({', '.join(quota)})" if quota else "")
+    remarks = [f"with {' and '.join(outputs)}"] if outputs else []
+    remarks += [] if limit is None else [limit]
+    remarks += [] if max_running is None else [f"at most {max_running:,} at once"]
+    return ", ".join(steps) + (f" ({', '.join(remarks)})" if remarks else "")

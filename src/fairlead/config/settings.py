@@ -23,6 +23,7 @@ from fairlead.model.customers import check_interval
 from fairlead.model.pipelines import (
     DEFAULT_PIPELINES,
     Pipeline,
+    check_outputs,
     check_steps,
     pipelines_from,
 )
@@ -113,7 +114,8 @@ class Settings:
     lane_share: int = _setting(4, "the overdue lane gets at most one claim in this many")
     pipelines: tuple[Pipeline, ...] = _setting(
         DEFAULT_PIPELINES,
-        "steps and quotas by pipeline: tables [pipelines.NAME] with steps, limit, max_running",
+        "steps, outputs and quotas by pipeline: tables [pipelines.NAME] with steps, outputs, "
+        "limit, max_running",
     )
     workers: int = _setting(2, "number of worker processes", bounds=(1, 256))
     lease: float = _setting(
@@ -303,9 +305,11 @@ class Sources:
         flags: Mapping[str, Any] | None = None,
         environment: Mapping[str, str] | None = None,
         steps: Sequence[str] | None = None,
+        outputs: Sequence[str] | None = None,
     ) -> None:
-        """`steps` are those of the default pipeline, before what the file says."""
+        """`steps` and `outputs` are those of the default pipeline, before what the file says."""
         self._steps = None if steps is None else check_steps("the call: steps", steps)
+        self._outputs = outputs
         self.file = data / FILE_NAME
         self._flags = {name: value for name, value in (flags or {}).items() if value is not None}
         self._environment = os.environ if environment is None else environment
@@ -359,11 +363,17 @@ class Sources:
             values |= layer
             origin |= dict.fromkeys(layer, source)
         parsed = {name: _parsed(name, value) for name, value in values.items()}
-        if self._steps is not None:
-            default, *others = parsed.get("pipelines", DEFAULT_PIPELINES)
-            parsed["pipelines"] = (default._replace(steps=self._steps), *others)
+        if self._steps is not None or self._outputs is not None:
+            parsed["pipelines"] = self._as_called(*parsed.get("pipelines", DEFAULT_PIPELINES))
             origin["pipelines"] = "flag"
         return Settings(**parsed), origin
+
+    def _as_called(self, default: Pipeline, *others: Pipeline) -> tuple[Pipeline, ...]:
+        """The pipelines, with the steps and outputs of the call for the default one."""
+        steps = default.steps if self._steps is None else self._steps
+        outputs = default.outputs if self._outputs is None else self._outputs
+        outputs = check_outputs("the call: default", outputs, steps)
+        return default._replace(steps=steps, outputs=outputs), *others
 
     def _from_file(self) -> dict[str, Any]:
         try:

@@ -21,11 +21,13 @@ _FUNCTION = re.compile(rf"({_WORD}(\.{_WORD})*|.+\.py):{_WORD}(\.{_WORD})*")
 _RESERVED = "pull:"
 """For steps that other programs take over HTTP, which do not exist yet."""
 _INSTALLED = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
-_KEYS = ("steps", "limit", "max_running")
+_KEYS = ("steps", "outputs", "limit", "max_running")
+OUTPUTS = ("searchable-pdf", "pages")
+"""Optional files of a result that the built-in step makes."""
 
 
 class Pipeline(NamedTuple):
-    """The steps of a pipeline, and its quota.
+    """The steps of a pipeline, the optional files that reading makes, and its quota.
 
     `limit` is a number of starts in a time, such as 15/s; `max_running` is how many documents may
     be processed at once. None: any number.
@@ -35,6 +37,7 @@ class Pipeline(NamedTuple):
     steps: tuple[str, ...] = (READ,)
     limit: str | None = None
     max_running: int | None = None
+    outputs: tuple[str, ...] = ()
 
     @property
     def rate(self) -> float | None:
@@ -52,7 +55,8 @@ class Pipeline(NamedTuple):
         """As the settings file has it; the name is its key there."""
         others = {"limit": self.limit, "max_running": self.max_running}
         values = {name: value for name, value in others.items() if value is not None}
-        return {"steps": list(self.steps), **values}
+        outputs = {"outputs": list(self.outputs)} if self.outputs else {}
+        return {"steps": list(self.steps), **outputs, **values}
 
 
 class Room(NamedTuple):
@@ -103,11 +107,13 @@ def _pipeline(name: str, table: Any) -> Pipeline:
     for key in table:
         if key not in _KEYS:
             raise InvalidSetting(f"{where} must have only {', '.join(_KEYS)}; got {key!r}")
+    steps = check_steps(where, table.get("steps", (READ,)))
     return Pipeline(
         name,
-        check_steps(where, table.get("steps", (READ,))),
+        steps,
         _limit(where, table.get("limit")),
         _max_running(where, table.get("max_running")),
+        check_outputs(where, table.get("outputs", ()), steps),
     )
 
 
@@ -127,6 +133,17 @@ def check_steps(where: str, steps: Any) -> tuple[str, ...]:
     if len(set(steps)) < len(steps):
         raise InvalidSetting(f"{where}.steps must name each step once; got {list(steps)!r}")
     return tuple(steps)
+
+
+def check_outputs(where: str, outputs: Any, steps: Sequence[str]) -> tuple[str, ...]:
+    """The optional files that reading makes, each once."""
+    known = ", ".join(f'"{output}"' for output in OUTPUTS)
+    is_list = isinstance(outputs, Sequence) and not isinstance(outputs, str)
+    if not is_list or any(output not in OUTPUTS for output in outputs):
+        raise InvalidSetting(f"{where}.outputs must be a list of {known}; got {outputs!r}")
+    if outputs and steps[0] != READ:
+        raise InvalidSetting(f'{where}.outputs need "read" as the first step; got {list(steps)!r}')
+    return tuple(dict.fromkeys(outputs))
 
 
 def _is_step(step: str) -> bool:

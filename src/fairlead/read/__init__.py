@@ -7,6 +7,7 @@ entry points, and what such a reader needs can be imported from here.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from fairlead.read.base import (
     Source,
     Task,
     ignore,
+    ignore_file,
 )
 from fairlead.read.draft import Draft
 from fairlead.read.kinds import readers, recognise
@@ -50,10 +52,13 @@ def extract(
     limits: ReadLimits = _DEFAULTS,
     password: str | None = None,
     on_progress: Callable[[int, int], None] = ignore,
+    outputs: tuple[str, ...] = (),
+    on_file: Callable[[str, bytes], None] = ignore_file,
 ) -> Extracted:
     """The document's text, Markdown, facts and parts, or the reason why there are none.
 
-    `on_progress` hears the number of pages done and of pages in all.
+    `on_progress` hears the number of pages done and of pages in all. `outputs` are optional files,
+    "searchable-pdf" and "pages"; `on_file` gets the name and the content of each when it is made.
 
     Raises:
         CannotRead: for any document that cannot be read; `kind` is set where it was recognised.
@@ -67,7 +72,9 @@ def extract(
     try:
         reader = recognise(source)
         kind = reader.kind
-        return reader.read(source, Task(limits, password, on_progress))
+        deadline = time.monotonic() + limits.output_seconds
+        task = Task(limits, password, on_progress, outputs, on_file, deadline)
+        return reader.read(source, task)
     except CannotRead as error:
         error.kind = error.kind or kind
         raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import mmap
 import re
 from collections.abc import Callable, Iterator
@@ -35,6 +36,9 @@ class ReadLimits:
     ratio: int = 200
     members: int = 1_000
     languages: tuple[str, ...] = ("eng", "spa", "por", "pol", "deu", "fra")
+    page_pictures: int = 500
+    output_bytes: int = 100_000_000  # of a searchable PDF, and of all pictures of pages
+    output_seconds: float = 80.0  # after which no output is begun
 
 
 @dataclass(frozen=True)
@@ -126,13 +130,24 @@ def ignore(_done: int, _pages: int) -> None:
     """Ignore progress."""
 
 
+def ignore_file(_name: str, _content: bytes) -> None:
+    """Ignore an output."""
+
+
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Options of one reading."""
+    """Options of one reading.
+
+    `outputs` are the optional files that are wanted; each is given to `on_file` when it is made.
+    None is begun after `output_deadline`, a time of the monotonic clock.
+    """
 
     limits: ReadLimits = ReadLimits()
     password: str | None = None
     on_progress: Callable[[int, int], None] = ignore
+    outputs: tuple[str, ...] = ()
+    on_file: Callable[[str, bytes], None] = ignore_file
+    output_deadline: float = math.inf
 
 
 class Rank(IntEnum):

@@ -5,13 +5,16 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from functools import partial
+from typing import NamedTuple
 
-from PIL import Image, ImageOps, ImageSequence
+from PIL import Image, ImageSequence
 
 from fairlead.read.base import CannotRead, Extracted, Rank, Reader, Source, Task, library
 from fairlead.read.draft import Draft
 from fairlead.read.ocr import Ocr
 from fairlead.read.page_markdown import PageMarkdown
+from fairlead.read.picture_outputs import PictureOutputs
+from fairlead.read.upright import flattened, orientation, turned_upright, upright
 
 _SIGNATURES: dict[str, tuple[bytes, ...]] = {
     "png": (b"\x89PNG\r\n\x1a\n",),
@@ -43,7 +46,7 @@ def _read(kind: str, source: Source, task: Task) -> Extracted:
         warnings.simplefilter("ignore")  # oddities of a picture do not concern the program
         Image.MAX_IMAGE_PIXELS = None  # _check_size applies the limit before unpacking
         with _open(kind, file, draft) as image:
-            _add_frames(image, draft, task)
+            _add_frames(source, image, draft, task)
     return draft.finish()
 
 
@@ -64,7 +67,7 @@ def _check_size(image: Image.Image, draft: Draft) -> None:
         raise CannotRead("too-large", detail)
 
 
-def _add_frames(image: Image.Image, draft: Draft, task: Task) -> None:
+def _add_frames(source: Source, image: Image.Image, draft: Draft, task: Task) -> None:
     # Only the frames of TIFF are pages; those of other kinds are an animation.
     frames = getattr(image, "n_frames", 1) if image.format == "TIFF" else 1
     wanted = draft.limit_pages(frames)
@@ -73,26 +76,38 @@ def _add_frames(image: Image.Image, draft: Draft, task: Task) -> None:
     date, _, time = taken.partition(" ")
     draft.created(f"{date.replace(':', '-')}T{time}" if time else "")
     ocr = Ocr(draft, task)
+    outputs = PictureOutputs(source, image, draft, task)
     markdown = PageMarkdown(draft.limits.characters)
-    for index, frame in enumerate(_frames(image, wanted, draft)):
-        if not ocr.ready():
+    for index, frame in enumerate(_frames(image, wanted, draft, task)):
+        if not (ocr.ready() or task.outputs):
             return
-        text, blocks = ocr.read(frame)
+        (text, blocks), layer = ocr.read(frame.grey)
+        if frame.shown is not None:
+            outputs.add(index + 1, frames, frame.shown, layer)
         has_room = draft.add(("\n\f" if index else "") + text)
         markdown.add_page(blocks)
         task.on_progress(index + 1, frames)
         if not has_room:
             break
+    outputs.finish()
     markdown.write(draft.markdown)
 
 
-def _frames(image: Image.Image, wanted: int, draft: Draft) -> Iterator[Image.Image]:
+class _Frame(NamedTuple):
+    """A page for OCR, and as people see it where outputs are wanted."""
+
+    grey: Image.Image
+    shown: Image.Image | None
+
+
+def _frames(image: Image.Image, wanted: int, draft: Draft, task: Task) -> Iterator[_Frame]:
     frames = ImageSequence.Iterator(image)
     for index in range(wanted):
         try:
             frame = frames[index]
             _check_size(frame, draft)
-            yield _grey(frame)
+            shown = upright(frame) if task.outputs else None
+            yield _Frame(_grey(frame), shown)
         except (OSError, SyntaxError, ValueError, EOFError) as error:
             if index == 0:
                 detail = "The picture is damaged and could not be read."
@@ -103,32 +118,11 @@ def _frames(image: Image.Image, wanted: int, draft: Draft) -> Iterator[Image.Ima
 def _grey(frame: Image.Image) -> Image.Image:
     """Return the picture upright, in grey on white, and no larger than helps recognition."""
     frame.draft("L", (frame.width, frame.height))
-    if frame.mode in ("RGBA", "LA", "PA") or "transparency" in frame.info:
-        coloured = frame.convert("RGBA")
-        white = Image.new("RGBA", coloured.size, "white")
-        grey = Image.alpha_composite(white, coloured).convert("L")
-    elif frame.mode.startswith(("I", "F")):
-        grey = _to_256_greys(frame)
-    else:
-        grey = frame.convert("L")
-    orientation = frame.getexif().get(0x0112, 1)
-    if orientation != 1:
-        grey.getexif()[0x0112] = orientation
-        grey = ImageOps.exif_transpose(grey)
+    grey = turned_upright(flattened(frame).convert("L"), orientation(frame))
     if grey.width * grey.height > _MAX_OCR_PIXELS:
         factor = (_MAX_OCR_PIXELS / (grey.width * grey.height)) ** 0.5
         grey = grey.resize((max(1, int(grey.width * factor)), max(1, int(grey.height * factor))))
     return grey
-
-
-def _to_256_greys(frame: Image.Image) -> Image.Image:
-    """Scale more than 256 greys so that the darkest is black and the brightest white."""
-    points = frame.convert("F")
-    low, high = points.getextrema()
-    if not isinstance(low, float) or not isinstance(high, float) or high <= low:
-        return points.convert("L")
-    factor, offset = 255 / (high - low), low * 255 / (high - low)
-    return points.point(lambda value: value * factor - offset).convert("L")
 
 
 READERS = (

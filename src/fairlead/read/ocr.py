@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import importlib
 import os
+import sys
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache, cached_property, lru_cache, partial
 from pathlib import Path
 from statistics import median
@@ -17,6 +20,7 @@ from fairlead.read.draft import Draft
 from fairlead.read.language import language_of
 from fairlead.read.page_layout import Line, PageContent, Word
 from fairlead.read.scan_tables import Area, page_with_tables
+from fairlead.read.text_layer import EMPTY_LAYER, TextLayer
 
 _MIN_WIDTH = 1_200  # letters of narrower pictures are too small
 _DPI = 300
@@ -31,6 +35,7 @@ _TURNS = {
     180: Image.Transpose.ROTATE_180,
     270: Image.Transpose.ROTATE_270,
 }
+_DOWNWARDS = 90  # degrees to turn text left that runs from top to bottom
 _CODES = {
     "en": "eng", "es": "spa", "pt": "por", "pl": "pol", "de": "deu", "fr": "fra", "it": "ita",
     "nl": "nld", "ru": "rus", "uk": "ukr", "el": "ell", "ar": "ara", "he": "heb", "zh": "chi_sim",
@@ -44,17 +49,28 @@ _USUAL_FOLDERS = (
 )
 
 
-_NOTHING = PageContent("", [])
+class OcrPage(NamedTuple):
+    """What a picture shows, and where its words are."""
+
+    content: PageContent
+    layer: TextLayer = EMPTY_LAYER
+
+
+_NOTHING = OcrPage(PageContent("", []))
 
 
 class _Recognised(NamedTuple):
-    """The text in a picture, the confidence from 0 to 100, and where its lines are."""
+    """The text in a picture, the confidence from 0 to 100, and where its lines are.
+
+    The picture was turned left by so many degrees.
+    """
 
     image: Image.Image
     language: str
     text: str
     confidence: int
     lines: list[Line]
+    turned: int = 0
 
 
 def tessdata() -> Path | None:
@@ -80,10 +96,14 @@ class Ocr:
         """Return whether pictures can be read here."""
         return bool(self._languages)
 
-    def read(self, image: Image.Image) -> PageContent:
+    def read(self, image: Image.Image) -> OcrPage:
         """Return what a picture shows, whatever its orientation; empty if there is no text."""
         if not self.ready() or _is_blank(image):
             return _NOTHING
+        with _without_stderr():
+            return self._read(image)
+
+    def _read(self, image: Image.Image) -> OcrPage:
         self.pages += 1
         self.draft.fact("ocr_pages", self.pages)
         first = self._language or self._languages[0]
@@ -96,7 +116,8 @@ class Ocr:
                 self.draft.warn("a picture shows no text that could be read with confidence")
             return _NOTHING
         read_rows = partial(_read_rows, result.image, result.language)
-        return page_with_tables(result.lines, result.text, read_rows)
+        content, lines = page_with_tables(result.lines, result.text, read_rows)
+        return OcrPage(content, TextLayer(lines, *result.image.size, result.turned))
 
     @cached_property
     def _languages(self) -> tuple[str, ...]:
@@ -119,12 +140,12 @@ class Ocr:
         """Turn the picture to the orientation with the highest confidence."""
         degrees = _orientation(result.image)
         if degrees:
-            better = _recognise(result.image.transpose(_TURNS[degrees]), language)
+            better = _again(result, language, degrees)
             if better.confidence > result.confidence:
                 return better
         if result.confidence >= _MIN_CONFIDENCE or self._failed_turns >= _MAX_FAILED_TURNS:
             return result
-        turned = [_recognise(result.image.transpose(turn), language) for turn in _TURNS.values()]
+        turned = [_again(result, language, degrees) for degrees in _TURNS]
         best = max([result, *turned], key=lambda one: one.confidence)
         self._failed_turns += best.confidence < _GOOD_CONFIDENCE
         return best
@@ -134,9 +155,9 @@ class Ocr:
         language = _CODES.get(language_of(result.text) or "", "")
         if language in self._languages:
             self._language = language
-            better = _recognise(result.image, language) if language != first else result
+            better = _again(result, language) if language != first else result
         elif result.confidence < _GOOD_CONFIDENCE and result.text and len(self._languages) > 1:
-            better = _recognise(result.image, "+".join(self._languages))
+            better = _again(result, "+".join(self._languages))
         else:
             return result
         return better if better.confidence >= result.confidence - 5 else result
@@ -153,13 +174,29 @@ def _library() -> Any:
         return None
 
 
+@contextmanager
+def _without_stderr() -> Iterator[None]:
+    """Drop what Tesseract says meanwhile."""
+    sys.stderr.flush()
+    stderr, nowhere = os.dup(2), os.open(os.devnull, os.O_RDONLY)
+    try:
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        os.dup2(stderr, 2)
+        os.close(nowhere)
+        os.close(stderr)
+
+
 @lru_cache(maxsize=4)
 def _engine(folder: str, language: str, *, osd: bool) -> Any:
     """Load Tesseract with a language, which takes as long as reading a few lines."""
     tesserocr = _library()
     mode = tesserocr.PSM.OSD_ONLY if osd else tesserocr.PSM.AUTO
     engine = tesserocr.PyTessBaseAPI(path=f"{folder}/", lang=language, psm=mode)
-    engine.SetVariable("debug_file", os.devnull)
+    # The library sets /dev/null. Tesseract crashes if it cannot open that for writing, and the
+    # sandbox refuses.
+    engine.SetVariable("debug_file", "")
     return engine
 
 
@@ -176,10 +213,21 @@ def _recognise(image: Image.Image, language: str) -> _Recognised:
         text = str(engine.GetUTF8Text()).strip()
         if not text:
             return _Recognised(image, language, "", 0, [])
-        lines = list(_lines(engine))
-        return _Recognised(image, language, text, int(engine.MeanTextConf()), lines)
+        confidence = int(engine.MeanTextConf())
+        if not _runs_downwards(engine):
+            return _Recognised(image, language, text, confidence, list(_lines(engine)))
+        lines = list(_lines(engine, turned_from=image.width))
+        turned = image.transpose(_TURNS[_DOWNWARDS])
+        return _Recognised(turned, language, text, confidence, lines, _DOWNWARDS)
     finally:
         engine.Clear()
+
+
+def _again(result: _Recognised, language: str, degrees: int = 0) -> _Recognised:
+    """Recognise the same picture, turned left by so many degrees more."""
+    image = result.image.transpose(_TURNS[degrees]) if degrees else result.image
+    again = _recognise(image, language)
+    return again._replace(turned=(result.turned + degrees + again.turned) % 360)
 
 
 def _read_rows(image: Image.Image, language: str, area: Area) -> list[Line]:
@@ -189,14 +237,29 @@ def _read_rows(image: Image.Image, language: str, area: Area) -> list[Line]:
     try:
         engine.SetPageSegMode(mode.SINGLE_BLOCK)
         engine.Recognize()
-        return [_without_rules(line) for line in _lines(engine) if line.words]
+        lines = [_moved(line, area.left, area.top) for line in _lines(engine) if line.words]
+        return [_without_rules(line) for line in lines]
     finally:
         engine.SetPageSegMode(mode.AUTO)
         engine.Clear()
 
 
-def _lines(engine: Any) -> Iterator[Line]:
-    """Yield the lines; one without words separates paragraphs."""
+def _runs_downwards(engine: Any) -> bool:
+    """Return whether most text runs from top to bottom, which Tesseract reads without turning."""
+    level, downwards = _library().RIL, _library().WritingDirection.TOP_TO_BOTTOM
+    areas = Counter[bool]()
+    for place in _library().iterate_level(engine.GetIterator(), level.BLOCK):
+        if not place.Empty(level.WORD):
+            left, top, right, bottom = place.BoundingBox(level.BLOCK)
+            areas[place.Orientation()[1] == downwards] += (right - left) * (bottom - top)
+    return areas[True] > areas[False]
+
+
+def _lines(engine: Any, turned_from: int | None = None) -> Iterator[Line]:
+    """Yield the lines; one without words separates paragraphs.
+
+    With `turned_from`, the width of the picture, boxes are as if the text ran to the right.
+    """
     level = _library().RIL
     words: list[Word] = []
     for place in _library().iterate_level(engine.GetIterator(), level.WORD):
@@ -207,7 +270,10 @@ def _lines(engine: Any) -> Iterator[Line]:
             words = []
             if place.IsAtBeginningOf(level.PARA):
                 yield Line("", [])
-        words.append(Word(str(place.GetUTF8Text(level.WORD)), *place.BoundingBox(level.WORD)))
+        left, top, right, bottom = place.BoundingBox(level.WORD)
+        if turned_from is not None:
+            left, top, right, bottom = top, turned_from - right, bottom, turned_from - left
+        words.append(Word(str(place.GetUTF8Text(level.WORD)), left, top, right, bottom))
     if words:
         yield _line(words)
 
@@ -221,6 +287,15 @@ def _line(words: list[Word]) -> Line:
     half = _FONT_HEIGHT / 2 * median(word.bottom - word.top for word in words)
     placed = [word._replace(top=middle - half, bottom=middle + half) for word in words]
     return Line(" ".join(word.text for word in words), placed)
+
+
+def _moved(line: Line, right: int, down: int) -> Line:
+    """Return a line of a part of the picture as it lies in all of it."""
+    words = [
+        Word(word.text, word.left + right, word.top + down, word.right + right, word.bottom + down)
+        for word in line.words
+    ]
+    return Line(line.text, words)
 
 
 def _without_rules(line: Line) -> Line:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 from typing import Any, NamedTuple
 
 import pypdfium2
@@ -15,15 +16,23 @@ from fairlead.read.base import CannotRead, Extracted, Rank, Reader, Source, Task
 from fairlead.read.draft import Draft, Parts
 from fairlead.read.invoice import invoice_in
 from fairlead.read.ocr import Ocr
+from fairlead.read.outputs import PAGES, SEARCHABLE_PDF, Outputs
 from fairlead.read.page_layout import Line, PageContent
 from fairlead.read.page_markdown import PageMarkdown
 from fairlead.read.pdf_boxes import Box, PageView
 from fairlead.read.pdf_drawings import drawn_objects, page_rulings
 from fairlead.read.pdf_forms import draws_too_much
 from fairlead.read.pdf_hyphens import LineHyphens
-from fairlead.read.pdf_pictures import crop, needs_ocr, picture, pictures_beside
+from fairlead.read.pdf_pictures import (
+    crop,
+    needs_ocr,
+    page_picture,
+    picture,
+    pictures_beside,
+)
 from fairlead.read.pdf_text import page_lines, plain_text
 from fairlead.read.ruled_tables import find_grids, take_ruled_tables
+from fairlead.read.searchable_pdf import PlacedLayer, SearchableCopy
 
 _SIGNATURE = re.compile(rb"%PDF-\d")
 _ANY_OBJECT = re.compile(rb"\b\d+ \d+ obj\b")
@@ -56,7 +65,9 @@ def _read(source: Source, task: Task) -> Extracted:
         draft.fact("author", document.get_metadata_value("Author"))
         draft.created(document.get_metadata_value("CreationDate"))
         _add_attachments(document, draft)
-        _add_pages(document, pages, draft, task)
+        with closing(SearchableCopy(source, task.password)) as copy:
+            _add_pages(document, pages, draft, task, copy)
+            _add_outputs(document, pages, draft, task, copy)
     return draft.finish()
 
 
@@ -69,11 +80,11 @@ def _open(source: Source, task: Task) -> Any:
         raise CannotRead("damaged", "The PDF is damaged and could not be opened.") from error
 
 
-def _add_pages(document: Any, pages: int, draft: Draft, task: Task) -> None:
+def _add_pages(document: Any, pages: int, draft: Draft, task: Task, copy: SearchableCopy) -> None:
     wanted = draft.limit_pages(pages)
     markdown = PageMarkdown(draft.limits.characters)
     damaged = 0
-    for index, page in enumerate(_pages(document, wanted, Ocr(draft, task), task)):
+    for index, page in enumerate(_pages(document, wanted, Ocr(draft, task), task, copy)):
         damaged += page is None
         text, blocks = page or PageContent("", [])
         has_room = draft.add((_PAGE_BREAK if index else "") + text)
@@ -91,13 +102,18 @@ def _add_pages(document: Any, pages: int, draft: Draft, task: Task) -> None:
     markdown.write(draft.markdown, hyphens.join)
 
 
-def _pages(document: Any, pages: int, ocr: Ocr, task: Task) -> Iterator[PageContent | None]:
+def _pages(
+    document: Any, pages: int, ocr: Ocr, task: Task, copy: SearchableCopy
+) -> Iterator[PageContent | None]:
     """Yield each page; None for a damaged page."""
     for index in range(pages):
         try:
             embedded = _embedded_page(document, index)
             if embedded.ocr_needed or embedded.pictures:
-                yield _with_ocr(document, index, embedded, ocr, task)
+                page, layers = _with_ocr(document, index, embedded, ocr, task)
+                if layers and SEARCHABLE_PDF in task.outputs:
+                    copy.add(index, layers)
+                yield page
             else:
                 yield embedded.page
         except pypdfium2.PdfiumError:
@@ -112,28 +128,43 @@ class _Embedded(NamedTuple):
     pictures: list[Box]  # with a part of the width and height of the page as unit
 
 
-def _with_ocr(document: Any, index: int, embedded: _Embedded, ocr: Ocr, task: Task) -> PageContent:
-    """Return the page with what OCR recognises on it."""
-    page = embedded.page
+def _with_ocr(
+    document: Any, index: int, embedded: _Embedded, ocr: Ocr, task: Task
+) -> tuple[PageContent, list[PlacedLayer]]:
+    """Return the page with what OCR recognises on it, and where that is."""
+    page, layers = embedded.page, list[PlacedLayer]()
     if not ocr.ready():
-        return page
+        return page, layers
     if not embedded.ocr_needed and ocr.pages >= _MAX_PAGES_WITH_PICTURES:
         ocr.draft.warn("some pictures beside text were not read")
-        return page
+        return page, layers
     image = picture(document, index, task.limits.pixels)
     if image is None:
         ocr.draft.warn(f"page {index + 1} is too large to be read as a picture")
-        return page
+        return page, layers
     if embedded.ocr_needed:
-        recognised = ocr.read(image)
-        return recognised if len(recognised.text) > len(page.text) else page
+        recognised, layer = ocr.read(image)
+        is_better = len(recognised.text) > len(page.text)
+        return (recognised, [PlacedLayer(layer)]) if is_better else (page, layers)
     for box in embedded.pictures:
-        shown = ocr.read(crop(image, box))
+        shown, layer = ocr.read(crop(image, box))
         if shown.text:
             separator = Line("", [])
             text = f"{page.text}\n{shown.text}"
             page = PageContent(text, [*page.blocks, separator, *shown.blocks])
-    return page
+            layers.append(PlacedLayer(layer, box))
+    return page, layers
+
+
+def _add_outputs(document: Any, pages: int, draft: Draft, task: Task, copy: SearchableCopy) -> None:
+    outputs = Outputs(draft, task)
+    if outputs.wants(SEARCHABLE_PDF):
+        outputs.add_searchable(copy.content)
+    if outputs.wants(PAGES):
+        for index in range(pages):
+            render = partial(page_picture, document, index)
+            if not outputs.add_picture(index + 1, pages, render):
+                break
 
 
 def _add_attachments(document: Any, draft: Draft) -> None:

@@ -10,6 +10,7 @@ import pypdfium2
 import pypdfium2.raw as pdfium
 from PIL import Image
 
+from fairlead.read.outputs import MAX_PICTURE_PIXELS
 from fairlead.read.page_layout import Line
 from fairlead.read.pdf_boxes import Box, PageView
 from fairlead.read.pdf_drawings import object_box
@@ -21,6 +22,8 @@ _NONSENSE = re.compile("[\ufffd\ue000-\uf8ff\x00-\x08]")
 _DPI = 300
 _MAX_OCR_PIXELS = 16_000_000  # more does not help recognition
 _MIN_SCALE = 0.5
+_SHOWN_DPI = 150
+_MIN_SHOWN_SCALE = 0.02  # the largest page that a PDF may have is 14,400 points wide and high
 _MAX_OBJECTS = 200
 
 # Pictures beside text
@@ -91,6 +94,21 @@ def _has_large_picture(page: Any) -> bool:
         if (right - left) * (top - bottom) > _MIN_PICTURE_SHARE * width * height:
             return True
     return False
+
+
+def page_picture(document: Any, index: int) -> Image.Image | None:
+    """Render the page for people; None if it is too large or damaged."""
+    try:
+        with closing(document[index]) as page:
+            width, height = page.get_size()
+            scale = min(_SHOWN_DPI / 72, (MAX_PICTURE_PIXELS / max(1.0, width * height)) ** 0.5)
+            if scale < _MIN_SHOWN_SCALE:
+                return None
+            with closing(page.render(scale=scale, rev_byteorder=True)) as bitmap:
+                image: Image.Image = bitmap.to_pil().convert("RGB")
+                return image
+    except pypdfium2.PdfiumError:
+        return None
 
 
 def picture(document: Any, index: int, max_pixels: int) -> Image.Image | None:

@@ -28,20 +28,20 @@ class Area(NamedTuple):
 
 def page_with_tables(
     lines: list[Line], text: str, read_rows: Callable[[Area], list[Line]]
-) -> PageContent:
-    """Return a page with its tables; `read_rows` reads an area again, row by row.
+) -> tuple[PageContent, list[Line]]:
+    """Return a page with its tables, and its lines; `read_rows` reads an area again, row by row.
 
     A line without words separates paragraphs. A page without tables keeps its text as it is.
     """
     tables = [block for block in take_aligned_tables(_by_place(lines)) if isinstance(block, Table)]
     if not tables:
-        return PageContent(text, _without_places(lines))
+        return PageContent(text, _without_places(lines)), lines
     for table in tables[:_MAX_AREAS]:
         again = read_rows(_area(table.lines, lines))
         if _letters(again) >= _MIN_LETTERS * _letters(table.lines):
             lines = _replaced(lines, table.lines, again)
     text = "\n".join(line.text for line in lines).strip("\n")
-    return PageContent(text, _without_places(take_aligned_tables(list(lines))))
+    return PageContent(text, _without_places(take_aligned_tables(list(lines)))), lines
 
 
 def _by_place(lines: list[Line]) -> list[Block]:

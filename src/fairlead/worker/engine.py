@@ -402,7 +402,8 @@ class LocalEngine:
             if not slot.is_fit_for(claim):
                 self._change_child(slot, claim)
             source = self._files.path(claim.id) if claim.content is None else claim.content
-            gone = slot.start(claim, Job(source, claim.sha256, claim.password))
+            outputs = self.runner.outputs(claim)
+            gone = slot.start(claim, Job(source, claim.sha256, claim.password, outputs))
         except TemporarilyUnavailable:  # its file cannot be fetched, or the disk has no room for it
             self.prefetch.take_back([claim])
             raise
@@ -481,7 +482,7 @@ class LocalEngine:
         for job in finished:
             if absence is not None and _is_missing(job):
                 self.prefetch.take_back([job.claim])
-            elif isinstance(job.result, Extraction) and self.runner.has_more_steps(job.claim):
+            elif isinstance(job.result, Extraction) and self._has_more(job.claim, job.result):
                 self.prefetch.learn(job.seconds)
                 self.runner.go_on_after_reading(job.claim, job.result, job.seconds)
             else:
@@ -492,6 +493,10 @@ class LocalEngine:
             self._replace_child(slot)
         if absence is not None:
             raise absence
+
+    def _has_more(self, claim: Claim, extraction: Extraction) -> bool:
+        """Whether more belongs to the result than texts, facts and attachments."""
+        return bool(extraction.files) or self.runner.has_more_steps(claim)
 
     def _absence(self, finished: Sequence[FinishedJob]) -> TemporarilyUnavailable | None:
         """Why blobs are missing, unless only these are: then each is a result."""

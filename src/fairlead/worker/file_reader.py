@@ -55,7 +55,7 @@ class FileReader:
         if answer is None:
             self._end_child()
             return over_time(self._limits)
-        return parse_answer(answer.raw, answer.parts)
+        return parse_answer(answer.raw, answer.parts, answer.files)
 
     def _ready_child(self) -> Sandbox:
         if self._sandbox is None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fairlead.model.blobs import HEAD_BYTES, SHORT_BYTES, BlobStore
+from fairlead.model.blobs import HEAD_BYTES, SHORT_BYTES, SHORT_TOGETHER, BlobStore
 from fairlead.model.documents import Claim, Done, ShortTexts
 from fairlead.model.names import new_id
 from fairlead.model.pipelines import DEFAULT_PIPELINE
@@ -36,14 +36,12 @@ class Blob:
     """A content whose bytes may still have to be written to blob storage."""
 
     content: Content
-    source: bytes | Path | None = None  # None: the store or blob storage has it
+    source: Source | None = None  # None: the store or blob storage has it
 
     def read(self, blobs: BlobStore) -> bytes:
         content, source = self.content, self.source  # the result writer may store it meanwhile
-        if isinstance(source, Path):
-            return source.read_bytes()
         if source is not None:
-            return source
+            return b"".join(chunks(source))
         if content.key is not None:
             return blobs.read(content.key, content.sha256)
         return content.content or b""
@@ -83,6 +81,7 @@ class PipelineRun:
     parts: list[PartBlob] = field(default_factory=list)
     replaced: set[str] = field(default_factory=set)
     """Keys of contents that a later step replaced."""
+    _short_bytes: int = 0
 
     @property
     def blobs(self) -> list[Blob]:
@@ -106,6 +105,9 @@ class PipelineRun:
         self.text = self._kept("t", extraction.text.encode(), self.text)
         if extraction.markdown is not None:
             self.markdown = self._kept("m", extraction.markdown.encode(), self.markdown)
+        for number, file in enumerate(extraction.files):
+            before = self.files.get(file.name)
+            self.files[file.name] = self._kept(f"f{number}", file.content, before, file.name)
         for part in extraction.parts:
             self._add_part(part.name, part.content, DEFAULT_PIPELINE)
         self._finished(seconds)
@@ -144,11 +146,12 @@ class PipelineRun:
         merged = json.dumps(before | json.loads(data.path.read_bytes()), ensure_ascii=False)
         self.data = self._kept("d", merged.encode(), self.data)
 
-    def _kept(self, role: str, source: bytes | Path, before: Blob | None, name: str = "") -> Blob:
+    def _kept(self, role: str, source: Source, before: Blob | None, name: str = "") -> Blob:
         self._replaced(before)
         size, sha256, short = _measured(source)
         media_type = (mimetypes.guess_type(name)[0] or OTHER_TYPE) if name else None
-        if short is not None:
+        if short is not None and self._short_bytes + size <= SHORT_TOGETHER:
+            self._short_bytes += size
             return Blob(Content(size, sha256, name, media_type, content=short))
         # Each claim has keys of its own: a late worker cannot touch those of a newer one.
         key = f"{self.claim.id}.{self.claim.fence}.{self.done}{role}"

@@ -188,7 +188,7 @@ class WorkerSlot:
                 self._withdrawn -= 1
                 continue
             share = answer.took / together if together else 1 / len(answers)
-            result = parse_answer(answer.raw, answer.parts)
+            result = parse_answer(answer.raw, answer.parts, answer.files)
             finished.append(FinishedJob(self.claims.popleft(), result, share * seconds))
         self._set_deadline()
         return finished

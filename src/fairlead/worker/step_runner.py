@@ -142,6 +142,11 @@ class StepRunner:
         waiting = [run for queue in self._waiting.values() for run in queue]
         return [run.claim for run in (*running, *waiting)]
 
+    def outputs(self, claim: Claim) -> tuple[str, ...]:
+        """The optional files that its pipeline wants."""
+        pipeline = self.pipelines.get(claim.pipeline)
+        return () if pipeline is None else pipeline.outputs
+
     def has_more_steps(self, claim: Claim) -> bool:
         pipeline = self.pipelines.get(claim.pipeline)
         return pipeline is not None and not pipeline.reads_only
@@ -158,7 +163,8 @@ class StepRunner:
     def go_on_after_reading(self, claim: Claim, extraction: Extraction, seconds: float) -> None:
         run = self._resumed(claim)
         run.read(extraction, seconds)
-        self._keep(run)
+        if run.next_step is not None:
+            self._keep(run)
         self._go_on(run)
 
     def let_go(self, lost: Iterable[Claim]) -> None:

@@ -23,6 +23,7 @@ _NO_LETTERS = ("Cc", "Cs", "Zl", "Zp")
 _MAX_INTEGER = 2**53
 _IMPROPER = "a fact has an improper value"
 _KIND = re.compile(r"[a-z0-9-]{1,32}")
+_OUTPUT_NAME = re.compile(rb"searchable\.pdf|page-[0-9]{3,6}\.png")
 
 # Failed is final, Broken is worth another attempt: bytes that are missing may be back by then.
 FINAL = frozenset(["unsupported", "damaged", "encrypted", "too-large", "empty"])
@@ -48,7 +49,7 @@ class FoundPart(NamedTuple):
 class Extraction(NamedTuple):
     """A document that was read: texts that encode to UTF-8, bounded facts, parts with names.
 
-    `markdown` is None if it equals the text.
+    `markdown` is None if it equals the text. `files` are the outputs, each name once.
     """
 
     kind: str
@@ -56,22 +57,27 @@ class Extraction(NamedTuple):
     facts: Mapping[str, Any]
     markdown: str | None = None
     parts: tuple[FoundPart, ...] = ()
+    files: tuple[FoundPart, ...] = ()
 
 
 class _BadAnswer(Exception):
     pass
 
 
-def parse_answer(raw: bytes, parts: Sequence[ReceivedPart] = ()) -> Extraction | Failed | Broken:
+def parse_answer(
+    raw: bytes, parts: Sequence[ReceivedPart] = (), files: Sequence[ReceivedPart] = ()
+) -> Extraction | Failed | Broken:
     """The outcome of an answer; a malformed one is Broken. Never raises.
 
-    `FrameReader` has bounded how many parts there are, and how long.
+    `FrameReader` has bounded how many parts and files there are, and how long.
     """
     try:
         answer = _load(raw)
         if "error" in answer:
             return _failure(answer)
-        return _extraction(answer, len(raw))._replace(parts=tuple(_part(*part) for part in parts))
+        return _extraction(answer, len(raw))._replace(
+            parts=tuple(_part(*part) for part in parts), files=_files(files)
+        )
     except _BadAnswer as error:
         return Broken("bad-answer", f"The reading process gave an improper answer: {error}.")
 
@@ -147,6 +153,13 @@ def _part(raw: bytes, content: PartContent) -> FoundPart:
         raise _BadAnswer("a part has no name") from None
     _require(_is_name(name), "a part has an improper name")
     return FoundPart(name, content)
+
+
+def _files(files: Sequence[ReceivedPart]) -> tuple[FoundPart, ...]:
+    named = {name: FoundPart(name.decode("ascii", "replace"), content) for name, content in files}
+    _require(len(named) == len(files), "two files have the same name")
+    _require(all(map(_OUTPUT_NAME.fullmatch, named)), "a file has an improper name")
+    return tuple(named.values())
 
 
 def _is_name(name: str) -> bool:

@@ -27,6 +27,7 @@ from fairlead.worker.sandbox.landlock import lock_files
 from fairlead.worker.sandbox.limits import out_of_memory
 from fairlead.worker.sandbox.protocol import (
     HEADER,
+    Tag,
     pack,
     pack_part,
     pack_progress,
@@ -49,12 +50,13 @@ class Pipes(NamedTuple):
 
 
 class Job(NamedTuple):
-    """A document by its number in the job directory, its hash and its password."""
+    """A document by its number in the job directory, its hash, its password and its outputs."""
 
     document: int
     path: Path
     sha256: str
     password: str | None
+    outputs: tuple[str, ...]
 
 
 def main(
@@ -118,7 +120,9 @@ def next_job(pipes: Pipes, job_dir: Path) -> Job | None:
         return None
     message = json.loads(body)
     document = message["document"]
-    return Job(document, job_dir / str(document), message["sha256"], message["password"])
+    outputs = tuple(message["outputs"])
+    path = job_dir / str(document)
+    return Job(document, path, message["sha256"], message["password"], outputs)
 
 
 def answer(job: Job, limits: ReadLimits, pipes: Pipes, memory_limit: bytes) -> bytes:
@@ -126,7 +130,12 @@ def answer(job: Job, limits: ReadLimits, pipes: Pipes, memory_limit: bytes) -> b
     try:
         check_bytes(job)
         extracted = extract(
-            job.path, limits=limits, password=job.password, on_progress=reporter(pipes)
+            job.path,
+            limits=limits,
+            password=job.password,
+            on_progress=reporter(pipes),
+            outputs=job.outputs,
+            on_file=file_sender(pipes),
         )
         for part in extracted.parts:
             write_all(pipes.answers, pack_part(part.name, part.content))
@@ -174,6 +183,15 @@ def reporter(pipes: Pipes) -> Callable[[int, int], None]:
             write_all(pipes.answers, pack_progress(done, pages))
 
     return on_progress
+
+
+def file_sender(pipes: Pipes) -> Callable[[str, bytes], None]:
+    """A callback for readers that passes an output on at once, so that it is not held here."""
+
+    def on_file(name: str, content: bytes) -> None:
+        write_all(pipes.answers, pack_part(name, content, Tag.FILE))
+
+    return on_file
 
 
 def failure(code: str, detail: str, kind: str | None = None) -> bytes:

@@ -9,6 +9,7 @@ from fairlead.read.base import ReadLimits
 _BYTES_A_CHARACTER = 4
 _TEXTS = 2  # the text, and the same with its marks
 _EXTRA_ANSWER_BYTES = 1_000_000
+_NAME_BYTES = 100
 _PROGRESS_BYTES = 1_000_000
 _PROGRESS_BYTES_A_SECOND = 1_000
 
@@ -36,4 +37,15 @@ class Limits:
     def all_bytes(self) -> int:
         """The most that an honest child can write for one document."""
         progress = _PROGRESS_BYTES + int(self.seconds * _PROGRESS_BYTES_A_SECOND)
-        return self.answer_bytes + 2 * self.read.unpacked_bytes + progress
+        files = self.file_bytes + self.most_files * _NAME_BYTES
+        return self.answer_bytes + 2 * self.read.unpacked_bytes + files + progress
+
+    @property
+    def most_files(self) -> int:
+        """The pictures of pages, and the searchable PDF."""
+        return self.read.page_pictures + 1
+
+    @property
+    def file_bytes(self) -> int:
+        """The same number for all pictures and for the PDF."""
+        return 2 * self.read.output_bytes

@@ -31,15 +31,19 @@ this share of its limit: a buffer that doubles is in memory beside its copy."""
 
 
 class Job(NamedTuple):
-    """A document to read: its path or its bytes, the hash these must have, and its password."""
+    """A document to read: its path or its bytes, the hash these must have, and its password.
+
+    `outputs` are the optional files that are wanted.
+    """
 
     source: Path | bytes
     sha256: str
     password: str | None = None
+    outputs: tuple[str, ...] = ()
 
 
 class JobAnswer(NamedTuple):
-    """An untrusted answer and the attachments before it; `parse_answer` checks them.
+    """An untrusted answer, and the attachments and files before it; `parse_answer` checks them.
 
     `took` is how many seconds the child says it worked on it.
     """
@@ -47,6 +51,7 @@ class JobAnswer(NamedTuple):
     raw: bytes
     parts: tuple[ReceivedPart, ...] = ()
     took: float = 0.0
+    files: tuple[ReceivedPart, ...] = ()
 
 
 class ChildDied(Exception):
@@ -152,7 +157,14 @@ class Sandbox:
         if not self.busy:
             self._frames.expect_answer()
             self._limit_cpu()
-        message = pack({"document": number, "sha256": job.sha256, "password": job.password})
+        message = pack(
+            {
+                "document": number,
+                "sha256": job.sha256,
+                "password": job.password,
+                "outputs": job.outputs,
+            }
+        )
         try:
             # A job is so short that as many as there may be fit into the pipe.
             os.write(self._jobs, message)
@@ -246,7 +258,8 @@ class Sandbox:
             raise BadFrame("it wrote more than one answer")
         if self._frames.which != self.job_dir.first:
             raise BadFrame("it answered something else than what it was to read")
-        answer = JobAnswer(raw, self._frames.take_parts(), self._frames.took)
+        frames = self._frames
+        answer = JobAnswer(raw, frames.take_parts(), frames.took, frames.take_files())
         self.job_dir.remove_first()
         self.jobs_done += 1
         self._frames.expect_answer()

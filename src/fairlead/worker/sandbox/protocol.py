@@ -1,6 +1,6 @@
 """The protocol between a worker and its child: frames with a tag and a length in two pipes.
 
-A job is one JSON message. The child writes any number of progress and part frames, then which job
+A job is one JSON message. The child writes frames of progress, parts and files, then which job
 they belong to and how long it took, then the answer as one JSON message. Several jobs may wait in
 the pipe; their answers come in the same order. The parent's `FrameReader` trusts no byte of it.
 """
@@ -22,8 +22,9 @@ from fairlead.worker.sandbox.limits import Limits
 from fairlead.worker.sandbox.spool import Spool, SpooledBytes
 
 PartContent = bytes | SpooledBytes
-"""What an attachment holds; a long one is on disk."""
+"""What an attachment or an output holds; a long one is on disk."""
 ReceivedPart = tuple[bytes, PartContent]
+"""Its name and content, as the child says."""
 HEADER = struct.Struct(">BI")
 PAGES = struct.Struct(">QQ")
 WHICH = struct.Struct(">Qd")
@@ -42,6 +43,7 @@ class Tag(IntEnum):
     PROGRESS = 1
     PART = 2
     WHICH = 3
+    FILE = 4
 
 
 _TAGS = {tag.value: tag for tag in Tag}
@@ -61,12 +63,12 @@ def pack_which(document: int, seconds: float) -> bytes:
     return frame(Tag.WHICH, WHICH.pack(document, seconds))
 
 
-def pack_part(name: str, content: bytes) -> bytes:
-    """A file inside the document; raises ValueError if it or its name is too long."""
+def pack_part(name: str, content: bytes, tag: Tag = Tag.PART) -> bytes:
+    """A file inside the document, or an output; raises ValueError if it is too long."""
     raw = name.encode()
     if len(raw) > MAX_NAME_BYTES:
         raise ValueError(f"a name of {len(raw)} bytes is too long")
-    return frame(Tag.PART, _NAME.pack(len(raw)) + raw + content)
+    return frame(tag, _NAME.pack(len(raw)) + raw + content)
 
 
 def split_part(body: bytes) -> tuple[bytes, bytes]:
@@ -105,11 +107,38 @@ class BadFrame(Exception):
     """The child broke the protocol; the message says how."""
 
 
-class FrameReader:
-    """Splits bytes of a child into frames; keeps the latest progress, and parts until the answer.
+class _Received:
+    """Parts or files up to now, within limits."""
 
-    `which` and `took` are what the child says the answer belongs to, and how long it took. Long
-    parts are written to a file without a name in `folder`.
+    def __init__(self, most: int, most_bytes: int, what: str) -> None:
+        self._most = most
+        self._most_bytes = most_bytes
+        self._what = what
+        self.clear()
+
+    def clear(self) -> None:
+        self._items: list[ReceivedPart] = []
+        self._bytes = 0
+
+    def add(self, name: bytes, content: PartContent) -> None:
+        self._items.append((name, content))
+        self._bytes += len(content)
+        if len(self._items) > self._most:
+            raise BadFrame(f"it found more {self._what} than allowed")
+        if self._bytes > self._most_bytes:
+            raise BadFrame(f"its {self._what} are longer than allowed")
+
+    def take(self) -> tuple[ReceivedPart, ...]:
+        items, self._items = tuple(self._items), []
+        return items
+
+
+class FrameReader:
+    """Splits bytes of a child into frames; keeps the latest progress.
+
+    It keeps parts and files until the answer; long ones are written to a file without a name in
+    `folder`. `which` and `took` are what the child says the answer belongs to, and how long it
+    took.
     """
 
     def __init__(self, limits: Limits, folder: Path | None = None) -> None:
@@ -122,11 +151,12 @@ class FrameReader:
             Tag.PROGRESS: PAGES.size,
             Tag.PART: limits.read.unpacked_bytes + MAX_NAME_BYTES + 2,
             Tag.WHICH: WHICH.size,
+            Tag.FILE: limits.read.output_bytes + MAX_NAME_BYTES + 2,
         }
         self._buffer = bytearray()
         self._folder = folder
-        self._parts: list[ReceivedPart] = []
-        self._part_bytes = 0
+        self._parts = _Received(limits.read.members, limits.read.unpacked_bytes, "parts")
+        self._files = _Received(limits.most_files, limits.file_bytes, "files")
         self._spool = Spool(folder)
         self._spooling: SpooledBytes | None = None
         self._room = limits.all_bytes
@@ -137,7 +167,8 @@ class FrameReader:
 
     def expect_answer(self) -> None:
         self.progress, self.which, self.took = None, None, 0.0
-        self._parts, self._part_bytes = [], 0
+        self._parts.clear()
+        self._files.clear()
         self._spool, self._spooling = Spool(self._folder), None
         self._room = self._limits.all_bytes - len(self._buffer)
 
@@ -162,8 +193,8 @@ class FrameReader:
             tag, body = frame
             if tag is Tag.MESSAGE:
                 return body
-            if tag is Tag.PART:
-                self._keep_part(body)
+            if tag in (Tag.PART, Tag.FILE):
+                self._received(tag).add(*split_part(body))
             elif len(body) != self._longest[tag]:
                 raise BadFrame("it wrote what is no frame")
             elif tag is Tag.PROGRESS:
@@ -176,8 +207,13 @@ class FrameReader:
         return None
 
     def take_parts(self) -> tuple[ReceivedPart, ...]:
-        parts, self._parts = tuple(self._parts), []
-        return parts
+        return self._parts.take()
+
+    def take_files(self) -> tuple[ReceivedPart, ...]:
+        return self._files.take()
+
+    def _received(self, tag: Tag) -> _Received:
+        return self._parts if tag is Tag.PART else self._files
 
     def _next_frame(self) -> tuple[Tag, bytes] | None:
         if not self._finish_spooling() or len(self._buffer) < HEADER.size:
@@ -189,8 +225,9 @@ class FrameReader:
         if length > self._longest[tag]:
             raise BadFrame(f"a frame of {length} bytes is longer than allowed")
         end = HEADER.size + length
-        if tag is Tag.PART and length > SHORT_BYTES + MAX_NAME_BYTES + _NAME.size:
-            return self._next_frame() if self._begin_spooling(length) else None
+        is_named = tag in (Tag.PART, Tag.FILE)
+        if is_named and length > SHORT_BYTES + MAX_NAME_BYTES + _NAME.size:
+            return self._next_frame() if self._begin_spooling(tag, length) else None
         if len(self._buffer) < end:
             return None
         body = bytes(memoryview(self._buffer)[HEADER.size : end])
@@ -200,8 +237,8 @@ class FrameReader:
             del self._buffer[:end]
         return tag, body
 
-    def _begin_spooling(self, length: int) -> bool:
-        """Begin a long part, once its name is there."""
+    def _begin_spooling(self, tag: Tag, length: int) -> bool:
+        """Begin a long part or file, once its name is there."""
         at = HEADER.size + _NAME.size
         if len(self._buffer) < at + MAX_NAME_BYTES:
             return False
@@ -211,7 +248,7 @@ class FrameReader:
         name = bytes(self._buffer[at : at + name_bytes])
         del self._buffer[: at + name_bytes]
         self._spooling = self._spool.begin(length - _NAME.size - name_bytes)
-        self._add_part(name, self._spooling)
+        self._received(tag).add(name, self._spooling)
         return True
 
     def _finish_spooling(self) -> bool:
@@ -225,14 +262,3 @@ class FrameReader:
             return False
         self._spooling = None
         return True
-
-    def _keep_part(self, body: bytes) -> None:
-        self._add_part(*split_part(body))
-
-    def _add_part(self, name: bytes, content: PartContent) -> None:
-        self._parts.append((name, content))
-        self._part_bytes += len(content)
-        if len(self._parts) > self._limits.read.members:
-            raise BadFrame("it found more parts than allowed")
-        if self._part_bytes > self._limits.read.unpacked_bytes:
-            raise BadFrame("its parts are longer than allowed")

@@ -1,0 +1,99 @@
+"""The words that OCR found in a picture, as text of a PDF page that is not drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import NamedTuple
+
+from fairlead.read.blank_font import DESCENT, UNITS
+from fairlead.read.page_layout import Line
+
+_INVISIBLE = 3
+
+
+class Transform(NamedTuple):
+    """x' = a·x + c·y + e, y' = b·x + d·y + f."""
+
+    a: float
+    b: float
+    c: float
+    d: float
+    e: float
+    f: float
+
+    def then(self, after: Transform) -> Transform:
+        """Return this transformation followed by another."""
+        a, b, c, d, e, f = self
+        return Transform(
+            *after.vector(a, b),
+            *after.vector(c, d),
+            *after.point(e, f),
+        )
+
+    def vector(self, x: float, y: float) -> tuple[float, float]:
+        return self.a * x + self.c * y, self.b * x + self.d * y
+
+    def point(self, x: float, y: float) -> tuple[float, float]:
+        x_part, y_part = self.vector(x, y)
+        return x_part + self.e, y_part + self.f
+
+    def operands(self) -> bytes:
+        return " ".join(f"{value:.4f}".rstrip("0").rstrip(".") for value in self).encode()
+
+
+# Pictures are one wide and one high here, and y grows downwards.
+_TURNED_RIGHT = {
+    0: Transform(1, 0, 0, 1, 0, 0),
+    90: Transform(0, 1, -1, 0, 1, 0),
+    180: Transform(-1, 0, 0, -1, 1, 1),
+    270: Transform(0, -1, 1, 0, 0, 1),
+}
+
+
+class TextLayer(NamedTuple):
+    """Lines of words in a picture of this size, which OCR had turned left by so many degrees."""
+
+    lines: list[Line]
+    width: int
+    height: int
+    turned: int = 0
+
+    def content(self, page: Transform) -> bytes:
+        """Return the text as operators of a page; `page` takes the picture, as 1 × 1, there."""
+        if not self.lines:
+            return b""
+        to_unit = Transform(1 / self.width, 0, 0, 1 / self.height, 0, 0)
+        picture = to_unit.then(_TURNED_RIGHT[self.turned]).then(page)
+        shown = b"\n".join(
+            b"%s Tm <%s> Tj" % (place.then(picture).operands(), codes)
+            for line in self.lines
+            for place, codes in _words(line)
+        )
+        return b"q BT %d Tr /F 1 Tf\n%s\nET Q\n" % (_INVISIBLE, shown)
+
+
+EMPTY_LAYER = TextLayer([], 1, 1)
+
+
+def turn_right(degrees: int) -> Transform:
+    """Return how a picture of size 1 × 1 is turned by 0, 90, 180 or 270 degrees."""
+    return _TURNED_RIGHT[degrees]
+
+
+def _words(line: Line) -> Iterator[tuple[Transform, bytes]]:
+    """Yield each word as it lies in the picture, stretched to its width, and its codes."""
+    for word, following in pairwise([*line.words, None]):
+        assert word is not None  # noqa: S101 (only the last one is)
+        width, text = word.right - word.left, word.text
+        if following is not None:
+            text += " "
+            # The space fills the gap, so that programs do not have to guess it.
+            width = max(width, following.left - word.left)
+        codes = text.encode("utf-16-be", "ignore")
+        height = word.bottom - word.top
+        if not codes or width <= 0 or height <= 0:
+            continue
+        baseline = word.bottom - height * DESCENT / UNITS
+        stretched = width / (len(codes) // 2)
+        yield Transform(stretched, 0, 0, -height, word.left, baseline), codes.hex().encode()
