@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import select
 import signal
@@ -14,6 +15,8 @@ from typing import Any
 
 import pytest
 from forkkit import Scripted
+from needs import need_languages
+from PIL import Image, ImageDraw, ImageFont
 
 from fairlead.errors import DiskFull, MissingExtra
 from fairlead.model.documents import Broken, Failed
@@ -392,3 +395,17 @@ def test_the_parents_death_is_the_childs() -> None:
         os.kill(pid, signal.SIGSTOP)
         parent.kill()
         assert ends(pidfd)
+
+
+def test_a_picture_on_its_side_is_read(start: Any) -> None:
+    """Tesseract crashed: it opens a file for messages, and the sandbox refuses that."""
+    need_languages("eng", "osd")
+    image = Image.new("L", (1_240, 400), 255)
+    words = "The invoice is due on the first of May.\nPlease pay it to the account below."
+    draw = ImageDraw.Draw(image)
+    draw.multiline_text((60, 90), words, font=ImageFont.load_default(44), fill=0, spacing=20)
+    image.rotate(90, expand=True).save(buffer := io.BytesIO(), "PNG")
+    reading = start()
+    content = buffer.getvalue()
+    reading.until_ready().send(Job(content, hashlib.sha256(content).hexdigest()))
+    assert text_of(reading.answer()) == words
