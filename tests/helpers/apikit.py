@@ -16,16 +16,18 @@ from types import MappingProxyType
 from typing import Any
 
 import httpx
+from warmpython import WarmProcess
 
 from fairlead import Fairlead
 
 PATIENT = 60.0
+Process = subprocess.Popen[str] | WarmProcess
 
 
 class Served:
     """A server that runs, with its address and its keys."""
 
-    def __init__(self, data: Path, process: subprocess.Popen[str]) -> None:
+    def __init__(self, data: Path, process: Process) -> None:
         self.data = data
         self.process = process
         self.log: list[str] = []
@@ -108,9 +110,10 @@ def answer_on(line: socket.socket) -> bytes:
 
 @contextmanager
 def served(data: Path, *options: str, **settings: Any) -> Iterator[Served]:
+    """A server; its settings go into its environment."""
     environment = {f"FAIRLEAD_{name.upper()}": str(value) for name, value in settings.items()}
-    with served_by(("-m", "fairlead"), data, *options, environment=environment) as running:
-        yield running
+    with _running(data, WarmProcess(_command(data, *options), os.environ | environment)) as server:
+        yield server
 
 
 @contextmanager
@@ -122,20 +125,30 @@ def served_by(
 ) -> Iterator[Served]:
     """As `served`, by a program that may be about to die at a certain point."""
     process = subprocess.Popen(
-        [sys.executable, *program, "serve", "--data", str(data), "--port", "0", *options],
+        [sys.executable, *program, *_command(data, *options)],
         stderr=subprocess.PIPE,
         text=True,
         env=os.environ | dict(environment),
     )
+    with _running(data, process) as server:
+        yield server
+
+
+def _command(data: Path, *options: str) -> list[str]:
+    return ["serve", "--data", str(data), "--port", "0", *options]
+
+
+@contextmanager
+def _running(data: Path, process: Process) -> Iterator[Served]:
     try:
-        running = Served(data, process)
+        server = Served(data, process)
     except AssertionError:
         process.communicate()
         raise
     try:
-        yield running
+        yield server
     finally:
-        running.close()
+        server.close()
 
 
 def upload(client: httpx.Client, *contents: bytes, **named: Any) -> httpx.Response:

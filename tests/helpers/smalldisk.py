@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from apikit import problem, served, upload
+from apikit import problem, served_by, upload
 from storekit import DONE, Clock, RulesInForce, submit
 
 from fairlead import Fairlead
@@ -26,6 +26,7 @@ from fairlead.storage.sqlite import SqliteStore
 SIZE = "6m"
 BALLAST = 2_000_000
 SKIPPED = 77
+PROGRAM = ("-m", "fairlead")
 """The exit code where the machine cannot do what the scenario needs."""
 PAGE = b"a page\n"
 LONG, SHORT = PAGE * 10_000, PAGE * 3_000
@@ -167,7 +168,7 @@ def new_disk_is_read_only(disk: Disk) -> None:
 
 def the_server_outlives_a_full_disk(disk: Disk) -> None:
     disk.mount()
-    with served(disk.folder, "--workers", "1") as server:
+    with served_by(PROGRAM, disk.folder, "--workers", "1") as server:
         client = server.customer("acme")
         assert server.operator.post("/v1/customers/acme/pause").status_code == 200
         id_ = upload(client, PAGE * 100_000).json()["id"]
@@ -202,7 +203,7 @@ def the_server_outlives_a_read_only_disk(disk: Disk) -> None:
     subprocess.run(["mkfs.ext4", "-q", image], check=True)
     if subprocess.run(["mount", "-o", "loop", image, data], check=False).returncode:
         sys.exit(SKIPPED)
-    with served(data, "--workers", "1") as server:
+    with served_by(PROGRAM, data, "--workers", "1") as server:
         client = server.customer("acme")
         short, long = (upload(client, each).json()["id"] for each in (SHORT, LONG))
         for id_ in (short, long):
@@ -227,7 +228,7 @@ def the_server_outlives_a_read_only_disk(disk: Disk) -> None:
 def the_server_starts_on_a_full_disk(disk: Disk) -> None:
     """It serves what is there, lets room be made, and goes on by itself."""
     disk.mount("size=40m")
-    with served(disk.folder, "--workers", "1") as server:
+    with served_by(PROGRAM, disk.folder, "--workers", "1") as server:
         key = server.key("acme")
         client = server.client(key)
         short, long = (upload(client, each).json()["id"] for each in (SHORT, LONG))
@@ -236,7 +237,7 @@ def the_server_starts_on_a_full_disk(disk: Disk) -> None:
         wait_for_the_reserve(disk)
         assert server.stop() == 0
     fill_to_the_last_byte(disk)
-    with served(disk.folder, "--workers", "1") as server:
+    with served_by(PROGRAM, disk.folder, "--workers", "1") as server:
         assert any("almost full" in line for line in server.log)
         problem(server.operator.get("/readyz"), "unavailable", 503)
         client = server.client(key)
