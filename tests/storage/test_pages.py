@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
-from storekit import DONE, ids, must_claim, new_document, submit
+from storekit import (
+    DONE,
+    Clock,
+    RulesInForce,
+    StoreFactory,
+    ids,
+    must_claim,
+    new_document,
+    submit,
+)
 
 from fairlead.model.documents import Submission
 from fairlead.model.states import State
@@ -13,6 +24,23 @@ from fairlead.storage import Store
 def test_documents_are_listed_newest_first(store: Store) -> None:
     documents = submit(store, "acme", 3) + submit(store, "globex", 2)
     assert store.documents() == documents[::-1]
+
+
+def test_newest_first_follows_acceptance_also_with_several_processes(
+    store: Store, store_factory: StoreFactory, tmp_path: Path
+) -> None:
+    """Neither ids, which were made before, nor the clocks of the processes decide."""
+    behind = Clock()
+    behind.advance(-1000)
+    other = store_factory(tmp_path, RulesInForce(), behind)
+    made = [new_document() for _ in range(8)]
+    for number, document in enumerate(reversed(made)):
+        process, customer = (store, other)[number % 2], ("acme", "globex", "bolt")[number % 3]
+        process.submit(Submission(customer, (document,)))
+    listed = [document.id for document in other.documents()]
+    other.close()
+    assert listed == [document.id for document in made]
+    assert [document.id for document in store.documents()] == listed
 
 
 def test_pages_stay_right_while_documents_arrive(store: Store) -> None:
