@@ -26,6 +26,11 @@ NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
         (90, NotBefore(90.0, is_delay=True)),
         (timedelta(minutes=2), NotBefore(120.0, is_delay=True)),
         ("90", NotBefore(90.0, is_delay=True)),
+        ("90d", NotBefore(90 * 86_400.0, is_delay=True)),
+        ("12h", NotBefore(43_200.0, is_delay=True)),
+        ("30m", NotBefore(1800.0, is_delay=True)),
+        ("45s", NotBefore(45.0, is_delay=True)),
+        ("2026-01-31", NotBefore(NOON.timestamp() - 43_200)),
         (NOON, NotBefore(NOON.timestamp())),
         ("2026-01-31T12:00:00Z", NotBefore(NOON.timestamp())),
         ("2026-01-31T13:00:00+01:00", NotBefore(NOON.timestamp())),
@@ -36,7 +41,18 @@ def test_an_earliest_start_is_a_time_or_a_delay(value: Any, expected: NotBefore)
 
 
 @pytest.mark.parametrize(
-    "value", [-1, float("nan"), "inf", "tomorrow", "2026-01-31T12:00:00", NOON.replace(tzinfo=None)]
+    "value",
+    [
+        -1,
+        float("nan"),
+        "inf",
+        "tomorrow",
+        "5w",
+        "-1d",
+        "20260131",
+        "2026-01-31T12:00:00",
+        NOON.replace(tzinfo=None),
+    ],
 )
 def test_anything_else_is_refused(value: Any) -> None:
     with pytest.raises(InvalidField):

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from apikit import problem
+from dashkit import tree
 from inprocess import InProcess, in_process
 
 from fairlead import Fairlead
@@ -263,8 +264,47 @@ def test_the_dashboard_offers_a_viewer_no_changes(tmp_path: Path) -> None:
                 assert page.status_code == 200, path
                 assert SECRET in page.text or "acme" in page.text
                 assert ("data-ask" in page.text) is has_buttons, path
+                assert ("checkbox" in page.text) is (has_buttons and path == "/documents"), path
         viewer = site.server.http(site.keys[Role.VIEWER])
         answer = await viewer.post("/documents/cancel", data={"id": site.document.id})
         assert answer.status_code == 403
+        for path in ("/documents/cancel", "/customer/pause?name=acme", "/customer/set?name=acme"):
+            assert (await viewer.get(path)).status_code == 403, path
 
     at_site(tmp_path, look)
+
+
+def test_a_refusal_names_the_role_of_the_key(tmp_path: Path) -> None:
+    async def ask(site: Site) -> None:
+        for role in (Role.SERVICE, Role.CUSTOMER):
+            client = site.server.http(site.keys[role])
+            answer = await client.get(f"/v1/documents/{site.document.id}/cause")
+            assert f"this one is a {role}'s" in problem(answer, "forbidden", 403)["detail"]
+
+    at_site(tmp_path, ask)
+
+
+def test_a_blocked_customer_is_told_so(tmp_path: Path) -> None:
+    async def ask(site: Site) -> None:
+        site.server.fairlead.customers.block("globex", reason="the invoice of May is open")
+        client = site.server.http(site.keys[Role.CUSTOMER])
+        assert (await client.get("/v1/me")).json()["blocked"] == "the invoice of May is open"
+        assert "the invoice of May is open" in (await client.get("/priority")).text
+        site.server.fairlead.customers.unblock("globex")
+        assert (await client.get("/v1/me")).json()["blocked"] is None
+
+    at_site(tmp_path, ask)
+
+
+def test_the_pages_and_the_standing_show_the_same_count(tmp_path: Path) -> None:
+    async def ask(site: Site) -> None:
+        site.server.fairlead.submit_many("globex", [b"a", b"b", b"c"])
+        client = site.server.http(site.keys[Role.CUSTOMER])
+        standing = (await client.get("/v1/me")).json()
+        assert (standing["count"], standing["next_priority"]) == (-2, 2)
+        for path in ("/", "/priority"):
+            page = tree(await client.get(path))
+            count = page.xpath("//dt[text()='Count']/following-sibling::dd")[0].text_content()
+            assert count.strip().replace("−", "-") == "-2", path
+
+    at_site(tmp_path, ask)

@@ -26,6 +26,8 @@ from fairlead.policy.rules import Rules
 from fairlead.storage import Store
 
 DELETED_AT_ONCE = 500
+NEWEST_LOOKED = 20
+"""Waiting documents among which the newest is looked for that is not delayed."""
 
 
 class NextPlace(Struct, frozen=True):
@@ -158,7 +160,7 @@ class Customers:
         usage = self._store.usage(name, first=today, last=today)
         return CustomerStanding(
             customer=name,
-            count=following.count,
+            count=self.count(record),
             next_priority=following.priority,
             resets_at=reset_time(self.rule(record), record, now),
             pending=record.pending,
@@ -166,7 +168,20 @@ class Customers:
             expected_end=self._expected_end(record),
             limits=self.limits(record),
             usage=usage[0] if usage else Usage(name, day_name(today)),
+            blocked=record.settings.blocked,
         )
+
+    def count(self, customer: CustomerRecord | str, policy: PolicyName | None = None) -> int:
+        """The customer's count now: that of its last document, or 0 where it has been reset.
+
+        Under fair, that which its next document would get.
+        """
+        record = self._record(customer)
+        rule = self.rule(record, policy)
+        if not isinstance(rule, ClassicPolicy):
+            return self.next_place(record, policy).count
+        counter, now = record.counter, self._store.now()
+        return 0 if counter is None or rule.is_reset(counter, now=now) else counter.count
 
     def limits(self, customer: CustomerRecord | None = None) -> Limits:
         """What one request may bring, with the caps of a customer."""
@@ -191,18 +206,33 @@ class Customers:
         if customer.paused:
             return None
         ends = []
-        for state in (State.WAITING, State.PROCESSING):
-            for newest in self._store.documents(customer=customer.name, state=state, limit=1):
-                start = self._expected_start(newest)
-                if start is None:
-                    return None
-                ends.append(start + newest.estimate)
+        for document in self._last_to_end(customer.name):
+            start = self._expected_start(document)
+            if start is None:
+                return None
+            ends.append(start + document.estimate)
         return max([*ends, self._store.now()]) if ends else None
+
+    def _last_to_end(self, customer: str) -> builtins.list[Document]:
+        """The newest document that is processing, the newest that waits, and delayed newer ones."""
+        found = self._store.documents(customer=customer, state=State.PROCESSING, limit=1)
+        newest = self._store.documents(customer=customer, state=State.WAITING, limit=NEWEST_LOOKED)
+        for document in newest:
+            found.append(document)
+            if not self._is_delayed(document):
+                break
+        return found
+
+    def _is_delayed(self, document: Document) -> bool:
+        return document.not_before is not None and document.not_before > self._store.now()
 
     def _expected_start(self, document: Document) -> float | None:
         """When it started or should start; None: nobody works on it, or it was deleted."""
         if document.state is State.PROCESSING:
             return document.started_at
+        if self._is_delayed(document):
+            is_served = self._store.pipeline_state(document.pipeline).is_served
+            return document.not_before if is_served and self._store.flow() is not None else None
         try:
             forecast = self._why(document.id).forecast
         except UnknownDocument:

@@ -64,7 +64,7 @@ def list_command(*, target: Target, quiet: bool, as_json: bool) -> None:
         click.echo("".join(f"{customer.name}\n" for customer in customers), nl=False)
         return
     columns = [
-        *("customer", "paused", "pending", "waiting", "processing", "count"),
+        *("customer", "paused", "blocked", "pending", "waiting", "processing", "count"),
         *("next priority", "oldest wait", "resets in", "had lately", "share"),
         *("ahead or behind", "weight", "account"),
     ]
@@ -302,7 +302,8 @@ def _print_customer(customer: Customer, *, as_json: bool) -> None:
 def _row(customer: Customer, share: Share | None) -> list[str]:
     return [
         customer.name,
-        " ".join(_flags(customer)),
+        "paused" if customer.paused else "",
+        "blocked" if customer.blocked is not None else "",
         *map(str, (customer.pending, customer.waiting, customer.processing)),
         "" if customer.count is None else str(customer.count),
         str(customer.next_priority),
@@ -312,10 +313,6 @@ def _row(customer: Customer, share: Share | None) -> list[str]:
         "" if customer.weight == 1 else f"{customer.weight:g}",
         customer.account or "",
     ]
-
-
-def _flags(customer: Customer) -> list[str]:
-    return ["paused"] * customer.paused + ["blocked"] * (customer.blocked is not None)
 
 
 def _work(share: Share | None) -> tuple[str, str, str]:

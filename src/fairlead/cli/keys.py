@@ -30,8 +30,8 @@ def keys_group() -> None:
 @click.option("--worker", metavar="NAME", help="Create a key that processes documents.")
 @click.option(
     "--expires",
-    metavar="TIME|SECONDS",
-    help="End of the key: a time such as 2027-01-31T12:00:00Z, or a delay in seconds.",
+    metavar="TIME|DELAY",
+    help="End of the key: a date such as 2027-01-31, a time with its zone, or a delay such as 90d.",
 )
 @json_option
 def add_command(

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 import msgspec
@@ -20,6 +21,9 @@ LONGEST_REFERENCE = 200
 MOST_METADATA_BYTES = 4096
 LONGEST_DELAY = 10 * 365 * 86_400
 """Seconds; a later start is a mistake."""
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+_DURATION = re.compile(r"([0-9]{1,9})([smhd])")
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _TRUTH = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 _LONGEST_INDEXED = 100
 """Characters of a key or value that the index holds as they are; of longer ones, a hash."""
@@ -174,7 +178,11 @@ def _checked_object(plain: Any, size: int) -> dict[str, Any]:
 
 
 def moment(value: Moment, name: str = "not_before") -> NotBefore:
-    """A time that is still to come; a text is a time in RFC 3339, or a number of seconds."""
+    """A time that is still to come.
+
+    A text is a time in RFC 3339, a date, which begins at midnight UTC, a number of seconds, or a
+    duration such as 90d, 12h, 30m or 45s.
+    """
     if isinstance(value, str):
         value = _moment_in(value, name)
     if isinstance(value, datetime):
@@ -188,6 +196,9 @@ def moment(value: Moment, name: str = "not_before") -> NotBefore:
 
 
 def _moment_in(text: str, name: str) -> datetime | float:
+    duration = _DURATION.fullmatch(text)
+    if duration is not None:
+        return int(duration[1]) * _UNITS[duration[2]]
     try:
         return float(text)
     except ValueError:
@@ -196,6 +207,8 @@ def _moment_in(text: str, name: str) -> datetime | float:
         time = datetime.fromisoformat(text)
     except ValueError:
         raise _invalid_moment(text, name) from None
+    if _DATE.fullmatch(text):
+        return time.replace(tzinfo=UTC)
     if time.tzinfo is None:
         raise _invalid_moment(text, name)
     return time
@@ -203,8 +216,8 @@ def _moment_in(text: str, name: str) -> datetime | float:
 
 def _invalid_moment(text: str, name: str) -> InvalidField:
     return InvalidField(
-        f"{name} is a time with its zone, such as 2026-01-31T12:00:00Z, or a delay in seconds; "
-        f"got {shown(text)}"
+        f"{name} is a time with its zone, such as 2026-01-31T12:00:00Z, a date, a delay in seconds "
+        f"or one such as 90d or 12h; got {shown(text)}"
     )
 
 

@@ -58,9 +58,11 @@ class UsageList(Record, frozen=True):
 class CustomerStanding(Record, frozen=True, kw_only=True):
     """Where a customer stands: its count, what its next document would get, and what is pending.
 
+    `count` is that of its last document, or 0 after a reset; under fair, that of the next one.
     `resets_at` is when the count is back at zero, if no document arrives; null: it is. By
     `expected_end` all that is pending should have ended; null: nothing is, or nobody works on it.
-    `usage` is that of today.
+    `usage` is that of today. `blocked` is the reason why new documents are refused; null: they are
+    not.
     """
 
     customer: str
@@ -72,6 +74,7 @@ class CustomerStanding(Record, frozen=True, kw_only=True):
     expected_end: Time | None
     limits: Limits
     usage: Usage
+    blocked: str | None = None
 
 
 class Me(Record, frozen=True):
@@ -93,6 +96,7 @@ class Me(Record, frozen=True):
     processing: int | None = None
     expected_end: Time | None = None
     usage: Usage | None = None
+    blocked: str | None = None
 
     @property
     def is_operator(self) -> bool:

@@ -124,11 +124,14 @@ class Authenticator:
 
     async def operator(self, request: Request) -> Caller:
         caller = await self.caller(request)
-        if not caller.is_operator:
+        if caller.role is Role.CUSTOMER:
             raise Problem(
                 "forbidden",
                 Message("this requires an operator's API key; this one is a customer's"),
             )
+        if not caller.is_operator:  # keys of programs, which read English
+            text = f"this requires an operator's API key; this one is a {caller.role}'s"
+            raise Problem("forbidden", text)
         return caller
 
     def customer_of(self, caller: Caller, named: str | None) -> str:

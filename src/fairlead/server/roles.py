@@ -25,9 +25,7 @@ _WORKER = re.compile(r"/v1/jobs(/.*)?|/v1/me")
 def check_role(role: Role, method: str, path: str) -> None:
     """Raise where keys of this role do not permit the request."""
     if role is Role.VIEWER and method not in _SAFE and not _OWN_SESSION.fullmatch(path):
-        raise Problem(
-            "forbidden", Message("this API key is a viewer's: it reads, and changes nothing")
-        )
+        raise viewer_changes_nothing()
     if role is Role.SERVICE and not _SERVICE.fullmatch(path):
         raise Problem("forbidden", "this is not permitted with a service's API key")
     if role is Role.LINK:
@@ -36,3 +34,9 @@ def check_role(role: Role, method: str, path: str) -> None:
         raise Problem("forbidden", "this is not permitted with a worker's API key")
     if role in (Role.CUSTOMER, Role.VIEWER) and _JOBS.fullmatch(path):
         raise Problem("forbidden", "this requires a worker's API key")
+
+
+def viewer_changes_nothing() -> Problem:
+    return Problem(
+        "forbidden", Message("this API key is a viewer's: it reads, and changes nothing")
+    )

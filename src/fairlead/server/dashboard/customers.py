@@ -12,7 +12,16 @@ from fairlead.model.customers import Setting, customer_settings
 from fairlead.server.dashboard import texts
 from fairlead.server.dashboard.charts import staircase_chart
 from fairlead.server.dashboard.last_hour import LEVELS, staircase
-from fairlead.server.dashboard.page import Page, PageRoute, form_of, go, operator_page, query, show
+from fairlead.server.dashboard.page import (
+    Page,
+    PageRoute,
+    check_may_change,
+    form_of,
+    go,
+    operator_page,
+    query,
+    show,
+)
 from fairlead.server.dashboard.rows import (
     SHOWS,
     SORTS,
@@ -102,6 +111,7 @@ def _content(page: Page, name: str) -> dict[str, Any]:
 @router.get("/customer/set")
 async def settings(request: Request, name: Name) -> Response:
     page = await operator_page(request)
+    check_may_change(page)
     customer = await page.context.ask(page.context.fairlead.store.customer, name)
     values = {setting.name: _text(getattr(customer.settings, setting.name)) for setting in FORM}
     return _form(page, name, values, values)
@@ -150,6 +160,7 @@ def _value(setting: Setting, text: str) -> Any:
 @router.get("/customer/{decision}")
 async def ask(request: Request, decision: str, name: Name) -> Response:
     page = await operator_page(request)
+    check_may_change(page)
     question, follows, button = _texts_of(decision)
     await page.context.ask(page.context.fairlead.store.customer, name)
     return show(

@@ -18,7 +18,15 @@ from fairlead.model.documents import Document, ResultFile
 from fairlead.model.states import Action, State, allows
 from fairlead.server.dashboard import texts
 from fairlead.server.dashboard.last_hour import LEVELS
-from fairlead.server.dashboard.page import Page, PageRoute, form_of, go, page_of, show
+from fairlead.server.dashboard.page import (
+    Page,
+    PageRoute,
+    check_may_change,
+    form_of,
+    go,
+    page_of,
+    show,
+)
 from fairlead.server.dashboard.rows import document_row
 from fairlead.server.dashboard.timeline import attempts, timeline
 from fairlead.server.problems import Problem, not_found, unknown_document
@@ -219,6 +227,7 @@ async def ask(
     text: Short = "",
 ) -> Response:
     page = await page_of(request)
+    check_may_change(page)
     action = _action(decision)
     chosen = _filter(page, customer, state, priority, text)
     ids = await page.context.ask(_ids, page, action, chosen, None if every_one else id_)

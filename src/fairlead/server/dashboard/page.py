@@ -29,6 +29,7 @@ from fairlead.server.dashboard import texts
 from fairlead.server.headers import language_of
 from fairlead.server.middleware import as_problem
 from fairlead.server.problems import KINDS, Problem, not_found
+from fairlead.server.roles import viewer_changes_nothing
 
 LEAST_PACKED = 2000
 """Bytes from which a page is compressed."""
@@ -124,6 +125,12 @@ class Page:
 async def page_of(request: Request) -> Page:
     context = context_of(request)
     return Page(request, context, await context.auth.caller(request), translator_for(request))
+
+
+def check_may_change(page: Page) -> None:
+    """Refuse the question before a change to whoever may change nothing."""
+    if not page.caller.may_change:
+        raise viewer_changes_nothing()
 
 
 async def operator_page(request: Request) -> Page:

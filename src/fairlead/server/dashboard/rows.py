@@ -14,7 +14,6 @@ from fairlead.app.customers import reset_time
 from fairlead.model.customers import CustomerRecord, Fairness, Share
 from fairlead.model.documents import Document, Tally
 from fairlead.model.states import State
-from fairlead.policy.classic import ClassicPolicy
 from fairlead.policy.rules import check_policy
 from fairlead.server.dashboard.last_hour import LastHour, RunningJob, WaitSummary
 from fairlead.server.dashboard.texts import UNREAD
@@ -60,18 +59,14 @@ def customer_row(
 ) -> CustomerRow:
     rule = fairlead.customers.rule(customer, figures.policy)
     following = fairlead.customers.next_place(customer, figures.policy)
-    resets_at, count = reset_time(rule, customer, now), following.count
-    if isinstance(rule, ClassicPolicy):
-        counter = customer.counter
-        count = counter.count if counter is not None and resets_at is not None else 0
     return CustomerRow(
         name=customer.name,
         pending=customer.pending,
         waiting=customer.waiting,
         processing=customer.processing,
-        count=count,
+        count=fairlead.customers.count(customer, figures.policy),
         priority=following.priority,
-        resets_at=resets_at,
+        resets_at=reset_time(rule, customer, now),
         oldest_at=customer.oldest_waiting_at,
         **work_figures(figures.shares.get(customer.settings.account or customer.name)),
         sent=round(past.sent.by_name.get(customer.name, 0)),
