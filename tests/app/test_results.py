@@ -125,3 +125,15 @@ def test_standing_takes_no_notice_of_a_document_that_is_deleted_meanwhile(
 
     monkeypatch.setattr(fairlead.store, "documents", list_and_delete)
     assert fairlead.customers.standing("acme").expected_end is None
+
+
+def test_the_expected_end_is_known_where_the_newest_document_starts_later(
+    fairlead: Fairlead,
+) -> None:
+    fairlead.submit("acme", b"now")
+    later = fairlead.submit("acme", b"later", not_before=3600)
+    assert fairlead.customers.standing("acme").expected_end is None, "there is no worker"
+    fairlead.store.attend("engine", 2)
+    end = fairlead.customers.standing("acme").expected_end
+    assert later.not_before is not None
+    assert end == later.not_before + later.estimate
