@@ -31,7 +31,8 @@ from fairlead.policy.forecast import (
     forecast,
 )
 from fairlead.policy.overdue_lane import OverdueLane
-from fairlead.policy.queue import Queue, QueuedDocument, QueueState, Start
+from fairlead.policy.queue import Queue, QueueState, Start
+from fairlead.policy.queue_entry import QueuedDocument
 from fairlead.policy.queue_events import Ended
 
 LANE = OverdueLane()

@@ -14,6 +14,7 @@ from fairlead.policy import queue
 from fairlead.policy.classic import ClassicPolicy
 from fairlead.policy.fair import FairRule
 from fairlead.policy.overdue_lane import OverdueLane
+from fairlead.policy.queue_entry import Member, QueuedDocument
 from fairlead.policy.queue_events import Ended, MemberChanged, Reset
 from fairlead.policy.quotas import Quota
 
@@ -36,7 +37,7 @@ class PureQueue:
         self._accounts: dict[str, int] = {}
         self._settings: dict[int, MemberChanged] = {}
         self._counters: dict[int, Counter] = {}
-        self._documents: list[queue.QueuedDocument] = []
+        self._documents: list[QueuedDocument] = []
         self._priorities: list[int] = []
         self._running: dict[int, queue.Start] = {}
         self._delayed: dict[int, float] = {}
@@ -63,7 +64,7 @@ class PureQueue:
             self._counters[member] = check.counter
             shown, priority = check.count, check.priority
             slot = priority, number
-        document = queue.QueuedDocument(
+        document = QueuedDocument(
             number,
             member,
             slot,
@@ -196,7 +197,7 @@ class PureQueue:
         member = self._member(account, customer)
         return member.share.place
 
-    def _member(self, account: str, customer: str | None) -> queue.Member:
+    def _member(self, account: str, customer: str | None) -> Member:
         if customer is not None:
             return self.queue.member(self._customer(customer))
         if account in self._accounts:

@@ -15,15 +15,8 @@ from hypothesis import strategies as st
 
 from fairlead.policy.fair import FairClock, FairRule, Share
 from fairlead.policy.overdue_lane import OverdueLane
-from fairlead.policy.queue import (
-    Entry,
-    Member,
-    PolicyName,
-    Queue,
-    QueuedDocument,
-    QueueState,
-    Start,
-)
+from fairlead.policy.queue import PolicyName, Queue, QueueState, Start
+from fairlead.policy.queue_entry import Entry, Member, QueuedDocument
 from fairlead.policy.queue_events import (
     Arrived,
     Dropped,

@@ -13,7 +13,8 @@ from fairlead.model.customers import Fairness, Share
 from fairlead.policy.fair import FairRule
 from fairlead.policy.fairness import figures, jain_index, newcomer_bound, standing, start_bound
 from fairlead.policy.overdue_lane import OverdueLane
-from fairlead.policy.queue import Queue, QueuedDocument, QueueState, Start
+from fairlead.policy.queue import Queue, QueueState, Start
+from fairlead.policy.queue_entry import QueuedDocument
 from fairlead.policy.queue_events import Ended, MemberChanged
 
 UNIT = 6.0

@@ -8,7 +8,8 @@ import pytest
 
 from fairlead.policy.fair import FairRule
 from fairlead.policy.overdue_lane import OverdueLane
-from fairlead.policy.queue import PolicyName, Queue, QueuedDocument, QueueState, Start
+from fairlead.policy.queue import PolicyName, Queue, QueueState, Start
+from fairlead.policy.queue_entry import QueuedDocument
 from fairlead.policy.queue_events import Ended, MemberChanged, Reset
 from fairlead.policy.quotas import Quota
 

@@ -20,7 +20,8 @@ from queuescript import Script, expected, play, script_by_lot
 from fairlead.policy import queue
 from fairlead.policy.fair import BEYOND_ALLOWANCE, Charge, FairClock, FairRule, Share
 from fairlead.policy.overdue_lane import OverdueLane
-from fairlead.policy.queue import Entry, Member, Queue, QueuedDocument
+from fairlead.policy.queue import Queue
+from fairlead.policy.queue_entry import Entry, Member, QueuedDocument
 from fairlead.policy.quotas import Quota
 
 SCRIPTS = 40

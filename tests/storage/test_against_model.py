@@ -18,7 +18,8 @@ from fairlead.model.customers import Counter
 from fairlead.policy.classic import ClassicPolicy
 from fairlead.policy.fair import Charge, FairClock, Share
 from fairlead.policy.overdue_lane import OverdueLane
-from fairlead.policy.queue import Entry, Member, PolicyName, Queue, QueuedDocument
+from fairlead.policy.queue import PolicyName, Queue
+from fairlead.policy.queue_entry import Entry, Member, QueuedDocument
 from fairlead.policy.queue_events import Dropped
 from fairlead.storage.sql import claims
 from fairlead.storage.sql.accept import Batch

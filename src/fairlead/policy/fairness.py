@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fairlead.model.customers import Fairness, Overdue, Share, Standing
 from fairlead.policy.fair import BEYOND_ALLOWANCE, WITHIN_ALLOWANCE, Place
 from fairlead.policy.overdue_lane import OverdueLane, waits_since
-from fairlead.policy.queue import Entry, Member, Queue, fading
+from fairlead.policy.queue import Queue, fading
+from fairlead.policy.queue_entry import Entry, Member
 
 _FIRST_BEYOND: Place = (BEYOND_ALLOWANCE, -math.inf, 0)
 _LEAST_WORK = 0.001

@@ -16,13 +16,8 @@ from fairlead.model.pipelines import DEFAULT_PIPELINE
 from fairlead.policy.classic import Policy
 from fairlead.policy.fair import FairRule
 from fairlead.policy.overdue_lane import OverdueLane
-from fairlead.policy.queue import (
-    Queue,
-    QueuedDocument,
-    QueueState,
-    Slot,
-    Start,
-)
+from fairlead.policy.queue import Queue, QueueState, Start
+from fairlead.policy.queue_entry import QueuedDocument, Slot
 from fairlead.policy.queue_events import Ended, MemberChanged
 from fairlead.simulation.trace import Arrival
 

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 from fairlead.model.documents import WORKER_LOST, Claim, EventKind, Progress
 from fairlead.model.pipelines import DEFAULT_PIPELINE, Room
 from fairlead.policy.fairness import start_bound
-from fairlead.policy.queue import MayStart, QueuedDocument, Start
+from fairlead.policy.queue import MayStart, Start
+from fairlead.policy.queue_entry import QueuedDocument
 from fairlead.policy.queue_events import Arrived
 from fairlead.storage.sql.ends import rescue_expired
 from fairlead.storage.sql.queries import Connection, sql

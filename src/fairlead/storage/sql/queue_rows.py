@@ -11,7 +11,8 @@ import msgspec
 
 from fairlead.policy.costs import CostBucket, LearnedCosts, learn
 from fairlead.policy.fair import FairClock, Share
-from fairlead.policy.queue import Entry, Member, PolicyName, Queue, QueuedDocument, QueueState
+from fairlead.policy.queue import PolicyName, Queue, QueueState
+from fairlead.policy.queue_entry import Entry, Member, QueuedDocument
 from fairlead.policy.queue_events import Learned, QueueEvent, StoredEvent, Tallied
 from fairlead.policy.quotas import Quota
 from fairlead.policy.rules import Rules
