@@ -10,6 +10,7 @@ import pytest
 from stepkit import write_module
 
 from fairlead import Fairlead
+from fairlead.cli.common import warn_of_unread_settings
 
 SETTINGS = """
 [pipelines.invoices]
@@ -61,3 +62,18 @@ def test_unknown_pipelines_and_steps_are_said_at_the_start(data: Path) -> None:
     assert broken.returncode != 0
     assert "step mysteps:nothing_like_it: mysteps has no function nothing_like_it" in broken.stderr
     assert "Traceback" not in unknown.stderr + broken.stderr
+
+
+def test_a_settings_file_beside_the_data_folder_is_said_to_be_unread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "data").mkdir()
+    monkeypatch.chdir(tmp_path)
+    warn_of_unread_settings(Path("data"))
+    Path("fairlead.toml").touch()
+    warn_of_unread_settings(Path("data"))
+    Path("data/fairlead.toml").touch()
+    warn_of_unread_settings(Path("data"))
+    assert capsys.readouterr().err == (
+        "fairlead: fairlead.toml in this folder is not read; move it to data/fairlead.toml\n"
+    )

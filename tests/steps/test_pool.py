@@ -475,7 +475,9 @@ def test_reloading_imports_the_module_anew(tmp_path: Path) -> None:
     assert json.loads(outcome.data.path.read_text()) == {"version": "two"}
 
 
-def test_changed_source_files_are_imported_anew(tmp_path: Path) -> None:
+def test_changed_source_files_are_imported_anew(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """Also those that the module imports, and after a change that does not import."""
     write_module(tmp_path, "NUMBER = 1", "mynumbers")
     write_module(tmp_path, "import mynumbers\ndef number(job): return {'n': mynumbers.NUMBER}")
@@ -484,6 +486,7 @@ def test_changed_source_files_are_imported_anew(tmp_path: Path) -> None:
         write_module(tmp_path, "NUMBER = ", "mynumbers")
         running.wait_until(lambda: running.pool.problem)
         assert "SyntaxError" in str(running.pool.problem)
+        assert caplog.messages[-1] == f"fairlead: {running.pool.problem}"
         write_module(tmp_path, "NUMBER = 'two'", "mynumbers")
         running.wait_until(running.pool.free)
         (outcome,) = running.run(make_job(tmp_path, "d2"))

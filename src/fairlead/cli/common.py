@@ -145,6 +145,22 @@ no_url_option = click.option("--url", callback=_only_here, expose_value=False, h
 """For commands that only work on a data folder: a clear error instead of an unknown option."""
 
 
+reload_option = click.option(
+    "--reload", "reloads", is_flag=True, help="Import steps anew when their source files change."
+)
+SETTINGS_FILE = "fairlead.toml"
+
+
+def warn_of_unread_settings(data: Path) -> None:
+    """Say so where a settings file lies in the present folder instead of the data folder."""
+    if Path(SETTINGS_FILE).exists() and not (data / SETTINGS_FILE).exists():
+        click.echo(
+            f"fairlead: {SETTINGS_FILE} in this folder is not read; move it to "
+            f"{safe(str(data / SETTINGS_FILE))}",
+            err=True,
+        )
+
+
 def setting_help(name: str) -> str:
     """A setting's help as the help of an option."""
     text = str(_metadata(name)["help"])

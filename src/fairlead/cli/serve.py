@@ -6,13 +6,20 @@ import os
 import socket
 import sys
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from fairlead.app import Fairlead
-from fairlead.cli.common import data_option, no_url_option, setting_option
+from fairlead.cli.common import (
+    data_option,
+    no_url_option,
+    reload_option,
+    setting_option,
+    warn_of_unread_settings,
+)
 from fairlead.errors import MissingExtra
 from fairlead.service import raise_descriptor_limit, running
 from fairlead.worker.engine import EngineService
@@ -31,20 +38,24 @@ if TYPE_CHECKING:
     type=click.IntRange(min=0),
     help="Number of worker processes; 0: none.  [default: the setting workers]",
 )
-def serve_command(*, data: Path, host: str | None, port: int | None, workers: int | None) -> None:
+@reload_option
+def serve_command(
+    *, data: Path, host: str | None, port: int | None, workers: int | None, reloads: bool
+) -> None:
     """Start the server: HTTP API, dashboard and workers.
 
     SIGTERM, SIGHUP or Ctrl-C: finish the running documents, then stop. A second one: stop
     immediately; running documents are requeued.
     """
     raise_descriptor_limit()
+    warn_of_unread_settings(data)
     given = {"host": host, "port": port, "workers": workers or None}
     with Fairlead(data, settings=given, patient=True) as fairlead, fairlead.folder.as_server():
-        if not _serve(fairlead, has_workers=workers != 0):
+        if not _serve(fairlead, has_workers=workers != 0, reloads=reloads):
             sys.exit(1)
 
 
-def _serve(fairlead: Fairlead, *, has_workers: bool) -> bool:
+def _serve(fairlead: Fairlead, *, has_workers: bool, reloads: bool) -> bool:
     try:
         from fairlead.server import server  # noqa: PLC0415 (an extra, needed here alone)
     except ModuleNotFoundError as error:
@@ -56,7 +67,8 @@ def _serve(fairlead: Fairlead, *, has_workers: bool) -> bool:
     fairlead.keys.operator_key()
     fairlead.services.use_quotas()
     is_local = settings.engine == "local"
-    engine = EngineService(fairlead.services.engine) if has_workers and is_local else None
+    make_engine = partial(fairlead.services.engine, reloads=reloads)
+    engine = EngineService(make_engine) if has_workers and is_local else None
     publishers = [] if is_local else [fairlead.services.wakeup_publisher()]
     with running(*publishers, fairlead.services.sweeper(), fairlead.services.deliverer()):
         return server.serve(

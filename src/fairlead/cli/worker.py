@@ -14,7 +14,16 @@ from typing import Any
 import click
 
 from fairlead.app import Fairlead
-from fairlead.cli.common import counted, data_option, duration, no_url_option, safe, setting_option
+from fairlead.cli.common import (
+    counted,
+    data_option,
+    duration,
+    no_url_option,
+    reload_option,
+    safe,
+    setting_option,
+    warn_of_unread_settings,
+)
 from fairlead.cli.progress import PagesLine, page_progress
 from fairlead.config.settings import Sources
 from fairlead.model.documents import Document, EventKind
@@ -32,9 +41,7 @@ STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 @click.option(
     "--pipelines", metavar="A,B", help="Serve only these pipelines; by default all of the settings."
 )
-@click.option(
-    "--reload", "reloads", is_flag=True, help="Import steps anew when their source files change."
-)
+@reload_option
 @click.option("--until-idle", is_flag=True, help="Stop when no document is left to process.")
 @click.option("--quiet", is_flag=True, help="Do not print a line for each document.")
 def worker_command(
@@ -55,6 +62,7 @@ def worker_command(
     With --engine celery it runs a Celery worker; Celery's own settings and tools apply.
     """
     raise_descriptor_limit()
+    warn_of_unread_settings(data)
     given = {"workers": workers, "engine": engine}
     settings = Sources(data, flags=given).settings()
     if settings.engine == "local":

@@ -222,7 +222,7 @@ class StepPool:
             if self._reloads:
                 self._watch, self._next_look = SourceWatch(message.sources), 0.0
         elif isinstance(message, Problem):
-            self.problem = message.sentence
+            self._note_problem(message.sentence)
         elif isinstance(message, Advanced):
             if message.id in self._running:
                 self._progress[message.id] = (message.done, message.total)
@@ -231,6 +231,12 @@ class StepPool:
             self._recycle_large()
         elif isinstance(message, ProcessEnd):
             self._bury(message.how, arrival.at)
+
+    def _note_problem(self, sentence: str) -> None:
+        """The step cannot be imported. At the start the engine raises that; later, it is logged."""
+        if self.options is not None and sentence != self.problem:
+            _log.warning("fairlead: %s", sentence)
+        self.problem = sentence
 
     def _bury(self, how: str, at: float) -> None:
         """Handle the end of the process: one job is to blame, or each of several runs again."""
