@@ -29,7 +29,7 @@ def test_a_client_made_from_the_document_submits_waits_and_reads(tmp_path: Path)
         batch = await client.call("submitDocuments", form)
         working = asyncio.to_thread(server.fairlead.run_until_idle, workers=1)
         worker = asyncio.create_task(working)
-        document = await client.call("getDocument", id_=raw["id"], wait=60)
+        document = await client.call("getDocument", document_id=raw["id"], wait=60)
         await worker
         assert (document["state"], document["reference"]) == ("done", "A-1")
         text = {"id_": raw["id"]}
@@ -38,7 +38,7 @@ def test_a_client_made_from_the_document_submits_waits_and_reads(tmp_path: Path)
         assert parts["text"] == "One letter."
         results = await client.call("listResults", include="text")
         assert {result["text"] for result in results} == {"One letter.", "Two.", "Three."}
-        assert (await client.call("getBatch", id_=batch["batch"]))["progress"] == 1
+        assert (await client.call("getBatch", batch_id=batch["batch"]))["progress"] == 1
 
     as_customer(tmp_path, scenario)
 
@@ -46,17 +46,17 @@ def test_a_client_made_from_the_document_submits_waits_and_reads(tmp_path: Path)
 def test_a_client_made_from_the_document_changes_cancels_and_deletes(tmp_path: Path) -> None:
     async def scenario(_server: InProcess, client: OpenAPIClient) -> None:
         id_ = (await client.call("submitDocuments", b"hello", name="a.txt"))["id"]
-        early = await client.answer("getDocumentText", id_=id_)
+        early = await client.answer("getDocumentText", document_id=id_)
         assert (early.status_code, early.json()["code"]) == (409, "not-ready")
-        assert (await client.call("explainDocument", id_=id_))["position"] == 1
-        assert (await client.call("updateDocument", {"urgent": True}, id_=id_))["urgent"]
-        assert (await client.call("cancelDocument", id_=id_))["state"] == "cancelled"
-        assert (await client.call("retryDocument", id_=id_))["state"] == "waiting"
+        assert (await client.call("explainDocument", document_id=id_))["position"] == 1
+        assert (await client.call("updateDocument", {"urgent": True}, document_id=id_))["urgent"]
+        assert (await client.call("cancelDocument", document_id=id_))["state"] == "cancelled"
+        assert (await client.call("retryDocument", document_id=id_))["state"] == "waiting"
         listed = await client.call("listDocuments", state="waiting", limit=10)
         assert [document["id"] for document in listed["documents"]] == [id_]
         assert (await client.call("getMe"))["pending"] == 1
-        assert (await client.answer("deleteDocument", id_=id_)).status_code == 204
-        assert (await client.answer("getDocument", id_=id_)).status_code == 404
+        assert (await client.answer("deleteDocument", document_id=id_)).status_code == 204
+        assert (await client.answer("getDocument", document_id=id_)).status_code == 404
 
     as_customer(tmp_path, scenario)
 
@@ -67,6 +67,6 @@ def test_the_client_notices_an_answer_that_is_not_as_the_document_says(tmp_path:
         id_ = (await client.call("submitDocuments", b"hello", name="a.txt"))["id"]
         fields["name"] = {"type": "string", "format": "date-time"}
         with pytest.raises(jsonschema.ValidationError):
-            await client.call("getDocument", id_=id_)
+            await client.call("getDocument", document_id=id_)
 
     as_customer(tmp_path, scenario)

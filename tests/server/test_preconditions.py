@@ -140,7 +140,7 @@ def test_who_reads_may_expect_something_too(server: Served, what: str) -> None:
 def test_the_document_names_it_wherever_it_can_be(server: Served) -> None:
     found = server.operator.get("/openapi.json").json()["paths"]
     named = {
-        (method, path.removeprefix("/v1/documents/{id_}"))
+        (method, path.removeprefix("/v1/documents/{document_id}"))
         for path, operations in found.items()
         for method, operation in operations.items()
         if "412" in operation["responses"]

@@ -42,11 +42,11 @@ def test_every_line_of_a_request_has_its_id_and_other_lines_have_none(
     assert lines == [
         *(
             "fairlead: from a thread (request a-1)",
-            "fairlead: GET /v1/documents/{id_} (request a-1)",
+            "fairlead: GET /v1/documents/{document_id} (request a-1)",
         ),
         *(
             "fairlead: from a thread (request b-2)",
-            "fairlead: GET /v1/documents/{id_} (request b-2)",
+            "fairlead: GET /v1/documents/{document_id} (request b-2)",
         ),
         "fairlead: no request",
     ]

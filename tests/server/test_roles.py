@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -59,12 +60,8 @@ class Site:
 
     async def ask(self, role: Role | None, method: str, path: str) -> Any:
         """The answer to a request about acme and its document."""
-        for name in ("{id_}", "{document}"):
-            own = self.webhook.id if "webhooks" in path else self.document.id
-            path = path.replace(name, own)
-        path = path.replace("{name}", "acme")
-        for name in ("{key_id}", "{token}", "{file}", "{link}"):
-            path = path.replace(name, "abcdefghijkl")
+        known = {"document_id": self.document.id, "webhook_id": self.webhook.id, "name": "acme"}
+        path = re.sub(r"{(\w+)}", lambda found: known.get(found[1], "abcdefghijkl"), path)
         key = None if role is None else self.keys[role]
         body: dict[str, Any] | None = {} if method in ("PATCH", "PUT") else None
         return await self.server.http(key).request(method, path, json=body)

@@ -47,10 +47,14 @@ def test_every_operation_has_its_errors_and_examples(app: Any) -> None:
 def test_the_document_names_every_route_of_the_contract(app: Any) -> None:
     paths = app.openapi()["paths"]
     assert set(paths) == {
-        *("/v1/documents", "/v1/documents/{id_}", "/v1/documents/{id_}/text"),
-        *("/v1/batches/{id_}", "/v1/batches/{id_}/cancel"),
-        *("/v1/documents/{id_}/file", "/v1/documents/{id_}/why", "/v1/documents/{id_}/cancel"),
-        *("/v1/documents/{id_}/retry", "/v1/events", "/v1/audit", "/v1/customers"),
+        *("/v1/documents", "/v1/documents/{document_id}", "/v1/documents/{document_id}/text"),
+        *("/v1/batches/{batch_id}", "/v1/batches/{batch_id}/cancel"),
+        *(
+            "/v1/documents/{document_id}/file",
+            "/v1/documents/{document_id}/why",
+            "/v1/documents/{document_id}/cancel",
+        ),
+        *("/v1/documents/{document_id}/retry", "/v1/events", "/v1/audit", "/v1/customers"),
         *("/v1/customers/{name}", "/v1/customers/{name}/pause", "/v1/customers/{name}/resume"),
         *("/v1/customers/{name}/reset", "/v1/customers/{name}/keys"),
         *("/v1/customers/{name}/keys/{key_id}", "/livez", "/readyz", "/metrics"),
@@ -64,11 +68,11 @@ def test_the_document_names_every_route_of_the_contract(app: Any) -> None:
         ),
         *("/v1/pipelines", "/v1/usage", "/v1/customers/{name}/standing"),
         *("/v1/customers/{name}/block", "/v1/customers/{name}/unblock"),
-        *("/v1/documents/{id_}/result", "/v1/documents/{id_}/files/{name}"),
-        "/v1/documents/{id_}/cause",
+        *("/v1/documents/{document_id}/result", "/v1/documents/{document_id}/files/{name}"),
+        "/v1/documents/{document_id}/cause",
         *("/v1/customers/{name}/links", "/v1/customers/{name}/links/{link}"),
-        *("/v1/webhooks", "/v1/webhooks/{id_}", "/v1/webhooks/{id_}/test"),
-        *("/v1/webhooks/{id_}/deliveries", "/v1/webhooks/deliveries/{id_}/resend"),
+        *("/v1/webhooks", "/v1/webhooks/{webhook_id}", "/v1/webhooks/{webhook_id}/test"),
+        *("/v1/webhooks/{webhook_id}/deliveries", "/v1/webhooks/deliveries/{delivery_id}/resend"),
     }
 
 
@@ -164,7 +168,7 @@ def test_media_types_are_those_that_come(app: Any) -> None:
     def types(path: str, status: str = "200") -> set[str]:
         return set(paths[path]["get"]["responses"][status]["content"])
 
-    text, file = "/v1/documents/{id_}/text", "/v1/documents/{id_}/file"
+    text, file = "/v1/documents/{document_id}/text", "/v1/documents/{document_id}/file"
     assert types(text) == {"text/plain", "text/markdown", "application/json"}
     assert types(file) == {"application/octet-stream"}
     assert types(file, "206") == {"application/octet-stream", "multipart/byteranges"}

@@ -191,7 +191,7 @@ def as_problem(error: Exception, scope: Scope) -> Problem:
     route = getattr(scope.get("route"), "path", "an unknown address")
     where = (scope["method"], route)
     if isinstance(error, FairleadError):
-        problem = problem_of(error, str(scope.get("path_params", {}).get("id_", "")))
+        problem = problem_of(error, str(scope.get("path_params", {}).get("document_id", "")))
         if problem.status_code >= 500:
             _log.error("fairlead: %s %s: %s", *where, error)
         return problem

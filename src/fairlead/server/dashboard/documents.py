@@ -149,12 +149,12 @@ def _visible(page: Page, id_: str) -> Document:
     return document
 
 
-@router.get("/document/{id_}")
-async def one(request: Request, id_: str) -> Response:
+@router.get("/document/{document_id}")
+async def one(request: Request, document_id: str) -> Response:
     page = await page_of(request)
-    content = await page.context.ask(_content, page, id_)
-    preview = await _preview(page, id_)
-    data, files = await _result(page, id_)
+    content = await page.context.ask(_content, page, document_id)
+    preview = await _preview(page, document_id)
+    data, files = await _result(page, document_id)
     return show(
         *(request, "document.html"), page=page, preview=preview, data=data, files=files, **content
     )

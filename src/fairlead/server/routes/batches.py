@@ -15,32 +15,32 @@ router = APIRouter(prefix="/v1/batches", tags=["documents"])
 
 
 @router.get(
-    "/{id_}",
+    "/{batch_id}",
     operation_id="getBatch",
     responses=schemas.answers(200, Batch, "the batch", "unknown-batch"),
 )
-async def show(request: Request, id_: str) -> Response:
+async def show(request: Request, batch_id: str) -> Response:
     """How far the documents of a batch are, and when they are expected to have ended."""
     context, caller = await authenticated(request)
-    return schemas.JSONResponse(await context.ask(_visible, context, caller, id_))
+    return schemas.JSONResponse(await context.ask(_visible, context, caller, batch_id))
 
 
 @router.post(
-    "/{id_}/cancel",
+    "/{batch_id}/cancel",
     operation_id="cancelBatch",
     responses=schemas.answers(200, Batch, "nothing of it is pending", "unknown-batch"),
 )
-async def cancel(request: Request, id_: str) -> Response:
+async def cancel(request: Request, batch_id: str) -> Response:
     """Cancel the documents of a batch that are pending. Those that have ended stay."""
     context, caller = await authenticated(request)
-    await context.ask(_visible, context, caller, id_)
-    batch = await context.ask(context.fairlead.batches.cancel, id_, by=caller.key_id)
+    await context.ask(_visible, context, caller, batch_id)
+    batch = await context.ask(context.fairlead.batches.cancel, batch_id, by=caller.key_id)
     return schemas.JSONResponse(batch)
 
 
-def _visible(context: ServerContext, caller: Caller, id_: str) -> Batch:
+def _visible(context: ServerContext, caller: Caller, batch_id: str) -> Batch:
     """The batch, if it is the caller's; another one's is as one that never was."""
-    batch = context.fairlead.batches.show(id_)
+    batch = context.fairlead.batches.show(batch_id)
     if not caller.may_see(batch.customer):
-        raise unknown_batch(id_)
+        raise unknown_batch(batch_id)
     return batch

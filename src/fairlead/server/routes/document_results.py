@@ -21,32 +21,34 @@ router = APIRouter(prefix="/v1/documents", tags=["documents"], dependencies=_CHE
 
 
 @router.get(
-    "/{id_}/result",
+    "/{document_id}/result",
     operation_id="getDocumentResult",
     responses=schemas.answers(
         *(200, ResultSummary, "what its steps found"), *("unknown-document", "not-ready")
     ),
 )
-async def result(request: Request, id_: str) -> Response:
+async def result(request: Request, document_id: str) -> Response:
     """What the steps of a document that is done found: data, files, and whether it has a text."""
-    context, document, contents = await _contents(request, id_)
+    context, document, contents = await _contents(request, document_id)
     run = context.fetch if contents.is_remote else context.ask
     return schemas.JSONResponse(await run(_view, document, contents))
 
 
 @router.get(
-    "/{id_}/cause",
+    "/{document_id}/cause",
     operation_id="getDocumentCause",
     responses=schemas.answers(200, Cause, "the cause", "forbidden", "unknown-document"),
 )
-async def cause(request: Request, id_: str) -> Response:
+async def cause(request: Request, document_id: str) -> Response:
     """Why a document failed, or its last attempt at a step did: a traceback, for operators only."""
     context, _ = await authenticated_operator(request)
-    return schemas.JSONResponse(Cause(id_, await context.ask(context.fairlead.cause, id_)))
+    return schemas.JSONResponse(
+        Cause(document_id, await context.ask(context.fairlead.cause, document_id))
+    )
 
 
 @router.get(
-    "/{id_}/files/{name}",
+    "/{document_id}/files/{name}",
     operation_id="getResultFile",
     response_class=Response,
     responses=schemas.answers(
@@ -59,9 +61,9 @@ async def cause(request: Request, id_: str) -> Response:
     | schemas.NOT_MODIFIED,
     openapi_extra={"parameters": [schemas.IF_NONE_MATCH, schemas.header("Range", "which bytes")]},
 )
-async def file(request: Request, id_: str, name: str) -> Response:
+async def file(request: Request, document_id: str, name: str) -> Response:
     """A file that a step returned, always as an attachment; takes ranges where it is long."""
-    context, _, contents = await _contents(request, id_)
+    context, _, contents = await _contents(request, document_id)
     try:
         found = contents.found_file(name)
     except UnknownFile as error:
@@ -83,10 +85,12 @@ async def file(request: Request, id_: str, name: str) -> Response:
     return Download(path, headers=headers, media_type=media_type)
 
 
-async def _contents(request: Request, id_: str) -> tuple[ServerContext, Document, DocumentResult]:
-    context, _, document = await visible(request, id_)
+async def _contents(
+    request: Request, document_id: str
+) -> tuple[ServerContext, Document, DocumentResult]:
+    context, _, document = await visible(request, document_id)
     try:
-        return context, document, await context.ask(context.fairlead.result, id_)
+        return context, document, await context.ask(context.fairlead.result, document_id)
     except NotReady as error:
         if document.state.is_pending:
             raise Problem(

@@ -210,32 +210,32 @@ def _page(context: ServerContext, caller: Caller, query: dict[str, Any]) -> list
     return context.fairlead.store.documents(**query)
 
 
-def _may_know(context: ServerContext, caller: Caller, id_: str) -> bool:
+def _may_know(context: ServerContext, caller: Caller, document_id: str) -> bool:
     """Whether it is a document that the caller may see, or might have seen until its deletion."""
     try:
-        return caller.may_see(context.fairlead.owner(id_))
+        return caller.may_see(context.fairlead.owner(document_id))
     except UnknownDocument:
         return False
 
 
-async def visible(request: Request, id_: str) -> tuple[ServerContext, Caller, Document]:
+async def visible(request: Request, document_id: str) -> tuple[ServerContext, Caller, Document]:
     """The document, if it is the caller's; another one's is as one that never was."""
     context, caller = await authenticated(request)
-    return context, caller, await _look(context, caller, id_)
+    return context, caller, await _look(context, caller, document_id)
 
 
-async def _look(context: ServerContext, caller: Caller, id_: str) -> Document:
+async def _look(context: ServerContext, caller: Caller, document_id: str) -> Document:
     try:
-        document = await context.ask(context.fairlead.document, id_)
+        document = await context.ask(context.fairlead.document, document_id)
     except UnknownDocument:
-        raise unknown_document(id_) from None
+        raise unknown_document(document_id) from None
     if not caller.may_see(document.customer):
-        raise unknown_document(id_)
+        raise unknown_document(document_id)
     return document
 
 
 @router.get(
-    "/{id_}",
+    "/{document_id}",
     operation_id="getDocument",
     responses=schemas.answers(
         200, Document, "the document", "unknown-document", "precondition-failed"
@@ -244,13 +244,13 @@ async def _look(context: ServerContext, caller: Caller, id_: str) -> Document:
     openapi_extra=_CONDITIONAL,
 )
 async def show(
-    request: Request, id_: str, wait: Annotated[float, Query(ge=0, le=LONGEST_WAIT)] = 0
+    request: Request, document_id: str, wait: Annotated[float, Query(ge=0, le=LONGEST_WAIT)] = 0
 ) -> Response:
     """Show a document. With `wait`, the answer comes when it has ended, or after so many seconds.
 
     With `wait` and `If-None-Match`, it comes as soon as anything about the document changes.
     """
-    context, caller, document = await visible(request, id_)
+    context, caller, document = await visible(request, document_id)
     known = header_list(request.scope["headers"], b"if-none-match")
     if wait and request.method != "HEAD":
         document = await _wait(context, caller, document, wait, known)
@@ -284,7 +284,7 @@ def _is_news(document: Document, known: str | None) -> bool:
 
 
 @router.get(
-    "/{id_}/text",
+    "/{document_id}/text",
     operation_id="getDocumentText",
     response_class=Response,
     responses=schemas.answers(
@@ -296,15 +296,15 @@ def _is_news(document: Document, known: str | None) -> bool:
     | schemas.NOT_MODIFIED,
     openapi_extra=_CONDITIONAL,
 )
-async def text(request: Request, id_: str) -> Response:
+async def text(request: Request, document_id: str) -> Response:
     """The text of a document that is done, as `text/plain`, `text/markdown` or JSON."""
-    context, _, document = await visible(request, id_)
+    context, _, document = await visible(request, document_id)
     wanted = best_type(header_list(request.scope["headers"], b"accept"), _TEXTS)
     if wanted is None:
         raise Problem(
             "not-acceptable", Message("the text is available as {types}", types=", ".join(_TEXTS))
         )
-    stored = await context.ask(context.fairlead.store.stored_document, id_)
+    stored = await context.ask(context.fairlead.store.stored_document, document_id)
     etag = _text_etag(wanted, document, stored)
     headers = {"Vary": "Accept", "ETag": etag}
     if stored.text_sha256 is not None and is_not_modified(request, etag):
@@ -346,7 +346,7 @@ def _text_etag(wanted: str, document: Document, stored: StoredDocument) -> str:
 
 
 @router.get(
-    "/{id_}/file",
+    "/{document_id}/file",
     operation_id="getDocumentFile",
     response_class=Response,
     responses=schemas.answers(
@@ -366,9 +366,9 @@ def _text_etag(wanted: str, document: Document, stored: StoredDocument) -> str:
         ]
     },
 )
-async def content(request: Request, id_: str) -> Response:
+async def content(request: Request, document_id: str) -> Response:
     """The document as it was submitted, always as an attachment; takes ranges."""
-    context, _, document = await visible(request, id_)
+    context, _, document = await visible(request, document_id)
     headers = {
         "ETag": f'"{document.sha256}"',
         "Last-Modified": formatdate(document.submitted_at, usegmt=True),
@@ -390,17 +390,17 @@ async def content(request: Request, id_: str) -> Response:
 
 
 @router.get(
-    "/{id_}/why",
+    "/{document_id}/why",
     operation_id="explainDocument",
     responses=schemas.answers(200, Explanation, "the reasons", "unknown-document"),
 )
-async def why(request: Request, id_: str) -> Response:
+async def why(request: Request, document_id: str) -> Response:
     """Why the document has its priority, what it waits for, and when it may start.
 
     In the language of Accept-Language. Other customers have no names.
     """
-    context, caller, _ = await visible(request, id_)
-    explanation = await context.ask(context.fairlead.why, id_)
+    context, caller, _ = await visible(request, document_id)
+    explanation = await context.ask(context.fairlead.why, document_id)
     speaker = translator(language_of(request.scope["headers"]))
     shown = spoken(explanation, speaker.reason, with_others=caller.is_operator)
     headers = {"Content-Language": speaker.language, "Vary": "Accept-Language"}
@@ -411,38 +411,40 @@ _ACTION = ("unknown-document", "wrong-state", "precondition-failed")
 
 
 @router.post(
-    "/{id_}/cancel",
+    "/{document_id}/cancel",
     operation_id="cancelDocument",
     responses=schemas.answers(200, Document, "it is cancelled", *_ACTION),
     openapi_extra={"parameters": [schemas.IF_MATCH]},
 )
-async def cancel(request: Request, id_: str) -> Response:
+async def cancel(request: Request, document_id: str) -> Response:
     """Cancel a pending document. One that is cancelled stays so."""
-    context, caller, _ = await visible(request, id_)
+    context, caller, _ = await visible(request, document_id)
     check = precondition(request, _etag_of)
-    document = await context.ask(context.fairlead.cancel, id_, by=caller.key_id, check=check)
+    document = await context.ask(
+        context.fairlead.cancel, document_id, by=caller.key_id, check=check
+    )
     return schemas.JSONResponse(document)
 
 
 @router.post(
-    "/{id_}/retry",
+    "/{document_id}/retry",
     operation_id="retryDocument",
     responses=schemas.answers(200, Document, "it is pending", *_ACTION),
     openapi_extra=schemas.takes(schemas.RetryOptions, required=False)
     | {"parameters": [schemas.IF_MATCH]},
 )
-async def retry(request: Request, id_: str) -> Response:
+async def retry(request: Request, document_id: str) -> Response:
     """Queue a document that has ended once more. A pending one stays as it is.
 
     The `password` opens an encrypted document; that of the submission is not kept.
     """
-    context, caller, _ = await visible(request, id_)
+    context, caller, _ = await visible(request, document_id)
     options = schemas.RetryOptions()
     if await request.body():
         options = await schemas.read_body(request, schemas.RetryOptions)
     document = await context.ask(
         context.fairlead.retry,
-        id_,
+        document_id,
         password=options.password,
         by=caller.key_id,
         check=precondition(request, _etag_of),
@@ -451,20 +453,20 @@ async def retry(request: Request, id_: str) -> Response:
 
 
 @router.patch(
-    "/{id_}",
+    "/{document_id}",
     operation_id="updateDocument",
     responses=schemas.answers(
         200, Document, "as it is now", "unknown-document", "precondition-failed"
     ),
     openapi_extra=schemas.takes(schemas.DocumentChanges) | {"parameters": [schemas.IF_MATCH]},
 )
-async def change(request: Request, id_: str) -> Response:
+async def change(request: Request, document_id: str) -> Response:
     """Change the urgency, metadata or reference of a document. Its priority stays."""
-    context, caller, _ = await visible(request, id_)
+    context, caller, _ = await visible(request, document_id)
     body = await schemas.read_body(request, schemas.DocumentChanges)
     document = await context.ask(
         context.fairlead.change,
-        id_,
+        document_id,
         by=caller.key_id,
         check=precondition(request, _etag_of),
         **schemas.sent_fields(body),
@@ -473,30 +475,32 @@ async def change(request: Request, id_: str) -> Response:
 
 
 @router.delete(
-    "/{id_}",
+    "/{document_id}",
     operation_id="deleteDocument",
     status_code=204,
     responses=schemas.answers(204, None, "it is gone", "unknown-document", "precondition-failed"),
     openapi_extra={"parameters": [schemas.IF_MATCH]},
 )
-async def delete(request: Request, id_: str) -> Response:
+async def delete(request: Request, document_id: str) -> Response:
     """Remove a document with its files; a pending one is cancelled first. Its events stay.
 
     Deleting again what was deleted is no error.
     """
     context, caller = await authenticated(request)
-    texts = await context.ask(_delete, context, caller, id_, precondition(request, _etag_of))
-    await context.fetch(context.fairlead.contents.delete, id_, texts)
+    texts = await context.ask(
+        _delete, context, caller, document_id, precondition(request, _etag_of)
+    )
+    await context.fetch(context.fairlead.contents.delete, document_id, texts)
     return Response(status_code=204)
 
 
 def _delete(
-    context: ServerContext, caller: Caller, id_: str, check: DocumentCheck | None
+    context: ServerContext, caller: Caller, document_id: str, check: DocumentCheck | None
 ) -> list[str]:
     """Delete the row; the keys of its texts, which are files."""
-    if not _may_know(context, caller, id_):
-        raise unknown_document(id_)
-    return context.fairlead.delete_row(id_, by=caller.key_id, check=check)
+    if not _may_know(context, caller, document_id):
+        raise unknown_document(document_id)
+    return context.fairlead.delete_row(document_id, by=caller.key_id, check=check)
 
 
 def file_name(name: str) -> str:

@@ -69,54 +69,60 @@ async def add(request: Request) -> Response:
     return schemas.JSONResponse(WebhookWithSecret(**asdict(made), secret=secret), 201, headers)
 
 
-@router.get("/{id_}", operation_id="getWebhook", responses=_ONE)
-async def one(request: Request, id_: str) -> Response:
+@router.get("/{webhook_id}", operation_id="getWebhook", responses=_ONE)
+async def one(request: Request, webhook_id: str) -> Response:
     """One webhook, without its secret."""
     context, caller = await authenticated(request)
-    webhook = await context.ask(context.fairlead.webhooks.show, id_, customer=caller.customer)
+    webhook = await context.ask(
+        context.fairlead.webhooks.show, webhook_id, customer=caller.customer
+    )
     return schemas.JSONResponse(webhook)
 
 
 @router.patch(
-    "/{id_}",
+    "/{webhook_id}",
     operation_id="updateWebhook",
     responses=_ONE,
     openapi_extra=schemas.takes(schemas.WebhookChanges),
 )
-async def change(request: Request, id_: str) -> Response:
+async def change(request: Request, webhook_id: str) -> Response:
     """Change its address or events, or switch it off and on; what is not sent stays."""
     context, caller = await authenticated(request)
     changes = await schemas.read_body(request, schemas.WebhookChanges)
     whose: dict[str, Any] = {"customer": caller.customer, "by": caller.key_id}
-    webhook = await context.ask(context.fairlead.webhooks.set, id_, **whose, **asdict(changes))
+    webhook = await context.ask(
+        context.fairlead.webhooks.set, webhook_id, **whose, **asdict(changes)
+    )
     return schemas.JSONResponse(webhook)
 
 
 @router.delete(
-    "/{id_}",
+    "/{webhook_id}",
     operation_id="deleteWebhook",
     status_code=204,
     responses=schemas.answers(204, None, "it is forgotten", "unknown-webhook"),
 )
-async def remove(request: Request, id_: str) -> Response:
+async def remove(request: Request, webhook_id: str) -> Response:
     """Forget a webhook and its deliveries."""
     context, caller = await authenticated(request)
     await context.ask(
-        context.fairlead.webhooks.delete, id_, customer=caller.customer, by=caller.key_id
+        context.fairlead.webhooks.delete, webhook_id, customer=caller.customer, by=caller.key_id
     )
     return Response(status_code=204)
 
 
-@router.post("/{id_}/test", operation_id="testWebhook", status_code=202, responses=_DELIVERY)
-async def test(request: Request, id_: str) -> Response:
+@router.post("/{webhook_id}/test", operation_id="testWebhook", status_code=202, responses=_DELIVERY)
+async def test(request: Request, webhook_id: str) -> Response:
     """Send a delivery that tells of nothing; what came of it stands among the deliveries."""
     context, caller = await authenticated(request)
-    delivery = await context.ask(context.fairlead.webhooks.test, id_, customer=caller.customer)
+    delivery = await context.ask(
+        context.fairlead.webhooks.test, webhook_id, customer=caller.customer
+    )
     return schemas.JSONResponse(delivery, 202)
 
 
 @router.get(
-    "/{id_}/deliveries",
+    "/{webhook_id}/deliveries",
     operation_id="listDeliveries",
     responses=schemas.answers(
         *(200, Deliveries, "deliveries, newest first"),
@@ -125,7 +131,7 @@ async def test(request: Request, id_: str) -> Response:
 )
 async def deliveries(
     request: Request,
-    id_: str,
+    webhook_id: str,
     *,
     cursor: Annotated[str | None, Query(min_length=1, max_length=100)] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
@@ -135,10 +141,10 @@ async def deliveries(
     fairlead, whose = context.fairlead, caller.customer
 
     def page() -> Page[Delivery]:
-        fairlead.webhooks.show(id_, customer=whose)
-        if cursor is not None and not _is_cursor(fairlead, id_, cursor):
+        fairlead.webhooks.show(webhook_id, customer=whose)
+        if cursor is not None and not _is_cursor(fairlead, webhook_id, cursor):
             raise invalid_cursor()
-        return fairlead.webhooks.deliveries(id_, customer=whose, cursor=cursor, limit=limit)
+        return fairlead.webhooks.deliveries(webhook_id, customer=whose, cursor=cursor, limit=limit)
 
     newest = await context.ask(page)
     return schemas.JSONResponse(Deliveries(newest.items, newest.next))
@@ -152,10 +158,15 @@ def _is_cursor(fairlead: Fairlead, webhook: str, cursor: str) -> bool:
 
 
 @router.post(
-    "/deliveries/{id_}/resend", operation_id="resendDelivery", status_code=202, responses=_DELIVERY
+    "/deliveries/{delivery_id}/resend",
+    operation_id="resendDelivery",
+    status_code=202,
+    responses=_DELIVERY,
 )
-async def resend(request: Request, id_: str) -> Response:
+async def resend(request: Request, delivery_id: str) -> Response:
     """Send a delivery again under its old id."""
     context, caller = await authenticated(request)
-    delivery = await context.ask(context.fairlead.webhooks.retry, id_, customer=caller.customer)
+    delivery = await context.ask(
+        context.fairlead.webhooks.retry, delivery_id, customer=caller.customer
+    )
     return schemas.JSONResponse(delivery, 202)

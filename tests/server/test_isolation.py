@@ -1,0 +1,168 @@
+"""Every address with every role: a table, which a new address must join."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from fastapi.routing import APIRoute
+from inprocess import InProcess, in_process
+
+from fairlead.model.keys import Role
+from fairlead.server.app import create_inner
+
+SECRET = "acme-secret.txt"
+ROLES = {
+    "c": Role.CUSTOMER,
+    "s": Role.SERVICE,
+    "v": Role.VIEWER,
+    "w": Role.WORKER,
+    "l": Role.LINK,
+    "o": Role.OPERATOR,
+}
+DOCUMENT = "/v1/documents/{document_id}"
+CUSTOMER = "/v1/customers/{name}"
+WEBHOOK = "/v1/webhooks/{webhook_id}"
+ALLOWED = {
+    "everybody, without a key": (
+        *("GET /livez", "GET /readyz", "GET /metrics", "GET /docs", "GET /docs/oauth2-redirect"),
+        *("GET /login", "POST /login", "POST /language", "GET /static/{version}/{name}"),
+        "GET /priority/{link}",
+    ),
+    "csvwo": ("GET /v1/me",),
+    "csvo": (
+        *("GET /v1/documents", f"GET {DOCUMENT}", f"GET {DOCUMENT}/text", f"GET {DOCUMENT}/file"),
+        *(f"GET {DOCUMENT}/why", f"GET {DOCUMENT}/result", f"GET {DOCUMENT}/files/{{name}}"),
+        *("GET /v1/results", "GET /v1/usage", "GET /v1/events", "GET /v1/batches/{batch_id}"),
+        *("GET /v1/webhooks", f"GET {WEBHOOK}", f"GET {WEBHOOK}/deliveries"),
+    ),
+    "cso": (
+        *("POST /v1/documents", f"PATCH {DOCUMENT}", f"DELETE {DOCUMENT}"),
+        *(f"POST {DOCUMENT}/cancel", f"POST {DOCUMENT}/retry"),
+        *("POST /v1/batches/{batch_id}/cancel", "POST /v1/webhooks", f"PATCH {WEBHOOK}"),
+        *(f"DELETE {WEBHOOK}", f"POST {WEBHOOK}/test"),
+        "POST /v1/webhooks/deliveries/{delivery_id}/resend",
+    ),
+    "svo": (f"GET {CUSTOMER}/standing", f"GET {CUSTOMER}/links"),
+    "so": (f"POST {CUSTOMER}/links", f"DELETE {CUSTOMER}/links/{{link}}"),
+    "vo": (
+        *("GET /v1/customers", f"GET {CUSTOMER}", f"GET {CUSTOMER}/keys", "GET /v1/keys"),
+        *("GET /v1/audit", "GET /v1/policy", "GET /v1/pipelines", f"GET {DOCUMENT}/cause"),
+        *("GET /customers", "GET /customer", "GET /customer/links"),
+    ),
+    "cvo": (
+        *("GET /", "GET /priority", "GET /documents", "GET /document/{document_id}"),
+        *("GET /texts.zip", "GET /live", "GET /live/session", "POST /logout"),
+    ),
+    "co": ("GET /documents/{decision}", "POST /documents/{decision}"),
+    "o": (
+        *("POST /v1/customers", f"PATCH {CUSTOMER}", f"POST {CUSTOMER}/pause"),
+        *(f"POST {CUSTOMER}/resume", f"POST {CUSTOMER}/reset", f"POST {CUSTOMER}/block"),
+        *(f"POST {CUSTOMER}/unblock", f"POST {CUSTOMER}/keys", "POST /v1/keys", "PUT /v1/policy"),
+        *(f"DELETE {CUSTOMER}/keys/{{key_id}}", "DELETE /v1/keys/{key_id}", "POST /v1/login-links"),
+        *(
+            "GET /customer/set",
+            "POST /customer/set",
+            "POST /customer/link",
+            "POST /customer/unlink",
+        ),
+        *("GET /customer/{decision}", "POST /customer/{decision}", f"DELETE {CUSTOMER}"),
+    ),
+}
+"""By the roles that may ask for it. Nobody else gets anything but 403, and 401 without a key."""
+JOBS = "wo"
+"""Who may ask for anything under /v1/jobs."""
+STREAMS = ("GET /v1/events", "GET /live")
+"""Answers that do not end; only their refusals are looked at."""
+
+
+def table(server: InProcess) -> dict[str, str]:
+    """The roles of each address, destructive ones last."""
+    known = {address: roles for roles, rows in ALLOWED.items() for address in rows}
+    jobs = {address: JOBS for address in addresses(server) if " /v1/jobs/" in address}
+    return jobs | known
+
+
+def addresses(server: InProcess) -> list[str]:
+    return [
+        f"{method} {route.path}"
+        for route in create_inner(server.context).routes
+        if isinstance(route, APIRoute)
+        for method in sorted((route.methods or set()) - {"HEAD"})
+    ]
+
+
+class Site:
+    """A server with a document of acme, and a key of each role; that of a customer is another's."""
+
+    def __init__(self, server: InProcess) -> None:
+        fairlead = server.fairlead
+        self.server, self.document = server, fairlead.submit("acme", b"hello", name=SECRET)
+        self.webhook, _ = fairlead.webhooks.add("https://example.com/a", customer="acme")
+        fairlead.customers.add("globex")
+        add = fairlead.keys.add
+        self.keys = {
+            Role.CUSTOMER: add("globex")[0],
+            Role.SERVICE: add(service="shop")[0],
+            Role.VIEWER: add(viewer="eyes")[0],
+            Role.WORKER: add(worker="gpu")[0],
+            Role.LINK: fairlead.customers.link("globex").path.rpartition("/")[2],
+            Role.OPERATOR: add()[0],
+        }
+
+    async def ask(self, role: Role | None, address: str) -> tuple[int, str]:
+        """The answer to a request about acme, its document and its webhook."""
+        method, _, path = address.partition(" ")
+        known = {"document_id": self.document.id, "webhook_id": self.webhook.id, "name": "acme"}
+        known["decision"] = "pause" if "/customer/" in path else "cancel"
+        path = re.sub(r"{(\w+)}", lambda found: known.get(found[1], "abcdefghijkl"), path)
+        client = self.server.http(None if role is None else self.keys[role])
+        is_page = not path.startswith("/v1/")
+        params = {"name": "acme"} if path.startswith("/customer") and method == "GET" else None
+        body: dict[str, str] | None = None if is_page or method in ("GET", "DELETE") else {}
+        answer = await client.request(method, path, params=params, json=body)
+        return answer.status_code, answer.text
+
+
+def test_every_address_is_in_the_table(tmp_path: Path) -> None:
+    async def look(server: InProcess) -> None:
+        assert set(addresses(server)) == set(table(server)), "give a new address its row"
+
+    in_process(tmp_path, look)
+
+
+def test_every_address_answers_the_roles_of_its_row_and_no_others(tmp_path: Path) -> None:
+    async def ask(server: InProcess) -> None:
+        site = Site(server)
+        for address, roles in table(server).items():
+            if "everybody" in roles:
+                continue
+            status, _ = await site.ask(None, address)
+            assert status == 401, address
+            for letter, role in ROLES.items():
+                if letter not in roles:
+                    status, text = await site.ask(role, address)
+                    assert status == 403, (address, role, text)
+                    assert SECRET not in text, (address, role)
+        assert server.fairlead.document(site.document.id) == site.document, "nothing has changed"
+        for address, roles in table(server).items():
+            for letter in roles if "everybody" not in roles and address not in STREAMS else "":
+                status, text = await site.ask(ROLES[letter], address)
+                assert status not in (401, 403, 500), (address, ROLES[letter], text)
+
+    in_process(tmp_path, ask)
+
+
+def test_a_customer_sees_and_changes_nothing_of_another(tmp_path: Path) -> None:
+    async def ask(server: InProcess) -> None:
+        site = Site(server)
+        for address, roles in table(server).items():
+            if "c" in roles and "everybody" not in roles and address not in STREAMS:
+                status, text = await site.ask(Role.CUSTOMER, address)
+                assert SECRET not in text, address
+                assert "acme" not in text, (address, text)
+                is_foreign = "{document_id}" in address or "{webhook_id}" in address
+                assert status == 404 or not is_foreign, (address, text)
+        assert server.fairlead.document(site.document.id) == site.document
+
+    in_process(tmp_path, ask)
