@@ -32,7 +32,7 @@ def test_a_client_made_from_the_document_submits_waits_and_reads(tmp_path: Path)
         document = await client.call("getDocument", document_id=raw["id"], wait=60)
         await worker
         assert (document["state"], document["reference"]) == ("done", "A-1")
-        text = {"id_": raw["id"]}
+        text = {"document_id": raw["id"]}
         assert await client.call("getDocumentText", accept="text/plain", **text) == "One letter."
         parts = await client.call("getDocumentText", accept="application/json", **text)
         assert parts["text"] == "One letter."
