@@ -133,3 +133,9 @@ def test_forms_that_draw_forms_without_end_are_refused(read: Read, refuse: Refus
     error = refuse(forms(9, 10))
     assert (error.code, error.kind) == ("too-large", "pdf")
     assert read(forms(2, 3)).kind == "pdf"
+
+
+def test_pages_without_text_count_as_pages(read: Read, pdf: Callable[..., bytes]) -> None:
+    """The form feeds of a cover without text were left out, so pages had wrong numbers."""
+    assert read(pdf("", "", "third", "", "fifth", "")).text == "\f\n\fthird\n\f\n\ffifth"
+    assert read(pdf("", "")).text == ""

@@ -36,7 +36,7 @@ class ReadLimits:
     ratio: int = 200
     members: int = 1_000
     languages: tuple[str, ...] = ("eng", "spa", "por", "pol", "deu", "fra")
-    page_pictures: int = 500
+    page_pictures: int = 200
     output_bytes: int = 100_000_000  # of a searchable PDF, and of all pictures of pages
     output_seconds: float = 80.0  # after which no output is begun
 

@@ -65,7 +65,9 @@ class BoundedText:
         return not self.full
 
     def whole(self) -> str:
-        return clean("".join(self.pieces)).strip("\n\f ")
+        """Return the text. Form feeds at its start stay: pages without text count as pages."""
+        text = clean("".join(self.pieces)).rstrip("\n\f ")
+        return text.lstrip("\n ")
 
 
 class Draft:

@@ -27,6 +27,7 @@ from fairlead.server.dashboard.page import (
     page_of,
     show,
 )
+from fairlead.server.dashboard.page_view import is_picture, page_view
 from fairlead.server.dashboard.rows import document_row
 from fairlead.server.dashboard.timeline import attempts, timeline
 from fairlead.server.problems import Problem, not_found, unknown_document
@@ -150,13 +151,23 @@ def _visible(page: Page, id_: str) -> Document:
 
 
 @router.get("/document/{document_id}")
-async def one(request: Request, document_id: str) -> Response:
+async def one(
+    request: Request, document_id: str, number: Annotated[int, Query(alias="page")] = 1
+) -> Response:
+    """The page of a document; `page` is the one that is shown beside its text."""
     page = await page_of(request)
     content = await page.context.ask(_content, page, document_id)
-    preview = await _preview(page, document_id)
+    text = await _text(page, document_id)
     data, files = await _result(page, document_id)
     return show(
-        *(request, "document.html"), page=page, preview=preview, data=data, files=files, **content
+        *(request, "document.html"),
+        page=page,
+        view=page_view(text, files, number),
+        preview=text if text is None else text[: PREVIEW + 1],
+        data=data,
+        files=[file for file in files if not is_picture(file)],
+        pictures=[file for file in files if is_picture(file)],
+        **content,
     )
 
 
@@ -187,7 +198,7 @@ def _content(page: Page, id_: str) -> dict[str, Any]:
     }
 
 
-async def _preview(page: Page, id_: str) -> str | None:
+async def _text(page: Page, id_: str) -> str | None:
     context, fairlead = page.context, page.context.fairlead
     try:
         stored = await context.ask(fairlead.store.stored_document, id_)
@@ -195,7 +206,7 @@ async def _preview(page: Page, id_: str) -> str | None:
         text: str = await run(fairlead.text, id_)
     except NotReady:
         return None
-    return text[: PREVIEW + 1]
+    return text
 
 
 async def _result(page: Page, id_: str) -> tuple[str, tuple[ResultFile, ...]]:

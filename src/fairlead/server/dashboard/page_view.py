@@ -1,0 +1,36 @@
+"""A page of a document beside its text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from fairlead.model.documents import ResultFile
+
+_PICTURE = re.compile(r"page-[0-9]{3,}\.png")
+
+
+class PageView(NamedTuple):
+    """The picture and the text of a page; `number` is its place among those with a picture."""
+
+    picture: str
+    text: str
+    number: int
+    pages: int
+
+
+def is_picture(file: ResultFile) -> bool:
+    return _PICTURE.fullmatch(file.name) is not None
+
+
+def page_view(text: str | None, files: Iterable[ResultFile], number: int) -> PageView | None:
+    """The page of this number, or the nearest one; None if the document has no pictures."""
+    pictures = sorted(file.name for file in files if is_picture(file))
+    if not pictures:
+        return None
+    number = min(max(number, 1), len(pictures))
+    picture = pictures[number - 1]
+    texts = dict(enumerate((text or "").split("\f"), 1))
+    page = int(picture.removeprefix("page-").removesuffix(".png"))
+    return PageView(picture, texts.get(page, "").strip("\n"), number, len(pictures))
