@@ -69,14 +69,14 @@ def test_the_picture_of_a_page_is_beside_its_text(tmp_path: Path) -> None:
         scan = add_paged(server.fairlead, "first words\n\fsecond words", names)
         async with logged_in(server, "acme") as own:
             first = tree(await own.get(f"/document/{scan.id}"))
-            (image,) = first.xpath("//div[@class='pages']//img")
+            (image,) = first.xpath("//div[@class='sheet']//img")
             assert image.get("alt") == "Page 1 of 2"
             assert (await own.get(image.get("src"))).content == b"png"
-            assert first.xpath("string(//div[@class='pages']//pre)") == "first words"
+            assert first.xpath("string(//div[@class='sheet']//pre)") == "first words"
             assert first.xpath("//a[@rel='prev']") == []
             (following,) = first.xpath("//a[@rel='next']/@href")
             second = tree(await own.get(f"/document/{scan.id}{following}"))
-            assert second.xpath("string(//div[@class='pages']//pre)") == "second words"
+            assert second.xpath("string(//div[@class='sheet']//pre)") == "second words"
             assert second.xpath("//a[@rel='next']") == []
             files = first.xpath("//section[@aria-labelledby='h-result']//li/a/text()")
             assert files == ["searchable.pdf", "page-001.png", "page-002.png"]
@@ -92,7 +92,7 @@ def test_without_pictures_the_text_is_shown_as_before(tmp_path: Path) -> None:
         plain = add_paged(server.fairlead, "first words\n\fsecond words", [])
         async with logged_in(server, "acme") as own:
             page = tree(await own.get(f"/document/{plain.id}?page=2"))
-        assert page.xpath("//div[@class='pages']") == []
+        assert page.xpath("//div[@class='sheet']") == []
         shown = page.xpath("string(//section[@aria-labelledby='h-text']//pre)")
         assert shown.split() == ["first", "words", "second", "words"]
 
