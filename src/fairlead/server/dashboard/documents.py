@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from itertools import islice
 from typing import Annotated, Any
 
@@ -40,6 +40,7 @@ THREADS = 16
 """Documents that are changed at once, so that they share commits."""
 PORTION = 1000
 LAST_PRIORITY = 2**31
+LONGEST_FILTER = 1000
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 _ACTIONS = {"cancel": Action.CANCEL, "retry": Action.RETRIED}
@@ -53,9 +54,15 @@ class Filter:
     state: str = ""
     priority: int | None = None
     text: str = ""
+    batch: str = ""
+    metadata: str = ""
+    """A top-level key and its value, such as order=471."""
 
     def query(self) -> dict[str, Any]:
+        key, _, value = self.metadata.partition("=")
         return {
+            "batch": self.batch or None,
+            "metadata": {key: value} if self.metadata else None,
             "customer": self.customer or None,
             "state": State(self.state) if self.state else None,
             "priority": self.priority,
@@ -63,8 +70,13 @@ class Filter:
         }
 
 
-def _filter(page: Page, customer: str, state: str, priority: str, text: str) -> Filter:
+def _filter(page: Page, sent: Mapping[str, str]) -> Filter:
     """The filter as sent; a customer's is always on its own documents."""
+    if any(len(sent.get(name, "")) > LONGEST_FILTER for name in FILTERS):
+        raise Problem("invalid-request", "a filter is too long")
+    state, priority, metadata = (sent.get(name, "") for name in ("state", "priority", "metadata"))
+    if metadata and "=" not in metadata:
+        raise Problem("invalid-request", "metadata must be a key and a value, such as order=471")
     if state and state not in set(State):
         raise Problem("invalid-request", f"state must be one of {', '.join(State)}")
     if not priority:
@@ -73,9 +85,11 @@ def _filter(page: Page, customer: str, state: str, priority: str, text: str) -> 
         level = int(priority)
     else:
         raise Problem("invalid-request", "priority must be a whole number from 1")
-    return Filter(page.caller.customer or customer, state, level, text)
+    customer, text, batch = (sent.get(name, "") for name in ("customer", "text", "batch"))
+    return Filter(page.caller.customer or customer, state, level, text, batch.strip(), metadata)
 
 
+FILTERS = tuple(field.name for field in fields(Filter))
 Short = Annotated[str, Query(max_length=1000)]
 
 
@@ -83,17 +97,13 @@ Short = Annotated[str, Query(max_length=1000)]
 async def every(
     request: Request,
     *,
-    customer: Short = "",
-    state: Short = "",
-    priority: Short = "",
-    text: Short = "",
     before: Short = "",
     done: Short = "",
     number: Annotated[int, Query(ge=0, le=MOST_AT_ONCE)] = 0,
     left: Annotated[int, Query(ge=0, le=MOST_AT_ONCE)] = 0,
 ) -> Response:
     page = await page_of(request)
-    chosen = _filter(page, customer, state, priority, text)
+    chosen = _filter(page, request.query_params)
     documents = await page.context.ask(_page, page, chosen, before)
     notice = ""
     if done in texts.DONE_WITH_DOCUMENTS:
@@ -232,15 +242,11 @@ async def ask(
     id_: Annotated[list[str], Query(alias="id", max_length=PORTION)] = [],  # noqa: B006
     every_one: Annotated[bool, Query(alias="all")] = False,
     single: bool = False,
-    customer: Short = "",
-    state: Short = "",
-    priority: Short = "",
-    text: Short = "",
 ) -> Response:
     page = await page_of(request)
     check_may_change(page)
     action = _action(decision)
-    chosen = _filter(page, customer, state, priority, text)
+    chosen = _filter(page, request.query_params)
     ids = await page.context.ask(_ids, page, action, chosen, None if every_one else id_)
     values = {name: value for name, value in asdict(chosen).items() if value}
     fields = [("id", one_id) for one_id in ids] + [*values.items()]
@@ -304,8 +310,7 @@ async def decide(request: Request, decision: str) -> Response:
     action = _action(decision)
     form = await form_of(request)
     sent = {name: values[0] for name, values in form.items()}
-    names = ("customer", "state", "priority", "text")
-    chosen = _filter(page, *(sent.get(name, "") for name in names))
+    chosen = _filter(page, sent)
     ids = None if "all" in form else form.get("id", [])
     try:
         until = float(sent.get("until") or "inf")
