@@ -48,7 +48,7 @@ SERVICE_FILES = (
     *("worker/test_idle_start.py", "worker/test_killed_engines.py"),
     "worker/test_mutated_documents.py",
     *("worker/test_outages.py", "worker/test_outputs.py", "worker/test_parts.py"),
-    "worker/test_prefetch.py",
+    *("worker/test_prefetch.py", "worker/test_pulled_steps.py"),
     *("worker/test_sandbox.py", "worker/test_steps.py", "worker/test_warmup.py"),
 )
 """Folders and files of which most tests do so, with or without such a fixture."""

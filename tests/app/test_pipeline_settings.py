@@ -59,7 +59,7 @@ def test_the_call_sets_the_steps_of_the_default_pipeline_only(tmp_path: Path) ->
         ('[pipelines.x]\nsteps = "read"', "must be a list"),
         ('[pipelines.x]\nsteps = ["read", 7]', "module:function"),
         ('[pipelines.x]\nsteps = ["in voices:fields"]', "module:function"),
-        ('[pipelines.x]\nsteps = ["pull:ocr"]', "must name"),
+        ('[pipelines.x]\nsteps = ["pull:"]', "must name"),
         ('[pipelines.x]\nsteps = ["a:b", "read"]', '"read" must be the first'),
         ('[pipelines.x]\nsteps = ["a:b", "a:b"]', "each step once"),
         ('[pipelines.x]\nlimit = "15"', '"15/s"'),

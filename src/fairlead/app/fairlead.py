@@ -324,6 +324,7 @@ class Fairlead:
         document = self.document(id_)
         customer = self.store.customer(document.customer, among_others=True)
         is_waiting = document.state is State.WAITING
+        stored = self.store.stored_document(id_)
         return explain(
             document,
             customer,
@@ -331,9 +332,9 @@ class Fairlead:
             policy=self.customers.rule(customer),
             lane=self._sources.rules().lane,
             now=self.store.now(),
-            retry_at=self.store.stored_document(id_).retry_at if is_waiting else None,
+            retry_at=stored.retry_at if is_waiting else None,
             flow=self.store.flow() if is_waiting else None,
-            pipeline=self.store.pipeline_state(document.pipeline),
+            pipeline=self.store.pipeline_state(stored.queue),
         )
 
     def cancel(

@@ -42,9 +42,13 @@ class Queue:
         return self._store.totals()
 
     def pipelines(self) -> list[PipelineFigures]:
-        """All pipelines of the settings and of documents, `default` first."""
+        """All pipelines of the settings and of documents, `default` first, with their queues."""
         counts = self._store.pipelines()
-        steps = {pipeline.name: pipeline.steps for pipeline in self._pipelines()}
+        steps = {
+            queue.name: pipeline.steps if queue.name == pipeline.name else queue.steps
+            for pipeline in self._pipelines()
+            for queue in pipeline.queues
+        }
         names = dict.fromkeys([*steps, *sorted(counts)])
         return [
             PipelineFigures(

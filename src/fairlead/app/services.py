@@ -78,7 +78,8 @@ class Services:
 
     def use_quotas(self) -> None:
         """Let claims of all processes obey the quotas of this one's settings."""
-        self._store.use_quotas(self._fairlead.settings.pipelines)
+        pipelines = self._fairlead.settings.pipelines
+        self._store.use_quotas([queue for pipeline in pipelines for queue in pipeline.queues])
 
     def deliverer(self) -> Deliverer:
         """Sends the webhook deliveries that are due."""

@@ -26,6 +26,7 @@ from fairlead.cli.common import (
 )
 from fairlead.config.settings import without_secrets
 from fairlead.errors import BrokerUnreachable, FairleadError
+from fairlead.model.pipelines import pipeline_of
 from fairlead.worker.liveness import is_known_dead
 from fairlead.worker.sandbox import kernel_features
 
@@ -138,11 +139,19 @@ def _work(fairlead: Fairlead) -> Iterator[Finding]:
         yield Finding("warning", f"documents are waiting and no worker is running; {advice}")
     elif server is None:
         yield Finding("ok", "no worker is running, and no document is waiting")
-    for pipeline in fairlead.store.unserved():
+    pulled = {
+        queue.name: queue.pulled
+        for pipeline in fairlead.settings.pipelines
+        for queue in pipeline.queues
+    }
+    for name in fairlead.store.unserved():
+        advice = f"fairlead worker --pipelines {pipeline_of(name)}"
+        if pulled.get(name) is not None:
+            advice = f"a program that claims the step {pulled[name]} over HTTP"
         yield Finding(
             "warning",
-            f"documents of the pipeline {pipeline} are waiting and no worker serves it; "
-            f"start one: fairlead worker --pipelines {pipeline}",
+            f"documents of the pipeline {name} are waiting and no worker serves it; "
+            f"start one: {advice}",
         )
 
 

@@ -33,7 +33,7 @@ def _row(pipeline: PipelineFigures, now: float) -> list[str]:
     return [
         pipeline.name,
         ", ".join(pipeline.steps) or "not in these settings",
-        f"{pipeline.waiting:,}",
+        f"{pipeline.waiting:,}" + (" (nobody serves it)" if pipeline.is_stuck else ""),
         _processing(pipeline),
         _limit(pipeline),
         "" if rate is None else f"{rate:,.1f}",

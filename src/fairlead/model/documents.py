@@ -159,7 +159,8 @@ class StoredDocument(Struct, frozen=True):
 
     A text that has a hash and no key is in the store itself. Without a `markdown_sha256`, the text
     is its own Markdown. `retry_at` is the time of its next attempt, or before which it does not
-    start, where it waits for one; `depth` is how far the document is from the submitted one.
+    start, where it waits for one; `depth` is how far the document is from the submitted one;
+    `queue` is where it waits, or waited last.
     """
 
     text_key: str | None
@@ -168,6 +169,7 @@ class StoredDocument(Struct, frozen=True):
     markdown_sha256: str | None
     retry_at: float | None
     depth: int
+    queue: str
 
 
 class StoredResult(NamedTuple):
@@ -196,7 +198,8 @@ class Claim(NamedTuple):
     `broke_before`: an earlier attempt broke, other than by the end of its whole worker.
     `suspect`: an earlier attempt broke, or was lost with its worker; it is to be read alone.
     `content`: the document itself, where the store keeps it; else it is a file.
-    `interim`: what steps found in earlier claims, as an encoded `Interim`.
+    `pipeline` is the queue in which it waited, `interim` what steps found in earlier claims, as an
+    encoded `Interim`.
     `has_result`: it was done before; the new result replaces that one.
     """
 
@@ -310,7 +313,18 @@ class Delayed(NamedTuple):
     seconds: float | None = None
 
 
-Outcome = Done | Failed | Broken | Delayed
+class Moved(NamedTuple):
+    """The steps of one claim are done, and the document waits in another queue for the next ones.
+
+    It keeps its place, and the claim does not count as an attempt.
+    """
+
+    queue: str
+    interim: Interim
+    seconds: float | None = None
+
+
+Outcome = Done | Failed | Broken | Delayed | Moved
 
 
 class Switched(Record, frozen=True):

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from msgspec import UNSET, UnsetType, field
 
 from fairlead.model.json import Record, Time
+from fairlead.model.pipelines import DEFAULT_PIPELINE
 
 
 class Reason(Record, frozen=True):
@@ -43,12 +44,14 @@ class PipelineState(NamedTuple):
     """What may hold back the documents of a pipeline.
 
     `limit` is its rate, such as 15/s, where no document may start now because of it; `running` is
-    how many are processed, where no more may be. `is_served`: a running worker serves it.
+    how many are processed, where no more may be. `is_served`: a running worker serves it. `queue`
+    is that of the steps for which the document waits.
     """
 
     is_served: bool = True
     limit: str | None = None
     running: int | None = None
+    queue: str = DEFAULT_PIPELINE
 
 
 class QueuePlace(NamedTuple):

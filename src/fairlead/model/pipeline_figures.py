@@ -18,15 +18,17 @@ class PipelineCounts(NamedTuple):
     ended: int = 0
     since: float | None = None
     failures: dict[str, int] = {}  # noqa: RUF012 - a default that nobody changes
+    served: bool = False
 
 
 class PipelineFigures(Record, frozen=True, kw_only=True):
     """A pipeline: its steps and quota, and what it does now.
 
-    `steps` are those of the settings of the process that answers; empty: they do not name it.
+    `steps` are those of the settings of the process that answers; empty: they do not name it. The
+    steps from a pulled one on wait in a queue of their own, such as `invoices/pull:fields`.
     `open_at` is when the quota lets the next document start, if it does not now. `ended` are the
     documents that were done or failed since the time `since`, at most an hour ago; `failures` are
-    those of them that failed, by code.
+    those of them that failed, by code. `served`: a worker that runs takes documents from it.
     """
 
     name: str
@@ -39,6 +41,12 @@ class PipelineFigures(Record, frozen=True, kw_only=True):
     ended: int
     since: Time | None
     failures: dict[str, int]
+    served: bool
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether documents wait and nobody serves it."""
+        return self.waiting > 0 and not self.served
 
     def per_minute(self, now: float) -> float | None:
         """Documents ended a minute lately; None: none did."""

@@ -18,8 +18,9 @@ _LIMIT = re.compile(r"([1-9][0-9]{0,8})/(s|min|h)")
 _SECONDS = {"s": 1.0, "min": 60.0, "h": 3600.0}
 _WORD = r"[^\W\d]\w*"
 _FUNCTION = re.compile(rf"({_WORD}(\.{_WORD})*|.+\.py):{_WORD}(\.{_WORD})*")
-_RESERVED = "pull:"
-"""For steps that other programs take over HTTP, which do not exist yet."""
+PULL = "pull:"
+"""What the references of steps begin with that other programs take over HTTP."""
+_PULLED = re.compile(rf"{PULL}[A-Za-z0-9_-]{{1,64}}")
 _INSTALLED = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
 _KEYS = ("steps", "outputs", "limit", "max_running")
 OUTPUTS = ("searchable-pdf", "pages")
@@ -51,6 +52,35 @@ class Pipeline(NamedTuple):
     def reads_only(self) -> bool:
         return self.steps == (READ,)
 
+    @property
+    def queues(self) -> tuple[Pipeline, ...]:
+        """Its segments, each under the name of its queue: the steps that run within one claim.
+
+        A pulled step is a segment of its own. The first queue has the name of the pipeline.
+        """
+        segments: list[tuple[str, ...]] = []
+        for step in self.steps:
+            if segments and not is_pulled(step) and not is_pulled(segments[-1][0]):
+                segments[-1] += (step,)
+            else:
+                segments.append((step,))
+        first, *later = segments
+        named = [(self.name, first), *((f"{self.name}/{steps[0]}", steps) for steps in later)]
+        return tuple(self._replace(name=name, steps=steps) for name, steps in named)
+
+    def queue_of(self, done: int) -> str:
+        """The queue in which a document waits of which so many steps are done."""
+        for queue in self.queues:
+            done -= len(queue.steps)
+            if done < 0:
+                return queue.name
+        raise IndexError(f"all steps of {self.name} are done")
+
+    @property
+    def pulled(self) -> str | None:
+        """The name of the step for which programs ask over HTTP; None: workers run this queue."""
+        return self.steps[0].removeprefix(PULL) if is_pulled(self.steps[0]) else None
+
     def shown(self) -> dict[str, Any]:
         """As the settings file has it; the name is its key there."""
         others = {"limit": self.limit, "max_running": self.max_running}
@@ -74,6 +104,15 @@ class Room(NamedTuple):
 
 
 DEFAULT_PIPELINES = (Pipeline(DEFAULT_PIPELINE),)
+
+
+def is_pulled(step: str) -> bool:
+    return step.startswith(PULL)
+
+
+def pipeline_of(queue: str) -> str:
+    """The pipeline to which a queue belongs."""
+    return queue.partition("/")[0]
 
 
 def is_pipeline_name(name: str) -> bool:
@@ -125,8 +164,8 @@ def check_steps(where: str, steps: Any) -> tuple[str, ...]:
     for step in steps:
         if not isinstance(step, str) or not _is_step(step):
             raise InvalidSetting(
-                f'{where}.steps must name "read", a function as "module:function", or a step of an '
-                f"installed package; got {step!r}"
+                f'{where}.steps must name "read", a function as "module:function", a step of an '
+                f'installed package, or one that others take over HTTP as "pull:name"; got {step!r}'
             )
     if READ in steps[1:]:
         raise InvalidSetting(f'"read" must be the first of {where}.steps; got {list(steps)!r}')
@@ -148,8 +187,8 @@ def check_outputs(where: str, outputs: Any, steps: Sequence[str]) -> tuple[str, 
 
 def _is_step(step: str) -> bool:
     """A function of a script has the path of the script before the colon."""
-    if step.startswith(_RESERVED):
-        return False
+    if is_pulled(step):
+        return _PULLED.fullmatch(step) is not None
     form = _FUNCTION if ":" in step else _INSTALLED
     return form.fullmatch(step) is not None
 

@@ -350,7 +350,7 @@ def _why_held(
     if retry_at is not None:
         return _why_later(document, max(0, round(retry_at - now)))
     if not pipeline.is_served:
-        return Reason("not-served", {"pipeline": document.pipeline})
+        return Reason("not-served", {"pipeline": pipeline.queue})
     if customer.cap is not None and customer.processing >= customer.cap:
         params = {"customer": customer.name, "processing": customer.processing}
         return Reason("processing-cap", params)

@@ -76,7 +76,8 @@ _PIPELINE = from_json(
     PipelineFigures,
     """{"name": "invoices", "steps": ["read", "invoices:fields"], "limit": "15/s",
     "max_running": 8, "waiting": 120, "processing": 8, "open_at": "2026-01-31T12:00:00.05Z",
-    "ended": 840, "since": "2026-01-31T11:58:00Z", "failures": {"no-total": 3}}""",
+    "ended": 840, "since": "2026-01-31T11:58:00Z", "failures": {"no-total": 3},
+    "served": true}""",
 )
 _RESULT = from_json(
     ResultSummary,

@@ -232,7 +232,7 @@ class LocalEngine:
         if until_idle and not self._results.unsaved():
             with self._attempts:
                 self._on_tick()  # it may submit more, now that all is saved
-                return self._store.is_idle(list(self.runner.pipelines))
+                return self._store.is_idle(list(self.runner.queues))
         return False
 
     def _step(self, *, claims: bool) -> None:
@@ -356,7 +356,7 @@ class LocalEngine:
         """Free slots for pipelines that begin with reading; ahead only what ends with it."""
         names = list(islice(cycle([slot.name for slot in self.slots]), wanted))
         now, ahead = names[:at_once], names[at_once:]
-        open_ = [each for each in self.runner.open_pipelines() if each.steps[0] == READ]
+        open_ = [each for each in self.runner.open_queues() if each.steps[0] == READ]
         read = [each.name for each in open_]
         if all(each.reads_only for each in open_):
             return [Room(now, ahead, read)]
@@ -380,7 +380,7 @@ class LocalEngine:
 
     def _may_find_work(self, free: int, *, room: bool) -> bool:
         """After a claim in vain: only when something was committed since, or time has passed."""
-        open_ = [each.name for each in self.runner.open_pipelines()]
+        open_ = [each.name for each in self.runner.open_queues()]
         has_opened, self._was_open = open_ != self._was_open, open_
         if self._is_due("check", CHECK_SECONDS):
             requeue_from_dead_workers(self._store)
@@ -560,7 +560,7 @@ class LocalEngine:
         if not (self._is_due("leases", LEASE_CHECK_SECONDS) or was_away):
             return
         if self._is_due("heartbeat", self._lease() / 3) or was_away:
-            self._store.attend(self._names[0], len(self.slots), list(self.runner.pipelines))
+            self._store.attend(self._names[0], len(self.slots), list(self.runner.queues))
             claims = [*self._claims(), *self._results.unsaved()]
             self._let_go(self._store.renew(claims) if claims else [])
         elif claims := self._claims():

@@ -10,7 +10,7 @@ import hashlib
 import json
 import mimetypes
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from typing import Any
 from fairlead.model.blobs import HEAD_BYTES, SHORT_BYTES, SHORT_TOGETHER, BlobStore
 from fairlead.model.documents import Claim, Done, ShortTexts
 from fairlead.model.names import new_id
-from fairlead.model.pipelines import DEFAULT_PIPELINE
+from fairlead.model.pipelines import DEFAULT_PIPELINE, Pipeline
 from fairlead.model.results import Content, FoundPart, Interim, decode_interim
 from fairlead.model.sniff import look
 from fairlead.steps.outcomes import ResultFile, ResultPart, Returned
@@ -63,7 +63,7 @@ class PipelineRun:
     """
 
     claim: Claim
-    steps: tuple[str, ...]
+    pipeline: Pipeline
     folder: Path
     done: int = 0
     attempts: int = 0
@@ -93,8 +93,17 @@ class PipelineRun:
         return {blob.content.key for blob in self.blobs if blob.content.key is not None}
 
     @property
+    def steps(self) -> tuple[str, ...]:
+        return self.pipeline.steps
+
+    @property
     def next_step(self) -> str | None:
         return self.steps[self.done] if self.done < len(self.steps) else None
+
+    @property
+    def queue(self) -> str | None:
+        """The queue whose claims run the next step; None: all are done."""
+        return self.pipeline.queue_of(self.done) if self.done < len(self.steps) else None
 
     # --- what steps find ---
 
@@ -213,9 +222,9 @@ class PipelineRun:
         )
 
 
-def resumed_run(claim: Claim, steps: Sequence[str], folder: Path) -> PipelineRun:
+def resumed_run(claim: Claim, pipeline: Pipeline, folder: Path) -> PipelineRun:
     """A run that goes on after earlier claims, or starts over if the list of steps has changed."""
-    run = PipelineRun(claim, tuple(steps), folder)
+    run = PipelineRun(claim, pipeline, folder)
     if claim.interim is None:
         return run
     interim = decode_interim(claim.interim)

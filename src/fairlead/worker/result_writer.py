@@ -29,6 +29,7 @@ from fairlead.model.documents import (
     Delayed,
     Done,
     Failed,
+    Moved,
     NewDocument,
     Outcome,
     Saved,
@@ -74,7 +75,13 @@ class Delay(NamedTuple):
     detail: str | None = None
 
 
-Result = Extraction | Failed | Broken | Delay | Kept | Stage
+class Move(NamedTuple):
+    """The next steps are those of another queue."""
+
+    queue: str
+
+
+Result = Extraction | Failed | Broken | Delay | Move | Kept | Stage
 MOST_TOGETHER = 64
 GATHER_SECONDS = 0.1  # how long results gather while all workers are busy
 SHORT_TEXTS = 65_536  # up to which length the texts of a document are kept in the store
@@ -296,7 +303,7 @@ def _saved(job: FinishedJob) -> Kept | None:
     """The contents that are to be written; those of a document that failed are not."""
     if isinstance(job.result, Kept):
         return job.result
-    is_wanted = job.result is Stage.DONE or isinstance(job.result, Delay)
+    is_wanted = job.result is Stage.DONE or isinstance(job.result, Delay | Move)
     return kept(job.run) if job.run is not None and is_wanted else None
 
 
@@ -334,6 +341,8 @@ def _outcome(
         return run.outcome()
     if run is not None and isinstance(result, Delay):
         return Delayed(result.seconds, run.interim(), result.code, result.detail, seconds)
+    if run is not None and isinstance(result, Move):
+        return Moved(result.queue, run.interim(), seconds)
     if isinstance(result, Broken) and claim.broke_before and result.code != WORKER_LOST:
         result = Failed(result.code, result.detail)  # it was alone, so nothing else is to blame
     if isinstance(result, Failed | Broken):

@@ -19,7 +19,7 @@ from typing import Protocol
 from fairlead.errors import InvalidSetting, TemporarilyUnavailable
 from fairlead.model.blobs import ABSENT, BlobStore
 from fairlead.model.documents import Broken, Claim, Failed
-from fairlead.model.pipelines import READ, Pipeline
+from fairlead.model.pipelines import READ, Pipeline, pipeline_of
 from fairlead.policy.failures import SENTENCES, STEP_FAILED
 from fairlead.policy.retry import RetryRule
 from fairlead.steps.outcomes import (
@@ -36,7 +36,7 @@ from fairlead.steps.outcomes import (
     TimedOut,
 )
 from fairlead.worker.pipeline_run import PipelineRun, resumed_run
-from fairlead.worker.result_writer import Delay, FinishedJob, Kept, ResultWriter, Stage, kept
+from fairlead.worker.result_writer import Delay, FinishedJob, Kept, Move, ResultWriter, Stage, kept
 from fairlead.worker.sandbox.answer import Extraction, failure
 
 _log = logging.getLogger(__name__)
@@ -79,12 +79,15 @@ class StepRunner:
         retry: Callable[[], RetryRule],
         folder: Path,
     ) -> None:
-        self.pipelines = {pipeline.name: pipeline for pipeline in pipelines}
+        self._pipelines = {pipeline.name: pipeline for pipeline in pipelines}
+        queues = [queue for pipeline in pipelines for queue in pipeline.queues]
+        self.queues = {queue.name: queue for queue in queues if queue.pulled is None}
+        """Those that it serves: others take the rest over HTTP."""
         self._results = results
         self._files = files
         self._texts = texts
         self._retry = retry
-        steps = dict.fromkeys(step for each in pipelines for step in each.steps)
+        steps = dict.fromkeys(step for queue in self.queues.values() for step in queue.steps)
         self._pools = {step: make_pool(step) for step in steps if step != READ}
         self._running: dict[str, PipelineRun] = {}
         self._lost: set[str] = set()  # of those that run: nobody needs their results
@@ -115,20 +118,20 @@ class StepRunner:
 
     # --- room for claims ---
 
-    def open_pipelines(self) -> list[Pipeline]:
+    def open_queues(self) -> list[Pipeline]:
         """Those of which no document waits for a place."""
-        waiting = {run.claim.pipeline for queue in self._waiting.values() for run in queue}
-        return [each for each in self.pipelines.values() if each.name not in waiting]
+        waiting = {run.claim.pipeline for runs in self._waiting.values() for run in runs}
+        return [queue for queue in self.queues.values() if queue.name not in waiting]
 
     def room(self) -> dict[str, tuple[int, list[str]]]:
-        """By first step: how many documents it may start, and the pipelines that begin with it."""
+        """By first step: how many documents it may start, and the queues that begin with it."""
         rooms: dict[str, tuple[int, list[str]]] = {}
-        for pipeline in self.open_pipelines():
-            step = pipeline.steps[0]
+        for queue in self.open_queues():
+            step = queue.steps[0]
             pool = self._pools.get(step)
             free = 0 if pool is None else pool.free() - len(self._waiting[step])
             if free > 0:
-                rooms.setdefault(step, (free, []))[1].append(pipeline.name)
+                rooms.setdefault(step, (free, []))[1].append(queue.name)
         return rooms
 
     # --- documents ---
@@ -144,18 +147,18 @@ class StepRunner:
 
     def outputs(self, claim: Claim) -> tuple[str, ...]:
         """The optional files that its pipeline wants."""
-        pipeline = self.pipelines.get(claim.pipeline)
+        pipeline = self._pipelines.get(pipeline_of(claim.pipeline))
         return () if pipeline is None else pipeline.outputs
 
     def has_more_steps(self, claim: Claim) -> bool:
-        pipeline = self.pipelines.get(claim.pipeline)
+        pipeline = self._pipelines.get(pipeline_of(claim.pipeline))
         return pipeline is not None and not pipeline.reads_only
 
     def begin(self, claim: Claim) -> bool:
         """Take over a claim whose next step is a function; False: it is to be read first."""
         # Deaths of step processes are told apart by their pool, so nobody else is at risk.
         run = self._resumed(claim._replace(suspect=False))
-        if run.next_step == READ:
+        if run.next_step == READ and run.queue == claim.pipeline:
             return False
         self._go_on(run)
         return True
@@ -163,9 +166,7 @@ class StepRunner:
     def go_on_after_reading(self, claim: Claim, extraction: Extraction, seconds: float) -> None:
         run = self._resumed(claim)
         run.read(extraction, seconds)
-        if run.next_step is not None:
-            self._keep(run)
-        self._go_on(run)
+        self._go_on_after_step(run)
 
     def let_go(self, lost: Iterable[Claim]) -> None:
         """Cancel the jobs of claims that are held no more."""
@@ -198,13 +199,21 @@ class StepRunner:
 
     def _resumed(self, claim: Claim) -> PipelineRun:
         folder = self._folder / f"{claim.id}.{claim.fence}"
-        return resumed_run(claim, self.pipelines[claim.pipeline].steps, folder)
+        return resumed_run(claim, self._pipelines[pipeline_of(claim.pipeline)], folder)
+
+    def _go_on_after_step(self, run: PipelineRun) -> None:
+        if run.queue == run.claim.pipeline:  # else the end of the claim keeps what was found
+            self._end(run, kept(run))
+        self._go_on(run)
 
     def _go_on(self, run: PipelineRun) -> None:
-        """To the next step, or to the end."""
-        step = run.next_step
-        if step is None:
+        """To the next step, to the queue of the next step, or to the end."""
+        step, queue = run.next_step, run.queue
+        if step is None or queue is None:
             self._end(run, Stage.DONE)
+            return
+        if queue != run.claim.pipeline:
+            self._end(run, Move(queue))
             return
         self._waiting[step].append(run)
         self._start_waiting(step, self._waiting[step])
@@ -299,9 +308,7 @@ class StepRunner:
             unknown = self._unknown_pipeline(end.outcome)
             if unknown is None:
                 run.add(end.outcome, end.seconds, self._texts)
-                if run.next_step is not None:
-                    self._keep(run)
-                self._go_on(run)
+                self._go_on_after_step(run)
                 return
             end = end._replace(outcome=Invalid(unknown))
         run.seconds += end.seconds
@@ -309,7 +316,7 @@ class StepRunner:
         self._settle(run, end.outcome)
 
     def _unknown_pipeline(self, returned: Returned) -> str | None:
-        names = {part.pipeline for part in returned.parts} - {None, *self.pipelines}
+        names = {part.pipeline for part in returned.parts} - {None, *self._pipelines}
         if not names:
             return None
         return f"a part must name a pipeline of the settings; got {', '.join(map(repr, names))}"
@@ -352,10 +359,7 @@ class StepRunner:
     def _fail(self, run: PipelineRun, failed: Failed) -> None:
         self._results.add(FinishedJob(run.claim, failed, run.claim_seconds, run))
 
-    def _keep(self, run: PipelineRun) -> None:
-        self._end(run, kept(run))
-
-    def _end(self, run: PipelineRun, how: Stage | Delay | Kept) -> None:
+    def _end(self, run: PipelineRun, how: Stage | Delay | Move | Kept) -> None:
         self._results.add(FinishedJob(run.claim, how, run.claim_seconds, run))
 
 

@@ -11,6 +11,7 @@ from fairlead.errors import Message, PendingCapReached
 from fairlead.model.customers import CustomerSettings
 from fairlead.model.documents import DocumentCheck, EventKind
 from fairlead.model.keys import KeyOwner
+from fairlead.model.pipelines import pipeline_of
 from fairlead.model.states import Action, State, after
 from fairlead.model.submissions import NotBefore
 from fairlead.policy.queue_events import Arrived, Dropped, MemberChanged, Reset
@@ -31,7 +32,10 @@ _QUEUE_LOOKS = 3
 
 
 class DocumentRow(NamedTuple):
-    """A document's row as a decision needs it; it is waiting while it is processed, too."""
+    """A document's row as a decision needs it; it is waiting while it is processed, too.
+
+    `pipeline` is the queue in which it waits, or waited last.
+    """
 
     seq: int
     customer: int
@@ -71,17 +75,16 @@ def _take_from_queue(tx: Transaction, document: DocumentRow) -> tuple[Any, ...]:
     The state it had, its start, its attempts, the error of the last one, and its slot. Of this and
     the decision of somebody else about the same document, the database lets one be first.
     """
-    run, number = tx.connection.execute, document.seq
-    place = (document.customer, document.pipeline)
+    run, customer, number = tx.connection.execute, document.customer, document.seq
     for _ in range(_QUEUE_LOOKS):
-        row = run(sql("take_waiting"), (*place, number)).fetchone()
+        row = run(sql("take_waiting"), (customer, number)).fetchone()
         if row is not None:
-            tx.add_queue_event(Dropped(tx.now, *place, 1, row[0]))
-            return ("waiting", None, *row[1:])
+            tx.add_queue_event(Dropped(tx.now, customer, row[0], 1, row[1]))
+            return ("waiting", None, *row[2:])
         row = run(sql("take_delayed"), (number,)).fetchone()
         if row is not None:
-            tx.add_queue_event(Dropped(tx.now, *place, 0, 0.0, 1))
-            return ("waiting", None, *row[1:])
+            tx.add_queue_event(Dropped(tx.now, customer, row[0], 0, 0.0, 1))
+            return ("waiting", None, *row[2:])
         row = run(sql("take_claim"), (number,)).fetchone()
         if row is not None:
             running = ends.Running(*row)
@@ -134,7 +137,8 @@ def retry_document(
     if is_so or tx.connection.execute(sql("retry_document"), (document.seq, password)).get is None:
         return
     kept = tx.connection.execute(sql("take_retry_slot"), (document.seq,)).fetchone()
-    seq, customer, pipeline, state, priority, urgent, estimate, submitted_at, _ = document
+    seq, customer, queue, state, priority, urgent, estimate, submitted_at, _ = document
+    pipeline = pipeline_of(queue)  # it starts over
     slot, displaced = tx.slot(priority, seq, urgent=bool(urgent)), 0
     if kept is not None and kept[0] is not None:
         slot, displaced = kept[:2], kept[2]

@@ -50,7 +50,7 @@ def _set_urgent(tx: Transaction, document: DocumentRow, *, urgent: bool) -> None
     run(sql("set_running_urgent"), values)
     place = (document.customer, document.pipeline)
     row = run(sql("waiting_of_document"), (*place, number)).fetchone()
-    if row is None or run(sql("take_waiting"), (*place, number)).fetchone() is None:
+    if row is None or run(sql("take_waiting"), (document.customer, number)).fetchone() is None:
         return
     slot, slot_seq, displaced, attempts, suspect, error, detail = row
     if tx.is_fair:

@@ -361,30 +361,56 @@ def _charged(start: Start) -> tuple[Any, ...]:
 def _claim(
     tx: Transaction, detail: tuple[Any, ...], row: tuple[Any, ...], worker: str, lease: int
 ) -> Claim:
-    number, id_, customer, name, size, sha256, depth, password, *own, content = detail
-    metadata, has_result, interim = own
     return Claim(
-        id=id_,
+        **_described(detail),
         fence=lease,
         worker=worker,
-        customer=customer,
-        name=name,
-        size=size,
-        sha256=sha256,
         priority=row[5],
         submitted_at=row[9],
         started_at=tx.now,
         attempts=row[_ATTEMPTS] + 1,
-        depth=depth,
-        password=password,
         broke_before=row[_ERROR] not in (None, WORKER_LOST),
         suspect=bool(row[_ATTEMPTS] or row[_SUSPECT]),
-        content=content,
-        number=number,
         pipeline=row[1],
-        metadata=json.loads(metadata) if metadata else {},
-        interim=interim,
-        has_result=bool(has_result),
+    )
+
+
+def _described(detail: tuple[Any, ...]) -> dict[str, Any]:
+    """What a claim says of its document, from a row of `claimed_documents`."""
+    number, id_, customer, name, size, sha256, depth, password, *own, content = detail
+    metadata, has_result, interim = own
+    return {
+        "id": id_,
+        "customer": customer,
+        "name": name,
+        "size": size,
+        "sha256": sha256,
+        "depth": depth,
+        "password": password,
+        "content": content,
+        "number": number,
+        "metadata": json.loads(metadata) if metadata else {},
+        "interim": interim,
+        "has_result": bool(has_result),
+    }
+
+
+def held_claim(connection: Connection, id_: str, fence: int) -> Claim | None:
+    """A claim under way, for a worker that has kept only its name; None: it is held no more."""
+    row = connection.execute(sql("held_claim"), (id_, fence)).fetchone()
+    if row is None:
+        return None
+    worker, lease, queue, priority, submitted_at, started_at, attempts, error = row[12:]
+    return Claim(
+        **_described(row[:12]),
+        fence=lease,
+        worker=worker,
+        priority=priority,
+        submitted_at=submitted_at,
+        started_at=started_at,
+        attempts=attempts,
+        broke_before=error not in (None, WORKER_LOST),
+        pipeline=queue,
     )
 
 

@@ -15,11 +15,13 @@ from fairlead.model.documents import (
     Done,
     EventKind,
     Failed,
+    Moved,
     NewDocument,
     Outcome,
     Saved,
     Sniff,
 )
+from fairlead.model.pipelines import pipeline_of
 from fairlead.model.results import Interim, encode_interim
 from fairlead.policy.attachments import Family
 from fairlead.policy.costs import CostBucket, cost_bucket
@@ -118,6 +120,8 @@ def settle_all(tx: Transaction, outcomes: Sequence[tuple[Claim, Outcome]]) -> li
                 writer.requeue_or_fail(running, outcome, detail)
             case Delayed():
                 writer.delay(running, outcome)
+            case Moved():
+                writer.move(running, outcome)
     writer.write()
     parts.write()
     settle_batches(tx, writer.batches)
@@ -238,6 +242,7 @@ class _EndWriter:
         self._delayed: list[tuple[Any, ...]] = []
         self._results: list[tuple[Any, ...]] = []
         self._interim: list[tuple[Any, ...]] = []
+        self._queues: list[tuple[Any, ...]] = []
         self._causes: list[tuple[Any, ...]] = []
         self._ended: list[int] = []
         self._replaced: list[int] = []
@@ -254,6 +259,7 @@ class _EndWriter:
         run(sql("insert_content"), self._contents)
         run(sql("insert_result"), self._results)
         run(sql("put_interim"), self._interim)
+        run(sql("set_queue"), self._queues)
         if self._ended:
             array = self._tx.connection.array(sorted(self._ended))
             self._tx.connection.execute(sql("forget_interim"), (array,))
@@ -349,14 +355,27 @@ class _EndWriter:
         data |= _named(delayed.interim.step)
         tx.add_event(EventKind.REQUEUED, running.customer, number, **data)
 
+    def move(self, running: Running, moved: Moved) -> None:
+        """Put a document into the queue of its next steps, at its slot."""
+        tx, number, queue = self._tx, running.document, moved.queue
+        self._interim.append((number, *interim_values(moved.interim)))
+        self._queues.append((queue, number))
+        tx.count_usage(running.customer, seconds=moved.seconds or 0.0)
+        changes = {"attempts": running.attempts - 1, "error": None, "detail": None}
+        self._wait_again(running, moved.seconds, pipeline=queue, **changes)
+        tx.add_event(EventKind.RELEASED, running.customer, number, fence=running.lease, queue=queue)
+
     def requeue(self, running: Running, **changes: int) -> None:
         """Put a document back into the queue, at its slot; the work done does not count."""
-        row = running.waiting(**changes)
-        self._waiting.append(row)
+        self._wait_again(running, 0.0, **changes)
+
+    def _wait_again(self, running: Running, seconds: float | None, **changes: Any) -> None:
+        waiting = running._replace(**changes)
+        self._waiting.append(waiting.waiting())
         tx, slot = self._tx, (running.slot, running.slot_seq)
-        tx.add_queue_event(running.ended(tx.now, 0.0))
+        tx.add_queue_event(running.ended(tx.now, seconds))
         oldest = (running.document, running.submitted_at)
-        place = (running.customer, running.pipeline)
+        place = (running.customer, waiting.pipeline)
         has_ahead = bool(running.urgent or running.displaced)
         estimate = running.estimate
         tx.add_queue_event(Arrived(tx.now, *place, 1, estimate, slot, oldest, 0, has_ahead))
@@ -377,7 +396,8 @@ class _EndWriter:
         if detail is not None:
             self.batches.add(detail.batch)
         if seconds is not None and detail is not None:
-            bucket = cost_bucket(Sniff(detail.shape, detail.pages), detail.size, running.pipeline)
+            pipeline = pipeline_of(running.pipeline)
+            bucket = cost_bucket(Sniff(detail.shape, detail.pages), detail.size, pipeline)
             self._learned[bucket].append(seconds if work is None else work)
 
     def _count(self, running: Running, state: str) -> None:

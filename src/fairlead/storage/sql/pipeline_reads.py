@@ -7,6 +7,7 @@ from fairlead.policy.quotas import Quota, limit_text
 from fairlead.policy.rules import Rules
 from fairlead.storage.sql.queries import Connection, sql
 from fairlead.storage.sql.queue_rows import LoadedQueue
+from fairlead.storage.sql.quotas import served_queues
 
 LATELY = 3600.0
 _NO_EVENTS = 0
@@ -26,7 +27,11 @@ def pipelines(connection: Connection, rules: Rules, now: float) -> dict[str, Pip
         failures = known.failures if code is None else {**known.failures, code: number}
         since = first if known.since is None else min(first, known.since)
         counts[name] = known._replace(ended=known.ended + number, since=since, failures=failures)
-    return counts
+    served = served_queues(connection, now)
+    return {
+        name: counts.get(name, PipelineCounts())._replace(served=name in served)
+        for name in {*counts, *served}
+    }
 
 
 def _with_quota(quota: Quota, now: float) -> PipelineCounts:

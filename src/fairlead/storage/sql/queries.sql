@@ -168,6 +168,9 @@ SELECT keys FROM interim WHERE keys <> '[]';
 SELECT keys FROM interim WHERE keys <> '[]' AND document IN (
   SELECT seq FROM documents WHERE id IN (SELECT value FROM json_each(?)));
 
+-- name: set_queue
+UPDATE documents SET queue = ? WHERE seq = ?;
+
 -- name: set_cause
 UPDATE documents SET cause = ? WHERE seq = ?;
 
@@ -386,6 +389,17 @@ SELECT
 FROM documents d JOIN customers c ON c.id = d.customer
 WHERE d.seq IN (SELECT value FROM json_each(?));
 
+-- name: held_claim
+-- A claim under way, by its document and fence.
+SELECT
+  d.seq, d.id, c.name, d.name, d.size, d.sha256, d.depth, d.password,
+  d.metadata, d.facts IS NOT NULL,
+  (SELECT body FROM interim WHERE document = d.seq),
+  (SELECT content FROM contents WHERE document = d.seq AND role = 'original' AND name = ''),
+  r.worker, r.lease, r.pipeline, r.priority, r.submitted_at, r.started_at, r.attempts, r.error
+FROM running r JOIN documents d ON d.seq = r.document JOIN customers c ON c.id = d.customer
+WHERE d.id = ? AND r.lease = ?;
+
 -- name: add_lease
 INSERT INTO leases (id, worker, until) VALUES (?, ?, ?);
 
@@ -475,7 +489,8 @@ INSERT INTO retry_slots (document, customer, slot, slot_seq, displaced) VALUES (
 DELETE FROM retry_slots WHERE document = ? RETURNING slot, slot_seq, displaced;
 
 -- name: find_document
-SELECT seq, customer, pipeline, state, priority, urgent, estimate, submitted_at, batch
+SELECT
+  seq, customer, coalesce(queue, pipeline), state, priority, urgent, estimate, submitted_at, batch
 FROM documents WHERE id = ?;
 
 -- name: waiting_of_document
@@ -484,11 +499,13 @@ FROM waiting INDEXED BY waiting_by_age WHERE customer = ? AND pipeline = ? AND d
 
 -- name: take_waiting
 -- Take a document out of the queue; nothing where it waits no more.
-DELETE FROM waiting WHERE customer = ? AND pipeline = ? AND document = ?
-RETURNING estimate, attempts, error, detail, slot, slot_seq, displaced;
+DELETE FROM waiting WHERE customer = ?1 AND document = ?2
+  AND pipeline = (SELECT coalesce(queue, pipeline) FROM documents WHERE seq = ?2)
+RETURNING pipeline, estimate, attempts, error, detail, slot, slot_seq, displaced;
 
 -- name: take_delayed
-DELETE FROM delayed WHERE document = ? RETURNING estimate, attempts, error, detail, slot, slot_seq, displaced;
+DELETE FROM delayed WHERE document = ?
+RETURNING pipeline, estimate, attempts, error, detail, slot, slot_seq, displaced;
 
 -- name: take_claim
 -- Take a document from its worker.
@@ -503,7 +520,8 @@ RETURNING
 -- stays until it is done again.
 UPDATE documents SET
   state = 'waiting', attempts = 0, started_at = NULL, finished_at = NULL, seconds = NULL,
-  error = NULL, detail = NULL, cause = NULL, step = NULL, step_attempt = NULL, password = ?2
+  error = NULL, detail = NULL, cause = NULL, step = NULL, step_attempt = NULL, queue = NULL,
+  password = ?2
 WHERE seq = ?1 AND state <> 'waiting' RETURNING seq;
 
 -- name: bury_document
@@ -658,7 +676,8 @@ WHERE document = (SELECT seq FROM documents WHERE id = ?) AND role = ? AND name 
 
 -- name: stored_document
 SELECT
-  t.key, t.sha256, m.key, m.sha256, (SELECT due FROM delayed WHERE document = d.seq), d.depth
+  t.key, t.sha256, m.key, m.sha256, (SELECT due FROM delayed WHERE document = d.seq), d.depth,
+  coalesce(d.queue, d.pipeline)
 FROM documents d
   LEFT JOIN contents t ON t.document = d.seq AND t.role = 'text' AND t.name = ''
   LEFT JOIN contents m ON m.document = d.seq AND m.role = 'markdown' AND m.name = ''
@@ -686,7 +705,7 @@ GROUP BY customer;
 SELECT count(*) FROM documents d
 WHERE (d.state = 'waiting') <> (1 = (
   (SELECT count(*) FROM waiting w
-   WHERE w.customer = d.customer AND w.pipeline = d.pipeline AND w.document = d.seq)
+   WHERE w.customer = d.customer AND w.pipeline = coalesce(d.queue, d.pipeline) AND w.document = d.seq)
   + (SELECT count(*) FROM delayed y WHERE y.document = d.seq)
   + (SELECT count(*) FROM running r WHERE r.document = d.seq)));
 

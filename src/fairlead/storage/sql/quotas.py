@@ -61,22 +61,23 @@ def state(connection: Connection, rules: Rules, now: float, name: str) -> Pipeli
     """
     loaded = LoadedQueue(connection, rules)
     quota = loaded.queue.state.quotas.get(name) or Quota()
-    served = _served(connection, now)
+    served = served_queues(connection, now)
     is_served = name in served or (name == DEFAULT_PIPELINE and not served)
     limit = None if quota.rate is None or quota.has_token(now) else limit_text(quota.rate)
     is_full = quota.max_running is not None and quota.running >= quota.max_running
-    return PipelineState(is_served, limit, quota.running if is_full else None)
+    return PipelineState(is_served, limit, quota.running if is_full else None, name)
 
 
 def unserved(connection: Connection, _rules: Rules, now: float) -> list[str]:
-    """Pipelines of which documents wait, and that no running worker serves."""
-    served = _served(connection, now)
+    """Queues in which documents wait, and that no running worker serves."""
+    served = served_queues(connection, now)
     if not served:
         return []
     waiting = {row[0] for row in connection.execute(sql("waiting_pipelines"))}
     return sorted(waiting - served)
 
 
-def _served(connection: Connection, now: float) -> set[str]:
+def served_queues(connection: Connection, now: float) -> set[str]:
+    """Those that a running worker serves, or for which somebody has asked over HTTP lately."""
     rows = connection.execute(sql("served_pipelines"), (now,))
     return {name for (names,) in rows for name in json.loads(names)}

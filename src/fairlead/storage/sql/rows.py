@@ -82,7 +82,8 @@ _DOCUMENTS = (
     "documents d JOIN customers c ON c.id = d.customer "
     "LEFT JOIN running r ON d.state = 'waiting' AND r.document = d.seq "
     "LEFT JOIN waiting w INDEXED BY waiting_by_age ON d.state = 'waiting' "
-    "AND w.customer = d.customer AND w.pipeline = d.pipeline AND w.document = d.seq "
+    "AND w.customer = d.customer AND w.pipeline = coalesce(d.queue, d.pipeline) "
+    "AND w.document = d.seq "
     "LEFT JOIN delayed y ON d.state = 'waiting' AND y.document = d.seq "
     "LEFT JOIN interim i ON d.state = 'waiting' AND i.document = d.seq"
 )

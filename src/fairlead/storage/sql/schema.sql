@@ -27,6 +27,7 @@ CREATE TABLE documents (                -- inserted at acceptance, updated once 
   id TEXT NOT NULL UNIQUE,
   customer INTEGER NOT NULL,
   pipeline TEXT NOT NULL,
+  queue TEXT,                           -- of a later segment of the pipeline; NULL: the first one
   name TEXT NOT NULL,
   size INTEGER NOT NULL,
   sha256 TEXT NOT NULL,

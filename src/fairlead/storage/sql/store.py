@@ -240,6 +240,10 @@ class Store(ABC):
         if number > MANY_EVENTS:
             self.fold()
 
+    def held_claim(self, id_: str, fence: int) -> Claim | None:
+        """The claim of this document and fence; None: it is held no more."""
+        return self._read_whole(claims.held_claim, id_, fence)
+
     def renew(self, held: Sequence[Claim]) -> list[Claim]:
         """Renew the leases; return the claims that are held no more."""
         return self._write(lambda tx: claims.renew(tx, held), durable=False)
@@ -726,11 +730,11 @@ class Store(ABC):
         return self._read_queue(reads.flow)
 
     def pipeline_state(self, name: str) -> PipelineState:
-        """What holds back the documents of a pipeline."""
+        """What holds back the documents of a pipeline, or of a queue of it."""
         return self._read_queue(quotas.state, name)
 
     def unserved(self) -> list[str]:
-        """Pipelines of which documents wait, and that no running worker serves."""
+        """Queues in which documents wait, and that no running worker serves."""
         return self._read_queue(quotas.unserved)
 
     def _last_event_to_read(self) -> int | None:
