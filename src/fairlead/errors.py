@@ -34,6 +34,7 @@ FairleadError
 ├── UnknownKey
 ├── InvalidTransition          the document's state does not allow the action
 ├── NotReady                   the document has no text (yet)
+├── JobLost                    the job of a pulled step is held no more
 ├── CustomerExists
 ├── Unauthorized               no valid API key
 ├── NotAllowed                 the API key does not permit this
@@ -320,6 +321,12 @@ class NotReady(
     FairleadError, code="not-ready", problem="not-ready", status=409, title="Text not ready"
 ):
     """The document has no text (yet)."""
+
+
+class JobLost(
+    FairleadError, code="job-lost", problem="job-lost", status=409, title="Job no longer held"
+):
+    """The job of a pulled step was cancelled, ended, or given to another worker."""
 
 
 class CustomerExists(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from storekit import DONE, LEASE, Clock, must_claim, new_document
 
@@ -16,7 +18,7 @@ QUEUE = "invoices/pull:fields"
 FOUND = Interim(("read", "pull:fields"), 1, kind="pdf", facts={"pages": 2})
 
 
-def submit(store: Store, customer: str, number: int = 1, **fields: object) -> list[Document]:
+def submit(store: Store, customer: str, number: int = 1, **fields: Any) -> list[Document]:
     fields = {"pipeline": "invoices", **fields}
     documents = tuple(new_document()._replace(**fields) for _ in range(number))
     return store.submit(Submission(customer, documents))
@@ -66,7 +68,6 @@ def test_moved_documents_keep_their_order(store: Store, clock: Clock, policy: Po
         started.remove(few.id)
         started.insert(0, few.id)
     assert pull(store, 5) == started
-
 
 
 def test_a_late_worker_moves_nothing(store: Store, clock: Clock) -> None:

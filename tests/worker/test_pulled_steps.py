@@ -116,9 +116,7 @@ def test_why_and_the_list_of_pipelines_say_that_nobody_serves_the_step(fairlead:
         (["pull:x", "a:b", "c:d"], {"p": ["pull:x"], "p/a:b": ["a:b", "c:d"]}),
     ],
 )
-def test_a_pulled_step_has_a_queue_of_its_own(
-    steps: Sequence[str], queues: dict[str, Any]
-) -> None:
+def test_a_pulled_step_has_a_queue_of_its_own(steps: Sequence[str], queues: dict[str, Any]) -> None:
     pipeline = Pipeline("p", tuple(steps), "15/s", 8)
     assert {queue.name: list(queue.steps) for queue in pipeline.queues} == queues
     assert {(queue.limit, queue.max_running) for queue in pipeline.queues} == {("15/s", 8)}

@@ -20,6 +20,7 @@ from fairlead.steps.pool import StepPool
 from fairlead.webhooks import Deliverer, Networks, Sender
 from fairlead.worker.engine import LocalEngine, StepSettings
 from fairlead.worker.orphan_sweeper import Sweeper, portions
+from fairlead.worker.pulled_jobs import PulledJobs
 from fairlead.worker.sandbox.limits import Limits
 from fairlead.worker.wakeup import Broker, WakeupPublisher
 
@@ -72,6 +73,19 @@ class Services:
         if names is None:
             return list(settings.pipelines)
         return [settings.known_pipeline(name) for name in names]
+
+    def pulled_jobs(self) -> PulledJobs:
+        """Hands documents of pulled steps to other programs."""
+        fairlead = self._fairlead
+        return PulledJobs(
+            self._store,
+            fairlead.files,
+            fairlead.texts,
+            lambda: fairlead.settings.pipelines,
+            lambda: fairlead.settings.lease,
+            self._retry_rule,
+            fairlead.folder.job_dirs,
+        )
 
     def _retry_rule(self) -> RetryRule:
         return self._fairlead.settings.rules().retry

@@ -20,6 +20,7 @@ _BY_KIND: dict[str, type[errors.FairleadError]] = {
     "unknown-key": errors.UnknownKey,
     "unknown-webhook": errors.UnknownWebhook,
     "not-ready": errors.NotReady,
+    "job-lost": errors.JobLost,
     "wrong-state": errors.InvalidTransition,
     "customer-exists": errors.CustomerExists,
     "deleted": errors.DeletedDocument,

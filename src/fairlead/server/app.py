@@ -39,6 +39,7 @@ from fairlead.server.routes import (
     documents,
     events,
     health,
+    jobs,
     keys,
     pipelines,
     policy,
@@ -70,6 +71,7 @@ ROUTERS = (
         customer_pages.router,
     ),
     *(document_pages.router, live.router, pipelines.router, document_results.router),
+    jobs.router,
 )
 _SECONDS = {"schema": {"type": "integer"}}
 _REQUEST_ID = {

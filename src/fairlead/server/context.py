@@ -47,6 +47,7 @@ class ServerContext:
         self.metrics = Metrics(self.fairlead)
         self.rate_limiter = RateLimiter()
         self.batcher = UploadBatcher(self.fairlead)
+        self.jobs = self.fairlead.services.pulled_jobs()
         self.auth = Authenticator(self)
         self.live_view = LiveView(self.fairlead)
         self._settings, self._settings_at = self.fairlead.settings, monotonic()

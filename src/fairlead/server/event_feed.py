@@ -30,6 +30,9 @@ MOST_QUEUED = 2000
 """Events that wait for a slow reader before it is dropped."""
 OPERATORS_ONLY = frozenset(["worker", "fence"])
 
+_ANY = "*"
+"""No id of a document: whoever waits for it waits for any event."""
+
 Listener = Callable[[Sequence[Event]], None]
 
 
@@ -127,6 +130,12 @@ class EventFeed:
             if not self._waiters[document]:
                 del self._waiters[document]
 
+    @contextmanager
+    def all_changes(self) -> Iterator[asyncio.Event]:
+        """An event that is set whenever something happens."""
+        with self.changes_of(_ANY) as changed:
+            yield changed
+
     def is_waited_for(self, document: str) -> bool:
         return document in self._waiters
 
@@ -150,8 +159,8 @@ class EventFeed:
                 listener(events)
             except Exception:  # the other listeners still get the events
                 _log.exception("fairlead: events from %s on were not taken in", events[0].seq)
-        for event in events if self._waiters else ():
-            for changed in self._waiters.get(event.document or "", ()):
+        for document in {_ANY, *(event.document or "" for event in events)} & self._waiters.keys():
+            for changed in self._waiters[document]:
                 changed.set()
         for encoded in map(EncodedEvent, events) if self._queues else ():
             for queue in self._queues:

@@ -34,6 +34,9 @@ _log = logging.getLogger(__name__)
 
 UPLOADS = "/v1/documents"
 MAX_JSON_BYTES = 65_536
+MAX_RESULT_JSON_BYTES = 16_000_000
+"""Of the result of a pulled job; a longer one is sent as a form."""
+_RESULTS = re.compile(r"/v1/jobs/[^/]+/finish")
 _KEY_IN_QUERY = re.compile(
     rb"fl_[0-9a-z]{12}_|(?:^|&)(?:api_?key|key|access_token)=", re.IGNORECASE
 )
@@ -133,10 +136,9 @@ class _RequestBody:
     def __init__(
         self, path: str, headers: dict[bytes, bytes], receive: Receive, settings: Settings
     ) -> None:
-        is_upload = path == UPLOADS  # any other body is kept in memory
         declared = headers.get(b"content-length", b"0")
         self._receive = receive
-        self._limit = settings.max_upload_bytes if is_upload else MAX_JSON_BYTES
+        self._limit = _body_limit(path, headers, settings)
         self._timeout = settings.request_timeout
         self._declared = int(declared)
         self._size = 0
@@ -169,6 +171,17 @@ class _RequestBody:
             "this request may have at most {bytes} bytes; send a smaller one", bytes=limit
         )
         return Problem("too-large", text)
+
+
+def _body_limit(path: str, headers: dict[bytes, bytes], settings: Settings) -> int:
+    """Forms are written to disk as they arrive; any other body is kept in memory."""
+    if path == UPLOADS:
+        return settings.max_upload_bytes
+    if not _RESULTS.fullmatch(path):
+        return MAX_JSON_BYTES
+    is_form = headers.get(b"content-type", b"").lower().startswith(b"multipart/")
+    most = settings.result_limit + MAX_JSON_BYTES  # for the headers of its parts
+    return most if is_form else min(most, MAX_RESULT_JSON_BYTES)
 
 
 def _check_query(query: bytes) -> None:

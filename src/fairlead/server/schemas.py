@@ -24,6 +24,7 @@ from fairlead.model.documents import (
     Text,
 )
 from fairlead.model.explanations import Explanation, Place
+from fairlead.model.jobs import PulledJobList, RenewedJob
 from fairlead.model.json import Record, from_json, schemas, to_json
 from fairlead.model.keys import LINK_DAYS, MOST_DAYS, Key, Keys, LoginLink, NewKey, NewLink
 from fairlead.model.pipeline_figures import PipelineList
@@ -141,6 +142,52 @@ class PolicyWanted(Body):
     policy: Literal["classic", "fair"]
 
 
+Step = Annotated[str, Meta(pattern="^[A-Za-z0-9_-]{1,64}$")]
+Seconds = Annotated[float, Meta(ge=0, le=31_536_000)]
+
+
+class JobsWanted(Body):
+    """Jobs of these pulled steps, without the `pull:` before their names, and how many at most.
+
+    `wait` is for how many seconds the answer may wait for the first one.
+    """
+
+    steps: Annotated[list[Step], Meta(min_length=1, max_length=100)]
+    max: Annotated[int, Meta(ge=1, le=100)] = 1
+    wait: Annotated[float, Meta(ge=0, le=60)] = 0.0
+
+
+class JobProgress(Body):
+    """How far a job is: 3 of 10 pages."""
+
+    done: Annotated[int, Meta(ge=0, le=1_000_000_000)]
+    total: Annotated[int, Meta(ge=0, le=1_000_000_000)]
+
+
+class JobResult(Body):
+    """What a step found. What it leaves out, the results of earlier steps keep."""
+
+    text: str | None = None
+    markdown: str | None = None
+    data: dict[str, Any] | None = None
+
+
+class JobRefusal(Body):
+    """Why a document fails: a code of small letters, digits and hyphens, and a sentence."""
+
+    code: Annotated[str, Meta(pattern="^[a-z][a-z0-9-]{0,63}$")]
+    detail: Annotated[str, Meta(min_length=1, max_length=1000)]
+
+
+class JobRetry(Body):
+    """When the step is tried again: `after` so many seconds, or because of an `error`."""
+
+    after: Seconds | None = None
+    error: Annotated[str, Meta(max_length=100_000)] | None = None
+    attempts: Annotated[int, Meta(ge=1, le=1000)] = 3
+    retry_for: Seconds = 86_400.0
+
+
 _OUT = [
     *(
         Audit,
@@ -170,11 +217,17 @@ _OUT = [
         Webhook,
     ),
     *(Cause, PipelineList, ResultSummary, UsageList, WebhookWithSecret, Webhooks),
+    *(PulledJobList, RenewedJob),
 ]
 _IN = [
     BlockWanted,
     Changes,
     DocumentChanges,
+    JobProgress,
+    JobRefusal,
+    JobResult,
+    JobRetry,
+    JobsWanted,
     KeyWanted,
     LinkWanted,
     NewCustomer,
@@ -240,6 +293,9 @@ NOT_MODIFIED: dict[int | str, dict[str, Any]] = {
     304: {"description": "it is as the ETag in If-None-Match says"}
 }
 BYTES = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
+TEXT = {"text/plain": {"schema": {"type": "string"}}}
+MARKDOWN = {"text/markdown": {"schema": {"type": "string"}}}
+OBJECT = {"application/json": {"schema": {"type": "object"}}}
 
 
 def header(name: str, description: str) -> dict[str, Any]:

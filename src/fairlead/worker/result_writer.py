@@ -98,6 +98,99 @@ class FinishedJob(NamedTuple):
     run: PipelineRun | None = None
 
 
+class ResultSaver:
+    """Saves results at once, in the calling thread. Texts go to `texts`, attachments to `files`."""
+
+    def __init__(self, store: Store, files: BlobStore, texts: BlobStore) -> None:
+        self._store = store
+        self._files = files
+        self._texts = texts
+
+    def save(self, group: Sequence[FinishedJob]) -> dict[Claim, Saved]:
+        """Write files first, then commit the outcomes with their keys; what became of those."""
+        texts: list[tuple[str, bytes]] = []
+        attachments: list[tuple[str, PartContent]] = []
+        ends = {job.claim for job in group if not isinstance(job.result, Kept)}
+        self._write_contents(group)
+        outcomes = [
+            (job.claim, _outcome(job, texts, attachments))
+            for job in group
+            if not isinstance(job.result, Kept) and job.result is not Stage.DROPPED
+        ]
+        self._texts.put_all(texts)
+        _stream(self._files, attachments)
+        self._keep_interim(
+            {
+                job.claim: job.result.interim
+                for job in group
+                if isinstance(job.result, Kept) and job.claim not in ends
+            }
+        )
+        again = {claim.id for claim, _ in outcomes if claim.has_result}
+        before = self._store.known_texts(again) if again else set()
+        saved = self._store.finish_all(outcomes) if outcomes else []
+        if again:
+            self._delete_replaced(again, before, [outcome for _, outcome in outcomes])
+        stale = [
+            outcome
+            for (_, outcome), how in zip(outcomes, saved, strict=True)
+            if how is Saved.STALE and isinstance(outcome, Done)
+        ]
+        if stale:
+            self._delete_files(stale, {claim.id for claim, _ in outcomes})
+        for job in group:
+            if job.run is not None and job.claim in ends:
+                self._clean_up(job.run)
+        return {claim: how for (claim, _), how in zip(outcomes, saved, strict=True)}
+
+    def _write_contents(self, group: Sequence[FinishedJob]) -> None:
+        """Stream long contents to blob storage, each once."""
+        saved = list(filter(None, map(_saved, group)))
+        blobs = {id(blob): blob for each in saved for blob in each.blobs if blob.source is not None}
+        parts = {id(part): part for each in saved for part in each.parts if part.source is not None}
+        texts = [(blob.content.key or "", blob.source) for blob in blobs.values() if blob.source]
+        files = [(part.part.id, part.source) for part in parts.values() if part.source]
+        _stream(self._texts, texts)
+        _stream(self._files, files)
+        for blob in blobs.values():
+            blob.source = None
+        for part in parts.values():
+            part.source = None
+
+    def _keep_interim(self, interim: Mapping[Claim, Interim]) -> None:
+        if interim:
+            self._store.keep_interim(list(interim.items()))
+
+    def _clean_up(self, run: PipelineRun) -> None:
+        """Remove what a document with several steps leaves behind when its claim has ended."""
+        with suppress(DataError, OSError):  # the sweep of orphans finds them too
+            keys = run.keys | run.replaced
+            if keys:
+                self._texts.delete(keys - self._store.known_texts([run.claim.id]))
+        shutil.rmtree(run.folder, ignore_errors=True)
+
+    def _delete_replaced(
+        self, documents: set[str], before: set[str], outcomes: Sequence[Outcome]
+    ) -> None:
+        """Delete the files of results that others replaced, and of attachments that were known."""
+        with suppress(DataError, OSError):  # the sweep of orphans finds them too
+            self._texts.delete(before - self._store.known_texts(documents))
+            done = [outcome for outcome in outcomes if isinstance(outcome, Done)]
+            parts = {part.id for each in done for part in each.parts if part.content is None}
+            self._files.delete(parts - self._store.known_documents(parts))
+
+    def _delete_files(self, stale: Sequence[Done], documents: set[str]) -> None:
+        """Delete files of results that came too late.
+
+        Not those of results that were saved by a commit whose answer got lost.
+        """
+        with suppress(DataError, OSError):  # the sweep of orphans finds them too
+            texts = {key for done in stale for key in (done.text_key, done.markdown_key) if key}
+            self._texts.delete(texts - self._store.known_texts(documents))
+            parts = {part.id for done in stale for part in done.parts if part.content is None}
+            self._files.delete(parts - self._store.known_documents(parts))
+
+
 class ResultWriter:
     """Saves results; `on_saved` is called after each group.
 
@@ -115,9 +208,7 @@ class ResultWriter:
     ) -> None:
         self.error: Exception | None = None
         """What ended it: the engine raises that, and releases what is unsaved."""
-        self._store = store
-        self._files = files
-        self._texts = texts
+        self._saver = ResultSaver(store, files, texts)
         self._on_saved = on_saved
         self._queue: list[FinishedJob] = []
         self._saving: list[Claim] = []
@@ -196,7 +287,7 @@ class ResultWriter:
         while True:
             is_last = self._is_closing
             try:
-                self._save(group)
+                self._saver.save(group)
             except TemporarilyUnavailable as error:
                 if is_last or not self._attempts.suppresses(error):
                     raise
@@ -205,89 +296,6 @@ class ResultWriter:
                 return
             with self._changed:
                 self._changed.wait_for(lambda: self._is_closing, self._attempts.pause)
-
-    def _save(self, group: Sequence[FinishedJob]) -> None:
-        """Write files first, then commit the outcomes with their keys."""
-        texts: list[tuple[str, bytes]] = []
-        attachments: list[tuple[str, PartContent]] = []
-        ends = {job.claim for job in group if not isinstance(job.result, Kept)}
-        self._write_contents(group)
-        outcomes = [
-            (job.claim, _outcome(job, texts, attachments))
-            for job in group
-            if not isinstance(job.result, Kept) and job.result is not Stage.DROPPED
-        ]
-        self._texts.put_all(texts)
-        _stream(self._files, attachments)
-        self._keep_interim(
-            {
-                job.claim: job.result.interim
-                for job in group
-                if isinstance(job.result, Kept) and job.claim not in ends
-            }
-        )
-        again = {claim.id for claim, _ in outcomes if claim.has_result}
-        before = self._store.known_texts(again) if again else set()
-        saved = self._store.finish_all(outcomes) if outcomes else []
-        if again:
-            self._delete_replaced(again, before, [outcome for _, outcome in outcomes])
-        stale = [
-            outcome
-            for (_, outcome), how in zip(outcomes, saved, strict=True)
-            if how is Saved.STALE and isinstance(outcome, Done)
-        ]
-        if stale:
-            self._delete_files(stale, {claim.id for claim, _ in outcomes})
-        for job in group:
-            if job.run is not None and job.claim in ends:
-                self._clean_up(job.run)
-
-    def _write_contents(self, group: Sequence[FinishedJob]) -> None:
-        """Stream long contents to blob storage, each once."""
-        saved = list(filter(None, map(_saved, group)))
-        blobs = {id(blob): blob for each in saved for blob in each.blobs if blob.source is not None}
-        parts = {id(part): part for each in saved for part in each.parts if part.source is not None}
-        texts = [(blob.content.key or "", blob.source) for blob in blobs.values() if blob.source]
-        files = [(part.part.id, part.source) for part in parts.values() if part.source]
-        _stream(self._texts, texts)
-        _stream(self._files, files)
-        for blob in blobs.values():
-            blob.source = None
-        for part in parts.values():
-            part.source = None
-
-    def _keep_interim(self, interim: Mapping[Claim, Interim]) -> None:
-        if interim:
-            self._store.keep_interim(list(interim.items()))
-
-    def _clean_up(self, run: PipelineRun) -> None:
-        """Remove what a document with several steps leaves behind when its claim has ended."""
-        with suppress(DataError, OSError):  # the sweep of orphans finds them too
-            keys = run.keys | run.replaced
-            if keys:
-                self._texts.delete(keys - self._store.known_texts([run.claim.id]))
-        shutil.rmtree(run.folder, ignore_errors=True)
-
-    def _delete_replaced(
-        self, documents: set[str], before: set[str], outcomes: Sequence[Outcome]
-    ) -> None:
-        """Delete the files of results that others replaced, and of attachments that were known."""
-        with suppress(DataError, OSError):  # the sweep of orphans finds them too
-            self._texts.delete(before - self._store.known_texts(documents))
-            done = [outcome for outcome in outcomes if isinstance(outcome, Done)]
-            parts = {part.id for each in done for part in each.parts if part.content is None}
-            self._files.delete(parts - self._store.known_documents(parts))
-
-    def _delete_files(self, stale: Sequence[Done], documents: set[str]) -> None:
-        """Delete files of results that came too late.
-
-        Not those of results that were saved by a commit whose answer got lost.
-        """
-        with suppress(DataError, OSError):  # the sweep of orphans finds them too
-            texts = {key for done in stale for key in (done.text_key, done.markdown_key) if key}
-            self._texts.delete(texts - self._store.known_texts(documents))
-            parts = {part.id for done in stale for part in done.parts if part.content is None}
-            self._files.delete(parts - self._store.known_documents(parts))
 
 
 def _split(queue: list[FinishedJob]) -> tuple[list[FinishedJob], list[FinishedJob]]:

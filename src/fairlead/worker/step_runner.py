@@ -8,7 +8,6 @@ order stays decided at the claim.
 from __future__ import annotations
 
 import hashlib
-import logging
 import shutil
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Sequence
@@ -20,26 +19,12 @@ from fairlead.errors import InvalidSetting, TemporarilyUnavailable
 from fairlead.model.blobs import ABSENT, BlobStore
 from fairlead.model.documents import Broken, Claim, Failed
 from fairlead.model.pipelines import READ, Pipeline, pipeline_of
-from fairlead.policy.failures import SENTENCES, STEP_FAILED
 from fairlead.policy.retry import RetryRule
-from fairlead.steps.outcomes import (
-    Died,
-    Invalid,
-    Later,
-    Outcome,
-    Raised,
-    Refused,
-    Returned,
-    StepEnd,
-    StepJob,
-    StepOptions,
-    TimedOut,
-)
+from fairlead.steps.outcomes import Invalid, Outcome, Returned, StepEnd, StepJob, StepOptions
 from fairlead.worker.pipeline_run import PipelineRun, resumed_run
 from fairlead.worker.result_writer import Delay, FinishedJob, Kept, Move, ResultWriter, Stage, kept
 from fairlead.worker.sandbox.answer import Extraction, failure
-
-_log = logging.getLogger(__name__)
+from fairlead.worker.step_ends import end_of_step
 
 GONE = "The stored bytes of the document are missing or cannot be read."
 _CHUNK = 1 << 20
@@ -324,59 +309,7 @@ class StepRunner:
     def _settle(self, run: PipelineRun, outcome: Outcome) -> None:
         """The step did not return: refuse, try again later, or give up."""
         options = self._pools[run.next_step or ""].options or StepOptions()
-        if isinstance(outcome, Refused):
-            run.attempts += 1
-            self._fail(run, Failed(outcome.code, outcome.message, run.kind))
-        elif isinstance(outcome, Later):
-            self._call_later(run, outcome.seconds, options)
-        else:
-            cause = f"step {run.next_step}: {_cause(outcome)}"
-            _log.warning("fairlead: document %s: %s", run.claim.id, cause)
-            run.failed(cause)
-            rule = RetryRule(options.attempts, *_delays(self._retry()))
-            delay = rule.delay(run.attempts)
-            if delay is None:
-                self._give_up(run)
-            else:
-                self._end(run, Delay(delay, STEP_FAILED, SENTENCES[STEP_FAILED]))
+        self._end(run, end_of_step(run, outcome, options, self._retry()))
 
-    def _call_later(self, run: PipelineRun, seconds: float, options: StepOptions) -> None:
-        if run.waited + seconds > options.retry_for:
-            run.failed(
-                f"step {run.next_step}: it asked to be called again later for more than "
-                f"{options.retry_for:g} s (retry_for)"
-            )
-            self._give_up(run)
-            return
-        run.waited += seconds
-        run.settled += 1
-        self._end(run, Delay(seconds))
-
-    def _give_up(self, run: PipelineRun) -> None:
-        failed = Failed(STEP_FAILED, SENTENCES[STEP_FAILED], run.kind, cause=run.cause)
-        self._fail(run, failed)
-
-    def _fail(self, run: PipelineRun, failed: Failed) -> None:
-        self._results.add(FinishedJob(run.claim, failed, run.claim_seconds, run))
-
-    def _end(self, run: PipelineRun, how: Stage | Delay | Move | Kept) -> None:
+    def _end(self, run: PipelineRun, how: Stage | Failed | Delay | Move | Kept) -> None:
         self._results.add(FinishedJob(run.claim, how, run.claim_seconds, run))
-
-
-def _delays(rule: RetryRule) -> tuple[float, float]:
-    return rule.first_delay, rule.longest_delay
-
-
-def _cause(outcome: Outcome) -> str:
-    """For operators, with the traceback where there is one."""
-    match outcome:
-        case Raised():
-            return outcome.traceback or outcome.summary
-        case Died():
-            return f"its process ended: {outcome.how}"
-        case TimedOut():
-            return f"it took longer than {outcome.seconds:g} s (timeout)"
-        case Invalid():
-            return outcome.sentence
-        case _:
-            return str(outcome)

@@ -1,0 +1,186 @@
+"""Pulled steps: documents that other programs take over HTTP, and what they say about them.
+
+A job is a claim of the store like any other. Its token names the document and the fence, and the
+claim belongs to the API key that made it. Nothing is kept here, so any server may answer.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from fairlead.errors import InvalidResult, InvalidStep, JobLost
+from fairlead.model.blobs import BlobStore
+from fairlead.model.documents import Claim, Failed, Progress, Saved
+from fairlead.model.pipelines import Pipeline, Room, pipeline_of
+from fairlead.policy.retry import RetryRule
+from fairlead.steps.outcomes import Outcome, Returned, StepOptions
+from fairlead.worker.pipeline_run import PipelineRun, resumed_run
+from fairlead.worker.result_writer import Delay, FinishedJob, Move, ResultSaver, Stage
+from fairlead.worker.slot import next_worker_name
+from fairlead.worker.step_ends import end_of_step
+
+if TYPE_CHECKING:
+    from fairlead.storage import Store
+
+_LOST = (
+    "the job is held no more: its document was cancelled, its lease has ended, or the job was "
+    "ended before; stop working on it"
+)
+
+
+class HeldJob(NamedTuple):
+    """A claim of a pulled step, and what earlier steps found."""
+
+    token: str
+    step: str
+    claim: Claim
+    run: PipelineRun
+
+
+class PulledJobs:
+    """Hands out documents of pulled steps, and settles them. All methods block.
+
+    `owner` is the id of the API key; a job of another one is as unknown as one that never was.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        files: BlobStore,
+        texts: BlobStore,
+        pipelines: Callable[[], Sequence[Pipeline]],
+        lease: Callable[[], float],
+        retry: Callable[[], RetryRule],
+        job_dirs: Path,
+    ) -> None:
+        self._store = store
+        self._texts = texts
+        self._saver = ResultSaver(store, files, texts)
+        self._pipelines = pipelines
+        self._lease = lease
+        self._retry = retry
+        self._job_dirs = job_dirs
+        self._attended: dict[tuple[str, str], float] = {}
+
+    # --- claims ---
+
+    def claim(self, steps: Sequence[str], most: int, owner: str) -> tuple[list[HeldJob], float]:
+        """Jobs in the order of the queue, and in how many seconds a quota lets more start."""
+        queues = self._queues(steps)
+        for step in steps:
+            self._attend(owner, step)
+        # Each job has a lease of its own: one that is not renewed ends alone.
+        workers = [f"{owner}#{secrets.token_hex(4)}" for _ in range(most)]
+        claims, opens_in = self._store.claim_rooms([Room(workers, (), queues)])
+        runs = [self._resumed(claim) for claim in claims]
+        jobs = [_job(run) for run in runs if _is_in_its_queue(run)]
+        self._start_over(run for run in runs if not _is_in_its_queue(run))
+        return jobs, opens_in
+
+    def release(self, jobs: Sequence[HeldJob]) -> None:
+        """Give back jobs that nobody got to see; no attempt is used."""
+        self._store.release([job.claim for job in jobs])
+
+    def held(self, token: str, owner: str) -> HeldJob:
+        """The job of this token; raises JobLost where this owner does not hold it."""
+        id_, _, fence = token.partition(".")
+        claim = self._store.held_claim(id_, int(fence)) if _is_fence(fence) else None
+        if claim is None or claim.worker.partition("#")[0] != owner:
+            raise JobLost(_LOST)
+        return _job(self._resumed(claim))
+
+    def renew(self, job: HeldJob, progress: tuple[int, int] | None = None) -> float:
+        """Renew the lease; return for how many seconds it holds."""
+        if self._store.renew([job.claim]):
+            raise JobLost(_LOST)
+        self._attend(job.claim.worker.partition("#")[0], job.step)
+        if progress is not None:
+            self._store.progress([Progress(job.claim, *progress)])
+        return self._lease()
+
+    def lease(self) -> float:
+        return self._lease()
+
+    # --- ends ---
+
+    def finish(self, job: HeldJob, returned: Returned) -> None:
+        """The step has returned; the document goes to its next step, or is done."""
+        run = job.run
+        names = {part.pipeline for part in returned.parts} - {None}
+        unknown = names - {pipeline.name for pipeline in self._pipelines()}
+        if unknown:
+            raise InvalidResult(
+                "a part must name a pipeline of the settings; got "
+                + ", ".join(sorted(map(repr, unknown)))
+            )
+        run.add(returned, self._seconds(job), self._texts)
+        self._save(run, Stage.DONE if run.queue is None else Move(run.queue))
+
+    def settle(self, job: HeldJob, outcome: Outcome, options: StepOptions) -> None:
+        """The step did not return: refuse the document, try again later, or give up."""
+        run, seconds = job.run, self._seconds(job)
+        run.seconds += seconds
+        run.claim_seconds += seconds
+        self._save(run, end_of_step(run, outcome, options, self._retry()))
+
+    def _save(self, run: PipelineRun, result: Stage | Move | Failed | Delay) -> None:
+        saved = self._saver.save([FinishedJob(run.claim, result, run.claim_seconds, run)])
+        if saved[run.claim] is Saved.STALE:
+            raise JobLost(_LOST)
+
+    def _seconds(self, job: HeldJob) -> float:
+        return max(0.0, self._store.now() - job.claim.started_at)
+
+    # --- queues ---
+
+    def _queues(self, steps: Sequence[str]) -> list[str]:
+        named: dict[str, list[str]] = {}
+        for pipeline in self._pipelines():
+            for queue in pipeline.queues:
+                if queue.pulled is not None:
+                    named.setdefault(queue.pulled, []).append(queue.name)
+        for step in steps:
+            if step not in named:
+                known = ", ".join(sorted(named)) or "none"
+                raise InvalidStep(
+                    f"no pipeline has the step {f'pull:{step}'[:80]!r}; pulled steps are: {known}"
+                )
+        return [name for step in dict.fromkeys(steps) for name in named[step]]
+
+    def _attend(self, owner: str, step: str) -> None:
+        """Record that somebody serves the step, several times within a lease."""
+        now, key = time.monotonic(), (owner, step)
+        if now - self._attended.get(key, -self._lease()) >= self._lease() / 3:
+            self._attended[key] = now
+            self._store.attend(f"pull:{owner}:{step}", 1, self._queues([step]))
+
+    def _resumed(self, claim: Claim) -> PipelineRun:
+        pipelines = {pipeline.name: pipeline for pipeline in self._pipelines()}
+        pipeline = pipelines.get(pipeline_of(claim.pipeline))
+        if pipeline is None:  # the settings have changed meanwhile
+            raise JobLost(_LOST)
+        return resumed_run(claim, pipeline, self._job_dirs / next_worker_name())
+
+    def _start_over(self, runs: Iterable[PipelineRun]) -> None:
+        """Their list of steps has changed since they came into this queue."""
+        for run in runs:
+            if run.queue is not None:
+                self._saver.save([FinishedJob(run.claim, Move(run.queue), 0.0, run)])
+
+
+def _is_in_its_queue(run: PipelineRun) -> bool:
+    return run.queue == run.claim.pipeline
+
+
+def _is_fence(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) < 20
+
+
+def _job(run: PipelineRun) -> HeldJob:
+    claim = run.claim
+    step = (run.next_step or "").removeprefix("pull:")
+    return HeldJob(f"{claim.id}.{claim.fence}", step, claim, run)
