@@ -24,6 +24,7 @@ from fairlead.model.documents import (
     Text,
 )
 from fairlead.model.explanations import CustomerAhead, Explanation, Forecast, Place, Reason
+from fairlead.model.jobs import PulledJob, PulledJobList, RenewedJob
 from fairlead.model.json import from_json, to_dict
 from fairlead.model.keys import Key, Keys, Limits, LoginLink, NewKey, NewLink, link_path
 from fairlead.model.pipeline_figures import PipelineFigures, PipelineList
@@ -86,6 +87,25 @@ _RESULT = from_json(
     "media_type": "application/pdf", "size": 18402,
     "sha256": "60303ae22b998861bce3b28f33eec1be758a213c86c93c076dbe9f558c11c752"}]}""",
 )
+_TOKEN = f"{_ID}.3141592653589793"
+_JOB = PulledJob(
+    token=_TOKEN,
+    step="fields",
+    document=_ID,
+    customer="acme",
+    name="invoice.pdf",
+    kind="pdf",
+    size=18402,
+    sha256="60303ae22b998861bce3b28f33eec1be758a213c86c93c076dbe9f558c11c752",
+    attempt=1,
+    lease=60.0,
+    content=f"/v1/jobs/{_TOKEN}/content",
+    text=f"/v1/jobs/{_TOKEN}/text",
+    markdown=f"/v1/jobs/{_TOKEN}/markdown",
+    data=None,
+    pipeline="invoices",
+    metadata={"order": 471},
+)
 _KEY = Key(id=_KEY_ID, customer="acme", operator=False, created_at=_NOON)
 _STANDING = CustomerStanding(
     customer="acme",
@@ -120,6 +140,8 @@ _RECORDS: list[Any] = [
     PipelineList([_PIPELINE]),
     _RESULT,
     Cause(_ID, "Traceback (most recent call last): … ValueError: no total"),
+    PulledJobList([_JOB]),
+    RenewedJob(60.0),
     Switched("classic", "fair", 120, 7),
     Webhooks([_WEBHOOK]),
     WebhookWithSecret(**asdict(_WEBHOOK), secret=_SECRET),
@@ -151,6 +173,11 @@ EXAMPLES: dict[str, Any] = {
     "BlockWanted": {"reason": "the invoice of May is open"},
     "Changes": {"weight": 2.0, "account": "brine"},
     "DocumentChanges": {"urgent": True, "reference": "invoice-4711"},
+    "JobProgress": {"done": 3, "total": 10},
+    "JobRefusal": {"code": "no-total", "detail": "No total was found on this invoice."},
+    "JobResult": {"text": "Invoice 471", "markdown": "# Invoice 471", "data": {"total": "118.00"}},
+    "JobRetry": {"after": 60.0},
+    "JobsWanted": {"steps": ["fields"], "max": 10, "wait": 20.0},
     "KeyWanted": {"customer": "acme"},
     "LinkWanted": {"days": 30},
     "NewCustomer": {"name": "acme"},
