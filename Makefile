@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SETUP := PYTHON=$(PYTHON) VENV=$(VENV) tools/setup.sh
 READY := $(VENV)/.ready
-PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: help setup packages run demo test test-fast test-full check faults bench bench-http bench-postgres bench-peers bench-simulator bench-dashboard screenshots policies picture fair-pictures sync-client import-graph pins clean
 

@@ -54,7 +54,7 @@ SERVICE_FILES = (
 """Folders and files of which most tests do so, with or without such a fixture."""
 
 _FULL_DISK = "storage/test_full_disk.py::test_a_full_or_read_only_disk"
-_EIGHT_PROCESSES = "storage/test_many_processes.py::test_the_model_replays_what_eight_processes_did"
+_SANDBOX = "worker/test_sandbox.py::test"
 
 FULL = (
     "server/test_memory.py::test_an_archive_that_unpacks_to_much_is_not_held",
@@ -64,9 +64,13 @@ FULL = (
     f"{_FULL_DISK}[short_documents_fill_the_disk]",
     f"{_FULL_DISK}[a_full_disk_without_data_is_said_so]",
     f"{_FULL_DISK}[the_server_starts_on_a_full_disk]",
-    f"{_EIGHT_PROCESSES}[sqlite-fair]",
-    f"{_EIGHT_PROCESSES}[sqlite-classic]",
-    f"{_EIGHT_PROCESSES}[postgres-classic]",
+    "storage/test_many_processes.py::test_the_model_replays_what_eight_processes_did",
+    "simulation/test_against_oracle.py::test_a_hundred_thousand_rows_take_seconds_not_minutes",
+    f"{_SANDBOX}_a_page_that_fills_the_memory_is_not_called_damaged[file-piece0]",
+    f"{_SANDBOX}_a_page_that_fills_the_memory_is_not_called_damaged[file-piece1]",
+    f"{_SANDBOX}_too_much_processor_time_is_the_time_limit[file]",
+    f"{_SANDBOX}_processor_time_is_counted_for_each_job[file]",
+    f"{_SANDBOX}_closing_ends_an_idle_child_by_asking_and_a_stuck_one_by_force[file]",
     "cli/test_submit.py::test_what_was_accepted_before_a_signal_is_told[SIGTERM-words]",
     "cli/test_submit.py::test_what_was_accepted_before_a_signal_is_told[SIGTERM-json]",
     "cli/test_submit.py::test_what_was_accepted_before_a_signal_is_told[SIGINT-json]",
@@ -109,7 +113,10 @@ POSTGRES_DIFFERS = (
 )
 """Files of the stores' contract that `make test` runs on PostgreSQL too: locks, leases, order."""
 
-RABBITMQ_HARDLY_DIFFERS = ("worker", "integrations/test_celery_example.py")
+RABBITMQ_HARDLY_DIFFERS = (
+    *("worker", "integrations/test_celery_example.py"),
+    "integrations/test_priority_assigner.py",
+)
 """Tests on both brokers that `make test` runs on Redis only."""
 
 STARTS = frozenset({"os.fork", "os.posix_spawn", "socket.bind", "subprocess.Popen"})
@@ -150,12 +157,18 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark by fixture and by file what the quick runs leave out."""
+    """Mark by fixture and by file what the quick runs leave out.
+
+    Files that start processes come first: they wait for them, while the others keep a core busy,
+    and a long file at the end would leave the second process of the run without work.
+    """
     for item in items:
         if needs_services(item):
             item.add_marker("services")
         if is_for_full(item):
             item.add_marker("full")
+    waiting = {item.path for item in items if item.get_closest_marker("services")}
+    items.sort(key=lambda item: item.path not in waiting)
 
 
 def needs_services(item: pytest.Item) -> bool:

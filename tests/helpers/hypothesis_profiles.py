@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import HealthCheck, settings
 
-SHARES = {"test": 25, "full": 100}
+SHARES = {"test": 10, "full": 100}
 """Percent of the examples that a test asks for, by profile of Hypothesis."""
 
 

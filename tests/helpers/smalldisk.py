@@ -175,7 +175,7 @@ def the_server_outlives_a_full_disk(disk: Disk) -> None:
         fill_up_to(disk, room=500_000)
         assert server.operator.post("/v1/customers/acme/resume").status_code == 200
         while not any("workers retry until this succeeds" in line for line in server.log):
-            assert client.get(f"/v1/documents/{id_}").json()["attempts"] <= 1
+            assert client.get(f"/v1/documents/{id_}?wait=1").json()["attempts"] <= 1
         problem(server.operator.get("/readyz"), "unavailable", 503)
         problem(upload(client, PAGE * 100_000), "disk-full", 507)
         assert client.get(f"/v1/documents/{id_}").json()["state"] == "processing"

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import postgreskit
 import pytest
-from hypothesis_profiles import examples
 
 from fairlead.model.documents import Broken, Claim, Document, Done, Failed, NewDocument, Submission
 from fairlead.policy.rules import Rules
@@ -80,6 +79,8 @@ STORES: dict[str, StoreFactory] = {"sqlite": sqlite_store, "postgres": postgres_
 
 def histories(factory: StoreFactory, number: int) -> int:
     """How many random histories to try: a tenth where each step is a round trip to a server."""
+    from hypothesis_profiles import examples  # noqa: PLC0415 (processes of tests import this file)
+
     return examples(number // 10 if factory is postgres_store else number)
 
 

@@ -33,7 +33,7 @@ from fairlead.storage.sql import reads
 from fairlead.storage.sql.queries import sql
 from fairlead.storage.sqlite import SqliteStore
 
-MILLION, MANY, FEW = 1_000_000, 20_000, 100
+MILLION, MANY, FEW = 1_000_000, 5_000, 100
 GROWS = re.compile(
     r"SCAN (documents|customers|waiting|delayed|running|contents|events|queue_\w+s|[acdemrwy]\b)"
     r"|TEMP B-TREE"
