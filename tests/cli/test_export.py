@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ from resultkit import add_done, add_failed, claim_all, done_with
 from fairlead import Fairlead
 from fairlead.cli import main
 from fairlead.cli.export import STATE_FILE
+from fairlead.model.results import Content
 
 
 @pytest.fixture
@@ -94,6 +96,23 @@ def test_a_folder_has_one_export(fairlead: Fairlead, out: Path, options: list[st
     refused = export(fairlead, out, *options)
     assert refused.exit_code == 2
     assert "export to another folder" in refused.stderr
+
+
+def test_files_are_written_to_a_folder_of_their_document(fairlead: Fairlead, out: Path) -> None:
+    (plain,) = add_done(fairlead, "acme", ["plain"])
+    scan = fairlead.submit("acme", b"scan", name="scan.pdf")
+    (claim,) = claim_all(fairlead, 1)
+    sha256 = hashlib.sha256(b"\x89PNG").hexdigest()
+    files = (Content(4, sha256, "page-001.png", "image/png", content=b"\x89PNG"),)
+    fairlead.store.finish(claim, done_with("words")._replace(files=files))
+    result = export(fairlead, out, "--files")
+    assert result.exit_code == 0, result.output
+    folder = out / f"{scan.id}-scan.pdf"
+    assert [path.name for path in folder.iterdir()] == ["page-001.png"]
+    assert (folder / "page-001.png").read_bytes() == b"\x89PNG"
+    assert (out / f"{scan.id}-scan.pdf.txt").read_text() == "words"
+    assert not (out / f"{plain.id}-plain.txt").exists(), "it has no files, so no folder"
+    assert "has an export of another extent: texts and files" in export(fairlead, out).stderr
 
 
 def test_a_damaged_text_is_reported_and_the_others_written(fairlead: Fairlead, out: Path) -> None:

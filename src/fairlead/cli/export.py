@@ -6,6 +6,7 @@ import json
 import secrets
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +16,10 @@ from fairlead.cli.common import GivenPath, counted, safe
 from fairlead.cli.completion import complete_customers
 from fairlead.cli.progress import progress_bar
 from fairlead.cli.target import Target, opened, target_options
-from fairlead.errors import DataError, UsageError
+from fairlead.errors import DataError, NotReady, UnknownDocument, UsageError
 from fairlead.model.documents import EndedDocument
 from fairlead.model.json import to_dict
-from fairlead.model.names import check_customer
+from fairlead.model.names import check_customer, check_name
 from fairlead.model.states import State
 
 if TYPE_CHECKING:
@@ -45,8 +46,15 @@ ENDINGS = {"text": ".txt", "markdown": ".md", "json": ".json"}
 )
 @click.option("--markdown", is_flag=True, help="Write Markdown instead of text.")
 @click.option("--json", "as_json", is_flag=True, help="Write JSON: the document and its results.")
+@click.option("--files", is_flag=True, help="Write the files of each result, in a folder of it.")
 def export_command(
-    *, target: Target, customer: str | None, folder: Path, markdown: bool, as_json: bool
+    *,
+    target: Target,
+    customer: str | None,
+    folder: Path,
+    markdown: bool,
+    as_json: bool,
+    files: bool,
 ) -> None:
     """Write the texts of all documents that are done to a folder.
 
@@ -58,7 +66,9 @@ def export_command(
         check_customer(customer)
     form = "markdown" if markdown else "json" if as_json else "text"
     source = str(target.data.absolute()) if target.url is None else target.url
-    export = _Export(folder, {"source": source, "customer": customer, "form": form})
+    extent = "texts and files" if files else "texts"
+    settings = {"source": source, "customer": customer, "form": form, "extent": extent}
+    export = _Export(folder, settings)
     with opened(target) as installation:
         states = export.run(installation)
     done = states.pop("damaged", 0), states.pop(State.DONE, 0)
@@ -86,6 +96,8 @@ class _Export:
         cursor = self._cursor()
         try:
             for result in self._results(installation, cursor):
+                if result.files and self._settings["extent"] == "texts and files":
+                    self._write_files(result, installation)
                 states[self._write(result)] += 1
                 cursor = result.cursor
                 if states.total() % SAVED_EVERY == 0:
@@ -122,7 +134,8 @@ class _Export:
         return cursor
 
     def _save(self, cursor: str | None) -> None:
-        self._replace(self._state, json.dumps(self._settings | {"cursor": cursor}) + "\n")
+        state = json.dumps(self._settings | {"cursor": cursor}) + "\n"
+        self._replace(self._state, state.encode())
 
     def _write(self, result: EndedDocument) -> str:
         """Write the file of a result, if it has one; its state, or `damaged`."""
@@ -130,16 +143,26 @@ class _Export:
         path = self._folder / _file_name(result, ENDINGS[form])
         text = result.markdown if form == "markdown" else result.text
         if form == "json":
-            self._replace(path, json.dumps(to_dict(result), indent=2, ensure_ascii=False) + "\n")
+            shown = json.dumps(to_dict(result), indent=2, ensure_ascii=False) + "\n"
+            self._replace(path, shown.encode())
         elif result.state is State.DONE and text is not None:
-            self._replace(path, text)
+            self._replace(path, text.encode())
         return "damaged" if result.state is State.DONE and text is None else result.state.value
 
-    def _replace(self, path: Path, text: str) -> None:
+    def _write_files(self, document: EndedDocument, installation: Installation) -> None:
+        """Write the files of a result, unless the document was deleted or retried meanwhile."""
+        with suppress(NotReady, UnknownDocument):
+            result = installation.result(document.id)
+            folder = self._folder / _file_name(document, "")
+            folder.mkdir(exist_ok=True)
+            for file in result.files:
+                self._replace(folder / check_name(file.name), result.file(file.name))
+
+    def _replace(self, path: Path, content: bytes) -> None:
         """Write a file, which appears when it is complete."""
         part = self._folder / f".{secrets.token_hex(8)}.part"
         try:
-            part.write_text(text, "utf-8", newline="")
+            part.write_bytes(content)
             part.replace(path)
         finally:
             part.unlink(missing_ok=True)
