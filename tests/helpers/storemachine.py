@@ -15,12 +15,15 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+from msgspec.structs import replace
 from storekit import CRASHED, DAMAGED, DONE, StoreFactory, house, new_document
 from storemodel import Model
 
 from fairlead.errors import InvalidTransition, PendingCapReached
 from fairlead.model.customers import CustomerRecord
-from fairlead.model.documents import Claim, Outcome, Saved, Sniff, Submission
+from fairlead.model.documents import Claim, Delayed, Outcome, Saved, Sniff, Submission
+from fairlead.model.pipelines import Pipeline, Room
+from fairlead.model.results import Interim, decode_interim
 from fairlead.policy.overdue_lane import OverdueLane
 from fairlead.policy.queue import PolicyName
 from fairlead.policy.retry import RetryRule
@@ -35,7 +38,10 @@ RULES = Rules(
     lane=OverdueLane(after=5.0, share=3),
     retry=RetryRule(max_attempts=3, first_delay=2.0, longest_delay=3.0),
     lease=30.0,
+    pipelines=(Pipeline("default"), Pipeline("invoices", ("read", "invoices:fields"))),
 )
+PIPELINES = ("default", "invoices", "orders")
+STEPS = ("read", "invoices:fields", "invoices:export")
 LOOKS = (Sniff("text"), Sniff("image"), Sniff("pdf", 100))
 """Of documents that cost little, a second, and more than that, before anything is learned."""
 OUTCOMES: dict[str, Outcome] = {
@@ -52,6 +58,10 @@ workers = st.sampled_from(["anna", "bert"])
 outcomes = st.sampled_from(list(OUTCOMES))
 recent = st.integers(0, 5)
 mostly_none = [None] * 2  # a store in which hardly anything may run shows hardly anything
+limits = {None: None, "30/min": 0.5, "1/s": 1.0}
+"""Of a pipeline, as the settings and as the model have them."""
+pipelines = st.sampled_from(PIPELINES)
+some_pipelines = st.lists(pipelines, min_size=1, max_size=2, unique=True)
 own_settings = {
     "account": st.sampled_from([None, "shared"]),
     "weight": st.sampled_from([0.5, 1.0, 2.0]),
@@ -93,9 +103,15 @@ class StoreMachine(RuleBasedStateMachine):
         customer=customers,
         flags=st.lists(st.booleans(), min_size=1, max_size=6),
         look=st.integers(0, 2),
+        pipeline=pipelines,
     )
-    def submit(self, customer: str, flags: list[bool], look: int = 0) -> None:
-        new = tuple(new_document(urgent=flag)._replace(look=LOOKS[look]) for flag in flags)
+    def submit(
+        self, customer: str, flags: list[bool], look: int = 0, pipeline: str = "default"
+    ) -> None:
+        new = tuple(
+            new_document(urgent=flag)._replace(look=LOOKS[look], pipeline=pipeline)
+            for flag in flags
+        )
         expected = self.model.has_room(customer, len(new))
         try:
             accepted = self.store.submit(Submission(customer, new))
@@ -105,21 +121,33 @@ class StoreMachine(RuleBasedStateMachine):
             assert expected
             assert [each.id for each in accepted] == [each.id for each in new]
             for one in accepted:
-                self.model.add(customer, one.id, one.estimate, self.now, urgent=one.urgent)
+                self.model.add(
+                    *(customer, one.id, one.estimate, self.now),
+                    urgent=one.urgent,
+                    pipeline=pipeline,
+                )
 
     @rule(worker=workers)
     def claim(self, worker: str) -> None:
         self.claim_ahead(worker, 1, 0)
 
+    @rule(worker=workers, free=st.integers(1, 2), served=some_pipelines)
+    def claim_of_some(self, worker: str, free: int, served: list[str]) -> None:
+        """A worker that serves only some pipelines."""
+        self.claim_ahead(worker, free, 0, served)
+
     @rule(worker=workers, free=st.integers(0, 2), ahead=st.integers(1, 4))
-    def claim_ahead(self, worker: str, free: int, ahead: int) -> None:
+    def claim_ahead(
+        self, worker: str, free: int, ahead: int, served: list[str] | None = None
+    ) -> None:
         last = self.store.last_event()
-        claims = self.store.claim_for([worker] * free, [worker] * ahead)
+        room = Room([worker] * free, [worker] * ahead, served)
+        claims, _ = self.store.claim_rooms([room])
         told = [each for each in self.store.events(after=last) if each.kind == "claimed"]
         self.model.bring_back(self.now)
         expected = []
         for ready in [False] * free + [True] * ahead:
-            claim = self.model.claim_next(worker, self.now, ready=ready)
+            claim = self.model.claim_next(worker, self.now, ready=ready, pipelines=served)
             if claim is None:
                 break
             expected.append((claim.id, claim.is_suspect, claim.lane))
@@ -128,6 +156,7 @@ class StoreMachine(RuleBasedStateMachine):
         assert not {each.fence for each in claims} & {each.fence for each in self.claims}
         for each in claims:
             self.model.hold(each.id, each.fence, self.now)
+            assert interim_of(each) == self.model.history(self.model.document(each.id)).interim
         self.claims += claims
 
     @rule(times=st.integers(1, 4))
@@ -151,6 +180,37 @@ class StoreMachine(RuleBasedStateMachine):
         claim = self.recent_claim(back)
         expected = self.model.settle(claim.id, claim.fence, OUTCOMES[outcome], self.now)
         assert (self.store.finish(claim, OUTCOMES[outcome]) is Saved.SAVED) == expected
+
+    @precondition(lambda self: self.claims)
+    @rule(back=recent)
+    def end_a_step(self, back: int) -> None:
+        """The next step follows in the same claim."""
+        claim = self.recent_claim(back)
+        before = interim_of(claim) or Interim(STEPS)
+        interim = Interim(STEPS, min(before.done + 1, len(STEPS) - 1), settled=before.settled)
+        expected = self.model.keep(claim.id, claim.fence, interim)
+        assert (self.store.keep_interim([(claim, interim)]) == [Saved.SAVED]) == expected
+
+    @precondition(lambda self: self.claims)
+    @rule(back=recent, fails=st.booleans())
+    def try_a_step_again(self, back: int, fails: bool) -> None:
+        """A step failed, or asked to be called again later."""
+        claim = self.recent_claim(back)
+        before = self.model.history(self.model.document(claim.id)).interim or Interim(STEPS, 1)
+        attempts, settled = before.attempts + fails, before.settled + 1
+        interim = replace(before, attempts=attempts, settled=settled)
+        outcome = Delayed(4.0, interim, "step-failed" if fails else None, seconds=1.0)
+        expected = self.model.settle(claim.id, claim.fence, outcome, self.now)
+        assert (self.store.finish(claim, outcome) is Saved.SAVED) == expected
+
+    @rule(
+        pipeline=pipelines,
+        limit=st.sampled_from([None, *limits]),
+        max_running=st.sampled_from([*mostly_none, 1, 2]),
+    )
+    def set_quota(self, pipeline: str, limit: str | None, max_running: int | None) -> None:
+        self.model.set_quota(pipeline, limits[limit], max_running)
+        self.store.use_quotas([Pipeline(pipeline, limit=limit, max_running=max_running)])
 
     @precondition(lambda self: self.claims)
     @rule(back=recent)
@@ -232,7 +292,7 @@ class StoreMachine(RuleBasedStateMachine):
             (
                 *(each.id, each.customer, each.urgent, each.state.value, each.count),
                 *(each.priority, each.attempts, self.store.stored_document(each.id).retry_at),
-                *(each.error, each.submitted_at),
+                *(each.error, each.submitted_at, each.pipeline, each.step),
             )
             for each in self.store.documents(limit=10_000)
         ]
@@ -241,7 +301,7 @@ class StoreMachine(RuleBasedStateMachine):
             (
                 *(history.id, each.customer.name, each.urgent, model.state_of(each), each.count),
                 *(each.priority, history.attempts, model.retry_at(each), history.error),
-                each.submitted_at,
+                *(each.submitted_at, each.pipeline, model.step_of(each)),
             )
             for each, history in zip(model.documents, model.histories, strict=True)
         ]
@@ -286,6 +346,10 @@ class StoreMachine(RuleBasedStateMachine):
     def held_claims_agree(self) -> None:
         lost = set(self.store.lost(self.claims))
         assert lost == {each for each in self.claims if not self.model.held(each.id, each.fence)}
+
+
+def interim_of(claim: Claim) -> Interim | None:
+    return None if claim.interim is None else decode_interim(claim.interim)
 
 
 Step = tuple[str, dict[str, Any]]

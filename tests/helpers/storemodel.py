@@ -6,14 +6,16 @@ separately. Estimates are told by the store: learned costs have tests of their o
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
 from msgspec.structs import replace
-from queuemodel import Document, QueueModel, QueueSettings
+from queuemodel import Document, PipelineSettings, QueueModel, QueueSettings
 
 from fairlead.model.customers import CustomerSettings
-from fairlead.model.documents import Broken, Done, Failed, Outcome
+from fairlead.model.documents import Broken, Delayed, Done, Failed, Outcome
+from fairlead.model.results import Interim
 from fairlead.policy.rules import Rules
 
 
@@ -31,6 +33,13 @@ class History:
     error: str | None = None
     end: str = ""
     """done, failed or cancelled, once its state is `ended`."""
+    interim: Interim | None = None
+    """What its finished steps found; none once it has ended."""
+
+    @property
+    def lost(self) -> int:
+        """How many claims did not end by a step's decision."""
+        return self.attempts - (0 if self.interim is None else self.interim.settled)
 
     @property
     def is_suspect(self) -> bool:
@@ -65,6 +74,7 @@ class Model(QueueModel):
                 overdue_after=0.0 if lane is None else lane.after,
                 share=0 if lane is None else lane.share,
                 thresholds=rules.thresholds,
+                pipelines={},
             )
         )
         self.rules = rules
@@ -111,9 +121,23 @@ class Model(QueueModel):
 
     # Claims.
 
-    def add(self, name: str, id_: str, estimate: float, now: float, *, urgent: bool) -> None:
-        self.submit(name, now=now, estimate=estimate, urgent=urgent)
+    def add(
+        self, name: str, id_: str, estimate: float, now: float, *, urgent: bool, pipeline: str
+    ) -> None:
+        self.submit(name, now=now, estimate=estimate, urgent=urgent, pipeline=pipeline)
         self.histories.append(History(id_))
+
+    def set_quota(self, name: str, limit: float | None, max_running: int | None) -> None:
+        """Another quota begins with a full bucket."""
+        quota = PipelineSettings(max_running, limit)
+        if quota != self.pipeline(name):
+            self.quotas[name] = quota
+            self.tokens.pop(name, None)
+
+    @property
+    def quotas(self) -> dict[str, PipelineSettings]:
+        assert isinstance(self.settings.pipelines, dict)
+        return self.settings.pipelines
 
     def bring_back(self, now: float) -> None:
         """What a claim does first: expired leases, then delayed documents."""
@@ -136,13 +160,20 @@ class Model(QueueModel):
         history.lost_before = True
         if history.ready:
             history.attempts -= 1
-        elif history.attempts >= self.rules.retry.max_attempts:
+        elif history.lost >= self.rules.retry.max_attempts:
             self.finish(document.number, now, 0.0)
-            history.end, history.error = "failed", "worker-lost"
+            history.end, history.error, history.interim = "failed", "worker-lost", None
             return
         self.lose(document.number, now)
 
-    def claim_next(self, worker: str, now: float, *, ready: bool = False) -> ModelClaim | None:
+    def claim_next(
+        self,
+        worker: str,
+        now: float,
+        *,
+        ready: bool = False,
+        pipelines: Collection[str] | None = None,
+    ) -> ModelClaim | None:
         """The document that goes next; None: there is none, or it would lie ready as a suspect.
 
         The caller tells the fence by `hold`.
@@ -151,7 +182,7 @@ class Model(QueueModel):
         def may_start(document: Document) -> bool:
             return not (ready and self.history(document).is_suspect)
 
-        start = self.claim(now, may_start=may_start)
+        start = self.claim(now, pipelines, may_start)
         if start is None:
             return None
         history = self.histories[start.document]
@@ -193,12 +224,23 @@ class Model(QueueModel):
         match outcome:
             case Done():
                 self.finish(document.number, now, outcome.seconds)
-                history.end, history.error = "done", None
+                history.end, history.error, history.interim = "done", None, None
             case Failed():
                 self.finish(document.number, now, outcome.seconds)
-                history.end, history.error = "failed", outcome.code
+                history.end, history.error, history.interim = "failed", outcome.code, None
             case Broken():
                 self.break_off(document, outcome, now)
+            case Delayed():
+                history.error, history.interim = outcome.code, outcome.interim
+                self.fail_attempt(document.number, now, outcome.seconds, now + outcome.delay)
+        return True
+
+    def keep(self, id_: str, fence: int, interim: Interim) -> bool:
+        """Whether what the steps of a claim found is kept."""
+        document = self.held(id_, fence)
+        if document is None:
+            return False
+        self.history(document).interim = interim
         return True
 
     def break_off(self, document: Document, broken: Broken, now: float) -> None:
@@ -209,7 +251,7 @@ class Model(QueueModel):
             delays = [retry.first_delay * 2**number for number in range(history.attempts)]
             due = now + min(retry.longest_delay, delays[-1])
         else:
-            history.end = "failed"
+            history.end, history.interim = "failed", None
         self.fail_attempt(document.number, now, broken.seconds, due)
 
     def release(self, id_: str, fence: int, now: float) -> bool:
@@ -231,7 +273,7 @@ class Model(QueueModel):
         if not history.end:
             used = now - history.started_at
             self.cancel(document.number, now, used)
-            history.end, history.fence = "cancelled", None
+            history.end, history.fence, history.interim = "cancelled", None, None
         return True
 
     def retry_document(self, id_: str, now: float) -> bool:
@@ -260,6 +302,16 @@ class Model(QueueModel):
         if document.state == "ended":
             return self.history(document).end
         return "waiting" if document.state == "delayed" else document.state
+
+    def step_of(self, document: Document) -> str | None:
+        """The step that runs, or that failed last; of a document that has ended, none is known."""
+        history = self.history(document)
+        if document.state == "ended":
+            return None
+        if history.interim is not None:
+            return history.interim.step
+        has_begun = document.state == "processing" or history.error is not None
+        return self.rules.first_step(document.pipeline) if has_begun else None
 
     def retry_at(self, document: Document) -> float | None:
         return document.retry_at if document.state == "delayed" else None

@@ -21,6 +21,7 @@ from fairlead.policy.overdue_lane import OverdueLane
 from fairlead.policy.queue import PolicyName, Queue
 from fairlead.policy.queue_entry import Entry, Member, QueuedDocument
 from fairlead.policy.queue_events import Dropped
+from fairlead.policy.quotas import Quota
 from fairlead.storage.sql import claims
 from fairlead.storage.sql.accept import Batch
 from fairlead.storage.sql.ends import Running, _EndWriter
@@ -149,10 +150,12 @@ def step(name: str, **arguments: Any) -> Step:
     return name, arguments
 
 
-def submit(customer: str, number: int = 1, urgent: int = 0, look: int = 0) -> Step:
+def submit(
+    customer: str, number: int = 1, urgent: int = 0, look: int = 0, pipeline: str = "default"
+) -> Step:
     """So many documents, and so many urgent ones after them."""
     flags = [False] * number + [True] * urgent
-    return step("submit", customer=customer, flags=flags, look=look)
+    return step("submit", customer=customer, flags=flags, look=look, pipeline=pipeline)
 
 
 def claim(worker: str = "anna") -> Step:
@@ -182,6 +185,8 @@ def own(customer: str, **settings: Any) -> Step:
 
 COME_LATE = step("come_late", outcome="done")
 PAUSE = step("pause_or_resume", customer="acme", paused=True)
+AGAIN = [claim(), step("try_a_step_again", back=0, fails=True), advance(4.0)]
+"""A step fails, and may be tried again."""
 RENEW = step("renew", back=0)
 RESCUE = step("rescue_from", worker="anna")
 
@@ -349,6 +354,38 @@ WRONG = {
             ahead("bert", free=2),
             ahead("bert"),
         ],
+    ),
+    "a quota is ignored": Wrong(
+        changed(Quota, "is_open", lambda self, now: True),
+        "classic",
+        [
+            step("set_quota", pipeline="default", limit=None, max_running=1),
+            submit("acme", 2),
+            *[claim()] * 2,
+        ],
+    ),
+    "a worker gets documents of pipelines that it does not serve": Wrong(
+        changed(claims.Requested, "pipelines", property(lambda self: None)),
+        "classic",
+        [
+            submit("acme", pipeline="orders"),
+            step("claim_of_some", worker="anna", free=1, served=["default"]),
+        ],
+    ),
+    "a late worker keeps what its steps found": Wrong(
+        changed_sql("save_interim", "lease = ?2", "?2 > 0"),
+        "classic",
+        [submit("acme"), COME_LATE, step("end_a_step", back=1)],
+    ),
+    "a retry forgets what steps found": Wrong(
+        changed_sql("claimed_documents", "interim WHERE document", "interim WHERE -document"),
+        "classic",
+        [submit("acme"), *AGAIN, claim()],
+    ),
+    "claims that a step ended count as lost": Wrong(
+        changed_sql("settled_claims", "document, settled", "document, 0"),
+        "classic",
+        [submit("acme"), *AGAIN, *AGAIN, claim(), RESCUE],
     ),
     "a policy is switched without its slots": Wrong(
         changed_sql("rewrite_slots", "slot_seq = document", "slot_seq = slot_seq"),
