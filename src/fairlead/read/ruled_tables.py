@@ -88,23 +88,27 @@ class Grid:
     def _owners(self, columns: int, bands: int) -> list[list[tuple[int, int]]]:
         """Return for each cell the first cell of those it is merged with."""
         owners = [[(band, column) for column in range(columns)] for band in range(bands)]
+        left = [[line for line in self._vertical if _is_beside(x, line)] for x in self.xs]
+        above = [[line for line in self._horizontal if _is_level(y, line)] for y in self.ys]
         for band in range(bands):
             y = (self.ys[band] + self.ys[band + 1]) / 2
             for column in range(columns):
                 x = (self.xs[column] + self.xs[column + 1]) / 2
-                if column and not self._is_ruled(self._vertical, self.xs[column], y):
+                if column and not any(_is_level(y, line) for line in left[column]):
                     owners[band][column] = owners[band][column - 1]
-                elif band and not self._is_ruled(self._horizontal, x, self.ys[band]):
+                elif band and not any(_is_beside(x, line) for line in above[band]):
                     owners[band][column] = owners[band - 1][column]
         return owners
 
-    @staticmethod
-    def _is_ruled(lines: list[Ruling], x: float, y: float) -> bool:
-        return any(
-            line.left - _SNAP <= x <= line.right + _SNAP
-            and line.top - _SNAP <= y <= line.bottom + _SNAP
-            for line in lines
-        )
+
+def _is_beside(x: float, line: Ruling) -> bool:
+    """Return whether the line is above, below or at this place."""
+    return line.left - _SNAP <= x <= line.right + _SNAP
+
+
+def _is_level(y: float, line: Ruling) -> bool:
+    """Return whether the line is left, right or at this place."""
+    return line.top - _SNAP <= y <= line.bottom + _SNAP
 
 
 def _band_rows(cells: list[list[Word]]) -> Iterator[list[list[Word]]]:
@@ -116,8 +120,11 @@ def _band_rows(cells: list[list[Word]]) -> Iterator[list[list[Word]]]:
     if len(starts) < 2:
         yield cells
         return
-    for top, end in pairwise([float("-inf"), *starts[1:], float("inf")]):
-        yield [[word for word in cell if top <= _centre(word)[1] < end] for cell in cells]
+    rows: list[list[list[Word]]] = [[[] for _ in cells] for _ in starts]
+    for column, cell in enumerate(cells):
+        for word in cell:
+            rows[bisect_right(starts, _centre(word)[1], 1) - 1][column].append(word)
+    yield from rows
 
 
 def _row_starts(cells: list[list[Word]]) -> list[float]:
