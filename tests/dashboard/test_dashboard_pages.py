@@ -37,7 +37,7 @@ def paths(browser: httpx.Client) -> Iterator[str]:
         "/documents?state=waiting&priority=9",
     )
     yield from ("/priority", "/priority?customer=Globex")
-    for decision in ("pause", "resume", "reset", "set"):
+    for decision in ("pause", "resume", "reset", "set", "links"):
         yield f"/customer/{decision}?name=Globex"
     yield from ("/customer?name=Globex&done=pause", "/customer?name=Vandelay+Imports")
     for decision in ("cancel", "retry"):
