@@ -99,6 +99,7 @@ FULL = (
     "examples/test_plugins.py::test_a_step_of_an_installed_package_is_known_by_its_name",
     "examples/test_plugins.py::test_a_reader_of_an_installed_package_reads_in_the_sandbox",
     "faults/test_killed_steps.py::test_some_kills_lose_and_double_nothing",
+    "examples/test_pulled_steps.py",
     *("faults/test_quota.py", "worker/test_hostile_steps.py"),
     *("worker/test_corpus.py", "worker/test_killed_engines.py"),
     "worker/test_engine.py::test_twenty_workers_killed_in_mid_work_lose_and_double_nothing",

@@ -19,6 +19,7 @@ import httpx
 from httpx_sse import EventSource
 
 from fairlead import errors
+from fairlead.client.step_loop import StepLoop
 from fairlead.client.transport import (
     FIRST_PAUSE,
     SILENCE_SECONDS,
@@ -65,6 +66,7 @@ from fairlead.model.submissions import (
 from fairlead.model.usage import CustomerStanding, Me, Usage, UsageList
 from fairlead.model.webhooks import Deliveries, Delivery, Webhook, WebhookWithSecret
 from fairlead.model.webhooks import Webhooks as WebhookList
+from fairlead.steps.job import Job
 
 LONG_POLL = 20.0  # seconds for which one request waits for the end of a document
 RESULTS = 1000  # results of one request
@@ -474,6 +476,29 @@ class Client:
     def me(self) -> Me:
         """Whose key this is, how much one request may bring, and where a customer stands."""
         return self._transport.json(Me, "GET", "me")
+
+    def run_step(
+        self,
+        function: Callable[[Job], Any],
+        *,
+        name: str | None = None,
+        concurrency: int | None = None,
+        until_idle: bool = False,
+    ) -> None:
+        """Run a function on the documents of the pulled step of its name, until a signal.
+
+        The function is as one that workers run. SIGINT and SIGTERM let the jobs under way end.
+        `name` is that of the step without `pull:`, `concurrency` how many jobs run at once; by
+        default, the function says both. With `until_idle`, it returns when nothing waits.
+        """
+        loop = StepLoop(
+            self._transport,
+            function,
+            name=name,
+            concurrency=concurrency,
+            until_idle=until_idle,
+        )
+        loop.run()
 
     def login_link(self) -> str:
         """A link that opens the dashboard once; for operators."""

@@ -1,0 +1,113 @@
+"""`run_step`: a function as a pulled step, over the client."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from inprocess import InProcess, in_process
+
+from fairlead import AsyncClient, Job, Refuse, Result, RetryLater, step
+from fairlead.errors import UsageError
+from fairlead.model.states import State
+
+SETTINGS = {"pipelines": {"x": {"steps": ["pull:fields"]}}, "retry_delay": 0.0}
+
+
+def run(data: Path, test: Callable[[InProcess, AsyncClient], Awaitable[None]]) -> None:
+    async def with_client(server: InProcess) -> None:
+        async with server.client(server.fairlead.keys.add(worker="me")[0]) as client:
+            await test(server, client)
+
+    in_process(data, with_client, SETTINGS)
+
+
+def submit(server: InProcess, name: str = "a.txt") -> str:
+    submitted = server.fairlead.submit(
+        "acme", b'{"order": 7}', name=name, pipeline="x", metadata={"shop": 3}
+    )
+    return submitted.id
+
+
+def fields(job: Job) -> Result:
+    job.progress(1, 2)
+    long = b"%PDF-" + 100_000 * b"x"
+    about = {"order": job.json()["order"], "metadata": job.metadata, "customer": job.customer}
+    parts = [("page.txt", b"page", "default")]
+    return Result(text=job.name, data=about, files={"long.pdf": long}, parts=parts)
+
+
+def test_a_step_gets_its_job_and_its_result_is_kept(tmp_path: Path) -> None:
+    async def test(server: InProcess, client: AsyncClient) -> None:
+        ids = [submit(server) for _ in range(5)]
+        await client.run_step(fields, concurrency=2, until_idle=True)
+        for id_ in ids:
+            result = server.fairlead.result(id_)
+            assert result.text == "a.txt"
+            assert result.data == {"order": 7, "metadata": {"shop": 3}, "customer": "acme"}
+            assert len(result.file("long.pdf")) == 100_005
+            assert [part.name for part in server.fairlead.documents(parent=id_)] == ["page.txt"]
+
+    run(tmp_path, test)
+
+
+@step(attempts=2)
+def failing(job: Job) -> Any:
+    if job.name == "refused":
+        raise Refuse("no-total", "No total was found.")
+    if job.name == "later":
+        raise RetryLater(3600)
+    if job.name == "once" and job.attempt == 2:
+        return {"attempt": 2}
+    if job.name == "nonsense":
+        return {1, 2}
+    raise ValueError("secret of the operator")
+
+
+def test_a_step_ends_as_it_does_in_a_worker(tmp_path: Path) -> None:
+    async def test(server: InProcess, client: AsyncClient) -> None:
+        names = ("refused", "later", "once", "broken", "nonsense")
+        ids = {name: submit(server, name) for name in names}
+        for _ in range(2):
+            await client.run_step(failing, name="fields", until_idle=True)
+        found = {name: server.fairlead.document(id_) for name, id_ in ids.items()}
+        assert found["refused"].error == "no-total"
+        assert found["later"].state is State.WAITING
+        assert found["once"].state is State.DONE
+        assert found["broken"].error == found["nonsense"].error == "step-failed"
+        assert "secret of the operator" in (server.fairlead.cause(ids["broken"]) or "")
+        assert "got set" in (server.fairlead.cause(ids["nonsense"]) or "")
+
+    run(tmp_path, test)
+
+
+def test_a_signal_drains_the_loop(tmp_path: Path) -> None:
+    async def test(server: InProcess, client: AsyncClient) -> None:
+        ids = [submit(server) for _ in range(2)]
+        started = []
+
+        async def stopping(job: Job) -> str:
+            started.append(job.id)
+            os.kill(os.getpid(), signal.SIGTERM)
+            await asyncio.sleep(0)
+            return "done"
+
+        await client.run_step(stopping, name="fields")
+        assert started == ids[:1]
+        states = [server.fairlead.document(id_).state for id_ in ids]
+        assert states == [State.DONE, State.WAITING]
+
+    run(tmp_path, test)
+
+
+def test_an_unknown_step_is_raised(tmp_path: Path) -> None:
+    async def test(_server: InProcess, client: AsyncClient) -> None:
+        with pytest.raises(UsageError, match="pull:other"):
+            await client.run_step(fields, name="other", until_idle=True)
+
+    run(tmp_path, test)
