@@ -89,7 +89,7 @@ class AsyncStepLoop:
                 threads.shutdown(wait=False)
 
     async def _step(self, threads: ThreadPoolExecutor) -> bool:
-        """Start jobs where there is room, else wait for the end of one; False: there was nothing."""
+        """Start jobs where there is room, else wait for the end of one; False: nothing to do."""
         free = self._concurrency - len(self._running)
         jobs = await self._claim(free) if free else []
         for job in jobs:
