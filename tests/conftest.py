@@ -65,6 +65,7 @@ FULL = (
     f"{_FULL_DISK}[a_full_disk_without_data_is_said_so]",
     f"{_FULL_DISK}[the_server_starts_on_a_full_disk]",
     "storage/test_many_processes.py::test_the_model_replays_what_eight_processes_did",
+    "storage/test_feed_gaps.py::test_a_reader_misses_nothing_while_six_processes_write",
     "simulation/test_against_oracle.py::test_a_hundred_thousand_rows_take_seconds_not_minutes",
     f"{_SANDBOX}_a_page_that_fills_the_memory_is_not_called_damaged[file-piece0]",
     f"{_SANDBOX}_a_page_that_fills_the_memory_is_not_called_damaged[file-piece1]",
