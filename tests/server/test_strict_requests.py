@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -50,7 +51,7 @@ def test_an_unknown_query_parameter_is_named(tmp_path: Path) -> None:
 def test_every_route_refuses_unknown_query_parameters(tmp_path: Path) -> None:
     """Finding 11: only the routes that read documents did."""
     routes = [
-        (method, route.path.format_map({"id_": "x", "name": "acme", "key_id": "x"}))
+        (method, re.sub(r"{\w+}", "x", route.path.replace("{name}", "acme")))
         for router in ROUTERS
         for route in router.routes
         if isinstance(route, APIRoute) and route.path.startswith("/v1/")
