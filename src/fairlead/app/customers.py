@@ -78,8 +78,8 @@ class Customers:
 
     def list(self) -> builtins.list[Customer]:
         """All customers, by name."""
-        policy = self._store.policy()
-        return [self.view(record, policy) for record in self._store.customers()]
+        policy, now = self._store.policy(), self._store.now()
+        return [self.view(record, policy, now) for record in self._store.customers()]
 
     def show(self, name: str, /) -> Customer:
         return self.view(self._store.customer(name))
@@ -258,25 +258,34 @@ class Customers:
         return make(own.reset_interval, own.thresholds)
 
     def next_place(
-        self, customer: CustomerRecord | str, policy: PolicyName | None = None
+        self,
+        customer: CustomerRecord | str,
+        policy: PolicyName | None = None,
+        now: float | None = None,
     ) -> NextPlace:
         """What the customer's next document would get now.
 
-        For many customers, read `policy` once and pass it in.
+        For many customers, read `policy` and the store's time once and pass them in.
         """
         record = self._record(customer)
         rule = self.rule(record, policy)
         if isinstance(rule, ClassicPolicy):
-            check = rule.check(record.counter, now=self._store.now())
+            check = rule.check(record.counter, now=self._store.now() if now is None else now)
             return NextPlace(check.count, check.priority)
         count = 0 if record.standing is None else record.standing.count
         return NextPlace(count, rule.priority_of(count))
 
-    def view(self, customer: CustomerRecord | str, policy: PolicyName | None = None) -> Customer:
+    def view(
+        self,
+        customer: CustomerRecord | str,
+        policy: PolicyName | None = None,
+        now: float | None = None,
+    ) -> Customer:
         """The customer as it is shown, with what follows from its record at this moment."""
         record = self._record(customer)
-        waits_since, now = record.oldest_waiting_at, self._store.now()
-        rule, following = self.rule(record, policy), self.next_place(record, policy)
+        now = self._store.now() if now is None else now
+        waits_since = record.oldest_waiting_at
+        rule, following = self.rule(record, policy), self.next_place(record, policy, now)
         if isinstance(rule, ClassicPolicy):
             count = record.counter.count if record.counter else None
         else:

@@ -58,7 +58,7 @@ def customer_row(
     now: float,
 ) -> CustomerRow:
     rule = fairlead.customers.rule(customer, figures.policy)
-    following = fairlead.customers.next_place(customer, figures.policy)
+    following = fairlead.customers.next_place(customer, figures.policy, now)
     return CustomerRow(
         name=customer.name,
         pending=customer.pending,
