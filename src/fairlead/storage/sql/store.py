@@ -230,7 +230,7 @@ class Store(ABC):
         self.claim_for([])
 
     def _fold_now_and_then(self) -> None:
-        """Fold a long list of events where nobody claims."""
+        """Fold a long list of events where nobody claims; one process is enough."""
         self._unfolded_writes += 1
         if self._unfolded_writes < FOLD_AFTER:
             return
@@ -238,7 +238,9 @@ class Store(ABC):
         with self._reading(whole=True) as connection:
             number = connection.execute(sql("number_of_events"), (MANY_EVENTS + 1,)).get
         if number > MANY_EVENTS:
-            self.fold()
+            with self.only_one("fold") as is_alone:
+                if is_alone:
+                    self.fold()
 
     def held_claim(self, id_: str, fence: int) -> Claim | None:
         """The claim of this document and fence; None: it is held no more."""
@@ -437,6 +439,8 @@ class Store(ABC):
             tx.actor = by
             return switch_policy.switch(tx, name)
 
+        if self.policy() == name:  # as at nearly every start: nobody need wait
+            return None
         return self._writer.run_alone(switch, durable=True, excludes_writes=True)
 
     def use_quotas(self, pipelines: Sequence[Pipeline]) -> None:
