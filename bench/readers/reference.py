@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
+import signal
 import subprocess
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -23,6 +25,8 @@ PACKAGES = {
     "pdftotext": "poppler-utils",
 }
 AT_ONCE = 50
+SECONDS = 60.0
+"""How long LibreOffice may take for a document."""
 
 
 class Reference(NamedTuple):
@@ -80,11 +84,25 @@ def _converted(paths: list[Path], kind: str, work: Path) -> Iterator[tuple[Path,
                 "--outdir",
                 str(folder),
             ]
-            subprocess.run([*command, *names], check=False, capture_output=True, timeout=600)
+            if not _ends([*command, *names], SECONDS + len(names)):
+                for name in names:  # a bomb among them must not cost the others their reference
+                    _ends([*command, name], SECONDS)
         for path in alike:
             converted = folder / f"{path.stem}.{kind}"
             if converted.exists():
                 yield path, converted
+
+
+def _ends(command: list[str], seconds: float) -> bool:
+    """Run a command; end it, with what it started, and return False if it takes longer."""
+    nowhere = subprocess.DEVNULL
+    with subprocess.Popen(command, stdout=nowhere, stderr=nowhere, start_new_session=True) as run:
+        try:
+            run.wait(seconds)
+        except subprocess.TimeoutExpired:
+            os.killpg(run.pid, signal.SIGKILL)
+            return False
+    return True
 
 
 def _suffix(path: Path) -> str:

@@ -44,3 +44,10 @@ def test_missing_programs_are_named_and_the_rest_is_printed(
     header, row = result.stdout.splitlines()
     assert header.split()[:3] == ["kind", "documents", "reader"]
     assert row.split()[:7] == ["pdf", "1", "fairlead", "–", "–", "–", "0"]
+
+
+@pytest.mark.services
+def test_a_conversion_that_never_ends_is_ended() -> None:
+    """A bomb kept LibreOffice busy until the command failed without a table."""
+    assert not reference._ends(["sleep", "600"], 0.0)
+    assert reference._ends(["true"], 60.0)
