@@ -29,6 +29,9 @@ DECLARE
     'accounts', 'access_keys', 'batches', 'contents', 'customers', 'delayed', 'deleted',
     'deliveries', 'documents', 'events', 'idempotency_keys', 'interim', 'metadata_terms', 'running',
     'retry_slots', 'usage', 'waiting', 'webhooks'];
+  of_document TEXT :=  -- looks at one document, however many the customer has
+    'EXISTS (SELECT 1 FROM documents d
+       WHERE d.seq = document AND d.customer = (SELECT only_customer()))';
   own TEXT;
   name TEXT;
 BEGIN
@@ -39,10 +42,8 @@ BEGIN
         'id = (SELECT account FROM customers WHERE customers.id = (SELECT only_customer()))'
       WHEN 'deliveries' THEN
         'webhook IN (SELECT id FROM webhooks WHERE customer = (SELECT only_customer()))'
-      WHEN 'interim' THEN
-        'EXISTS (SELECT 1 FROM documents d WHERE d.seq = document AND d.customer = (SELECT only_customer()))'
-      WHEN 'contents' THEN
-        'document IN (SELECT seq FROM documents WHERE customer = (SELECT only_customer()))'
+      WHEN 'interim' THEN of_document
+      WHEN 'contents' THEN of_document
       ELSE 'customer = (SELECT only_customer())'
     END;
     EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', name);
