@@ -36,9 +36,13 @@ class Limits:
     @property
     def all_bytes(self) -> int:
         """The most that an honest child can write for one document."""
-        progress = _PROGRESS_BYTES + int(self.seconds * _PROGRESS_BYTES_A_SECOND)
         files = self.file_bytes + self.most_files * _NAME_BYTES
-        return self.answer_bytes + 2 * self.read.unpacked_bytes + files + progress
+        return self.answer_bytes + 2 * self.read.unpacked_bytes + files + self.progress_bytes
+
+    @property
+    def progress_bytes(self) -> int:
+        """Short frames cost the most to take apart, so they have a limit of their own."""
+        return _PROGRESS_BYTES + int(self.seconds * _PROGRESS_BYTES_A_SECOND)
 
     @property
     def most_files(self) -> int:

@@ -160,6 +160,7 @@ class FrameReader:
         self._spool = Spool(folder)
         self._spooling: SpooledBytes | None = None
         self._room = limits.all_bytes
+        self._progress_room = limits.progress_bytes
 
     @property
     def has_more(self) -> bool:
@@ -171,6 +172,7 @@ class FrameReader:
         self._files.clear()
         self._spool, self._spooling = Spool(self._folder), None
         self._room = self._limits.all_bytes - len(self._buffer)
+        self._progress_room = self._limits.progress_bytes
 
     def fill(self, descriptor: int) -> bool:
         """Read what is there; True at the end of the pipe. Raises BadFrame if it is too much."""
@@ -198,13 +200,19 @@ class FrameReader:
             elif len(body) != self._longest[tag]:
                 raise BadFrame("it wrote what is no frame")
             elif tag is Tag.PROGRESS:
-                done, pages = PAGES.unpack(body)
-                if done <= pages <= _MOST_PAGES:
-                    self.progress = done, pages
+                self._note_progress(body)
             else:
                 self.which, seconds = WHICH.unpack(body)
                 self.took = seconds if math.isfinite(seconds) and seconds > 0 else 0.0
         return None
+
+    def _note_progress(self, body: bytes) -> None:
+        self._progress_room -= len(body)
+        if self._progress_room < 0:
+            raise BadFrame("it wrote more than allowed")
+        done, pages = PAGES.unpack(body)
+        if done <= pages <= _MOST_PAGES:
+            self.progress = done, pages
 
     def take_parts(self) -> tuple[ReceivedPart, ...]:
         return self._parts.take()
