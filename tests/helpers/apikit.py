@@ -156,6 +156,16 @@ def upload(client: httpx.Client, *contents: bytes, **named: Any) -> httpx.Respon
     return client.post("/v1/documents", files=files, **named)
 
 
+def wait_until_claimed(client: httpx.Client) -> None:
+    """Wait for the event that a worker has claimed a document of this key's customer."""
+    with client.stream("GET", "/v1/events", params={"after": 0}) as answer:
+        assert any(
+            json.loads(line[6:])["kind"] == "claimed"
+            for line in answer.iter_lines()
+            if line.startswith("data: ")
+        )
+
+
 def problem(response: httpx.Response, kind: str, status: int) -> dict[str, Any]:
     assert response.status_code == status, response.text
     assert response.headers["content-type"] == "application/problem+json"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from apikit import PATIENT, Served, problem, served, served_by, upload
+from apikit import PATIENT, Served, problem, served, served_by, upload, wait_until_claimed
 from locked_database import BUSY_LONG, locked
 
 from fairlead import Fairlead
@@ -52,8 +52,7 @@ def test_a_database_locked_for_long_is_borne_and_nothing_is_lost(data: Path) -> 
     with served_by(BUSY_SOON, data, "--workers", "2") as server:
         client = server.customer("acme")
         first = upload(client, content).json()["id"]
-        while not client.get("/v1/documents?state=processing").json()["documents"]:
-            pass
+        wait_until_claimed(client)
         with locked(data):
             problem(wait_until_ready(server, ready=False), "unavailable", 503)
             assert client.get(f"/v1/documents/{first}").json()["state"] == "processing"
@@ -85,8 +84,7 @@ def test_no_lock_keeps_a_server_from_ending_and_nothing_is_lost(data: Path) -> N
     with served_by(BUSY_LONG, data, "--workers", "1") as server:
         client = server.customer("acme")
         first = upload(client, next(samples(1, seed=4, pages=(150, 150))).content).json()["id"]
-        while not client.get("/v1/documents?state=processing").json()["documents"]:
-            pass
+        wait_until_claimed(client)
         with locked(data), ThreadPoolExecutor(1) as pool:
             answer = pool.submit(upload, client, b"another")
             while not any("waits for a lock" in line for line in server.log):

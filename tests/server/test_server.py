@@ -11,7 +11,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from apikit import PATIENT, Served, served, served_by, upload
+from apikit import PATIENT, Served, served, served_by, upload, wait_until_claimed
 
 from fairlead import Client, Fairlead
 from fairlead.demo.samples import samples
@@ -58,8 +58,7 @@ def test_sigterm_finishes_what_runs_and_ends(data: Path) -> None:
     with served(data, "--workers", "1") as server:
         client = server.customer("acme")
         upload(client, *[content] * 8)
-        while not client.get("/v1/documents?state=processing").json()["documents"]:
-            pass
+        wait_until_claimed(client)
         assert server.stop() == 0
     with Fairlead(data) as fairlead:
         states = {each.state.value for each in fairlead.documents()}
