@@ -129,7 +129,7 @@ def check_kills(folders: list[Path], kills: Kills) -> None:
         check_ends(documents, events)
         for number, document in submitted.items():
             check_result(fairlead, number, document)
-        assert inversions_by_pipeline(events, documents) == {}
+        assert inversions_by_pipeline(fairlead, events, documents) == {}
         check_nothing_is_left(fairlead, documents)
     for folder in folders:
         check_jobs_left_nothing(folder)
@@ -243,14 +243,14 @@ def digest(text: str) -> str:
 
 
 def inversions_by_pipeline(
-    events: list[Happened], documents: Mapping[str, Document]
+    fairlead: Fairlead, events: list[Happened], documents: Mapping[str, Document]
 ) -> dict[str, int]:
     """Claims out of order: an engine claims only for pipelines of which it has a free place."""
     by_pipeline: dict[str, list[Happened]] = {}
     for event in events:
         if event.document is not None:
             by_pipeline.setdefault(documents[event.document].pipeline, []).append(event)
-    wrong = {name: inversions(own, documents) for name, own in by_pipeline.items()}
+    wrong = {name: inversions(fairlead, own, documents) for name, own in by_pipeline.items()}
     return {name: number for name, number in wrong.items() if number}
 
 

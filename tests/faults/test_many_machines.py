@@ -115,7 +115,7 @@ def _run(machines: Fleet, broker: servers.Server, database: postgreskit.Server) 
         events = every_event(fairlead)
         ends = Counter(event.document for event in events if event.kind in ENDS)
         assert ends == dict.fromkeys(ids, 1)
-        assert inversions(events, documents) == 0
+        assert inversions(fairlead, events, documents) == 0
         texts = {fairlead.text(id_) for id_ in ids}
         assert len(texts) == DOCUMENTS
         counts = Counter((each.customer, each.count) for each in documents.values())

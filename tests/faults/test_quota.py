@@ -74,7 +74,7 @@ def test_a_quota_is_kept_and_shared_by_the_policy(folders: list[Path]) -> None:
         events = every_event(fairlead)
         check_rate([event.at for event in events if event.kind is EventKind.CLAIMED])
         assert len(workers_of(events)) == WORKERS
-        assert inversions(events, {each.id: each for each in ended}) == 0
+        assert inversions(fairlead, events, {each.id: each for each in ended}) == 0
 
 
 def send(

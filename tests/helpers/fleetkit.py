@@ -16,6 +16,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from math import inf
 from pathlib import Path
 
+import psycopg
 from apikit import Served, served
 from servers import descendants
 
@@ -25,7 +26,8 @@ from fairlead.model.documents import Document, Event, EventKind
 SLOWEST = 120.0
 ENDS = (EventKind.DONE, EventKind.FAILED, EventKind.CANCELLED)
 _BACK = (EventKind.RESCUED, EventKind.RELEASED)
-_LONGEST_WRITE = 1.0
+_SLACK = 1.0
+"""Seconds that may pass between the snapshot of a claim and its time, on a busy machine."""
 
 
 class Worker:
@@ -148,33 +150,50 @@ def every_event(fairlead: Fairlead) -> list[Event]:
     return found
 
 
-def inversions(events: list[Event], documents: Mapping[str, Document]) -> int:
+def inversions(fairlead: Fairlead, events: list[Event], documents: Mapping[str, Document]) -> int:
     """Claims of a document while a better one waited that could have been claimed.
 
-    Claims wait for no other write: what is committed while one is made may be too late for it.
     No event says when a delayed document waits again, so no claim has to wait for it.
     """
-    waiting: dict[str, tuple[int, int]] = {}
-    places: dict[str, tuple[int, int]] = {}
+    commits, arrivals = commit_times(fairlead, events), arrival_numbers(fairlead)
+    places = {id_: (document.priority, arrivals[id_]) for id_, document in documents.items()}
     since: dict[str, float] = {}
     wrong = 0
-    for number, event in enumerate(events):
+    for event in events:
         id_ = event.document
         if id_ is None:
             continue
-        if event.kind is EventKind.SUBMITTED:
-            waiting[id_] = places[id_] = (documents[id_].priority, number)
-            since[id_] = event.at
-        elif event.kind in _BACK:
-            waiting[id_] = places[id_]
-            since[id_] = event.at
+        if event.kind is EventKind.SUBMITTED or event.kind in _BACK:
+            since[id_] = commits[event.seq]
         elif event.kind is EventKind.REQUEUED:
-            waiting[id_] = places[id_]
             since[id_] = inf
         elif event.kind is EventKind.CLAIMED:
-            place = waiting.pop(id_)
-            known = event.at - _LONGEST_WRITE
-            better = (waiting[other] for other in waiting if since[other] < known)
-            best = min(better, default=place)
-            wrong += best < place and not event.data.get("lane")
+            del since[id_]
+            known = event.at - _SLACK
+            better = (places[other] for other, at in since.items() if at < known)
+            is_wrong = min(better, default=places[id_]) < places[id_]
+            wrong += is_wrong and not event.data.get("lane")
     return wrong
+
+
+def commit_times(fairlead: Fairlead, events: list[Event]) -> dict[int, float]:
+    """When each event became visible to others, by its number.
+
+    On PostgreSQL a write may take long to commit, and no claim waits for it. On SQLite the time of
+    a write is taken behind the lock of all writes.
+    """
+    url = fairlead.settings.store
+    if url is None:
+        return {event.seq: event.at for event in events}
+    with psycopg.connect(url) as connection:
+        return dict(
+            connection.execute(
+                "SELECT seq, extract(epoch FROM pg_xact_commit_timestamp(xmin))::float8 FROM events"
+            ).fetchall()
+        )
+
+
+def arrival_numbers(fairlead: Fairlead) -> dict[str, int]:
+    """The order of acceptance, which need not be that of the events: `docs list` has it."""
+    newest_first = [document.id for document in fairlead.documents(limit=1000)]
+    return {id_: number for number, id_ in enumerate(reversed(newest_first))}

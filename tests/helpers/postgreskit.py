@@ -62,6 +62,7 @@ class Server(servers.Server):
             "listen_addresses=127.0.0.1",
             f"unix_socket_directories={folder}",
             "max_connections=200",
+            "track_commit_timestamp=on",
             *fast,
         ]
         program = [str(binaries / "postgres"), "-D", str(folder / "data")]

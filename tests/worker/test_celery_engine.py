@@ -67,7 +67,7 @@ def test_documents_of_all_machines_are_processed_in_order(tmp_path: Path, broker
             f"text {n}" for n in range(120)
         }
         assert sum(event.kind in ENDS for event in events) == len(known)
-        assert inversions(events, known) == 0
+        assert inversions(fairlead, events, known) == 0
         assert [worker.stop() for worker in fleet.workers] == [0, 0]
 
 
