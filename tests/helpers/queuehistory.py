@@ -12,7 +12,7 @@ import json
 import math
 import time
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
@@ -57,22 +57,20 @@ def record() -> None:
     claim_documents: Any = claims.claim_documents
     load_queue = Transaction.load_queue
 
-    def save_recorded(loaded: LoadedQueue, *values: Any) -> bool:
-        is_saved = save(loaded, *values)
-        if is_saved:
-            saved.append(loaded)
-        return is_saved
+    def save_recorded(loaded: LoadedQueue, *values: Any) -> None:
+        save(loaded, *values)
+        saved.append(loaded)
 
     def claim_recorded(
         tx: Transaction, requested: claims.Requested, *values: Any
-    ) -> claims.ClaimResult:
+    ) -> Callable[[], claims.ClaimResult]:
         saved.clear()
         bodies = dict(tx.connection.execute("SELECT id, body FROM queue_events").fetchall())
-        result: claims.ClaimResult = claim_documents(tx, requested, *values)
+        result: claims.ClaimResult = claim_documents(tx, requested, *values)()
         for loaded in saved:
             rows = [(id_, bodies[id_]) for id_ in loaded.event_ids]
             _write_claim(tx, loaded.stored.version + 1, rows, requested, result)
-        return result
+        return lambda: result
 
     def load_queue_recorded(tx: Transaction, members: Collection[int]) -> LoadedQueue:
         loaded = load_queue(tx, members)

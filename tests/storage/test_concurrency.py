@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ from fairlead.errors import DataError, PendingCapReached, StoreBusy
 from fairlead.storage import Store
 from fairlead.storage.postgres import PostgresStore, writer
 from fairlead.storage.postgres.connection import lock_number
+from fairlead.storage.sql import claims
 from fairlead.storage.sql.group_commit import AFTERMATH, GroupCommitWriter
 from fairlead.storage.sqlite import lock_wait
 
@@ -396,10 +397,30 @@ def test_a_submission_waits_only_for_one_of_the_same_customer(
 def test_a_claim_goes_on_where_the_holder_of_the_lock_froze(
     served: PostgresStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The lock merely saves work; the version of the queue keeps claims apart."""
-    monkeypatch.setattr(writer, "_CLAIM_LOCK_SECONDS", 0.01)
+    """The lock merely saves work; their snapshots keep claims apart."""
+    monkeypatch.setitem(writer._CLAIMER_OPTIONS, "lock_timeout", "10ms")
     submit(served, "acme", 2)
     with psycopg.connect(postgreskit.url_for(tmp_path)) as frozen:
         frozen.execute(f"SELECT pg_advisory_lock({lock_number(0)})".encode())
         assert must_claim(served).customer == "acme"
     assert must_claim(served).customer == "acme"
+
+
+def test_a_claim_that_was_overtaken_is_made_anew(
+    served: PostgresStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The quicker one has waited for the lock in vain, and has read the same queue."""
+    monkeypatch.setitem(writer._CLAIMER_OPTIONS, "lock_timeout", "10ms")
+    first, second = submit(served, "acme", 2)
+    choose, tries = claims._choose, list[str]()
+
+    def choose_late(*values: Any) -> Any:
+        chosen = choose(*values)
+        if not tries:
+            tries.append("late")
+            with closing(STORES["postgres"](tmp_path, RulesInForce(), Clock())) as quicker:
+                assert must_claim(quicker).id == first.id
+        return chosen
+
+    monkeypatch.setattr(claims, "_choose", choose_late)
+    assert must_claim(served).id == second.id

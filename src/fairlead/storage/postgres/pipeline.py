@@ -30,12 +30,19 @@ _TEXT, _BINARY = Format.TEXT, Format.BINARY
 class Cursor:
     """The result of a statement. The first look at it waits for all statements sent so far."""
 
-    __slots__ = ("_pipeline", "error", "prepares", "result")
+    __slots__ = ("_pipeline", "error", "may_fail", "prepares", "result")
 
-    def __init__(self, pipeline: Pipeline, prepares: bytes | None = None) -> None:
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        prepares: bytes | None = None,
+        may_fail: type[psycopg.Error] | None = None,
+    ) -> None:
         self._pipeline = pipeline
         self.prepares = prepares
         """The statement that it prepares; None: it runs one."""
+        self.may_fail = may_fail
+        """An error that only this cursor tells of."""
         self.result: PGresult | None = None
         self.error: psycopg.Error | None = None
 
@@ -66,7 +73,8 @@ class Pipeline:
     def __init__(self, connection: psycopg.Connection[tuple[Any, ...]]) -> None:
         self._pgconn = connection.pgconn
         self._transformer = Transformer(connection)
-        self._sent: list[Cursor] = []
+        self._sent: list[Cursor | None] = []
+        """None stands for a synchronisation."""
         self._prepared: dict[bytes, bytes] = {}
         self._names = count()
 
@@ -74,7 +82,13 @@ class Pipeline:
     def is_empty(self) -> bool:
         return not self._sent
 
-    def send(self, text: bytes, values: Sequence[Any]) -> Cursor:
+    def has_input(self) -> bool:
+        """Whether the server said something unasked: that it closes the connection, perhaps."""
+        return bool(self._poll(select.POLLIN, 0))
+
+    def send(
+        self, text: bytes, values: Sequence[Any], may_fail: type[psycopg.Error] | None = None
+    ) -> Cursor:
         """Send a statement with a value for each `$1`; its error comes with the results."""
         pgconn = self._pgconn
         if pgconn.pipeline_status == PipelineStatus.OFF:
@@ -82,9 +96,14 @@ class Pipeline:
         name = self._prepared.get(text) or self._prepare(text)
         formats = [_BINARY if type(value) is bytes else _TEXT for value in values]
         pgconn.send_query_prepared(name, encoded_values(values), formats)
-        cursor = Cursor(self)
+        cursor = Cursor(self, may_fail=may_fail)
         self._sent.append(cursor)
         return cursor
+
+    def synchronise(self) -> None:
+        """End the implicit transaction; what follows is run even if a statement before failed."""
+        self._pgconn.pipeline_sync()
+        self._sent.append(None)
 
     def _prepare(self, text: bytes) -> bytes:
         if len(self._prepared) == MOST_PREPARED:
@@ -100,18 +119,23 @@ class Pipeline:
         """Hear of every statement so far; raises the error of the first one that failed."""
         if not self._sent:
             return
+        self.synchronise()
         sent, self._sent = self._sent, []
-        self._pgconn.pipeline_sync()
+        first: psycopg.Error | None = None
         error: psycopg.Error | None = None
         with self._in_step():
             for cursor in sent:
                 result = self._next_result()
+                if cursor is None:
+                    error = None
+                    continue
                 self._next_result()  # none: the end of the statement
                 error = self._settle(cursor, result, error)
-            self._next_result()  # that of the synchronisation
+                if cursor.may_fail is None or not isinstance(error, cursor.may_fail):
+                    first = first or error
             self._pgconn.exit_pipeline_mode()
-        if error is not None:
-            raise error
+        if first is not None:
+            raise first
 
     def _settle(
         self, cursor: Cursor, result: PGresult | None, error: psycopg.Error | None
@@ -163,10 +187,13 @@ class Pipeline:
         return self._pgconn.get_result()
 
     def _wait(self, events: int) -> None:
+        if any(ready & ~select.POLLOUT for _, ready in self._poll(events)):
+            self._pgconn.consume_input()
+
+    def _poll(self, events: int, milliseconds: int | None = None) -> list[tuple[int, int]]:
         poll = select.poll()
         poll.register(self._pgconn.socket, events)
-        if any(ready & ~select.POLLOUT for _, ready in poll.poll()):
-            self._pgconn.consume_input()
+        return poll.poll(milliseconds)
 
 
 def _text(value: str) -> bytes:

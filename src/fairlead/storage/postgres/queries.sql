@@ -69,8 +69,7 @@ DELETE FROM waiting w
 USING unnest(?::bigint[], ?::text[], ?::bigint[], ?::bigint[], ?::bigint[])
   AS e (customer, pipeline, slot, slot_seq, document)
 WHERE w.customer = e.customer AND w.pipeline = e.pipeline AND w.slot = e.slot
-  AND w.slot_seq = e.slot_seq AND w.document = e.document
-RETURNING w.document;
+  AND w.slot_seq = e.slot_seq AND w.document = e.document;
 
 -- name: move_slot
 UPDATE waiting w SET slot = e.new_slot, slot_seq = e.new_seq, displaced = 1
@@ -80,8 +79,7 @@ WHERE w.customer = e.customer AND w.pipeline = e.pipeline AND w.slot = e.slot
   AND w.slot_seq = e.slot_seq AND w.document = e.document;
 
 -- name: delete_delayed
-DELETE FROM delayed d USING unnest(?::bigint[]) AS e (document) WHERE d.document = e.document
-RETURNING d.document;
+DELETE FROM delayed d USING unnest(?::bigint[]) AS e (document) WHERE d.document = e.document;
 
 -- name: take_running
 DELETE FROM running r USING unnest(?::bigint[], ?::bigint[]) AS e (document, lease)

@@ -9,6 +9,7 @@ from itertools import compress
 from typing import Any
 
 import psycopg
+from psycopg import errors as pg
 from psycopg.abc import Buffer
 from psycopg.adapt import Loader
 from psycopg.pq import TransactionStatus
@@ -68,13 +69,23 @@ class Session:
     as undone in any case.
     """
 
-    __slots__ = ("_constant", "_heard", "_pipeline", "connection", "has_written", "policy")
+    __slots__ = (
+        "_begun",
+        "_constant",
+        "_heard",
+        "_pipeline",
+        "_policy",
+        "connection",
+        "has_written",
+    )
 
     def __init__(self, connection: psycopg.Connection[tuple[Any, ...]]) -> None:
         self.connection = connection
         self._pipeline = Pipeline(connection)
-        self._heard: tuple[float, float] | None = None
-        self.policy = ""
+        self._begun: Cursor | None = None
+        """The answer to the beginning of a transaction, until it is needed."""
+        self._heard = (0.0, 0.0)
+        self._policy = ""
         self.has_written = False
         self._constant: dict[str, tuple[bool, ...]] = {}
         """Columns of each statement in which all rows had the same value so far."""
@@ -88,14 +99,39 @@ class Session:
     def is_broken(self) -> bool:
         return self.connection.closed or self.connection.broken
 
-    def begin(self, *statements: str) -> None:
-        """Begin a transaction with these statements, in one message.
+    @property
+    def is_remote(self) -> bool:
+        """An answer costs a round trip: it pays to ask for what may be needed."""
+        return True
 
-        Learn the server's time and the policy in force.
+    def begin(self, *statements: str, behind: str | None = None) -> None:
+        """Begin a transaction with these statements, which leave with the first one of its own.
+
+        `behind` takes a lock of the session before; after `lock_timeout` it begins without it.
+        A server that has closed the connection is noticed here.
         """
+        has_input = self._pipeline.has_input()
         self.has_written = False
-        [(now, self.policy)] = self._pipeline.run(";".join((*statements, _TIME_AND_POLICY)))
-        self._heard = (now, time.monotonic())
+        if behind is not None:
+            self._pipeline.send(behind.encode(), (), may_fail=pg.LockNotAvailable)
+            self._pipeline.synchronise()
+        for statement in statements:
+            self._send(statement.encode(), ())
+        self._begun = self._send(_TIME_AND_POLICY.encode(), ())
+        if has_input:
+            self._hear()
+
+    def _hear(self) -> None:
+        """Learn the server's time and the policy in force."""
+        if self._begun is not None:
+            [(now, self._policy)] = self._begun.fetchall()
+            self._heard = (now, time.monotonic())
+            self._begun = None
+
+    @property
+    def policy(self) -> str:
+        self._hear()
+        return self._policy
 
     def pause(self) -> None:
         """Hear of every statement so far."""
@@ -118,7 +154,7 @@ class Session:
             self._pipeline.run("ROLLBACK")
 
     def now(self) -> float:
-        assert self._heard is not None  # noqa: S101 (it was heard at the beginning)
+        self._hear()
         told, at = self._heard
         return told + time.monotonic() - at
 

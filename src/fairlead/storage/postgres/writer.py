@@ -1,8 +1,9 @@
 """Writes to PostgreSQL: each in a transaction of its own, on one of a few connections.
 
 Writes that do not depend on each other do not wait for each other. Claims and switches of the
-policy are made one at a time in all processes, behind an advisory lock that merely saves work: a
-claim that was overtaken finds another version of the queue, and is made anew.
+policy are made one at a time in all processes, behind an advisory lock that merely saves work. They
+have one snapshot: a claim that was overtaken may not change the row of the queue, which another one
+has changed since, and is made anew.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from psycopg import errors as pg
 
 from fairlead.errors import StoreBusy
 from fairlead.storage.postgres.connection import (
+    BUSY_SECONDS,
     WRITER_OPTIONS,
     connect,
     lock_number,
@@ -26,17 +28,21 @@ from fairlead.storage.postgres.connection import (
 )
 from fairlead.storage.postgres.pool import SessionPool
 from fairlead.storage.postgres.session import Session
-from fairlead.storage.sql.claims import Overtaken
 from fairlead.storage.sql.group_commit import LeaseGrace, Writer
 from fairlead.storage.sql.queries import Connection
 
 T = TypeVar("T")
-_CONFLICTS = (pg.SerializationFailure, pg.DeadlockDetected, Overtaken)
+_CONFLICTS = (pg.SerializationFailure, pg.DeadlockDetected)
 _MOST_TRIES = 20
-_CLAIM_LOCK_SECONDS = 2
+_CLAIMER_OPTIONS = WRITER_OPTIONS | {"lock_timeout": "2s"}
 """A claim that waited so long goes on without the lock: its holder may be frozen."""
+_CLAIM_LOCK = f"SELECT pg_advisory_lock({lock_number(0)})"
 _POLICY_IN_FORCE = f"SELECT pg_advisory_xact_lock_shared({lock_number(3)})"
 """Writes read the policy under this lock; a switch takes it alone."""
+_POLICY_LOCK = (
+    f"SET lock_timeout = '{BUSY_SECONDS}s'; SELECT pg_advisory_lock({lock_number(3)});"
+    f"SET lock_timeout = '{_CLAIMER_OPTIONS['lock_timeout']}'"
+)
 _UNLOCK = "SELECT pg_advisory_unlock_all()"
 
 
@@ -104,8 +110,8 @@ class PostgresWriter(Writer):
         began = self._clock()
         try:
             with self._pool.transaction(*begin) as session:
-                self._note_server(session, began)
                 result = action(session)
+                self._note_server(session, began)
         except psycopg.OperationalError:
             self._grace.failed(began)
             raise
@@ -118,8 +124,8 @@ class PostgresWriter(Writer):
         began = self._clock()
         try:
             session = self._begun_alone(durable=durable, excludes_writes=excludes_writes)
-            self._note_server(session, began)
             result = action(session)
+            self._note_server(session, began)
             session.commit(_UNLOCK)
         except BaseException as error:
             if isinstance(error, psycopg.OperationalError):
@@ -132,30 +138,23 @@ class PostgresWriter(Writer):
     def _begun_alone(self, *, durable: bool, excludes_writes: bool) -> Session:
         """A session whose snapshot is taken behind the lock."""
         if self._claimer is None or self._claimer.is_broken:
-            self._claimer = connect(self._url, WRITER_OPTIONS)
-        session = self._claimer
+            self._claimer = connect(self._url, _CLAIMER_OPTIONS)
         try:
-            self._lock(session, excludes_writes=excludes_writes)
+            self._begin_alone(self._claimer, durable=durable, excludes_writes=excludes_writes)
         except psycopg.OperationalError as error:
-            if isinstance(error, pg.LockNotAvailable) or not session.is_broken:
+            if isinstance(error, pg.LockNotAvailable) or not self._claimer.is_broken:
                 raise
             self._hang_up()  # the server went away meanwhile, and may be back
-            session = self._claimer = connect(self._url, WRITER_OPTIONS)
-            self._lock(session, excludes_writes=excludes_writes)
-        wait = "on" if durable else "off"
-        session.begin(
-            "BEGIN ISOLATION LEVEL REPEATABLE READ", f"SET LOCAL synchronous_commit = {wait}"
-        )
-        return session
+            self._claimer = connect(self._url, _CLAIMER_OPTIONS)
+            self._begin_alone(self._claimer, durable=durable, excludes_writes=excludes_writes)
+        return self._claimer
 
-    def _lock(self, session: Session, *, excludes_writes: bool) -> None:
+    def _begin_alone(self, session: Session, *, durable: bool, excludes_writes: bool) -> None:
         if excludes_writes:
-            session.command(f"SELECT pg_advisory_lock({lock_number(3)})")
-        with suppress(pg.LockNotAvailable):
-            session.command(
-                f"SET lock_timeout = '{_CLAIM_LOCK_SECONDS}s';"
-                f"SELECT pg_advisory_lock({lock_number(0)})"
-            )
+            session.command(_POLICY_LOCK)
+        begin = "BEGIN ISOLATION LEVEL REPEATABLE READ"
+        wait = f"SET LOCAL synchronous_commit = {'on' if durable else 'off'}"
+        session.begin(begin, wait, behind=_CLAIM_LOCK)
 
     def _let_go(self) -> None:
         session = self._claimer

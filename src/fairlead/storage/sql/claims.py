@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from math import inf
 from typing import Any, NamedTuple
@@ -117,70 +117,68 @@ class ClaimResult(NamedTuple):
     opens_in: float = inf
 
 
-class Overtaken(Exception):
-    """Another claim was quicker, or a document was cancelled meanwhile: decide anew."""
-
-
 def claim_documents(
     tx: Transaction, requested: Requested, width: int, extent: Extent, asked_at: float
-) -> ClaimResult:
+) -> Callable[[], ClaimResult]:
     """Fold what happened, choose the next documents and write the difference.
 
     `width` entries are loaded. `extent` is that of the claim before. Leases that ended before the
-    claim was asked for are rescued first.
+    claim was asked for are rescued first. What it came to is asked for after the commit: on a
+    server, what is written and what workers are told of it take one round trip.
     """
+    loaded = LoadedQueue(tx.connection, tx.rules, EVENTS_AT_ONCE)
+    look = _FirstLook(tx, loaded, requested, max(width, LEAST_WIDTH), extent)
+    loaded.read()
     expired_at = min(tx.now, asked_at)
-    look = _FirstLook(tx, requested, max(width, LEAST_WIDTH), expired_at)
+    due = look.load(expired_at)
     if look.has_expired_leases and rescue_expired(tx, expired_at):
         tx.write()
-        return ClaimResult([], is_partial=True, extent=extent)
-    loaded, due = look.loaded, look.due
-    look.load_members()
+        return lambda: ClaimResult([], is_partial=True, extent=extent)
     loaded.fold()
     _queue_due(loaded, tx, due)
     if loaded.has_more_events:  # a long backlog is folded in portions, before anything is chosen
         loaded.load_unknown(1)
         _save(loaded, tx, [])
-        return ClaimResult([], is_partial=True, extent=extent)
+        return lambda: ClaimResult([], is_partial=True, extent=extent)
     _report_broken_bound(loaded, tx)
     taken = _choose(loaded, tx, requested, extent)
     is_partial = bool(loaded.queue.needs_entries)
     opens_in = loaded.queue.opens_at(tx.now, requested.pipelines) - tx.now
     if not (taken or loaded.event_ids or due):
-        return ClaimResult([], is_partial, extent, opens_in)
+        return lambda: ClaimResult([], is_partial, extent, opens_in)
     claims = _started(loaded, tx, taken)
     customers = Counter(each.start.customer for each in taken)
-    is_partial = is_partial and len(claims) < requested.number
+    is_partial = is_partial and len(taken) < requested.number
     if customers:
         extent = Extent(len(customers), max(customers.values()))
-    return ClaimResult(claims, is_partial, extent, opens_in)
+    return lambda: ClaimResult(claims(), is_partial, extent, opens_in)
 
 
 class _FirstLook:
-    """What every claim reads.
+    """What every claim reads, in two round trips to a server.
 
-    All of it is asked for before any of it is awaited: on a server that is one round trip.
+    The first has what does not depend on the time, which comes with it: the state, the events and
+    the best entries. The second has the members of those, what depends on the time, and the
+    documents that are likely to be chosen.
     """
 
     def __init__(
-        self, tx: Transaction, requested: Requested, width: int, expired_at: float
+        self,
+        tx: Transaction,
+        loaded: LoadedQueue,
+        requested: Requested,
+        width: int,
+        extent: Extent,
     ) -> None:
-        ask, lane, number = tx.connection.execute, tx.rules.lane, requested.number
-        expired = ask(sql("has_expired"), (expired_at,))
-        due = ask(sql("due_documents"), (tx.now,))
-        self._now, self._pipelines = tx.now, requested.pipelines
-        self._best = self._overdue = None
-        self._width, self._most_overdue = width, 0 if lane is None else number // lane.share + 2
-        self._before = 0.0 if lane is None else tx.now - lane.after
-        self._first = self._likely_pipeline()
-        if number and self._first is not None:
-            self._best = ask(sql("best_entries"), (self._first, width))
-            if lane is not None:
-                values = (self._first, self._before, self._most_overdue)
-                self._overdue = ask(sql("overdue_entries"), values)
-        self.loaded = LoadedQueue(tx.connection, tx.rules, EVENTS_AT_ONCE)
-        self.has_expired_leases = bool(expired.get)
-        self.due = due.fetchall()
+        self._tx, self._loaded, self._extent = tx, loaded, extent
+        self._width, self._pipelines = width, requested.pipelines
+        lane, number = tx.rules.lane, requested.number
+        self._most_overdue = 0 if lane is None or not number else number // lane.share + 2
+        self._first = self._likely_pipeline() if number else None
+        self._best: Iterable[tuple[Any, ...]] = ()
+        if self._first is not None:
+            self._best = tx.connection.execute(sql("best_entries"), (self._first, width))
+        self.has_expired_leases = False
 
     def _likely_pipeline(self) -> str | None:
         """The one that is read before it is known which pipelines have documents."""
@@ -188,29 +186,55 @@ class _FirstLook:
             return DEFAULT_PIPELINE
         return next(iter(self._pipelines), None)
 
-    def load_members(self) -> None:
-        """The members that events concern, those with the best places, and the most overdue."""
-        loaded = self.loaded
-        wanted = loaded.touched() | {row[0] for row in self.due}
-        if self._best is not None and self._first is not None and not loaded.has_more_events:
-            wanted |= loaded.note_best(self._first, self._best, self._width)
-            if self._overdue is not None:
-                most = self._most_overdue
-                wanted |= loaded.note_overdue(self._first, self._overdue, most)
-            others = self._other_pipelines()
-            loaded.load_best(others, self._width)
-            if self._overdue is not None:
-                loaded.load_overdue(others, self._before, self._most_overdue)
-        loaded.load_members(wanted)
+    def load(self, expired_at: float) -> list[tuple[Any, ...]]:
+        """Load the members that events concern, those with the best places, and the most overdue.
+
+        Return the documents whose time has come.
+        """
+        loaded, ask = self._loaded, self._tx.connection.execute
+        expired = ask(sql("has_expired"), (expired_at,))
+        due = ask(sql("due_documents"), (self._tx.now,))
+        wanted = loaded.touched()
+        if self._first is None or loaded.has_more_events:
+            loaded.load_members(wanted)
+        else:
+            wanted |= self._load_best(self._first, wanted)
+        self.has_expired_leases = bool(expired.get)
+        due_documents = due.fetchall()
+        loaded.load_members(wanted | {row[0] for row in due_documents})
+        return due_documents
+
+    def _load_best(self, pipeline: str, touched: set[int]) -> set[int]:
+        """Load the members of the best entries; return those of the most overdue ones."""
+        loaded, before = self._loaded, 0.0
+        overdue: Iterable[tuple[Any, ...]] = ()
+        if self._most_overdue:
+            before = self._overdue_before()
+            values = (pipeline, before, self._most_overdue)
+            overdue = self._tx.connection.execute(sql("overdue_entries"), values)
+        best = loaded.note_best(pipeline, self._best, self._width)
+        likely = best[: self._extent.customers + 1]
+        loaded.ask_documents(likely, pipeline, self._extent.documents + 1)
+        loaded.load_members(touched.union(best))
+        others = self._other_pipelines()
+        loaded.load_best(others, self._width)
+        if not self._most_overdue:
+            return set()
+        loaded.load_overdue(others, before, self._most_overdue)
+        return loaded.note_overdue(pipeline, overdue, self._most_overdue)
+
+    def _overdue_before(self) -> float:
+        lane = self._tx.rules.lane
+        return 0.0 if lane is None else self._tx.now - lane.after
 
     def _other_pipelines(self) -> list[str]:
         """Those that may start something; one without a token cannot, whatever has happened."""
         return [
             name
-            for name, quota in self.loaded.queue.state.quotas.items()
+            for name, quota in self._loaded.queue.state.quotas.items()
             if name != self._first
             and (self._pipelines is None or name in self._pipelines)
-            and quota.has_token(self._now)
+            and quota.has_token(self._tx.now)
         ]
 
 
@@ -218,9 +242,8 @@ def _queue_due(loaded: LoadedQueue, tx: Transaction, due: Sequence[tuple[Any, ..
     """Documents whose time has come wait from now on, with their old slot."""
     if not due:
         return
-    deleted = tx.connection.query_many(sql("delete_delayed"), [(row[4],) for row in due])
-    if len(list(deleted)) < len(due):
-        raise Overtaken
+    loaded.forget_asked_documents()
+    tx.connection.executemany(sql("delete_delayed"), [(row[4],) for row in due])
     tx.connection.executemany(sql("insert_waiting"), due)
     loaded.queue.fold(
         Arrived(
@@ -300,7 +323,9 @@ def _not_suspect(loaded: LoadedQueue) -> MayStart:
     return may_start
 
 
-def _started(loaded: LoadedQueue, tx: Transaction, taken: Sequence[_Taken]) -> list[Claim]:
+def _started(
+    loaded: LoadedQueue, tx: Transaction, taken: Sequence[_Taken]
+) -> Callable[[], list[Claim]]:
     """Move the rows from `waiting` to `running`, save the queue; the claims that workers get.
 
     Everything is asked for before any of it is awaited.
@@ -310,7 +335,7 @@ def _started(loaded: LoadedQueue, tx: Transaction, taken: Sequence[_Taken]) -> l
     if taken:
         described = tx.connection.execute(sql("claimed_documents"), (tx.connection.array(numbers),))
     keys = [loaded.rows[number][:5] for number in numbers]
-    deleted = tx.connection.query_many(sql("delete_waiting"), keys)
+    tx.connection.executemany(sql("delete_waiting"), keys)
     leases: dict[str, int] = {}
     running = []
     for start, worker, is_ready in taken:
@@ -322,13 +347,18 @@ def _started(loaded: LoadedQueue, tx: Transaction, taken: Sequence[_Taken]) -> l
     rows = [(lease, worker, until) for worker, lease in sorted(leases.items())]
     tx.connection.executemany(sql("add_lease"), rows)
     _save(loaded, tx, [each.start for each in taken])
-    details = {row[0]: row for row in described}
-    if len(list(deleted)) < len(keys):
-        raise Overtaken
-    return [
-        _claim(tx, details[number], loaded.rows[number], worker, leases[worker])
-        for number, (_, worker, _) in zip(numbers, taken, strict=True)
-    ]
+
+    def claims() -> list[Claim]:
+        details = {row[0]: row for row in described}
+        return [
+            _claim(tx, details[number], loaded.rows[number], worker, leases[worker])
+            for number, (_, worker, _) in zip(numbers, taken, strict=True)
+        ]
+
+    if tx.connection.is_remote:
+        return claims
+    at_once = claims()  # SQLite reads rows when they are asked for, which must be before the commit
+    return lambda: at_once
 
 
 def _running_row(
@@ -417,9 +447,7 @@ def held_claim(connection: Connection, id_: str, fence: int) -> Claim | None:
 def _save(loaded: LoadedQueue, tx: Transaction, starts: Sequence[Start]) -> None:
     loaded.count_starts(start.document.priority for start in starts)
     tx.connection.executemany(sql("move_slot"), list(loaded.moved_slots()))
-    through_lane = sum(start.through_lane for start in starts)
-    if not loaded.save(len(starts), through_lane):
-        raise Overtaken
+    loaded.save(len(starts), sum(start.through_lane for start in starts))
     tx.write_events()
 
 

@@ -16,7 +16,7 @@ _NO_EVENTS = 0
 def pipelines(connection: Connection, rules: Rules, now: float) -> dict[str, PipelineCounts]:
     """By name. Only the latest events are looked at, so a busy installation counts minutes."""
     counts: dict[str, PipelineCounts] = {}
-    quotas = LoadedQueue(connection, rules, _NO_EVENTS).queue.state.quotas
+    quotas = LoadedQueue(connection, rules, _NO_EVENTS).read().queue.state.quotas
     for name, quota in quotas.items():
         counts[name] = _with_quota(quota, now)
     for name, waiting, processing in connection.execute(sql("pending_of_pipelines")):

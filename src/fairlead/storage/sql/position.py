@@ -44,7 +44,7 @@ def place(connection: Connection, rules: Rules, now: float, id_: str) -> QueuePl
 def _loaded(
     connection: Connection, rules: Rules, now: float, customer: int, width: int
 ) -> LoadedQueue:
-    loaded = LoadedQueue(connection, rules)
+    loaded = LoadedQueue(connection, rules).read()
     loaded.load_members(loaded.touched() | {customer})
     loaded.load_best(loaded.pipelines, width)
     if rules.lane is not None:

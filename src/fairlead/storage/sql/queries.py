@@ -71,6 +71,8 @@ class Connection(Protocol):
 
     @property
     def in_transaction(self) -> bool: ...
+    @property
+    def is_remote(self) -> bool: ...
     def array(self, values: Sequence[int] | Sequence[str]) -> Any:
         """A list of values as one value."""
 

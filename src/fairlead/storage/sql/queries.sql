@@ -211,11 +211,10 @@ FROM queue_state;
 SELECT policy FROM queue_state;
 
 -- name: save_queue_state
--- Nothing where another claim was quicker.
+-- Its snapshot excludes that another claim was quicker.
 UPDATE queue_state SET
   version = version + 1, policy = ?, clock = ?, credit = ?, next_ticket = ?, quotas = ?, claims = ?,
-  lane_claims = ?, longest = ?
-WHERE version = ? RETURNING version;
+  lane_claims = ?, longest = ?;
 
 -- name: unfolded_events
 -- What happened since the last claim.
@@ -355,10 +354,8 @@ WHERE customer = ? AND pipeline = ? AND (urgent = 1 OR displaced = 1)
 ORDER BY urgent DESC, priority, document LIMIT ?;
 
 -- name: delete_waiting
--- Nothing where it waits no more.
 DELETE FROM waiting
-WHERE customer = ? AND pipeline = ? AND slot = ? AND slot_seq = ? AND document = ?
-RETURNING document;
+WHERE customer = ? AND pipeline = ? AND slot = ? AND slot_seq = ? AND document = ?;
 
 -- name: move_slot
 -- After a swap of slots.
@@ -373,7 +370,7 @@ SELECT
 FROM delayed WHERE due <= ? ORDER BY due, document LIMIT 500;
 
 -- name: delete_delayed
-DELETE FROM delayed WHERE document = ? RETURNING document;
+DELETE FROM delayed WHERE document = ?;
 
 -- name: next_due
 -- When the next delayed document is due.

@@ -53,35 +53,36 @@ class LoadedQueue:
     """A queue in memory with the rows that it was made of."""
 
     def __init__(self, connection: Connection, rules: Rules, events: int = 1_000_000) -> None:
-        """Read the state, and at most so many events that are not folded."""
+        """Ask for the state, and for at most so many events that are not folded."""
         self._connection = connection
-        state_cursor = connection.execute(sql("queue_state"))
-        unfolded = connection.execute(sql("unfolded_events"), (events,))
-        row = state_cursor.fetchone()
-        assert row is not None  # noqa: S101 (the schema made it)
-        self.stored = StoredState(*row)
-        quotas = _QUOTAS.decode(self.stored.quotas)
-        state = QueueState(
-            self.stored.policy,
-            self.stored.clock,
-            self.stored.credit,
-            self.stored.next_ticket,
-            quotas,
-        )
-        self.queue = Queue(rules.fair(), rules.lane, state)
-        self.longest = self.stored.longest
+        self._rules = rules
+        self._asked_state = connection.execute(sql("queue_state"))
+        self._asked_events = connection.execute(sql("unfolded_events"), (events,))
         self.event_ids: list[int] = []
         self.events: list[StoredEvent] = []
         self._loaded_members: dict[int, tuple[Any, ...]] = {}
         self._loaded_entries: dict[tuple[int, str], tuple[Any, ...]] = {}
         self._documents: dict[int, QueuedDocument] = {}
+        self._asked_documents: dict[tuple[int, str], int] = {}
+        """How many of the first documents of entries were asked for, and not yet read."""
+        self._first_documents: Iterable[tuple[Any, ...]] = ()
         self.rows: dict[int, tuple[Any, ...]] = {}
         """The rows of `waiting` that were loaded, by document."""
-        for id_, body in unfolded:
-            self.event_ids.append(id_)
-            self.events += decode_events(body)
 
     # --- loading ---
+
+    def read(self) -> LoadedQueue:
+        """Read the state and the events, before anything else is loaded."""
+        [row] = self._asked_state.fetchall()
+        self.stored = stored = StoredState(*row)
+        quotas = _QUOTAS.decode(stored.quotas)
+        state = QueueState(stored.policy, stored.clock, stored.credit, stored.next_ticket, quotas)
+        self.queue = Queue(self._rules.fair(), self._rules.lane, state)
+        self.longest = stored.longest
+        for id_, body in self._asked_events.fetchall():
+            self.event_ids.append(id_)
+            self.events += decode_events(body)
+        return self
 
     @property
     def pipelines(self) -> list[str]:
@@ -144,12 +145,12 @@ class LoadedQueue:
             rows = self._connection.execute(sql("overdue_entries"), values)
             self.load_members(self.note_overdue(pipeline, rows, number))
 
-    def note_best(self, pipeline: str, rows: Iterable[tuple[Any, ...]], width: int) -> set[int]:
-        """The members of the best entries, of which so many were asked for."""
+    def note_best(self, pipeline: str, rows: Iterable[tuple[Any, ...]], width: int) -> list[int]:
+        """The members of the best entries, best first, of which so many were asked for."""
         entries = list(rows)
         if len(entries) == width:
             self.queue.loaded_up_to[pipeline] = entries[-1][1:4]
-        return {row[0] for row in entries}
+        return [row[0] for row in entries]
 
     def note_overdue(self, pipeline: str, rows: Iterable[tuple[Any, ...]], number: int) -> set[int]:
         """The members of the most overdue entries, of which so many were asked for."""
@@ -157,6 +158,21 @@ class LoadedQueue:
         if len(entries) == number:
             self.queue.overdue_loaded_up_to[pipeline] = entries[-1][1:3]
         return {row[0] for row in entries}
+
+    def ask_documents(self, members: Iterable[int], pipeline: str, depth: int) -> None:
+        """Ask for the first documents of entries that are likely to be chosen from.
+
+        They come with the next answer of a server. Where an answer costs nothing it does not pay.
+        """
+        if self._connection.is_remote:
+            keys = [(id_, pipeline) for id_ in members if id_ > 0]
+            self._asked_documents = dict.fromkeys(keys, depth)
+            rows = [(*key, depth) for key in keys]
+            self._first_documents = self._connection.query_many(sql("waiting_by_slot"), rows)
+
+    def forget_asked_documents(self) -> None:
+        """Forget what was asked for: there may be others since."""
+        self._asked_documents, self._first_documents = {}, ()
 
     def load_documents(self, entries: Iterable[Entry], depth: int) -> None:
         """Load the first documents of entries, in each of their orders.
@@ -175,7 +191,7 @@ class LoadedQueue:
         }
         by_age = [entry for entry in entries if entry.oldest is None]
         with_ahead = [entry for entry in entries if entry.has_ahead and not self.queue.is_fair]
-        slots = self._read_order("waiting_by_slot", entries, wanted)
+        slots = self._read_slots(entries, wanted)
         for entry in by_age:
             if entry.has_ahead:  # the lane looks for the slot that came first, which any may hold
                 wanted[entry.member.id, entry.pipeline] += _ALL
@@ -209,6 +225,26 @@ class LoadedQueue:
         """Forget the documents that were loaded: their rows were rewritten."""
         self._documents.clear()
         self.rows.clear()
+
+    def _read_slots(
+        self, entries: Sequence[Entry], wanted: dict[tuple[int, str], int]
+    ) -> defaultdict[tuple[int, str], list[tuple[Any, ...]]]:
+        """The first rows of each entry by slot; those that were asked for are there already."""
+        asked, self._asked_documents = self._asked_documents, {}
+        first: defaultdict[tuple[int, str], list[tuple[Any, ...]]] = defaultdict(list)
+        for row in self._first_documents:
+            first[row[0], row[1]].append(row)
+        self._first_documents = ()
+        missing = []
+        for entry in entries:
+            key = (entry.member.id, entry.pipeline)
+            if asked.get(key, 0) < wanted[key]:
+                missing.append(entry)
+                first.pop(key, None)
+            else:
+                wanted[key] = asked[key]
+        first.update(self._read_order("waiting_by_slot", missing, wanted))
+        return first
 
     def _read_order(
         self, order: str, entries: Iterable[Entry], wanted: Mapping[tuple[int, str], int]
@@ -292,13 +328,13 @@ class LoadedQueue:
 
     # --- saving ---
 
-    def save(self, claims: int = 0, lane_claims: int = 0) -> bool:
-        """Write what changed, in the transaction of a claim; False: another claim was quicker."""
+    def save(self, claims: int = 0, lane_claims: int = 0) -> None:
+        """Write what changed, in a transaction that no other claim overtakes."""
         run = self._connection
         state, stored = self.queue.save_state(), self.stored
         self._fold_costs()
         oldest = self._ask_oldest()
-        saved = run.execute(
+        run.execute(
             sql("save_queue_state"),
             (
                 state.policy,
@@ -309,17 +345,13 @@ class LoadedQueue:
                 stored.claims + claims,
                 stored.lane_claims + lane_claims,
                 self.longest,
-                stored.version,
             ),
         )
-        self._note_oldest(oldest)
-        if saved.fetchone() is None:
-            return False
         if self.event_ids:
             run.execute(sql("delete_queue_events"), (run.array(self.event_ids),))
         self._save_tallies()
+        self._note_oldest(oldest)
         self._save_members()
-        return True
 
     def _ask_oldest(self) -> Iterable[tuple[Any, ...]]:
         """Ask for the oldest documents of entries whose oldest one was started."""
@@ -481,7 +513,7 @@ def load_folded(
     `pending`: what happened in a transaction that is not committed yet. `with_touched`: also the
     members that events concern, so that the rows of all others are up to date.
     """
-    loaded = LoadedQueue(connection, rules)
+    loaded = LoadedQueue(connection, rules).read()
     loaded.events += pending
     if ids is None:
         loaded.load_all()

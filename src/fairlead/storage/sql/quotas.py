@@ -9,7 +9,6 @@ from fairlead.model.explanations import PipelineState
 from fairlead.model.pipelines import DEFAULT_PIPELINE, Pipeline
 from fairlead.policy.quotas import Quota, limit_text, shown
 from fairlead.policy.rules import Rules
-from fairlead.storage.sql.claims import Overtaken
 from fairlead.storage.sql.queries import Connection, sql
 from fairlead.storage.sql.queue_rows import LoadedQueue
 from fairlead.storage.sql.transaction import Transaction
@@ -19,13 +18,13 @@ _NO_EVENTS = 0
 
 def differs(connection: Connection, rules: Rules, pipelines: Iterable[Pipeline]) -> bool:
     """Whether a quota is stored otherwise, so that most starts write nothing."""
-    stored = LoadedQueue(connection, rules, _NO_EVENTS).queue.state.quotas
+    stored = LoadedQueue(connection, rules, _NO_EVENTS).read().queue.state.quotas
     return any(_quota(stored.get(each.name), each) is not None for each in pipelines)
 
 
 def save(tx: Transaction, pipelines: Iterable[Pipeline]) -> list[str]:
     """Write the quotas; return in words which were replaced by others."""
-    loaded = LoadedQueue(tx.connection, tx.rules, _NO_EVENTS)
+    loaded = LoadedQueue(tx.connection, tx.rules, _NO_EVENTS).read()
     stored = loaded.queue.state.quotas
     changes = []
     for pipeline in pipelines:
@@ -40,8 +39,7 @@ def save(tx: Transaction, pipelines: Iterable[Pipeline]) -> list[str]:
                 f"{shown(after.rate, after.max_running)} "
                 f"(was {shown(before.rate, before.max_running)})"
             )
-    if not loaded.save():
-        raise Overtaken
+    loaded.save()
     return changes
 
 
@@ -59,7 +57,7 @@ def state(connection: Connection, rules: Rules, now: float, name: str) -> Pipeli
 
     Where no worker runs at all, nobody is expected to serve the default one.
     """
-    loaded = LoadedQueue(connection, rules)
+    loaded = LoadedQueue(connection, rules).read()
     quota = loaded.queue.state.quotas.get(name) or Quota()
     served = served_queues(connection, now)
     is_served = name in served or (name == DEFAULT_PIPELINE and not served)

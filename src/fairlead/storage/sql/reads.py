@@ -282,7 +282,7 @@ def totals(connection: Connection) -> Totals:
 
 def claimable(connection: Connection, rules: Rules, now: float, most: int) -> int:
     """About how many documents could be begun now, counted up to `most`."""
-    loaded = LoadedQueue(connection, rules)
+    loaded = LoadedQueue(connection, rules).read()
     loaded.load_members(loaded.touched())
     loaded.load_best(loaded.pipelines, most)
     loaded.fold()

@@ -219,11 +219,11 @@ class Store(ABC):
     def _claim(self, requested: claims.Requested, width: int) -> claims.ClaimResult:
         asked_at = self._writer.asked_at()
 
-        def claim(connection: Connection) -> claims.ClaimResult:
+        def claim(connection: Connection) -> Callable[[], claims.ClaimResult]:
             tx = self._transaction(connection)
             return claims.claim_documents(tx, requested, width, self._extent, asked_at)
 
-        return self._writer.run_alone(claim, durable=False)
+        return self._writer.run_alone(claim, durable=False)()
 
     def fold(self) -> None:
         """Bring the queue up to what happened, without a claim."""
@@ -491,8 +491,8 @@ class Store(ABC):
         return Transaction(
             connection,
             self._rules(),
-            self._now(connection),
-            self._policy_of(connection),
+            partial(self._now, connection),
+            partial(self._policy_of, connection),
             partial(self._snapshot, connection),
         )
 

@@ -7,7 +7,6 @@ from msgspec.structs import asdict
 from fairlead.model.documents import EventKind, Switched
 from fairlead.policy.queue import PolicyName, Queue, QueueState
 from fairlead.storage.sql import rows
-from fairlead.storage.sql.claims import Overtaken
 from fairlead.storage.sql.queries import sql
 from fairlead.storage.sql.queue_rows import LoadedQueue
 from fairlead.storage.sql.transaction import Transaction
@@ -15,7 +14,7 @@ from fairlead.storage.sql.transaction import Transaction
 
 def switch(tx: Transaction, to: PolicyName) -> Switched | None:
     """Order all waiting documents by the other policy; None: it was in force."""
-    loaded = LoadedQueue(tx.connection, tx.rules)
+    loaded = LoadedQueue(tx.connection, tx.rules).read()
     before = loaded.stored.policy
     if before == to:
         return None
@@ -30,8 +29,7 @@ def switch(tx: Transaction, to: PolicyName) -> Switched | None:
         sum(member.waiting for member in members),
         sum(member.waiting > 0 for member in members),
     )
-    if not loaded.save():
-        raise Overtaken
+    loaded.save()
     tx.add_event(EventKind.POLICY_SWITCHED, **asdict(done))
     tx.write()
     return done

@@ -30,13 +30,15 @@ NOBODY = 0
 class Transaction:
     """What every change of the store needs. `snapshot` gives a connection with one snapshot.
 
-    That connection sees what was committed when it is asked for, and is only read.
+    That connection sees what was committed when it is asked for, and is only read. The time and the
+    policy in force are asked for when they are first needed: statements that were sent before then
+    travel to a server together with the beginning of the transaction.
     """
 
     connection: Connection
     rules: Rules
-    now: float
-    policy: PolicyName
+    clock: Callable[[], float]
+    policy_in_force: Callable[[], PolicyName]
     snapshot: Callable[[], AbstractContextManager[Connection]]
     actor: str | None = None
     queue_events: list[StoredEvent] = field(default_factory=list)
@@ -45,6 +47,24 @@ class Transaction:
     _deliveries: list[tuple[int, str, int | dict[str, Any]]] = field(default_factory=list)
     """Customers, kinds, and the documents or the data of which webhooks are told."""
     _usage: dict[int, UsageRow] = field(default_factory=dict)
+    _now: float | None = None
+    _policy: PolicyName | None = None
+
+    @property
+    def now(self) -> float:
+        if self._now is None:
+            self._now = self.clock()
+        return self._now
+
+    @property
+    def policy(self) -> PolicyName:
+        if self._policy is None:
+            self._policy = self.policy_in_force()
+        return self._policy
+
+    @policy.setter
+    def policy(self, switched_to: PolicyName) -> None:
+        self._policy = switched_to
 
     @property
     def is_fair(self) -> bool:

@@ -60,6 +60,8 @@ def schema() -> Schema:
 class Connection(apsw.Connection):
     """A connection that runs the shared statements."""
 
+    is_remote = False
+
     def array(self, values: Sequence[int] | Sequence[str]) -> str:
         return json.dumps(values)
 
