@@ -388,7 +388,7 @@ def test_progress_and_cancel_reach_the_other_side(modules: Path, tmp_path: Path)
     with RunningPool(modules, "mysteps:until_cancelled") as running:
         running.start(job)
         wait_for_progress(running, {"d1": (3, 10)})
-        running.pool.cancel("d1")
+        running.pool.cancel_job("d1")
         (outcome,) = running.outcomes(job)
         assert isinstance(outcome, Returned)
         assert running.pool.progress() == {}
@@ -415,7 +415,7 @@ def test_cancelling_an_async_job_ends_it(modules: Path, tmp_path: Path) -> None:
     with RunningPool(modules, "asteps:sleeps") as running:
         running.start(job)
         wait_for_progress(running, {"d1": (1, 2)})
-        running.pool.cancel("d1")
+        running.pool.cancel_job("d1")
         (outcome,) = running.outcomes(job)
     assert isinstance(outcome, Raised)
     assert outcome.summary == "CancelledError"
@@ -439,7 +439,7 @@ def test_signals_of_the_terminal_do_not_end_it(modules: Path, tmp_path: Path) ->
         wait_for_progress(running, {"d1": (3, 10)})
         for number in (signal.SIGINT, signal.SIGTERM):
             os.kill(process_of(running).pid, number)
-        running.pool.cancel("d1")
+        running.pool.cancel_job("d1")
         (outcome,) = running.outcomes(job)
     assert isinstance(outcome, Returned)
 
@@ -457,7 +457,7 @@ def test_draining_starts_nothing_and_ends_what_runs(modules: Path, tmp_path: Pat
         running.pool.drain()
         assert running.pool.free() == 0
         assert running.pool.jobs == ["d1"]
-        running.pool.cancel("d1")
+        running.pool.cancel_job("d1")
         running.outcomes(job)
         assert running.pool.free() == 0
         assert running.pool.jobs == []

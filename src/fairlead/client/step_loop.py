@@ -205,7 +205,7 @@ class AsyncStepLoop:
             try:
                 await self._requests.request("POST", "jobs", job.token, "renew", **body)
             except errors.JobLost:
-                shown.cancel()
+                shown.mark_cancelled()
                 if is_async(self._function):
                     call.cancel()
                 return

@@ -101,7 +101,8 @@ class Job:
         """Whether the document was cancelled: then nobody needs the result."""
         return self._cancelled.is_set()
 
-    def cancel(self) -> None:
+    def mark_cancelled(self) -> None:
+        """Set `cancelled`, for whoever runs the step. The document itself is not changed."""
         self._cancelled.set()
 
     def _found(self, name: str) -> str | None:

@@ -108,7 +108,7 @@ class StepPool:
         else:  # the process has ended since `free` was called; its reader notices that at once
             self._alone.append(_Run(job))
 
-    def cancel(self, id_: str) -> None:
+    def cancel_job(self, id_: str) -> None:
         """Tell the job that nobody needs its result; `poll` returns its end all the same."""
         for run in (*self._running.values(), *self._alone):
             if run.job.id == id_:

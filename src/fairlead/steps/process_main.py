@@ -108,9 +108,9 @@ class Runner:
             self._threads += 1
             run_in_thread("step", self._work)
 
-    def cancel(self, id_: str) -> None:
+    def cancel_job(self, id_: str) -> None:
         if job := self._jobs.get(id_):
-            job.cancel()
+            job.mark_cancelled()
             if self._loop is not None:
                 self._loop.call_soon_threadsafe(self._cancel_task, id_)
 
@@ -200,7 +200,7 @@ def _serve(connection: Connection, runner: Runner) -> None:
         if isinstance(request, Start):
             runner.start(request.job)
         elif isinstance(request, Cancel):
-            runner.cancel(request.id)
+            runner.cancel_job(request.id)
 
 
 def _die_with(parent: int) -> None:
