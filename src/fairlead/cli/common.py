@@ -146,7 +146,7 @@ no_url_option = click.option("--url", callback=_only_here, expose_value=False, h
 
 
 reload_option = click.option(
-    "--reload", "reloads", is_flag=True, help="Import steps anew when their source files change."
+    "--reload", "reloads", is_flag=True, help="Reload steps when their source files change."
 )
 SETTINGS_FILE = "fairlead.toml"
 

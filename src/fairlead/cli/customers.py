@@ -154,7 +154,7 @@ _add_action("unblock", "Accept documents of a blocked customer again.")
 @customers_group.command("block")
 @click.argument("name", shell_complete=complete_customers)
 @target_options
-@click.option("--reason", required=True, help="What the customer is told.")
+@click.option("--reason", required=True, help="Reason that the customer reads.")
 @json_option
 def block_command(*, name: str, target: Target, reason: str, as_json: bool) -> None:
     """Refuse a customer's new documents; those it has are processed."""

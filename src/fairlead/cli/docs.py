@@ -215,7 +215,7 @@ def cancel_command(*, ids: tuple[str, ...], target: Target, as_json: bool) -> No
 def retry_command(
     *, ids: tuple[str, ...], target: Target, password: str | None, as_json: bool
 ) -> None:
-    """Process documents that have ended once more."""
+    """Process again documents that have ended."""
     password = given_password(password)
     with opened(target) as installation:
         one_by_one(

@@ -53,7 +53,7 @@ class Finding(NamedTuple):
 @click.command("doctor")
 @data_option
 @no_url_option
-@click.option("--deep", is_flag=True, help="also read all contents and compare their SHA-256")
+@click.option("--deep", is_flag=True, help="Also read all contents and compare their SHA-256.")
 @json_option
 def doctor_command(*, data: Path, deep: bool, as_json: bool) -> None:
     """Check the installation and report problems; exit code 1 if there are any."""

@@ -16,7 +16,7 @@ from fairlead.model.names import check_customer
 
 @click.command("events")
 @target_options
-@click.option("--follow", is_flag=True, help="Go on with new events, until you interrupt it.")
+@click.option("--follow", is_flag=True, help="Wait for new events until interrupted.")
 @click.option(
     "--after",
     type=click.IntRange(0),

@@ -33,7 +33,7 @@ MOST_ROWS = 40
     default=2.0,
     show_default=True,
     metavar="S",
-    help="Seconds between two looks.",
+    help="Seconds between updates.",
 )
 @json_option
 def top_command(*, target: Target, once: bool, interval: float, as_json: bool) -> None:

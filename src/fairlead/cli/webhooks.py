@@ -39,14 +39,14 @@ def webhooks_group() -> None:
 @click.option(
     "--customer",
     shell_complete=complete_customers,
-    help="Customer whose documents it tells of.  [default: that of the API key, or all]",
+    help="Customer whose events are delivered.  [default: that of the API key, or all]",
 )
 @click.option(
     "--kind",
     "kinds",
     multiple=True,
     type=click.Choice([*KINDS.values()]),
-    help="Event to tell of; repeatable.  [default: done, failed, cancelled]",
+    help="Kind of event to deliver; repeatable.  [default: done, failed, cancelled]",
 )
 @quiet_option
 @json_option

@@ -39,7 +39,9 @@ STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 @setting_option("workers")
 @setting_option("engine")
 @click.option(
-    "--pipelines", metavar="A,B", help="Serve only these pipelines; by default all of the settings."
+    "--pipelines",
+    metavar="A,B",
+    help="Process only these pipelines.  [default: all of the settings]",
 )
 @reload_option
 @click.option("--until-idle", is_flag=True, help="Stop when no document is left to process.")
