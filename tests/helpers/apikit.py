@@ -31,6 +31,7 @@ class Served:
         self.data = data
         self.process = process
         self.log: list[str] = []
+        self._logged = threading.Condition()
         self._clients: list[httpx.Client] = []
         self.url = self._read_greeting()
         self.port = int(self.url.rsplit(":", 1)[1])
@@ -55,7 +56,16 @@ class Served:
 
     def _read_log(self) -> None:
         assert self.process.stderr is not None
-        self.log.extend(self.process.stderr)
+        for line in self.process.stderr:
+            with self._logged:
+                self.log.append(line)
+                self._logged.notify_all()
+
+    def wait_until_logged(self, words: str) -> None:
+        with self._logged:
+            assert self._logged.wait_for(
+                lambda: any(words in line for line in self.log), PATIENT
+            ), "".join(self.log)
 
     def client(self, key: str | None) -> httpx.Client:
         headers = {} if key is None else {"Authorization": f"Bearer {key}"}

@@ -87,8 +87,7 @@ def test_no_lock_keeps_a_server_from_ending_and_nothing_is_lost(data: Path) -> N
         wait_until_claimed(client)
         with locked(data), ThreadPoolExecutor(1) as pool:
             answer = pool.submit(upload, client, b"another")
-            while not any("waits for a lock" in line for line in server.log):
-                pass
+            server.wait_until_logged("waits for a lock")
             server.process.send_signal(signal.SIGTERM)
             problem(answer.result(), "unavailable", 503)
             server.process.wait(PATIENT)
@@ -102,8 +101,7 @@ def test_no_lock_keeps_a_server_from_ending_that_has_just_begun(data: Path) -> N
     with Fairlead(data) as fairlead:
         fairlead.keys.operator_key()
     with locked(data), served_by(BUSY_LONG, data, "--workers", "1") as server:
-        while not any("waits for a lock" in line for line in server.log):
-            pass
+        server.wait_until_logged("waits for a lock")
         server.process.send_signal(signal.SIGTERM)
         assert server.process.wait(PATIENT) == 0
 
