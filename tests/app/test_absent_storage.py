@@ -28,7 +28,7 @@ LONG = b"a long document " * SHORT_BYTES
 
 @pytest.fixture
 def fairlead(tmp_path: Path) -> Iterator[Fairlead]:
-    with Fairlead(tmp_path / "data") as installation:
+    with Fairlead(tmp_path / "data", settings={"retry_delay": 0.01}) as installation:
         yield installation
 
 

@@ -62,7 +62,7 @@ def test_a_failed_document_says_why_it_has_no_text_in_one_sentence(tmp_path: Pat
 
 @pytest.mark.services
 def test_bytes_that_changed_on_disk_are_not_passed_off_as_the_document(tmp_path: Path) -> None:
-    with Fairlead(tmp_path) as fairlead:
+    with Fairlead(tmp_path, settings={"retry_delay": 0.01}) as fairlead:
         changed = fairlead.submit("acme", b"the true bytes" * SHORT_BYTES)
         gone = fairlead.submit("acme", b"soon gone" * SHORT_BYTES)
         for document in (changed, gone):
@@ -78,7 +78,7 @@ def test_bytes_that_changed_on_disk_are_not_passed_off_as_the_document(tmp_path:
 
 @pytest.mark.services
 def test_bytes_that_changed_in_the_store_are_not_passed_off_as_the_document(tmp_path: Path) -> None:
-    with Fairlead(tmp_path) as fairlead:
+    with Fairlead(tmp_path, settings={"retry_delay": 0.01}) as fairlead:
         changed = fairlead.submit("acme", b"the true bytes")
         gone = fairlead.submit("acme", b"soon gone")
         alter(fairlead, "UPDATE contents SET content = x'00' WHERE document = 1")
