@@ -121,6 +121,21 @@ RABBITMQ_HARDLY_DIFFERS = (
 )
 """Tests on both brokers that `make test` runs on Redis only."""
 
+MEMORY = Path("/dev/shm")
+"""Where tests keep their files: on a disk they would wait for fsync most of the time."""
+
+MEMORY_NEEDED = 2 << 30
+"""Bytes that must be free there; else, as in a container of few, files go to the usual folder."""
+
+
+def _has_room(folder: Path) -> bool:
+    """Whether tests may keep their files there; some run programs that they write."""
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        return False
+    place = os.statvfs(folder)
+    return not place.f_flag & os.ST_NOEXEC and place.f_bavail * place.f_frsize > MEMORY_NEEDED
+
+
 STARTS = frozenset({"os.fork", "os.posix_spawn", "socket.bind", "subprocess.Popen"})
 """Events of the interpreter that only tests with the marker `services` may cause."""
 
@@ -133,6 +148,8 @@ os.environ["LC_ALL"] = "C.UTF-8"  # what is said must not depend on whose comput
 # Tests start hundreds of processes; without compiled modules, half of their time is compilation.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+if _has_room(MEMORY):
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 register_profiles()
 _starts_allowed = [True]
 

@@ -95,7 +95,7 @@ def closed(monkeypatch: pytest.MonkeyPatch, *paths: Path) -> None:
     real_open, real_scandir, real_access = Path.open, os.scandir, os.access
 
     def check(path: Any) -> None:
-        if Path(path) in paths:
+        if not isinstance(path, int) and Path(path) in paths:
             raise PermissionError(errno.EACCES, "Permission denied", str(path))
 
     def open_(path: Path, *how: Any, **named: Any) -> Any:
