@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from copy import copy
@@ -155,12 +156,19 @@ def _completed(document: dict[str, Any]) -> dict[str, Any]:
     document["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
+            operation["summary"] = _summary(operation)
             _complete(operation, needs_key=path.startswith("/v1"), writes=method != "get")
     for name in EXAMPLES:
         parts[name]["example"] = EXAMPLES[name]
     submit = document["paths"]["/v1/documents"]["post"]["responses"]["202"]
     submit["headers"] |= {"Location": {"schema": {"type": "string"}}, "Retry-After": _SECONDS}
     return document
+
+
+def _summary(operation: dict[str, Any]) -> str:
+    """The operation's id in words: "List documents" for `listDocuments`."""
+    words = re.sub(r"([A-Z])", r" \1", operation["operationId"]).lower()
+    return words[:1].upper() + words[1:]
 
 
 def _complete(operation: dict[str, Any], *, needs_key: bool, writes: bool) -> None:

@@ -20,7 +20,7 @@ router = APIRouter(prefix="/v1/batches", tags=["documents"])
     responses=schemas.answers(200, Batch, "the batch", "unknown-batch"),
 )
 async def show(request: Request, batch_id: str) -> Response:
-    """How far the documents of a batch are, and when they are expected to have ended."""
+    """The documents of a batch by state, and when the last one is expected to end."""
     context, caller = await authenticated(request)
     return schemas.JSONResponse(await context.ask(_visible, context, caller, batch_id))
 
@@ -31,7 +31,7 @@ async def show(request: Request, batch_id: str) -> Response:
     responses=schemas.answers(200, Batch, "nothing of it is pending", "unknown-batch"),
 )
 async def cancel(request: Request, batch_id: str) -> Response:
-    """Cancel the documents of a batch that are pending. Those that have ended stay."""
+    """Cancel the pending documents of a batch; ended ones are unchanged."""
     context, caller = await authenticated(request)
     await context.ask(_visible, context, caller, batch_id)
     batch = await context.ask(context.fairlead.batches.cancel, batch_id, by=caller.key_id)

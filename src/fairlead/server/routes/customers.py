@@ -30,7 +30,7 @@ _ONE = schemas.answers(200, Customer, "the customer", "forbidden", "unknown-cust
     responses=schemas.answers(200, Customers, "all customers", "forbidden"),
 )
 async def every(request: Request) -> Response:
-    """All customers by name, and how fair the queue is."""
+    """List customers by name, with the fairness figures of the queue."""
     context, _ = await authenticated_operator(request)
     fairlead = context.fairlead
 
@@ -41,11 +41,11 @@ async def every(request: Request) -> Response:
     "/customers",
     operation_id="createCustomer",
     status_code=201,
-    responses=schemas.answers(201, Customer, "it is known now", "forbidden", "customer-exists"),
+    responses=schemas.answers(201, Customer, "the new customer", "forbidden", "customer-exists"),
     openapi_extra=schemas.takes(schemas.NewCustomer),
 )
 async def add(request: Request) -> Response:
-    """Make a customer known, with settings of its own if some are given."""
+    """Add a customer, with settings of its own if the body has any."""
     context, caller = await authenticated_operator(request)
     new = schemas.sent_fields(await schemas.read_body(request, schemas.NewCustomer))
     name, fairlead = new.pop("name"), context.fairlead
@@ -79,24 +79,24 @@ def _add_decision(name: str, decide: Callable[..., Customer], help_text: str) ->
 _add_decision(
     "pause",
     lambda fairlead, name, by: fairlead.customers.pause(name, by=by),
-    "Let its documents wait; new ones are accepted all the same.",
+    "Pause a customer: its documents wait, and new ones are still accepted.",
 )
 _add_decision(
     "resume",
     lambda fairlead, name, by: fairlead.customers.resume(name, by=by),
-    "Let its documents run.",
+    "Resume a paused customer.",
 )
 _add_decision(
     "reset",
     lambda fairlead, name, by: fairlead.customers.reset(name, by=by),
-    "Forget its count: the next document is checked as its first.",
+    "Reset a customer's count: the next document is checked as its first.",
 )
 
 
 _add_decision(
     "unblock",
     lambda fairlead, name, by: fairlead.customers.unblock(name, by=by),
-    "Accept its new documents again.",
+    "Accept documents of a blocked customer again.",
 )
 
 
@@ -107,7 +107,7 @@ _add_decision(
     openapi_extra=schemas.takes(schemas.BlockWanted),
 )
 async def block(request: Request, name: str) -> Response:
-    """Refuse its new documents, with a reason that it is told; those it has are processed."""
+    """Refuse a customer's new documents, with a reason for it; those it has are processed."""
     context, caller = await authenticated_operator(request)
     wanted = await schemas.read_body(request, schemas.BlockWanted)
     customer = await context.ask(
@@ -119,10 +119,10 @@ async def block(request: Request, name: str) -> Response:
 @router.get(
     "/customers/{name}/keys",
     operation_id="listCustomerKeys",
-    responses=schemas.answers(200, Keys, "its keys", "forbidden", "unknown-customer"),
+    responses=schemas.answers(200, Keys, "the customer's keys", "forbidden", "unknown-customer"),
 )
 async def keys(request: Request, name: str) -> Response:
-    """The customer's keys, without their secrets."""
+    """List the customer's keys, without their secrets."""
     context, _ = await authenticated_operator(request)
     return schemas.JSONResponse(Keys(await context.ask(context.fairlead.keys.list, name)))
 
@@ -136,7 +136,7 @@ async def keys(request: Request, name: str) -> Response:
     ),
 )
 async def add_key(request: Request, name: str) -> Response:
-    """A new key for the customer."""
+    """Create a key for the customer."""
     context, caller = await authenticated_operator(request)
     await context.ask(context.fairlead.store.customer, name)  # raises if it is unknown
     return await new_key(context, caller, customer=name)
@@ -146,12 +146,10 @@ async def add_key(request: Request, name: str) -> Response:
     "/customers/{name}/keys/{key_id}",
     operation_id="revokeCustomerKey",
     status_code=204,
-    responses=schemas.answers(
-        204, None, "it opens nothing any more", "forbidden", "unknown-customer", "unknown-key"
-    ),
+    responses=schemas.answers(204, None, "revoked", "forbidden", "unknown-customer", "unknown-key"),
 )
 async def revoke(request: Request, name: str, key_id: str) -> Response:
-    """Let a key open nothing any more. One that was revoked stays so."""
+    """Revoke a key immediately. Revoking it again changes nothing."""
     context, caller = await authenticated_operator(request)
     keys = await context.ask(context.fairlead.keys.list, name)
     if key_id not in {key.id for key in keys}:
@@ -173,7 +171,7 @@ async def revoke(request: Request, name: str, key_id: str) -> Response:
     openapi_extra=schemas.takes(schemas.LinkWanted, required=False),
 )
 async def add_link(request: Request, name: str) -> Response:
-    """A link that shows the customer's page without a key; by default for 30 days."""
+    """Create a link to the customer's page that needs no key; valid for 30 days by default."""
     context, caller = await _operator_or_service(request)
     wanted = schemas.LinkWanted()
     if await request.body():
@@ -186,10 +184,10 @@ async def add_link(request: Request, name: str) -> Response:
 @router.get(
     "/customers/{name}/links",
     operation_id="listCustomerLinks",
-    responses=schemas.answers(200, Keys, "its links", "forbidden", "unknown-customer"),
+    responses=schemas.answers(200, Keys, "the customer's links", "forbidden", "unknown-customer"),
 )
 async def links(request: Request, name: str) -> Response:
-    """The links to the customer's page that are valid, without their secrets."""
+    """List the valid links to the customer's page, without their secrets."""
     context, _ = await _operator_or_service(request)
     return schemas.JSONResponse(Keys(await context.ask(context.fairlead.customers.links, name)))
 
@@ -198,11 +196,11 @@ async def links(request: Request, name: str) -> Response:
     "/customers/{name}/links/{link}",
     operation_id="revokeCustomerLink",
     responses=schemas.answers(
-        *(200, Key, "it opens nothing any more"), *("forbidden", "unknown-customer", "unknown-key")
+        *(200, Key, "revoked"), *("forbidden", "unknown-customer", "unknown-key")
     ),
 )
 async def revoke_link(request: Request, name: str, link: str) -> Response:
-    """Revoke a link by its id. One that was revoked stays so."""
+    """Revoke a link by its id. Revoking it again changes nothing."""
     context, caller = await _operator_or_service(request)
     revoke_ = context.fairlead.customers.revoke_link
     key = await context.ask(revoke_, name, link, by=caller.key_id)
@@ -225,7 +223,7 @@ async def _operator_or_service(request: Request) -> tuple[ServerContext, Caller]
     ),
 )
 async def standing(request: Request, name: str) -> Response:
-    """Where a customer stands: count, next priority, what is pending, and usage of today."""
+    """Where a customer stands: count, next priority, pending documents, and usage of today."""
     context, _ = await _operator_or_service(request)
     return schemas.JSONResponse(await context.ask(context.fairlead.customers.standing, name))
 
@@ -234,7 +232,7 @@ async def standing(request: Request, name: str) -> Response:
     "/customers/{name}",
     operation_id="deleteCustomer",
     status_code=204,
-    responses=schemas.answers(204, None, "it is gone", "forbidden", "unknown-customer"),
+    responses=schemas.answers(204, None, "deleted", "forbidden", "unknown-customer"),
 )
 async def delete(request: Request, name: str) -> Response:
     """Delete a customer with everything: documents, texts, keys, webhooks, its name in events.
@@ -249,7 +247,7 @@ async def delete(request: Request, name: str) -> Response:
 
 @router.get("/customers/{name}", operation_id="getCustomer", responses=_ONE)
 async def one(request: Request, name: str) -> Response:
-    """All about one customer."""
+    """Show a customer: settings, count, documents by state."""
     context, _ = await authenticated_operator(request)
     return schemas.JSONResponse(await context.ask(context.fairlead.customers.show, name))
 
@@ -261,7 +259,7 @@ async def one(request: Request, name: str) -> Response:
     openapi_extra=schemas.takes(schemas.Changes),
 )
 async def change(request: Request, name: str) -> Response:
-    """Change its weight, account, caps, interval or thresholds; what is not sent stays."""
+    """Change a customer's settings; those that are not sent stay."""
     context, caller = await authenticated_operator(request)
     changes = schemas.sent_fields(await schemas.read_body(request, schemas.Changes))
     customer = await context.ask(context.fairlead.customers.set, name, by=caller.key_id, **changes)
@@ -280,7 +278,7 @@ async def audit(
     cursor: Annotated[int | None, Query(ge=1, le=2**62)] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> Response:
-    """Who decided what and when: keys by their ids. `cursor` is the `next` of the page before."""
+    """List who decided what, and when; keys by id. `cursor` is the `next` of the page before."""
     context, _ = await authenticated_operator(request)
     events = await context.ask(context.fairlead.store.audit, cursor, limit + 1)
     following = events[limit - 1].seq if len(events) > limit else None

@@ -24,11 +24,11 @@ router = APIRouter(prefix="/v1/documents", tags=["documents"], dependencies=_CHE
     "/{document_id}/result",
     operation_id="getDocumentResult",
     responses=schemas.answers(
-        *(200, ResultSummary, "what its steps found"), *("unknown-document", "not-ready")
+        *(200, ResultSummary, "its results"), *("unknown-document", "not-ready")
     ),
 )
 async def result(request: Request, document_id: str) -> Response:
-    """What the steps of a document that is done found: data, files, and whether it has a text."""
+    """The results of a document that is done: data, files, and whether it has a text."""
     context, document, contents = await _contents(request, document_id)
     run = context.fetch if contents.is_remote else context.ask
     return schemas.JSONResponse(await run(_view, document, contents))
@@ -40,7 +40,7 @@ async def result(request: Request, document_id: str) -> Response:
     responses=schemas.answers(200, Cause, "the cause", "forbidden", "unknown-document"),
 )
 async def cause(request: Request, document_id: str) -> Response:
-    """Why a document failed, or its last attempt at a step did: a traceback, for operators only."""
+    """The traceback of a document's failure, or of its last attempt; for operators only."""
     context, _ = await authenticated_operator(request)
     return schemas.JSONResponse(
         Cause(document_id, await context.ask(context.fairlead.cause, document_id))
@@ -62,7 +62,7 @@ async def cause(request: Request, document_id: str) -> Response:
     openapi_extra={"parameters": [schemas.IF_NONE_MATCH, schemas.header("Range", "which bytes")]},
 )
 async def file(request: Request, document_id: str, name: str) -> Response:
-    """A file that a step returned, always as an attachment; takes ranges where it is long."""
+    """A file that a step returned, always as an attachment; a long one supports ranges."""
     context, _, contents = await _contents(request, document_id)
     try:
         found = contents.found_file(name)

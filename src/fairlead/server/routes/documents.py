@@ -94,7 +94,7 @@ router = APIRouter(prefix="/v1/documents", tags=["documents"])
     openapi_extra=SUBMISSION,
 )
 async def submit(request: Request) -> Response:
-    """Submit one or more documents. When the answer comes, they are safe.
+    """Submit one or more documents. When the response arrives, they are stored durably.
 
     Instead of a form, the body may be one document, with its `name` in the query and other fields
     beside it: `curl --data-binary @invoice.pdf '…/v1/documents?name=invoice.pdf'`.
@@ -246,9 +246,9 @@ async def _look(context: ServerContext, caller: Caller, document_id: str) -> Doc
 async def show(
     request: Request, document_id: str, wait: Annotated[float, Query(ge=0, le=LONGEST_WAIT)] = 0
 ) -> Response:
-    """Show a document. With `wait`, the answer comes when it has ended, or after so many seconds.
+    """Show a document. With `wait`: when it has ended, or after that many seconds.
 
-    With `wait` and `If-None-Match`, it comes as soon as anything about the document changes.
+    With `wait` and `If-None-Match`: as soon as anything about the document changes.
     """
     context, caller, document = await visible(request, document_id)
     known = header_list(request.scope["headers"], b"if-none-match")
@@ -367,7 +367,7 @@ def _text_etag(wanted: str, document: Document, stored: StoredDocument) -> str:
     },
 )
 async def content(request: Request, document_id: str) -> Response:
-    """The document as it was submitted, always as an attachment; takes ranges."""
+    """The document as it was submitted, always as an attachment; supports ranges."""
     context, _, document = await visible(request, document_id)
     headers = {
         "ETag": f'"{document.sha256}"',
@@ -413,11 +413,11 @@ _ACTION = ("unknown-document", "wrong-state", "precondition-failed")
 @router.post(
     "/{document_id}/cancel",
     operation_id="cancelDocument",
-    responses=schemas.answers(200, Document, "it is cancelled", *_ACTION),
+    responses=schemas.answers(200, Document, "the cancelled document", *_ACTION),
     openapi_extra={"parameters": [schemas.IF_MATCH]},
 )
 async def cancel(request: Request, document_id: str) -> Response:
-    """Cancel a pending document. One that is cancelled stays so."""
+    """Cancel a pending document. Cancelling it again changes nothing."""
     context, caller, _ = await visible(request, document_id)
     check = precondition(request, _etag_of)
     document = await context.ask(
@@ -429,12 +429,12 @@ async def cancel(request: Request, document_id: str) -> Response:
 @router.post(
     "/{document_id}/retry",
     operation_id="retryDocument",
-    responses=schemas.answers(200, Document, "it is pending", *_ACTION),
+    responses=schemas.answers(200, Document, "the pending document", *_ACTION),
     openapi_extra=schemas.takes(schemas.RetryOptions, required=False)
     | {"parameters": [schemas.IF_MATCH]},
 )
 async def retry(request: Request, document_id: str) -> Response:
-    """Queue a document that has ended once more. A pending one stays as it is.
+    """Queue again a document that has ended. A pending one is unchanged.
 
     The `password` opens an encrypted document; that of the submission is not kept.
     """
@@ -478,13 +478,13 @@ async def change(request: Request, document_id: str) -> Response:
     "/{document_id}",
     operation_id="deleteDocument",
     status_code=204,
-    responses=schemas.answers(204, None, "it is gone", "unknown-document", "precondition-failed"),
+    responses=schemas.answers(204, None, "deleted", "unknown-document", "precondition-failed"),
     openapi_extra={"parameters": [schemas.IF_MATCH]},
 )
 async def delete(request: Request, document_id: str) -> Response:
     """Remove a document with its files; a pending one is cancelled first. Its events stay.
 
-    Deleting again what was deleted is no error.
+    Deleting a deleted document again is not an error.
     """
     context, caller = await authenticated(request)
     texts = await context.ask(

@@ -40,11 +40,11 @@ async def events(
     after: Annotated[int | None, Query(ge=0, le=_NEWEST)] = None,
     follow: bool = True,
 ) -> Response:
-    """Follow what happens: to your documents or, for operators, everywhere.
+    """Stream the events of your documents or, for operators, of all customers.
 
-    `Last-Event-ID`, or `after` at the first time, goes on after that event without gap or repeat;
-    without them it begins now. With `follow=false` it ends at the newest event. A reader that is
-    too slow gets `event: end` with the reason.
+    `Last-Event-ID`, or `after` in the first request, resumes after that event without gap or
+    repeat; without them the stream begins now. With `follow=false` it ends at the newest event.
+    A reader that is too slow gets `event: end` with the reason.
     """
     context, caller = await authenticated(request)
     if caller.customer is not None and customer not in (None, caller.customer):

@@ -20,7 +20,7 @@ _SAYS_SO: dict[int | str, dict[str, Any]] = {
 
 @router.get("/livez", operation_id="getLiveness", responses={**_SAYS_SO, **schemas.problems()})
 async def livez(_request: Request) -> Response:
-    """Whether the server answers at all."""
+    """Whether the server responds."""
     return schemas.JSONResponse({"status": "ok"})
 
 
@@ -30,9 +30,10 @@ async def livez(_request: Request) -> Response:
     responses={**_SAYS_SO, **schemas.problems("unavailable")},
 )
 async def readyz(request: Request) -> Response:
-    """Whether it can accept documents: the store answers, there is room, the workers get on.
+    """Whether the server can accept documents.
 
-    Nor is it stopping.
+    The store responds, the disk has room, the workers make progress, and the server is not
+    stopping.
     """
     context = context_of(request)
     if context.event_feed.is_closing or not context.is_ready():
@@ -59,7 +60,7 @@ async def readyz(request: Request) -> Response:
     },
 )
 async def metrics(request: Request) -> Response:
-    """Numbers for Prometheus. They name no customer."""
+    """Metrics for Prometheus. They name no customers."""
     context = context_of(request)
     return Response(
         await context.ask(context.metrics.text),

@@ -44,7 +44,7 @@ router = APIRouter(prefix="/v1/jobs", tags=["jobs"], dependencies=[Depends(check
 async def claim(request: Request) -> Response:
     """Claim documents that wait for these steps, in the order of the queue.
 
-    With `wait`, the answer comes as soon as there is one, or after so many seconds.
+    With `wait`, the response comes as soon as there is one, or after that many seconds.
     """
     context, caller = await authenticated(request)
     wanted = await schemas.read_body(request, schemas.JobsWanted)
@@ -92,7 +92,7 @@ async def _set_or_after(changed: asyncio.Event, seconds: float) -> None:
     openapi_extra=schemas.takes(schemas.JobProgress, required=False),
 )
 async def renew(request: Request, token: str) -> Response:
-    """Renew the lease of a job, and say how far it is. 409: stop, nobody needs the result."""
+    """Renew the lease of a job and report its progress. 409: stop, the result is not needed."""
     context, job = await _held(request, token)
     progress = None
     if await request.body():
@@ -136,7 +136,7 @@ async def finish(request: Request, token: str) -> Response:
     openapi_extra=schemas.takes(schemas.JobRefusal),
 )
 async def refuse(request: Request, token: str) -> Response:
-    """Let the document fail for good; its customer reads the detail."""
+    """Fail the document permanently; its customer reads the detail."""
     context, job = await _held(request, token)
     body = await schemas.read_body(request, schemas.JobRefusal)
     outcome = outcome_of_error(Refuse(body.code, body.detail))
@@ -151,9 +151,9 @@ async def refuse(request: Request, token: str) -> Response:
     openapi_extra=schemas.takes(schemas.JobRetry),
 )
 async def retry(request: Request, token: str) -> Response:
-    """Try the step again: `after` so many seconds, or because of an `error`, with backoff.
+    """Try the step again: `after` that many seconds, or because of an `error`, with backoff.
 
-    An `error` uses an attempt, and only operators read it. After so many `attempts`, or after
+    An `error` uses an attempt, and only operators read it. After that many `attempts`, or after
     `retry_for` seconds in total, the document fails as `step-failed`.
     """
     context, job = await _held(request, token)

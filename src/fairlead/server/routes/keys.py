@@ -23,7 +23,7 @@ _OWNERS = ("customer", "service", "viewer", "worker")
 
 @router.get("/me", operation_id="getMe", responses=schemas.answers(200, Me, "whose the key is"))
 async def me(request: Request) -> Response:
-    """Whose the key is, and what one request may bring; of a customer also where it stands."""
+    """Whose the key is and the limits of a request; for a customer, also its standing."""
     context, caller = await authenticated(request)
     customers = context.fairlead.customers
     if caller.customer is None:
@@ -48,7 +48,7 @@ async def every(
     customer: Annotated[str | None, Query(max_length=200)] = None,
     operator: bool = False,
 ) -> Response:
-    """Keys without their secrets, oldest first: of one customer, of operators, or all."""
+    """List keys without their secrets, oldest first: of one customer, of operators, or all."""
     context, _ = await authenticated_operator(request)
     keys = await context.ask(context.fairlead.keys.list, customer, operators=operator)
     return schemas.JSONResponse(Keys(keys))
@@ -62,7 +62,7 @@ async def every(
     openapi_extra=schemas.takes(schemas.KeyWanted),
 )
 async def add(request: Request) -> Response:
-    """A new key: of a customer, which is made where there is none, or of another role.
+    """Create a key for a customer, which is added if it is new, or for another role.
 
     A `service` submits and reads for all customers, a `viewer` reads everything and changes
     nothing, a `worker` processes documents; each has a name. An operator may do everything.
@@ -92,7 +92,7 @@ async def new_key(context: ServerContext, caller: Caller, **wanted: Any) -> Resp
     responses=schemas.answers(201, LoginLink, "the link, which works once", "forbidden"),
 )
 async def login_link(request: Request) -> Response:
-    """A new login link for the dashboard, for the operator key of the data folder."""
+    """Create a login link for the dashboard, for the operator key of the data folder."""
     context, _ = await authenticated_operator(request)
     link = LoginLink(f"/login?token={context.auth.new_login_token()}")
     return schemas.JSONResponse(link, 201, {"Cache-Control": "no-store"})
@@ -101,12 +101,10 @@ async def login_link(request: Request) -> Response:
 @router.delete(
     "/keys/{key_id}",
     operation_id="revokeKey",
-    responses=schemas.answers(
-        *(200, Key, "it opens nothing any more"), *("forbidden", "unknown-key")
-    ),
+    responses=schemas.answers(*(200, Key, "revoked"), *("forbidden", "unknown-key")),
 )
 async def revoke(request: Request, key_id: str) -> Response:
-    """Let any key open nothing any more. One that was revoked stays so."""
+    """Revoke any key immediately. Revoking it again changes nothing."""
     context, caller = await authenticated_operator(request)
     key = await context.ask(context.fairlead.keys.revoke, key_id, by=caller.key_id)
     context.auth.revoked(key.id)

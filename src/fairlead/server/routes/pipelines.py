@@ -18,6 +18,6 @@ router = APIRouter(prefix="/v1", tags=["operators"])
     responses=schemas.answers(200, PipelineList, "all pipelines", "forbidden"),
 )
 async def every(request: Request) -> Response:
-    """All pipelines: steps, quotas and their use, what waits, runs, ended lately and failed."""
+    """List pipelines: steps, quotas and their use, and documents by state."""
     context, _ = await authenticated_operator(request)
     return schemas.JSONResponse(PipelineList(await context.ask(context.fairlead.queue.pipelines)))

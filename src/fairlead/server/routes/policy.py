@@ -26,11 +26,11 @@ async def show(request: Request) -> Response:
 @router.put(
     "/policy",
     operation_id="setPolicy",
-    responses=schemas.answers(200, Switched, "what the switch did", "forbidden"),
+    responses=schemas.answers(200, Switched, "what changed", "forbidden"),
     openapi_extra=schemas.takes(schemas.PolicyWanted),
 )
 async def use(request: Request) -> Response:
-    """Switch the live queue to a policy, in one transaction. The one in force changes nothing."""
+    """Switch the live queue to a policy, in one transaction. Its present one changes nothing."""
     context, caller = await authenticated_operator(request)
     wanted = (await schemas.read_body(request, schemas.PolicyWanted)).policy
     done = await context.ask(context.fairlead.queue.use_policy, wanted, by=caller.key_id)

@@ -71,9 +71,9 @@ async def results(
     """Documents that have ended, in order of completion, one JSON object a line.
 
     `after` is the `cursor` of a line: the results after it follow. Without it they start at the
-    oldest one. They end at the newest one, or after `limit`. With `wait`, a request for which
-    there is nothing yet is answered when there is, or after so many seconds. `include` adds
-    contents: `text`, `markdown`, `data`, separated by commas.
+    oldest one. They end at the newest one, or after `limit`. With `wait`, if there is none yet,
+    the response comes with the next one, or after that many seconds. `include` adds contents:
+    `text`, `markdown`, `data`, separated by commas.
     """
     context, caller = await authenticated(request)
     if caller.customer is not None and customer not in (None, caller.customer):

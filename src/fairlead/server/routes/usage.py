@@ -40,9 +40,9 @@ async def usage(
     since: Day = None,
     until: Day = None,
 ) -> Response:
-    """What a customer used by day, UTC, as JSON or `text/csv`; operators: each of them, or one.
+    """Usage by day, UTC, as JSON or `text/csv`. Operators get all customers, or one.
 
-    It stays when documents are deleted. Of a customer that was deleted, the name is null.
+    Usage stays when documents are deleted. The name of a deleted customer is null.
     """
     context, caller = await authenticated(request)
     if caller.customer is not None and customer not in (None, caller.customer):

@@ -35,7 +35,7 @@ _DELIVERY = schemas.answers(202, Delivery, "it will be sent", "unknown-webhook")
     "", operation_id="listWebhooks", responses=schemas.answers(200, Webhooks, "the webhooks")
 )
 async def every(request: Request) -> Response:
-    """All webhooks that the key may see, oldest first."""
+    """List the webhooks that the key may see, oldest first."""
     context, caller = await authenticated(request)
     return schemas.JSONResponse(
         Webhooks(await context.ask(context.fairlead.webhooks.list, caller.customer))
@@ -53,7 +53,7 @@ async def every(request: Request) -> Response:
     openapi_extra=schemas.takes(schemas.NewWebhook),
 )
 async def add(request: Request) -> Response:
-    """Ask to be told: of the key's customer or, for operators, of one customer or of all."""
+    """Create a webhook for the key's customer or, for operators, for one customer or all."""
     context, caller = await authenticated(request)
     new = await schemas.read_body(request, schemas.NewWebhook)
     customer = caller.customer or new.customer
@@ -71,7 +71,7 @@ async def add(request: Request) -> Response:
 
 @router.get("/{webhook_id}", operation_id="getWebhook", responses=_ONE)
 async def one(request: Request, webhook_id: str) -> Response:
-    """One webhook, without its secret."""
+    """Show a webhook, without its secret."""
     context, caller = await authenticated(request)
     webhook = await context.ask(
         context.fairlead.webhooks.show, webhook_id, customer=caller.customer
@@ -86,7 +86,7 @@ async def one(request: Request, webhook_id: str) -> Response:
     openapi_extra=schemas.takes(schemas.WebhookChanges),
 )
 async def change(request: Request, webhook_id: str) -> Response:
-    """Change its address or events, or switch it off and on; what is not sent stays."""
+    """Change a webhook's URL or events, or switch it off and on; what is not sent stays."""
     context, caller = await authenticated(request)
     changes = await schemas.read_body(request, schemas.WebhookChanges)
     whose: dict[str, Any] = {"customer": caller.customer, "by": caller.key_id}
@@ -100,10 +100,10 @@ async def change(request: Request, webhook_id: str) -> Response:
     "/{webhook_id}",
     operation_id="deleteWebhook",
     status_code=204,
-    responses=schemas.answers(204, None, "it is forgotten", "unknown-webhook"),
+    responses=schemas.answers(204, None, "deleted", "unknown-webhook"),
 )
 async def remove(request: Request, webhook_id: str) -> Response:
-    """Forget a webhook and its deliveries."""
+    """Delete a webhook and its deliveries."""
     context, caller = await authenticated(request)
     await context.ask(
         context.fairlead.webhooks.delete, webhook_id, customer=caller.customer, by=caller.key_id
@@ -113,7 +113,7 @@ async def remove(request: Request, webhook_id: str) -> Response:
 
 @router.post("/{webhook_id}/test", operation_id="testWebhook", status_code=202, responses=_DELIVERY)
 async def test(request: Request, webhook_id: str) -> Response:
-    """Send a delivery that tells of nothing; what came of it stands among the deliveries."""
+    """Send a test delivery; its outcome is listed among the deliveries."""
     context, caller = await authenticated(request)
     delivery = await context.ask(
         context.fairlead.webhooks.test, webhook_id, customer=caller.customer
@@ -136,7 +136,7 @@ async def deliveries(
     cursor: Annotated[str | None, Query(min_length=1, max_length=100)] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> Response:
-    """What was sent, and what the receiver said. `cursor` is the `next` of the page before."""
+    """List deliveries with the receiver's responses. `cursor` is the `next` of the page before."""
     context, caller = await authenticated(request)
     fairlead, whose = context.fairlead, caller.customer
 
