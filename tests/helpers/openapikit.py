@@ -54,6 +54,8 @@ class OpenAPIClient:
         for name, value in named.items():
             if declared[name] == "path":
                 path = path.replace(f"{{{name}}}", quote(value, safe=""))
+            elif isinstance(value, dict):  # style form, explode: its fields are the parameters
+                request["params"] |= value
             else:
                 request["params" if declared[name] == "query" else "headers"][name] = value
         if body is not None:

@@ -18,6 +18,12 @@ from fairlead.server.context import ServerContext
 from fairlead.server.examples import EXAMPLES
 from fairlead.server.upload import FIELD_BYTES, RAW_FIELDS
 
+QUERY = {
+    *("state", "priority", "customer", "parent", "id_prefix", "reference", "batch", "metadata"),
+    *("cursor", "limit", "wait", "after", "include", "follow", "since", "until", "operator"),
+    *("name", "urgent", "pipeline", "not_before"),
+}
+
 
 @pytest.fixture(scope="module")
 def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
@@ -36,7 +42,7 @@ def test_every_operation_has_its_errors_and_examples(app: Any) -> None:
             answers = operation["responses"]
             assert "500" in answers, where
             if path.startswith("/v1"):
-                assert {"400", "401", "429"} <= set(answers), where
+                assert {"400", "401", "403", "429"} <= set(answers), where
                 assert operation["security"], where
             for status, answer in answers.items():
                 if status >= "400":
@@ -89,6 +95,17 @@ def test_operation_ids_are_verbs_with_nouns_and_each_is_given_once(app: Any) -> 
     assert len(set(ids)) == len(ids)
     for id_ in ids:
         assert re.fullmatch("[a-z]+([A-Z][a-z]+)+", id_), id_
+
+
+def test_parameters_are_those_that_callers_name(app: Any) -> None:
+    paths = app.openapi()["paths"]
+    listed = {each["name"]: each for each in paths["/v1/documents"]["get"]["parameters"]}
+    assert listed["metadata"]["explode"], "metadata.KEY has names of the caller's own"
+    for path, operations in paths.items():
+        for operation in operations.values():
+            for parameter in operation.get("parameters", []):
+                if parameter["in"] == "query":
+                    assert parameter["name"] in QUERY, (path, parameter["name"])
 
 
 def test_every_time_has_its_format(app: Any) -> None:

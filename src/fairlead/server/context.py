@@ -105,14 +105,14 @@ def context_of(request: HTTPConnection) -> ServerContext:
     return context
 
 
-def check_query(request: Request, free: str | None = None) -> None:
-    """Refuse query parameters that the route does not have: a misspelt filter lists everything.
+def check_query(request: Request) -> None:
+    """Refuse query parameters that the route does not have: a misspelt filter lists everything."""
+    check_parameters(request.query_params, known_parameters(request))
 
-    Those that begin with `free` have names of the caller's own.
-    """
-    known = {field.alias for field in request.scope["route"].dependant.query_params}
-    names = request.query_params
-    check_parameters((name for name in names if not free or not name.startswith(free)), known)
+
+def known_parameters(request: Request) -> set[str]:
+    """The query parameters that the route of the request has."""
+    return {field.alias for field in request.scope["route"].dependant.query_params}
 
 
 def check_parameters(names: Iterable[str], known: Collection[str]) -> None:
@@ -122,9 +122,9 @@ def check_parameters(names: Iterable[str], known: Collection[str]) -> None:
             raise Problem("invalid-request", f"unknown query parameter {name[:60]!a}")
 
 
-async def authenticated(request: Request, free: str | None = None) -> tuple[ServerContext, Caller]:
+async def authenticated(request: Request) -> tuple[ServerContext, Caller]:
     """Who sent a request whose query parameters are all known to its route."""
-    check_query(request, free)
+    check_query(request)
     context = context_of(request)
     return context, await context.auth.caller(request)
 

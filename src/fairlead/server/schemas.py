@@ -337,4 +337,5 @@ def answers(
         types["application/json"] = {"schema": reference(model)}
     if types:
         good["content"] = types
-    return {status: good} | problems("unauthorised", "limit-reached", "invalid-request", *kinds)
+    usual = ("unauthorised", "forbidden", "limit-reached", "invalid-request")
+    return {status: good} | problems(*usual, *kinds)

@@ -21,13 +21,13 @@ from fairlead.server.problems import Problem
 from fairlead.server.routes.keys import new_key
 
 router = APIRouter(prefix="/v1", tags=["operators"])
-_ONE = schemas.answers(200, Customer, "the customer", "forbidden", "unknown-customer")
+_ONE = schemas.answers(200, Customer, "the customer", "unknown-customer")
 
 
 @router.get(
     "/customers",
     operation_id="listCustomers",
-    responses=schemas.answers(200, Customers, "all customers", "forbidden"),
+    responses=schemas.answers(200, Customers, "all customers"),
 )
 async def every(request: Request) -> Response:
     """List customers by name, with the fairness figures of the queue."""
@@ -41,7 +41,7 @@ async def every(request: Request) -> Response:
     "/customers",
     operation_id="createCustomer",
     status_code=201,
-    responses=schemas.answers(201, Customer, "the new customer", "forbidden", "customer-exists"),
+    responses=schemas.answers(201, Customer, "the new customer", "customer-exists"),
     openapi_extra=schemas.takes(schemas.NewCustomer),
 )
 async def add(request: Request) -> Response:
@@ -119,7 +119,7 @@ async def block(request: Request, name: str) -> Response:
 @router.get(
     "/customers/{name}/keys",
     operation_id="listCustomerKeys",
-    responses=schemas.answers(200, Keys, "the customer's keys", "forbidden", "unknown-customer"),
+    responses=schemas.answers(200, Keys, "the customer's keys", "unknown-customer"),
 )
 async def keys(request: Request, name: str) -> Response:
     """List the customer's keys, without their secrets."""
@@ -131,9 +131,7 @@ async def keys(request: Request, name: str) -> Response:
     "/customers/{name}/keys",
     operation_id="createCustomerKey",
     status_code=201,
-    responses=schemas.answers(
-        201, NewKey, "the key, shown this once", "forbidden", "unknown-customer"
-    ),
+    responses=schemas.answers(201, NewKey, "the key, shown this once", "unknown-customer"),
 )
 async def add_key(request: Request, name: str) -> Response:
     """Create a key for the customer."""
@@ -146,7 +144,7 @@ async def add_key(request: Request, name: str) -> Response:
     "/customers/{name}/keys/{key_id}",
     operation_id="revokeCustomerKey",
     status_code=204,
-    responses=schemas.answers(204, None, "revoked", "forbidden", "unknown-customer", "unknown-key"),
+    responses=schemas.answers(204, None, "revoked", "unknown-customer", "unknown-key"),
 )
 async def revoke(request: Request, name: str, key_id: str) -> Response:
     """Revoke a key immediately. Revoking it again changes nothing."""
@@ -165,9 +163,7 @@ async def revoke(request: Request, name: str, key_id: str) -> Response:
     "/customers/{name}/links",
     operation_id="createCustomerLink",
     status_code=201,
-    responses=schemas.answers(
-        201, NewLink, "the link, shown this once", "forbidden", "unknown-customer"
-    ),
+    responses=schemas.answers(201, NewLink, "the link, shown this once", "unknown-customer"),
     openapi_extra=schemas.takes(schemas.LinkWanted, required=False),
 )
 async def add_link(request: Request, name: str) -> Response:
@@ -184,7 +180,7 @@ async def add_link(request: Request, name: str) -> Response:
 @router.get(
     "/customers/{name}/links",
     operation_id="listCustomerLinks",
-    responses=schemas.answers(200, Keys, "the customer's links", "forbidden", "unknown-customer"),
+    responses=schemas.answers(200, Keys, "the customer's links", "unknown-customer"),
 )
 async def links(request: Request, name: str) -> Response:
     """List the valid links to the customer's page, without their secrets."""
@@ -195,9 +191,7 @@ async def links(request: Request, name: str) -> Response:
 @router.delete(
     "/customers/{name}/links/{link}",
     operation_id="revokeCustomerLink",
-    responses=schemas.answers(
-        *(200, Key, "revoked"), *("forbidden", "unknown-customer", "unknown-key")
-    ),
+    responses=schemas.answers(*(200, Key, "revoked"), *("unknown-customer", "unknown-key")),
 )
 async def revoke_link(request: Request, name: str, link: str) -> Response:
     """Revoke a link by its id. Revoking it again changes nothing."""
@@ -218,9 +212,7 @@ async def _operator_or_service(request: Request) -> tuple[ServerContext, Caller]
 @router.get(
     "/customers/{name}/standing",
     operation_id="getCustomerStanding",
-    responses=schemas.answers(
-        200, CustomerStanding, "where it stands", "forbidden", "unknown-customer"
-    ),
+    responses=schemas.answers(200, CustomerStanding, "where it stands", "unknown-customer"),
 )
 async def standing(request: Request, name: str) -> Response:
     """Where a customer stands: count, next priority, pending documents, and usage of today."""
@@ -232,7 +224,7 @@ async def standing(request: Request, name: str) -> Response:
     "/customers/{name}",
     operation_id="deleteCustomer",
     status_code=204,
-    responses=schemas.answers(204, None, "deleted", "forbidden", "unknown-customer"),
+    responses=schemas.answers(204, None, "deleted", "unknown-customer"),
 )
 async def delete(request: Request, name: str) -> Response:
     """Delete a customer with everything: documents, texts, keys, webhooks, its name in events.
@@ -270,7 +262,7 @@ async def change(request: Request, name: str) -> Response:
 @router.get(
     "/audit",
     operation_id="listAuditEntries",
-    responses=schemas.answers(200, Audit, "decisions, newest first", "forbidden"),
+    responses=schemas.answers(200, Audit, "decisions, newest first"),
 )
 async def audit(
     request: Request,

@@ -37,7 +37,7 @@ async def result(request: Request, document_id: str) -> Response:
 @router.get(
     "/{document_id}/cause",
     operation_id="getDocumentCause",
-    responses=schemas.answers(200, Cause, "the cause", "forbidden", "unknown-document"),
+    responses=schemas.answers(200, Cause, "the cause", "unknown-document"),
 )
 async def cause(request: Request, document_id: str) -> Response:
     """The traceback of a document's failure, or of its last attempt; for operators only."""

@@ -30,7 +30,9 @@ from fairlead.server.auth import Caller, not_own_customer
 from fairlead.server.context import (
     ServerContext,
     authenticated,
+    check_parameters,
     context_of,
+    known_parameters,
 )
 from fairlead.server.headers import (
     best_type,
@@ -52,6 +54,21 @@ METADATA_PREFIX = "metadata."
 _TEXTS = ("text/plain", "text/markdown", "application/json")
 _PARTS = schemas.BYTES | {"multipart/byteranges": schemas.BYTES["application/octet-stream"]}
 _CONDITIONAL = {"parameters": [schemas.IF_NONE_MATCH, schemas.IF_MATCH]}
+_METADATA_FILTER = {
+    "name": "metadata",
+    "in": "query",
+    "required": False,
+    "style": "form",
+    "explode": True,
+    "description": "filters by metadata: a parameter `metadata.KEY` for each top-level key",
+    "schema": {
+        "type": "object",
+        "propertyNames": {"pattern": r"^metadata\..+$"},
+        "additionalProperties": {"type": "string"},
+    },
+    "example": {"metadata.order": "471"},
+}
+"""In OpenAPI, parameters with names of the caller's own are an object, sent as its fields."""
 
 
 class Download(FileResponse):
@@ -85,7 +102,6 @@ router = APIRouter(prefix="/v1/documents", tags=["documents"])
         *(
             "invalid-upload",
             "customer-blocked",
-            "forbidden",
             "unsupported-media-type",
             "idempotency-conflict",
         ),
@@ -151,6 +167,7 @@ def _idempotency_key(request: Request) -> str | None:
         *(200, Page, "a page, newest first"),
         *("invalid-cursor", "unknown-customer", "unknown-document"),
     ),
+    openapi_extra={"parameters": [_METADATA_FILTER]},
 )
 async def pages(
     request: Request,
@@ -172,7 +189,10 @@ async def pages(
     asks for documents whose metadata has this value at its top level: the text of a string, or
     the JSON of a number or boolean.
     """
-    context, caller = await authenticated(request, METADATA_PREFIX)
+    named = [name for name in request.query_params if not name.startswith(METADATA_PREFIX)]
+    check_parameters(named, known_parameters(request))
+    context = context_of(request)
+    caller = await context.auth.caller(request)
     if caller.customer is not None and customer not in (None, caller.customer):
         raise not_own_customer()
     query: dict[str, Any] = {

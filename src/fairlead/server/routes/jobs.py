@@ -30,7 +30,7 @@ CHECK_SECONDS = 1.0
 """How often a long poll looks for due retries and ended leases."""
 LEAST_SECONDS = 0.1
 """Between two looks of one long poll, however much happens meanwhile."""
-_LOST = ("forbidden", "job-lost")
+_LOST = ("job-lost",)
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"], dependencies=[Depends(check_query)])
 
@@ -38,7 +38,7 @@ router = APIRouter(prefix="/v1/jobs", tags=["jobs"], dependencies=[Depends(check
 @router.post(
     "/claim",
     operation_id="claimJobs",
-    responses=schemas.answers(200, PulledJobList, "the jobs, or none", "forbidden"),
+    responses=schemas.answers(200, PulledJobList, "the jobs, or none"),
     openapi_extra=schemas.takes(schemas.JobsWanted),
 )
 async def claim(request: Request) -> Response:

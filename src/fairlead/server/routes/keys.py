@@ -40,7 +40,7 @@ async def me(request: Request) -> Response:
 @router.get(
     "/keys",
     operation_id="listKeys",
-    responses=schemas.answers(200, Keys, "keys", "forbidden", "unknown-customer"),
+    responses=schemas.answers(200, Keys, "keys", "unknown-customer"),
 )
 async def every(
     request: Request,
@@ -58,7 +58,7 @@ async def every(
     "/keys",
     operation_id="createKey",
     status_code=201,
-    responses=schemas.answers(201, NewKey, "the key, shown this once", "forbidden"),
+    responses=schemas.answers(201, NewKey, "the key, shown this once"),
     openapi_extra=schemas.takes(schemas.KeyWanted),
 )
 async def add(request: Request) -> Response:
@@ -89,7 +89,7 @@ async def new_key(context: ServerContext, caller: Caller, **wanted: Any) -> Resp
     "/login-links",
     operation_id="createLoginLink",
     status_code=201,
-    responses=schemas.answers(201, LoginLink, "the link, which works once", "forbidden"),
+    responses=schemas.answers(201, LoginLink, "the link, which works once"),
 )
 async def login_link(request: Request) -> Response:
     """Create a login link for the dashboard, for the operator key of the data folder."""
@@ -101,7 +101,7 @@ async def login_link(request: Request) -> Response:
 @router.delete(
     "/keys/{key_id}",
     operation_id="revokeKey",
-    responses=schemas.answers(*(200, Key, "revoked"), *("forbidden", "unknown-key")),
+    responses=schemas.answers(*(200, Key, "revoked"), "unknown-key"),
 )
 async def revoke(request: Request, key_id: str) -> Response:
     """Revoke any key immediately. Revoking it again changes nothing."""

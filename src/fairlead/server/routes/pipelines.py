@@ -15,7 +15,7 @@ router = APIRouter(prefix="/v1", tags=["operators"])
 @router.get(
     "/pipelines",
     operation_id="listPipelines",
-    responses=schemas.answers(200, PipelineList, "all pipelines", "forbidden"),
+    responses=schemas.answers(200, PipelineList, "all pipelines"),
 )
 async def every(request: Request) -> Response:
     """List pipelines: steps, quotas and their use, and documents by state."""

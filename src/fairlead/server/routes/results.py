@@ -55,7 +55,7 @@ class _Query(NamedTuple):
     response_class=Response,
     responses=schemas.answers(
         *(200, None, "one JSON object a line"),
-        *("forbidden", "invalid-cursor", "unknown-customer"),
+        *("invalid-cursor", "unknown-customer"),
         content={NDJSON: {"schema": schemas.reference(EndedDocument)}},
     ),
 )

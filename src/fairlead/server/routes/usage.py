@@ -29,7 +29,7 @@ Day = Annotated[str | None, Query(pattern=r"^\d{4}-\d\d-\d\d$")]
     response_class=Response,
     responses=schemas.answers(
         *(200, UsageList, "usage by day, by Accept"),
-        *("forbidden", "unknown-customer", "not-acceptable"),
+        *("unknown-customer", "not-acceptable"),
         content={"text/csv": {"schema": {"type": "string"}}},
     ),
 )
