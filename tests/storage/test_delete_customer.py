@@ -34,3 +34,17 @@ def test_keys_webhooks_and_names_go_with_the_customer(store: Store) -> None:
     assert {event.customer for event in store.events()} == {None}
     assert [row.customer for row in store.usage()] == [None]
     assert submit_one(store, "acme", key="k", fingerprint="other").count == 0
+
+
+def test_the_figures_of_the_others_do_not_need_the_deleted_one(store: Store) -> None:
+    for name in ("acme", "bolt"):
+        document = submit_one(store, name)
+        store.finish(must_claim(store), DONE._replace(seconds=1.0))
+        if name == "acme":
+            store.delete(document.id)
+    assert [share.name for share in store.fairness().accounts] == ["acme", "bolt"]
+    assert store.delete_customer("acme") is True
+    for policy in ("classic", "fair", "classic"):
+        store.use_policy(policy)
+        assert [share.name for share in store.fairness().accounts] == ["bolt"]
+        assert store.problems() == []

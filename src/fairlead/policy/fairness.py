@@ -193,11 +193,14 @@ def _most_overdue(
 
 
 def _shares(queue: Queue, names: Mapping[int, str], now: float) -> tuple[Share, ...]:
-    """The accounts that wait or have had work lately, by name."""
+    """The accounts that wait or have had work lately, by name.
+
+    Deleted customers stay in the queue as numbers without a name, and are left out.
+    """
     work, waiting = defaultdict[int, float](float), defaultdict[int, int](int)
     weights: dict[int, float] = {}
     for member in queue.members.values():
-        if not member.is_account:
+        if not member.is_account and member.id in names:
             account = member.id if member.account is None else member.account
             weights[account] = queue.members.get(account, member).share.weight
             waiting[account] += member.waiting
