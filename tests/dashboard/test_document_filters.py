@@ -1,4 +1,4 @@
-"""The list of documents by batch and metadata, and what follows from the filter."""
+"""The list of documents by reference, batch and metadata, and what follows from the filter."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from inprocess import InProcess, in_process
 from fairlead.model.states import State
 
 
-def test_documents_are_found_by_batch_and_by_metadata(tmp_path: Path) -> None:
+def test_documents_are_found_by_reference_batch_and_metadata(tmp_path: Path) -> None:
     async def look(server: InProcess) -> None:
         fairlead = server.fairlead
         one, _ = fairlead.submit_many("acme", [(b"a", "one.txt"), (b"b", "two.txt")])
@@ -28,7 +28,14 @@ def test_documents_are_found_by_batch_and_by_metadata(tmp_path: Path) -> None:
         shown = (await browser.get(f"/document/{three.id}")).text
         assert "/documents?metadata=order%3D471" in shown
         assert f"/documents?batch={one.batch}" in (await browser.get(f"/document/{one.id}")).text
+        five = fairlead.submit("acme", b"e", name="five.txt", reference="A-17")
+        page = text(await browser.get("/documents", params={"reference": " A-17 "}))
+        assert "five.txt" in page
+        assert "three.txt" not in page
+        assert "/documents?reference=A-17" in (await browser.get(f"/document/{five.id}")).text
         own = server.http(fairlead.keys.add("bolt")[0])
+        page = text(await own.get("/documents", params={"reference": "A-17"}))
+        assert "five.txt" not in page, "it is another customer's"
         page = text(await own.get("/documents", params={"metadata": "order=471"}))
         assert "four.txt" in page
         assert "three.txt" not in page, "it is another customer's"

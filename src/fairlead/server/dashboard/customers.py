@@ -8,7 +8,8 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from fairlead.errors import InvalidSetting
-from fairlead.model.customers import Setting, customer_settings
+from fairlead.model.customers import LONGEST_REASON, Setting, customer_settings
+from fairlead.model.usage import DAY, day_name
 from fairlead.server.dashboard import texts
 from fairlead.server.dashboard.charts import staircase_chart
 from fairlead.server.dashboard.last_hour import LEVELS, staircase
@@ -36,6 +37,8 @@ LARGEST_PAGE = 1000
 NEWEST = 20
 STEPS = 500
 """Documents of which a staircase is drawn."""
+USAGE_DAYS = 30
+"""Days whose usage the page of a customer shows."""
 FORM = [setting for setting in customer_settings() if setting.label]
 """The settings that the dashboard shows and changes."""
 
@@ -53,6 +56,7 @@ async def every(
     down: bool = False,
     number: Annotated[int, Query(alias="page", ge=1, le=10**6)] = 1,
     limit: Annotated[int, Query(ge=1, le=LARGEST_PAGE)] = PAGE,
+    done: Annotated[str, Query(max_length=20)] = "",
 ) -> Response:
     page = await operator_page(request)
     if sort not in SORTS or show_ not in SHOWS:
@@ -66,6 +70,7 @@ async def every(
         request,
         "customers.html",
         page=page,
+        notice=_notice(page, done),
         rows=matching[first : first + limit],
         first=first,
         matching=len(matching),
@@ -81,8 +86,12 @@ async def every(
 @router.get("/customer")
 async def one(request: Request, name: Name, done: str = "") -> Response:
     page = await operator_page(request)
+    return await customer_page(page, name, notice=_notice(page, done))
+
+
+def _notice(page: Page, done: str) -> str | None:
     text = texts.DONE_WITH_CUSTOMER.get(done)
-    return await customer_page(page, name, notice=text and page.translator.text(text))
+    return text and page.translator.text(text)
 
 
 async def customer_page(page: Page, name: str, *, notice: str | None = None) -> Response:
@@ -101,6 +110,9 @@ def _content(page: Page, name: str) -> dict[str, Any]:
         "rows": [document_row(each, is_paused=customer.paused) for each in documents[:NEWEST]],
         "stairs": staircase_chart(staircase(documents), now),
         "waits": live_view.past.waits_of(name),
+        "usage": fairlead.customers.usage(name, since=day_name(int(now) // DAY - USAGE_DAYS + 1))[
+            ::-1
+        ],
         "has_more_levels": any(document.priority > LEVELS for document in documents),
     }
 
@@ -173,7 +185,8 @@ async def ask(request: Request, decision: str, name: Name) -> Response:
         action=f"/customer/{decision}",
         fields=[("name", name)],
         back=("/customer", {"name": name}),
-        is_grave=decision != "resume",
+        is_grave=decision not in ("resume", "unblock"),
+        longest_reason=LONGEST_REASON if decision == "block" else None,
     )
 
 
@@ -181,9 +194,13 @@ async def ask(request: Request, decision: str, name: Name) -> Response:
 async def decide(request: Request, decision: str) -> Response:
     page = await operator_page(request)
     _texts_of(decision)
-    name = (await form_of(request)).get("name", [""])[0]
+    form = {field: values[0] for field, values in (await form_of(request)).items()}
+    name = form.get("name", "")
+    reason = {"reason": form.get("reason", "").strip()} if decision == "block" else {}
     act = getattr(page.context.fairlead.customers, decision)
-    await page.context.ask(act, name, by=page.caller.key_id)
+    await page.context.ask(act, name, by=page.caller.key_id, **reason)
+    if decision == "delete":
+        return go("/customers", done=decision)
     return go("/customer", name=name, done=decision)
 
 

@@ -54,6 +54,7 @@ class Filter:
     state: str = ""
     priority: int | None = None
     text: str = ""
+    reference: str = ""
     batch: str = ""
     metadata: str = ""
     """A top-level key and its value, such as order=471."""
@@ -61,6 +62,7 @@ class Filter:
     def query(self) -> dict[str, Any]:
         key, _, value = self.metadata.partition("=")
         return {
+            "reference": self.reference or None,
             "batch": self.batch or None,
             "metadata": {key: value} if self.metadata else None,
             "customer": self.customer or None,
@@ -85,8 +87,10 @@ def _filter(page: Page, sent: Mapping[str, str]) -> Filter:
         level = int(priority)
     else:
         raise Problem("invalid-request", "priority must be a whole number from 1")
-    customer, text, batch = (sent.get(name, "") for name in ("customer", "text", "batch"))
-    return Filter(page.caller.customer or customer, state, level, text, batch.strip(), metadata)
+    customer, text = (sent.get(name, "") for name in ("customer", "text"))
+    reference, batch = (sent.get(name, "").strip() for name in ("reference", "batch"))
+    owner = page.caller.customer or customer
+    return Filter(owner, state, level, text, reference, batch, metadata)
 
 
 FILTERS = tuple(field.name for field in fields(Filter))

@@ -77,6 +77,19 @@ DECISIONS = {
         "Its next document gets count 0. Waiting documents keep their places.",
         "Reset the count",
     ),
+    "block": (
+        "Block {customer}?",
+        "Its new documents will be refused with this reason. Documents that it has are "
+        "processed, and it can still read its results.",
+        "Block",
+    ),
+    "unblock": ("Unblock {customer}?", "Its new documents will be accepted again.", "Unblock"),
+    "delete": (
+        "Delete {customer}?",
+        "All its documents, texts, keys, links and webhooks will be deleted, and its name in "
+        "events. Its usage stays as numbers, without a name. This cannot be undone.",
+        "Delete",
+    ),
 }
 """A question, what follows, and the word on the button."""
 DONE_WITH_CUSTOMER = {
@@ -84,6 +97,9 @@ DONE_WITH_CUSTOMER = {
     "resume": "The customer was resumed.",
     "reset": "The count was reset.",
     "set": "The settings were saved.",
+    "block": "The customer is blocked.",
+    "unblock": "The customer was unblocked.",
+    "delete": "The customer was deleted.",
 }
 WITH_DOCUMENTS = {
     "cancel": Plural("number", "Cancel {number} document?", "Cancel {number} documents?"),
