@@ -92,15 +92,35 @@ def addresses(server: InProcess) -> list[str]:
     ]
 
 
+FOREIGN = ("document_id", "webhook_id", "batch_id", "delivery_id")
+"""Parameters of paths that name something of a customer: of another's they are unknown."""
+
+
 class Site:
-    """A server with a document of acme, and a key of each role; that of a customer is another's."""
+    """A server with all kinds of things of acme, and a key of each role.
+
+    The key of a customer and the link are another's.
+    """
 
     def __init__(self, server: InProcess) -> None:
         fairlead = server.fairlead
-        self.server, self.document = server, fairlead.submit("acme", b"hello", name=SECRET)
-        self.webhook, _ = fairlead.webhooks.add("https://example.com/a", customer="acme")
-        fairlead.customers.add("globex")
         add = fairlead.keys.add
+        files = [(b"hello", SECRET), (b"hello", "another-" + SECRET)]
+        self.server = server
+        self.document, _ = fairlead.submit_many(
+            "acme", files, metadata={"order": 471}, reference="A-17"
+        )
+        self.webhook, _ = fairlead.webhooks.add("https://example.com/a", customer="acme")
+        self.known = {
+            "document_id": self.document.id,
+            "webhook_id": self.webhook.id,
+            "batch_id": self.document.batch or "",
+            "delivery_id": fairlead.webhooks.test(self.webhook.id).id,
+            "key_id": add("acme")[1].id,
+            "link": fairlead.customers.link("acme").id,
+            "name": "acme",
+        }
+        fairlead.customers.add("globex")
         self.keys = {
             Role.CUSTOMER: add("globex")[0],
             Role.SERVICE: add(service="shop")[0],
@@ -113,8 +133,7 @@ class Site:
     async def ask(self, role: Role | None, address: str) -> tuple[int, str]:
         """The answer to a request about acme, its document and its webhook."""
         method, _, path = address.partition(" ")
-        known = {"document_id": self.document.id, "webhook_id": self.webhook.id, "name": "acme"}
-        known["decision"] = "pause" if "/customer/" in path else "cancel"
+        known = self.known | {"decision": "pause" if "/customer/" in path else "cancel"}
         path = re.sub(r"{(\w+)}", lambda found: known.get(found[1], "abcdefghijkl"), path)
         client = self.server.http(None if role is None else self.keys[role])
         is_page = not path.startswith("/v1/")
@@ -134,6 +153,7 @@ def test_every_address_is_in_the_table(tmp_path: Path) -> None:
 def test_every_address_answers_the_roles_of_its_row_and_no_others(tmp_path: Path) -> None:
     async def ask(server: InProcess) -> None:
         site = Site(server)
+        before = server.fairlead.store.last_event()
         for address, roles in table(server).items():
             if "everybody" in roles:
                 continue
@@ -144,11 +164,45 @@ def test_every_address_answers_the_roles_of_its_row_and_no_others(tmp_path: Path
                     status, text = await site.ask(role, address)
                     assert status == 403, (address, role, text)
                     assert SECRET not in text, (address, role)
-        assert server.fairlead.document(site.document.id) == site.document, "nothing has changed"
+        assert server.fairlead.store.last_event() == before, "nothing has changed"
         for address, roles in table(server).items():
             for letter in roles if "everybody" not in roles and address not in STREAMS else "":
                 status, text = await site.ask(ROLES[letter], address)
                 assert status not in (401, 403, 500), (address, ROLES[letter], text)
+
+    in_process(tmp_path, ask)
+
+
+def test_a_customer_finds_nothing_of_another_by_any_filter(tmp_path: Path) -> None:
+    async def ask(server: InProcess) -> None:
+        site = Site(server)
+        id_, batch = site.document.id, site.known["batch_id"]
+        filters: list[tuple[str, dict[str, str]]] = [
+            *(("/v1/documents", {"batch": batch}), ("/v1/documents", {"reference": "A-17"})),
+            *(("/v1/documents", {"metadata.order": "471"}), ("/v1/documents", {"parent": id_})),
+            *(("/v1/documents", {"cursor": id_}), ("/v1/documents", {"id_prefix": id_})),
+            *((f"/v1/{name}", {"customer": "acme"}) for name in ("documents", "results", "usage")),
+            *(("/v1/events", {"customer": "acme", "follow": "false"}), ("/texts.zip", {"id": id_})),
+            *(("/documents", {"customer": "acme"}), ("/documents", {"batch": batch})),
+            *(("/documents", {"reference": "A-17"}), ("/documents", {"metadata": "order=471"})),
+            *(("/documents", {"before": id_}), ("/priority", {"customer": "acme"})),
+            *(("/documents/cancel", {"id": id_}), ("/documents/cancel", {"customer": "acme"})),
+            ("/documents/cancel", {"all": "true", "batch": batch}),
+        ]
+        own, operator = (server.http(site.keys[role]) for role in (Role.CUSTOMER, Role.OPERATOR))
+        for path, params in filters:
+            answer = await own.get(path, params=params)
+            assert answer.status_code < 500, (path, params)
+            for word in (SECRET, '"acme"', ">acme<"):
+                assert word not in answer.text, (path, params, answer.text)
+            if params != {"parent": id_} and not {"cursor", "before"} & params.keys():
+                known = await operator.get(path, params=params)
+                assert known.is_success, (path, params, known.text)
+                assert known.content != answer.content, "an operator does find it"
+        form = {"all": "1", "customer": "acme", "until": "9e9"}
+        await own.post("/documents/cancel", data=form)
+        await own.post("/documents/cancel", data={"id": id_})
+        assert server.fairlead.document(id_) == site.document
 
     in_process(tmp_path, ask)
 
@@ -161,8 +215,10 @@ def test_a_customer_sees_and_changes_nothing_of_another(tmp_path: Path) -> None:
                 status, text = await site.ask(Role.CUSTOMER, address)
                 assert SECRET not in text, address
                 assert "acme" not in text, (address, text)
-                is_foreign = "{document_id}" in address or "{webhook_id}" in address
+                is_foreign = any(f"{{{name}}}" in address for name in FOREIGN)
                 assert status == 404 or not is_foreign, (address, text)
         assert server.fairlead.document(site.document.id) == site.document
+        batch = server.fairlead.batches.show(site.known["batch_id"])
+        assert (batch.waiting, batch.cancelled) == (2, 0)
 
     in_process(tmp_path, ask)
