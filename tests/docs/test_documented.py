@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import re
@@ -15,10 +16,17 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from fairlead import Client, Fairlead
 from fairlead.cli import main
 from fairlead.cli.config import shown
 from fairlead.demo.samples import samples
-from fairlead.model.documents import WORKER_LOST, EventKind
+from fairlead.model.batches import Batch
+from fairlead.model.customers import Customer
+from fairlead.model.documents import WORKER_LOST, EndedDocument, Event, EventKind
+from fairlead.model.json import Record
+from fairlead.model.keys import Key, Limits, NewLink
+from fairlead.model.usage import CustomerStanding, Me, Usage
+from fairlead.model.webhooks import Delivery, WebhookWithSecret
 from fairlead.policy.failures import STEP_FAILED
 from fairlead.read import readers
 from fairlead.server.problems import KINDS
@@ -142,6 +150,59 @@ def test_every_setting_is_documented_with_its_default(tmp_path: Path) -> None:
 
 def test_every_event_is_documented() -> None:
     assert set(rows(read("events.md"))) == {each.value for each in EventKind}
+
+
+FIELDS: dict[str, tuple[type[Record], ...]] = {
+    "A document": (EndedDocument,),
+    "A batch": (Batch,),
+    "A customer": (Customer,),
+    "Where a customer stands": (CustomerStanding, Limits, Me),
+    "Usage": (Usage,),
+    "A key": (Key,),
+    "A link": (NewLink,),
+    "A webhook and its deliveries": (WebhookWithSecret, Delivery),
+    "An event": (Event,),
+}
+"""Records by the section of json.md that explains their fields."""
+
+
+@pytest.mark.parametrize("section", FIELDS)
+def test_every_field_of_a_record_is_documented(section: str) -> None:
+    text = read("json.md").partition(f"\n## {section}\n")[2].partition("\n## ")[0]
+    words = set(re.findall(r"`(\w+)`", text))
+    for record in FIELDS[section]:
+        missing = set(record.__struct_fields__) - words
+        assert not missing, (record.__name__, missing)
+
+
+ONLY_CLIENT = {"me", "login_link", "run_step", "url"}
+SIGNATURES = ("submit", "submit_many", "documents", "results", "events", "wait", "retry")
+
+
+@pytest.mark.parametrize("surface", [Fairlead, Client])
+def test_every_call_and_argument_is_documented(surface: type, tmp_path: Path) -> None:
+    """The names of the client are those of both."""
+    start = f"## `{surface.__name__}("
+    text = read("python.md").partition(start)[2].partition("\n## ")[0]
+    with Client("http://127.0.0.1:1", "key") as client, Fairlead(tmp_path / "data") as fairlead:
+        given = client if surface is Client else fairlead
+        names = {name for name in dir(client) if not name.startswith("_")}
+        for name in names - (ONLY_CLIENT if surface is Fairlead else set()):
+            member = getattr(given, name)
+            if callable(member) or isinstance(member, str):
+                assert re.search(rf"`{name}\b", text), name
+                continue
+            group = " ".join(re.findall(rf"\| `{name}\..*", text))
+            for verb in (each for each in dir(getattr(client, name)) if not each.startswith("_")):
+                assert f".{verb}(" in group, f"{name}.{verb}"
+    for name in SIGNATURES:
+        described = re.search(rf"`{name}\((.*?)\)`", text)
+        assert described, name
+        expected = set(inspect.signature(getattr(surface, name)).parameters) - {"self", "check"}
+        missing = {
+            each for each in expected if not re.search(rf"\b{each.strip('_')}\b", described[1])
+        }
+        assert missing <= {"by"}, (name, missing)
 
 
 def test_every_problem_is_documented() -> None:

@@ -87,8 +87,8 @@ MOST_LINES = 20
 @click.option("--batch", metavar="ID", help="Add the documents to this batch.")
 @click.option(
     "--not-before",
-    metavar="TIME|SECONDS",
-    help="Earliest start: a time such as 2026-01-31T12:00:00Z, or a delay in seconds.",
+    metavar="TIME|DELAY",
+    help="Earliest start: a time such as 2026-01-31T12:00:00Z, or a delay such as 90 (s) or 2h.",
 )
 @click.option("--urgent", is_flag=True, help="Process before the customer's other documents.")
 @click.option("--strict", is_flag=True, default=None, help="Refuse a customer that was not added.")

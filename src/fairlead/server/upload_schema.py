@@ -53,7 +53,7 @@ _FIELDS: dict[str, dict[str, Any]] = {
     },
     "not_before": {
         "type": "string",
-        "description": "the earliest start: a time as in RFC 3339, or a delay in seconds",
+        "description": "the earliest start: a time, a date, or a delay such as 90 (seconds) or 2h",
     },
 }
 _FORM = {
