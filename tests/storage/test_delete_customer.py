@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from storekit import DONE, must_claim, new_document, submit_one
-from webhookkit import added
+from webhookkit import SECRET, added
 
 from fairlead.errors import UnknownBatch
 from fairlead.model.documents import Submission
+from fairlead.model.webhooks import DEFAULT_KINDS, NewWebhook
 from fairlead.storage import Store
 
 
@@ -34,6 +37,30 @@ def test_keys_webhooks_and_names_go_with_the_customer(store: Store) -> None:
     assert {event.customer for event in store.events()} == {None}
     assert [row.customer for row in store.usage()] == [None]
     assert submit_one(store, "acme", key="k", fingerprint="other").count == 0
+
+
+def test_webhooks_of_all_customers_are_told_without_the_name(store: Store) -> None:
+    name, other = 'a_m%e "!"', "axm%e"
+    new = NewWebhook("all", None, "http://a.test/", DEFAULT_KINDS, SECRET)
+    webhook = store.outbox.add(new)
+    batch = new_document()._replace(batch="b1")
+    [document] = store.submit(Submission(name, (batch,), new_batch="b1"))
+    submit_one(store, other)
+    for _ in range(2):
+        store.finish(must_claim(store), DONE)
+    pending = submit_one(store, name)
+    for each in (document.id, pending.id):
+        store.delete(each)
+    before = store.outbox.deliveries(webhook.id)
+    assert len(before) == 4, "two are done, a batch is done, and one was cancelled"
+    assert store.delete_customer(name) is True
+    assert store.outbox.deliveries(webhook.id) == before
+    told = []
+    while (sending := store.outbox.claim()) is not None:
+        told.append(json.loads(sending.body)["data"])
+    assert [data["customer"] for data in told].count(other) == 1
+    assert name not in repr(told)
+    assert {document.id, pending.id, "b1"} <= {data["id"] for data in told}
 
 
 def test_the_figures_of_the_others_do_not_need_the_deleted_one(store: Store) -> None:

@@ -20,7 +20,7 @@ from fairlead.storage.sql.accept import add_customer, lock_customers
 from fairlead.storage.sql.batches import settle_batches
 from fairlead.storage.sql.queries import sql
 from fairlead.storage.sql.transaction import NOBODY, Transaction
-from fairlead.storage.sql.webhook_rows import forget_document
+from fairlead.storage.sql.webhook_rows import forget_customer, forget_document
 
 _OF_CUSTOMER = (
     *("delete_keys_of_customer", "delete_idempotency_keys", "forget_deleted_documents"),
@@ -216,7 +216,8 @@ def reset_customer(tx: Transaction, name: str) -> None:
 def delete_customer(tx: Transaction, name: str) -> bool:
     """Delete a customer without documents, with its keys and webhooks; False: it has some.
 
-    Its events stay without its name and without what they told; its usage stays as numbers.
+    Its events stay without its name and without what they told, and so do deliveries to webhooks
+    of all customers; its usage stays as numbers.
     """
     row, run = _lock(tx, name), tx.connection.execute
     if run(sql("has_documents"), (row.id,)).get:
@@ -224,6 +225,7 @@ def delete_customer(tx: Transaction, name: str) -> bool:
     for (webhook,) in run(sql("webhooks_of_customer"), (row.id,)).fetchall():
         run(sql("remove_deliveries"), (webhook,))
         run(sql("remove_webhook"), (webhook,))
+    forget_customer(tx.connection, name)
     keys = run(sql("valid_keys_of_customer"), (row.id,)).fetchall()
     for statement in _OF_CUSTOMER:
         run(sql(statement), (row.id,))

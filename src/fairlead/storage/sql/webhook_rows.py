@@ -128,5 +128,20 @@ def forget_document(connection: Connection, id_: str) -> None:
         connection.execute(sql("empty_delivery"), (_body(content | {"data": left}), number))
 
 
+def forget_customer(connection: Connection, name: str) -> None:
+    """Remove the name of a customer from what webhooks of all customers were told, or will be.
+
+    No index leads there: they are looked through, which only the deletion of a customer does.
+    """
+    text = json.dumps(name, ensure_ascii=False)
+    for mark in "!%_":
+        text = text.replace(mark, f"!{mark}")
+    for number, body in connection.execute(sql("deliveries_with"), (f"%{text}%",)).fetchall():
+        content = json.loads(body)
+        if content["data"].get("customer") == name:
+            left = content | {"data": content["data"] | {"customer": None}}
+            connection.execute(sql("empty_delivery"), (_body(left), number))
+
+
 def _body(content: dict[str, Any]) -> str:
     return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
