@@ -38,6 +38,13 @@ def test_the_last_place_can_be_used(store: Store) -> None:
     assert len(submit(store, "acme", 3)) == 3
 
 
+def test_a_cap_of_zero_is_named_as_the_cause(store: Store) -> None:
+    capped(store, 0)
+    with pytest.raises(PendingCapReached, match="its cap on pending documents is 0") as refused:
+        submit(store, "acme")
+    assert refused.value.never_fits, "later is no better"
+
+
 def test_processing_and_delayed_documents_are_pending(store: Store) -> None:
     capped(store, 2)
     submit(store, "acme", 2)

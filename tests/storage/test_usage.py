@@ -45,6 +45,13 @@ def test_each_document_counts_once_at_acceptance_and_once_at_its_end(store: Stor
     assert amounts(store, "bolt") == [by_customer["bolt"]]
 
 
+def test_seconds_are_told_to_the_millisecond(store: Store) -> None:
+    for seconds in (0.1, 0.2):
+        submit_one(store, "acme")
+        store.finish(must_claim(store), DONE._replace(seconds=seconds))
+    assert [row.seconds for row in store.usage("acme")] == [0.3]
+
+
 def test_facts_that_are_no_numbers_count_nothing(store: Store) -> None:
     submit_one(store, "acme")
     store.finish(must_claim(store), DONE._replace(facts={"pages": "many", "ocr_pages": -3}))

@@ -38,8 +38,12 @@ def events_command(
 
 
 def _line(event: Event) -> str:
-    data = ", ".join(f"{name} {value}" for name, value in event.data.items())
+    data = ", ".join(f"{name} {_value(value)}" for name, value in event.data.items())
     parts = (event.customer, event.document, data, event.actor and f"by {event.actor}")
     return "  ".join(
         (f"{event.seq:>6}", rfc3339(event.at), f"{event.kind.value:<16}", *filter(None, parts))
     ).rstrip()
+
+
+def _value(value: object) -> object:
+    return f"{value:.4g}" if isinstance(value, float) else value

@@ -26,6 +26,12 @@ def blocked(name: str, reason: str) -> CustomerBlocked:
 
 def over_pending_cap(name: str, cap: int, pending: int, sent: int) -> PendingCapReached:
     """More than so many may not wait or run."""
+    if cap == 0:
+        words = Message(
+            "customer {name} may not submit documents: its cap on pending documents is 0",
+            name=repr(name),
+        )
+        return _for_good(PendingCapReached(words))
     if sent > cap:
         words = Message(
             "customer {name} may have {cap} pending documents; {sent} were "

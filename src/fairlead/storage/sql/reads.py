@@ -164,7 +164,10 @@ def usage(connection: Connection, customer: str | None, first: int, last: int) -
         found = connection.execute(sql("usage"), (first, last))
     else:
         found = connection.execute(sql("usage_of_customer"), (customer, first, last))
-    return [Usage(name, day_name(day), *amounts) for name, day, *amounts in found]
+    return [
+        Usage(name, day_name(day), documents, pages, ocr_pages, size, round(seconds, 3), failures)
+        for name, day, documents, pages, ocr_pages, size, seconds, failures in found
+    ]
 
 
 # --- customers and the queue ---
