@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from apikit import Served, served
+from click.shell_completion import ShellComplete
 from click.testing import CliRunner, Result
 from cutting_proxy import cut
 
@@ -476,3 +477,17 @@ def test_a_new_name_stands_for_one_that_cannot_be(server: Served, tmp_path: Path
     words = ("docs", "submit", tmp_path / own, "--name", "good.txt", "--json")
     result = there(server, *words, key=server.key("namer"))
     assert [each["name"] for each in json.loads(result.stdout)["documents"]] == ["good.txt"]
+
+
+def test_a_service_completes_customers(
+    server: Served, known: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may not list them, but it sees what each of them used."""
+    assert known
+    with Fairlead(server.data) as fairlead:
+        key, _ = fairlead.keys.add(service="shop")
+    monkeypatch.setenv("FAIRLEAD_URL", server.url)
+    monkeypatch.setenv("FAIRLEAD_KEY", key)
+    shell = ShellComplete(main, {}, "fairlead", "_FAIRLEAD_COMPLETE")
+    found = [item.value for item in shell.get_completions(["docs", "list", "--customer"], "")]
+    assert {"acme", "bolt"} <= set(found)

@@ -12,7 +12,7 @@ from click.shell_completion import CompletionItem
 
 from fairlead.cli.target import Target, opened
 from fairlead.config import DEFAULT_DATA
-from fairlead.errors import FairleadError
+from fairlead.errors import FairleadError, NotAllowed
 
 if TYPE_CHECKING:
     from fairlead.model.installation import Installation
@@ -61,9 +61,16 @@ def _documents(installation: Installation, incomplete: str) -> Iterable[tuple[st
     return [(document.id, f"{document.state} {document.name}") for document in documents]
 
 
-complete_customers = _completing(
-    lambda installation, _: [(each.name, "") for each in installation.customers.list()]
-)
+def _customers(installation: Installation, _incomplete: str) -> Iterable[tuple[str, str]]:
+    """All of them; for the keys of services and customers, those that have used something."""
+    try:
+        names = {each.name for each in installation.customers.list()}
+    except NotAllowed:
+        names = {each.customer for each in installation.customers.usage() if each.customer}
+    return [(name, "") for name in sorted(names)]
+
+
+complete_customers = _completing(_customers)
 complete_documents = _completing(_documents)
 complete_keys = _completing(
     lambda installation, _: [
