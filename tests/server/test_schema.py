@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from fairlead import Fairlead
 from fairlead.server.app import create_inner
 from fairlead.server.context import ServerContext
+from fairlead.server.descriptions import FIELDS
 from fairlead.server.examples import EXAMPLES
 from fairlead.server.upload import FIELD_BYTES, RAW_FIELDS
 
@@ -108,13 +109,22 @@ def test_parameters_are_those_that_callers_name(app: Any) -> None:
                     assert parameter["name"] in QUERY, (path, parameter["name"])
 
 
+def test_the_fields_that_integrators_meet_are_described(app: Any) -> None:
+    parts = app.openapi()["components"]["schemas"]
+    for name, described in FIELDS.items():
+        fields = parts[name]["properties"]
+        assert set(fields) == set(described), name
+        assert all(field["description"] for field in fields.values())
+
+
 def test_every_time_has_its_format(app: Any) -> None:
     found = set()
     for name, schema in app.openapi()["components"]["schemas"].items():
         for field, part in schema.get("properties", {}).items():
             if field.endswith("_at") or field in ("not_before", "expected_end"):
                 kinds = part.get("anyOf", [part])
-                assert {"type": "string", "format": "date-time"} in kinds, (name, field)
+                formats = {kind.get("format") for kind in kinds if kind["type"] == "string"}
+                assert formats == {"date-time"}, (name, field)
                 found.add(field)
     assert {"submitted_at", "finished_at", "not_before", "expected_end"} <= found
 

@@ -31,6 +31,7 @@ from fairlead.model.pipeline_figures import PipelineList
 from fairlead.model.result_summary import Cause, ResultSummary
 from fairlead.model.usage import CustomerStanding, Me, UsageList
 from fairlead.model.webhooks import Deliveries, Delivery, Webhook, Webhooks, WebhookWithSecret
+from fairlead.server.descriptions import FIELDS
 from fairlead.server.problems import KINDS, MEDIA_TYPE, body
 from fairlead.server.problems import Problem as Refusal
 
@@ -250,8 +251,10 @@ def components() -> dict[str, Any]:
     """The schemas of all that goes in and out, by name. What comes out has all its fields."""
     outgoing = schemas(_OUT)
     for title, schema in outgoing.items():
-        for part in schema.get("properties", {}).values():
+        for name, part in schema.get("properties", {}).items():
             part.pop("default", None)
+            if (described := FIELDS.get(title, {}).get(name)) is not None:
+                part["description"] = described
         if "properties" in schema:
             optional = _OPTIONAL.get(title, frozenset())
             schema["required"] = [name for name in schema["properties"] if name not in optional]

@@ -1,0 +1,100 @@
+"""What fields mean, for the OpenAPI document; docs/reference/json.md says it at more length."""
+
+from __future__ import annotations
+
+_LATER = "null: it has not happened"
+DOCUMENT = {
+    "id": "26 letters and digits, sorted by the millisecond of submission",
+    "customer": "the customer's name",
+    "name": "the name it was submitted with",
+    "size": "bytes",
+    "sha256": "of the bytes, in hexadecimal",
+    "kind": "its kind by content, such as pdf; null until it was read",
+    "state": "waiting, processing, done, failed or cancelled",
+    "priority": "1 goes first",
+    "count": "the customer's count at the submission, which determines the priority",
+    "policy": "name and version of the policy that placed it",
+    "urgent": "whether it goes before the other documents of its customer",
+    "submitted_at": "when it was accepted",
+    "started_at": f"when its newest attempt started; {_LATER}",
+    "finished_at": f"when it ended; {_LATER}",
+    "estimate": "processing time expected at acceptance, in seconds",
+    "seconds": "processing time of the attempt that ended it",
+    "attempts": "attempts so far",
+    "error": "a failure code; on a waiting document, why the last attempt broke",
+    "detail": "a sentence for the customer",
+    "pipeline": "names the steps that process it",
+    "metadata": "the JSON object of the submission",
+    "reference": "the caller's own id of it",
+    "not_before": "the time before which it does not start",
+    "batch": "the batch that it was submitted with",
+    "parent": "the id of the e-mail or archive that it was attached to",
+    "facts": "what the reader found, such as the number of pages",
+    "step": "the step that runs, or that failed last",
+    "step_attempt": "how many attempts at that step are used",
+    "files": "the files of the result, without their contents",
+}
+STANDING = {
+    "customer": "the customer's name",
+    "count": "the count of its last document, 0 after a reset; under fair that of the next one",
+    "next_priority": "the priority its next document would get now",
+    "resets_at": "when the count is back at zero, if no document arrives; null: it is",
+    "pending": "documents that have not ended",
+    "processing": "those of them that are being processed",
+    "expected_end": "when all that is pending should have ended; null: it is not known",
+    "limits": "what one request may bring, and the customer's caps",
+    "usage": "what it used today, UTC",
+    "blocked": "why its new documents are refused; null: they are not",
+}
+FIELDS = {
+    "Document": DOCUMENT,
+    "EndedDocument": DOCUMENT
+    | {
+        "cursor": "after which the next results come",
+        "text": "its text, if it was asked for; null: there is none",
+        "markdown": "its Markdown, if it was asked for; null: there is none",
+        "data": "what steps returned as data, if it was asked for; null: nothing",
+    },
+    "Batch": {
+        "id": "its id",
+        "customer": "the customer's name",
+        "created_at": "when its first documents were accepted",
+        "finished_at": "when none of them was pending for the first time; null: some are",
+        "documents": "how many it has, attachments included",
+        "waiting": "how many wait",
+        "processing": "how many are being processed",
+        "done": "how many are done",
+        "failed": "how many have failed",
+        "cancelled": "how many were cancelled",
+        "progress": "the part of them that has ended, 0 to 1",
+        "expected_end": "when the last one should end; null: none is pending, or not known",
+    },
+    "CustomerStanding": STANDING,
+    "Me": STANDING
+    | {
+        "role": "customer, service, viewer, worker or operator",
+        "name": "whose key it is",
+        "key": "the id of the key",
+        "customer": "the customer of the key; null: it is no customer's",
+    },
+    "Limits": {
+        "max_document_bytes": "the longest document",
+        "max_upload_bytes": "the longest request",
+        "max_upload_files": "the most documents of one request",
+        "pending_cap": "how many documents may be pending; null: any number",
+        "processing_cap": "how many may be processed at once; null: any number",
+        "bytes_a_day": "how many bytes may be submitted a day, UTC; null: any number",
+        "requests_a_second": "how fast requests may come; null: at any rate",
+    },
+    "Usage": {
+        "customer": "the customer; null: it was deleted",
+        "day": "the date, UTC",
+        "documents": "documents accepted on that day",
+        "pages": "pages read, in work that ended on that day",
+        "ocr_pages": "those of them that were read by OCR",
+        "bytes": "bytes of the documents accepted",
+        "seconds": "processing time, failed attempts included",
+        "failures": "documents that failed for good",
+    },
+}
+"""By schema and field."""
