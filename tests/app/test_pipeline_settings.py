@@ -138,12 +138,18 @@ def test_why_names_a_pipeline_without_worker_and_an_exhausted_quota(tmp_path: Pa
     (tmp_path / "fairlead.toml").write_text("[pipelines.invoices]\nlimit = '1/h'\n")
     with Fairlead(tmp_path, clock=lambda: 1_000_000.0) as fairlead:
         fairlead.services.use_quotas()
-        ids = [fairlead.submit("acme", b"a", pipeline="invoices").id for _ in range(2)]
+        ids = [fairlead.submit("acme", b"a", pipeline="invoices").id for _ in range(3)]
         fairlead.store.attend("engine", 1, ["default"])
-        assert "not-served" in {reason.code for reason in fairlead.why(ids[1]).reasons}
+        unserved = fairlead.why(ids[1])
+        assert "not-served" in {reason.code for reason in unserved.reasons}
+        assert unserved.forecast is None, "nobody can tell when somebody will serve it"
         assert fairlead.store.unserved() == ["invoices"]
         fairlead.store.attend("engine", 1, ["invoices"])
         assert fairlead.store.unserved() == []
         assert fairlead.store.claim("worker") is not None
-        quotas = [reason for reason in fairlead.why(ids[1]).reasons if reason.code == "quota"]
+        held = [fairlead.why(id_) for id_ in ids[1:]]
+        quotas = [reason for reason in held[0].reasons if reason.code == "quota"]
         assert [reason.params for reason in quotas] == [{"pipeline": "invoices", "limit": "1/h"}]
+        assert "next" not in {reason.code for reason in held[0].reasons}, "a free worker waits too"
+        starts = [each.forecast.expected - 1_000_000 for each in held if each.forecast is not None]
+        assert starts == [pytest.approx(3600), pytest.approx(7200)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from heapq import heapreplace
 
 import pytest
@@ -141,3 +142,26 @@ def test_whatever_is_known_the_range_is_in_order(
     result = forecast(ahead, Flow(workers, tuple(running), tuple(arrived), tuple(finished)))
     assert result is not None
     assert 0 <= result.low <= result.expected <= result.high < float("inf")
+
+
+def test_a_quota_of_starts_bounds_the_forecast_from_below() -> None:
+    flow = Flow(workers=4, finished=TRUE)
+    ahead = Ahead(0, 0.0, 1.0, False, quota_seconds=120.0)
+    result = forecast(ahead, flow)
+    assert result is not None
+    assert result.expected == 120.0
+    assert result.low < 120.0 < result.high
+    busy = forecast(replace(ahead, documents=1000, seconds=6000.0), flow)
+    assert busy is not None
+    assert busy.expected > 1000, "the wait for workers is longer"
+
+
+def test_a_quota_of_running_documents_shares_fewer_workers() -> None:
+    running = RunningDocument(0.0, 6.0, queue="invoices")
+    flow = Flow(workers=8, running=(running, running), finished=TRUE)
+    ahead = Ahead(10, 60.0, 1.0, False, queue="invoices", queue_documents=10, queue_seconds=60.0)
+    free = forecast(ahead, flow)
+    held = forecast(replace(ahead, max_running=2), flow)
+    assert free is not None
+    assert held is not None
+    assert held.expected > 30 > 12 > free.expected

@@ -25,6 +25,7 @@ from storekit import (
 )
 
 from fairlead.model.documents import Submission
+from fairlead.model.pipelines import Pipeline
 from fairlead.policy.rules import Rules
 from fairlead.storage import Store
 from fairlead.storage.sql import reads
@@ -105,6 +106,33 @@ def test_documents_that_may_not_run_are_in_nobodys_way(store: Store) -> None:
     assert ahead(store, document.id) == (0, 3, 1)
     store.pause("acme")
     assert ahead(store, document.id) == (0, 0, 0)
+
+
+def submit_to(store: Store, pipeline: str, customer: str, number: int = 1) -> list[str]:
+    documents = tuple(new_document()._replace(pipeline=pipeline) for _ in range(number))
+    return [each.id for each in store.submit(Submission(customer, documents))]
+
+
+def test_documents_behind_another_quota_are_in_nobodys_way(store: Store) -> None:
+    store.use_quotas([Pipeline("invoices", limit="2/h")])
+    invoices = submit_to(store, "invoices", "acme", 3)
+    (document,) = submit_to(store, "default", "globex")
+    assert ahead(store, document) == (0, 1, 1), "the quota lets one start now"
+    assert ahead(store, invoices[2]) == (2, 0, 0), "those of its own pipeline go before it"
+    assert must_claim(store).id == invoices[0]
+    assert ahead(store, document) == (0, 0, 0)
+    assert ahead(store, invoices[2]) == (1, 0, 0)
+
+
+def test_documents_that_nobody_serves_are_in_nobodys_way(store: Store) -> None:
+    (invoice,) = submit_to(store, "invoices", "acme")
+    (document,) = submit_to(store, "default", "globex")
+    assert ahead(store, document) == (0, 1, 1), "no worker has said yet what it serves"
+    store.attend("engine", 1, ["default"])
+    assert ahead(store, document) == (0, 0, 0)
+    assert ahead(store, invoice) == (0, 0, 0)
+    store.attend("engine", 1, ["default", "invoices"])
+    assert ahead(store, document) == (0, 1, 1)
 
 
 def test_a_place_is_told_although_others_claim_at_that_moment(

@@ -45,20 +45,36 @@ class PipelineState(NamedTuple):
 
     `limit` is its rate, such as 15/s, where no document may start now because of it; `running` is
     how many are processed, where no more may be. `is_served`: a running worker serves it. `queue`
-    is that of the steps for which the document waits.
+    is that of the steps for which the document waits. Of its quota, `rate` is starts a second, of
+    which `tokens` may be at once, and `max_running` how many may be processed at once.
     """
 
     is_served: bool = True
     limit: str | None = None
     running: int | None = None
     queue: str = DEFAULT_PIPELINE
+    rate: float | None = None
+    tokens: float = 0.0
+    max_running: int | None = None
+
+    @property
+    def is_held(self) -> bool:
+        """Whether its quota lets no document start now."""
+        return self.limit is not None or self.running is not None
+
+    def opens_in(self, documents: int) -> float:
+        """In how many seconds its rate allows a start behind so many others of it."""
+        if self.rate is None:
+            return 0.0
+        return max(0.0, documents + 1 - self.tokens) / self.rate
 
 
 class QueuePlace(NamedTuple):
     """As `Place`, with what the rules need.
 
     `seconds` is the estimated work of all that goes before, `own_seconds` the part of it that is
-    its own customer's. `is_estimate`: so many go before that they were not counted one by one.
+    its own customer's. Of `pipeline_documents`, with `pipeline_seconds` of work, the quota of its
+    own pipeline decides. `is_estimate`: so many go before that they were not counted one by one.
     """
 
     own_documents: int
@@ -66,6 +82,8 @@ class QueuePlace(NamedTuple):
     other_customers: int
     seconds: float = 0.0
     own_seconds: float = 0.0
+    pipeline_documents: int = 0
+    pipeline_seconds: float = 0.0
     most: tuple[CustomerAhead, ...] = ()
     is_estimate: bool = False
 

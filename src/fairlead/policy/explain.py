@@ -224,7 +224,7 @@ def explain(
     else:
         reasons.append(why_reset(policy, customer, now))
     wait = None
-    if place is not None and flow is not None and not customer.paused:
+    if place is not None and flow is not None and pipeline.is_served and not customer.paused:
         ahead = Ahead(
             documents=place.own_documents + place.other_documents,
             seconds=place.seconds,
@@ -235,6 +235,11 @@ def explain(
             cap=customer.cap,
             latest=_latest_start(document, customer, place, lane, now),
             customer=customer.name,
+            max_running=pipeline.max_running,
+            queue=pipeline.queue,
+            queue_documents=place.pipeline_documents,
+            queue_seconds=place.pipeline_seconds,
+            quota_seconds=pipeline.opens_in(place.pipeline_documents),
         )
         wait = forecast(ahead, flow)
     return Explanation(
@@ -324,9 +329,9 @@ def _why_waiting(
     waited = _waited(customer, now)
     if lane is not None and waited is not None and waited > lane.after:
         reasons.append(Reason("overdue", {"seconds": round(waited)}))
-    if place is not None and place.position == 1:
-        reasons.append(Reason("next"))
-    elif place is not None:
+    if place is None:
+        return reasons
+    if place.position > 1:
         params = {
             "own_documents": place.own_documents,
             "other_documents": place.other_documents,
@@ -334,6 +339,8 @@ def _why_waiting(
             "seconds": round(place.seconds, 3),
         }
         reasons.append(Reason("ahead-about" if place.is_estimate else "ahead", params))
+    elif not pipeline.is_held:
+        reasons.append(Reason("next"))
     return reasons
 
 

@@ -8,7 +8,7 @@ unevenly documents arrived.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from heapq import heapreplace
 from typing import NamedTuple
@@ -34,11 +34,12 @@ _SPREAD = {False: 0.85, True: 1.1}
 
 
 class RunningDocument(NamedTuple):
-    """A document being processed: for how many seconds, its estimate, and its customer."""
+    """A document being processed: for how many seconds, its estimate, its customer, its queue."""
 
     elapsed: float
     estimate: float
     customer: str = ""
+    queue: str = ""
 
 
 class RecentArrival(NamedTuple):
@@ -77,7 +78,9 @@ class Ahead:
     `behind` is its own place, as in `RecentArrival`. Under fair it falls while the document waits,
     as earlier ones of its customer start and their work fades, so that fewer and fewer new
     documents go before it: `is_closing`. `latest` is when the overdue lane
-    starts it, if it does; `cap` is how many documents of its `customer` may run at once.
+    starts it, if it does; `cap` is how many documents of its `customer` may run at once. The quota
+    of its pipeline lets `max_running` documents of its `queue` run at once, of which
+    `queue_documents` go before it, and starts it no earlier than in `quota_seconds`.
     """
 
     documents: int
@@ -89,6 +92,11 @@ class Ahead:
     cap: int | None = None
     latest: float | None = None
     customer: str = ""
+    max_running: int | None = None
+    queue: str = ""
+    queue_documents: int = 0
+    queue_seconds: float = 0.0
+    quota_seconds: float = 0.0
 
 
 class Range(NamedTuple):
@@ -132,11 +140,19 @@ def forecast(ahead: Ahead, flow: Flow) -> Range | None:
         return None
     wait = _wait(ahead, flow)
     if ahead.cap is not None:  # it also waits for documents of its own customer
-        own_wait = _wait(*_own_queue(ahead, flow, min(ahead.cap, flow.workers)))
-        wait = Range(*map(max, wait, own_wait))
+        wait = _later(wait, _wait(*_own_queue(ahead, flow, ahead.cap)))
     if ahead.latest is not None:
         wait = Range(*map(min, wait, _lane_wait(ahead, flow, ahead.latest)))
+    if ahead.max_running is not None:
+        wait = _later(wait, _wait(*_queue_of_pipeline(ahead, flow, ahead.max_running)))
+    if ahead.quota_seconds:
+        deviation = _REMAINING_ERROR * ahead.quota_seconds
+        wait = _later(wait, _range(ahead.quota_seconds, deviation))
     return wait
+
+
+def _later(one: Range, other: Range) -> Range:
+    return Range(*map(max, one, other))
 
 
 def _lane_wait(ahead: Ahead, flow: Flow, latest: float) -> Range:
@@ -150,9 +166,21 @@ def _lane_wait(ahead: Ahead, flow: Flow, latest: float) -> Range:
 def _own_queue(ahead: Ahead, flow: Flow, cap: int) -> tuple[Ahead, Flow]:
     """The queue of the customer alone, with as many workers as may work for it."""
     own = replace(ahead, documents=ahead.own_documents, seconds=ahead.own_seconds)
-    running = [document for document in flow.running if document.customer == ahead.customer]
-    running.sort(key=lambda document: document.estimate - document.elapsed)
-    return own, replace(flow, workers=cap, running=tuple(running[-cap:]), arrived=())
+    running = (document for document in flow.running if document.customer == ahead.customer)
+    return own, _narrowed(flow, cap, running)
+
+
+def _queue_of_pipeline(ahead: Ahead, flow: Flow, max_running: int) -> tuple[Ahead, Flow]:
+    """The queue of the pipeline alone, with as many workers as its quota lets work for it."""
+    own = replace(ahead, documents=ahead.queue_documents, seconds=ahead.queue_seconds)
+    running = (document for document in flow.running if document.queue == ahead.queue)
+    return own, _narrowed(flow, max_running, running)
+
+
+def _narrowed(flow: Flow, most: int, running: Iterable[RunningDocument]) -> Flow:
+    workers = min(most, flow.workers)
+    last = sorted(running, key=lambda document: document.estimate - document.elapsed)[-workers:]
+    return replace(flow, workers=workers, running=tuple(last), arrived=())
 
 
 def _wait(ahead: Ahead, flow: Flow) -> Range:

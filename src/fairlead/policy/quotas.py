@@ -32,6 +32,10 @@ class Quota:
         """Whether the rate lets a document start now; only time brings a token back."""
         return self.rate is None or self._filled(now) >= 1.0
 
+    def tokens_left(self, now: float) -> float:
+        """How many documents the rate lets start at once; 0 where there is no rate."""
+        return 0.0 if self.rate is None else self._filled(now)
+
     def start(self, now: float) -> None:
         self.running += 1
         if self.rate is not None:

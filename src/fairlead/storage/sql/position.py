@@ -1,6 +1,8 @@
 """The position of a waiting document: the queue is emptied in memory, nothing is written.
 
 Exact up to `MOST_COUNTED` documents ahead; beyond that the rest is an estimate, marked as one.
+Documents of other pipelines count only as far as their quotas let them start now, and while a
+running worker serves them.
 """
 
 from __future__ import annotations
@@ -10,15 +12,19 @@ from typing import Any
 
 from fairlead.model.explanations import CustomerAhead, QueuePlace
 from fairlead.policy.queue import Start
+from fairlead.policy.quotas import Quota
 from fairlead.policy.rules import Rules
 from fairlead.storage.sql.queries import Connection, sql
 from fairlead.storage.sql.queue_rows import LoadedQueue
+from fairlead.storage.sql.quotas import served_queues
 
 MOST_COUNTED = 1000
 MOST_NAMED = 5
 """How many of the customers ahead are named."""
 _WIDTHS = (64, 1024, 100_000)
 _DEPTH = 8
+Own = tuple[int, str, int]
+"""The customer, the pipeline and the number of the document that is asked for."""
 
 
 def place(connection: Connection, rules: Rules, now: float, id_: str) -> QueuePlace | None:
@@ -31,19 +37,20 @@ def place(connection: Connection, rules: Rules, now: float, id_: str) -> QueuePl
     slot = connection.execute(sql("waiting_of_document"), own).fetchone()
     if slot is None:
         return None
+    served = served_queues(connection, now)
     for width in _WIDTHS:
-        loaded = _loaded(connection, rules, now, customer, width)
-        ahead, is_found = _starts_before(loaded, now, number)
+        loaded = _loaded(connection, rules, now, own, width)
+        pipelines = [name for name in loaded.pipelines if name in served or name == pipeline]
+        ahead, is_found = _starts_before(loaded, now, number, pipelines if served else None)
         if is_found:
-            return _place(connection, customer, ahead)
+            return _place(connection, own, ahead)
         if not loaded.queue.needs_entries:
             break
-    return _estimated(connection, customer, (*own[:2], *slot[:2]), ahead)
+    return _estimated(connection, own, slot[:2], ahead)
 
 
-def _loaded(
-    connection: Connection, rules: Rules, now: float, customer: int, width: int
-) -> LoadedQueue:
+def _loaded(connection: Connection, rules: Rules, now: float, own: Own, width: int) -> LoadedQueue:
+    customer, pipeline, _ = own
     loaded = LoadedQueue(connection, rules).read()
     loaded.load_members(loaded.touched() | {customer})
     loaded.load_best(loaded.pipelines, width)
@@ -51,22 +58,25 @@ def _loaded(
         loaded.load_overdue(loaded.pipelines, now - rules.lane.after, width)
     loaded.fold()
     queue = loaded.queue
-    queue.state.quotas.clear()
+    queue.state.quotas[pipeline] = Quota()
     for member in list(queue.members.values()):
-        # Neither its own pause nor its cap is what is asked for here; others at their cap wait.
+        # Neither its own pause nor its cap nor the quota of its pipeline is what is asked for here;
+        # others at theirs wait.
         if member.id == customer or member.may_start_more:
             member.is_paused, member.cap = False, None
     queue.place_in_order([customer], now)
     return loaded
 
 
-def _starts_before(loaded: LoadedQueue, now: float, number: int) -> tuple[list[Start], bool]:
+def _starts_before(
+    loaded: LoadedQueue, now: float, number: int, pipelines: list[str] | None
+) -> tuple[list[Start], bool]:
     """The documents that start before this one, and whether it was reached."""
     starts: list[Start] = []
     depth = _DEPTH
     while len(starts) < MOST_COUNTED:
         loaded.load_unknown(depth)
-        chosen = loaded.queue.choose(1, now)
+        chosen = loaded.queue.choose(1, now, pipelines)
         if chosen and chosen[0].document.number == number:
             return starts, True
         starts += chosen
@@ -76,8 +86,10 @@ def _starts_before(loaded: LoadedQueue, now: float, number: int) -> tuple[list[S
     return starts, False
 
 
-def _place(connection: Connection, customer: int, ahead: list[Start], **more: Any) -> QueuePlace:
+def _place(connection: Connection, own_: Own, ahead: list[Start], **more: Any) -> QueuePlace:
+    customer, pipeline, _ = own_
     own = [start for start in ahead if start.customer == customer]
+    same = [start.document.estimate for start in ahead if start.document.pipeline == pipeline]
     others = Counter(start.customer for start in ahead if start.customer != customer)
     names = _names(connection, list(others))
     most = sorted(others.items(), key=lambda item: (-item[1], names.get(item[0], "")))
@@ -87,25 +99,30 @@ def _place(connection: Connection, customer: int, ahead: list[Start], **more: An
         other_customers=len(others),
         seconds=sum(start.document.estimate for start in ahead),
         own_seconds=sum(start.document.estimate for start in own),
+        pipeline_documents=len(same),
+        pipeline_seconds=sum(same),
         most=tuple(CustomerAhead(names[id_], many) for id_, many in most[:MOST_NAMED]),
         **more,
     )
 
 
 def _estimated(
-    connection: Connection, customer: int, slot: tuple[Any, ...], ahead: list[Start]
+    connection: Connection, own_: Own, slot: tuple[Any, ...], ahead: list[Start]
 ) -> QueuePlace:
     """What was counted, scaled to the documents of the same customer that go before."""
-    counted = _place(connection, customer, ahead, is_estimate=True)
-    own, seconds = connection.execute(sql("waiting_before"), slot).get
+    counted = _place(connection, own_, ahead, is_estimate=True)
+    own, seconds = connection.execute(sql("waiting_before"), (*own_[:2], *slot)).get
     others = counted.other_documents * (own / counted.own_documents if counted.own_documents else 1)
     others_seconds = counted.seconds - counted.own_seconds
     scale = others / counted.other_documents if counted.other_documents else 1.0
+    grown = (own + others) / max(1, counted.own_documents + counted.other_documents)
     return counted._replace(
         own_documents=own,
         other_documents=max(counted.other_documents, round(others)),
         seconds=seconds + others_seconds * scale,
         own_seconds=seconds,
+        pipeline_documents=round(counted.pipeline_documents * grown),
+        pipeline_seconds=counted.pipeline_seconds * grown,
     )
 
 

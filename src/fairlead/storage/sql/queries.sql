@@ -770,7 +770,7 @@ RETURNING customer, day, documents, pages, ocr_pages, bytes, seconds, failures;
 SELECT count(*) FROM customers;
 
 -- name: running_documents
-SELECT r.started_at, r.estimate, c.name
+SELECT r.started_at, r.estimate, c.name, r.pipeline
 FROM running r JOIN customers c ON c.id = r.customer;
 
 -- name: latest_arrivals

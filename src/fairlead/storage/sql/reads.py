@@ -311,7 +311,7 @@ def fairness(connection: Connection, rules: Rules, now: float) -> Fairness:
     names |= dict(connection.execute(sql("customer_names")).fetchall())
     left = sum(
         max(0.0, estimate - (now - started_at))
-        for started_at, estimate, _ in connection.execute(sql("running_documents"))
+        for started_at, estimate, *_ in connection.execute(sql("running_documents"))
     )
     return figures.figures(
         loaded.queue,
@@ -332,8 +332,8 @@ def flow(connection: Connection, rules: Rules, now: float) -> Flow:
     return Flow(
         workers=run(sql("workers"), (now,)).get,
         running=tuple(
-            RunningDocument(max(0.0, now - since), cost, customer)
-            for since, cost, customer in run(sql("running_documents"))
+            RunningDocument(max(0.0, now - since), cost, customer, queue)
+            for since, cost, customer, queue in run(sql("running_documents"))
         ),
         arrived=tuple(
             RecentArrival(max(0.0, now - at), -count * unit if is_fair else level, cost)
