@@ -80,7 +80,9 @@ def test_a_step_ends_as_it_does_in_a_worker(tmp_path: Path) -> None:
         assert found["later"].state is State.WAITING
         assert found["once"].state is State.DONE
         assert found["broken"].error == found["nonsense"].error == "step-failed"
-        assert "secret of the operator" in (server.fairlead.cause(ids["broken"]) or "")
+        cause = server.fairlead.cause(ids["broken"]) or ""
+        assert "secret of the operator" in cause
+        assert cause.count("  File ") == 1, "the traceback begins in the step"
         assert "got set" in (server.fairlead.cause(ids["nonsense"]) or "")
 
     run(tmp_path, test)

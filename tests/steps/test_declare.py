@@ -45,7 +45,10 @@ def test_options_are_those_of_the_decorator_or_the_defaults() -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [{"attempts": 0}, {"attempts": 1.5}, {"concurrency": True}, {"timeout": 0}, {"retry_for": "1"}],
+    [
+        *({"attempts": 0}, {"attempts": 1.5}, {"concurrency": True}, {"timeout": 0}),
+        *({"retry_for": "1"}, {"retries": 4}),
+    ],
 )
 def test_options_that_cannot_be_are_refused_by_name(options: dict[str, Any]) -> None:
     with pytest.raises(InvalidStep, match=next(iter(options))):

@@ -42,7 +42,7 @@ def step(function: Function | None = None, /, **options: Any) -> Any:
     `RetryLater` may delay one document in total.
     """
     if function is None:
-        checked = _checked(StepOptions(**options))
+        checked = _checked(_known(options))
         return lambda declared: _declare(declared, checked)
     return _declare(function, StepOptions())
 
@@ -56,6 +56,14 @@ def options_of(function: Callable[..., Any]) -> StepOptions:
 def _declare(function: Function, options: StepOptions) -> Function:
     setattr(function, _ATTRIBUTE, options)
     return function
+
+
+def _known(options: dict[str, Any]) -> StepOptions:
+    for name in options:
+        if name not in StepOptions.__struct_fields__:
+            expected = ", ".join(StepOptions.__struct_fields__)
+            raise InvalidStep(f"a step has no option {name}; it has {expected}")
+    return StepOptions(**options)
 
 
 def _checked(options: StepOptions) -> StepOptions:

@@ -18,6 +18,7 @@ from fairlead.errors import FairleadError, InvalidStep
 from fairlead.steps.reference import ENTRY_POINTS, split
 
 StepFunction = Callable[[Any], Any]
+_OWN = Path(__file__).parents[1]
 
 
 def load(reference: str) -> StepFunction:
@@ -53,7 +54,7 @@ def _import(reference: str, name: str) -> ModuleType:
     try:
         return _import_script(Path(name)) if name.endswith(".py") else importlib.import_module(name)
     except FairleadError as error:
-        raise InvalidStep(f"step {reference}: {error}") from error
+        raise InvalidStep(f"step {reference}: {error}{_place(error)}") from error
     except BaseException as error:  # also sys.exit() at the top of the module
         if isinstance(error, ModuleNotFoundError) and error.name == name:
             raise InvalidStep(
@@ -79,10 +80,12 @@ def _import_script(path: Path) -> ModuleType:
 
 def _place(error: BaseException) -> str:
     """Where in the user's files the import failed."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f" ({error.filename}, line {error.lineno})"
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
-        if "importlib" not in frame.filename and frame.filename != __file__
+        if "importlib" not in frame.filename and not Path(frame.filename).is_relative_to(_OWN)
     ]
     return f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import concurrent.futures
 import inspect
 import math
 import re
@@ -18,6 +20,11 @@ from fairlead.steps.room import waiting_for_room
 LONGEST_TRACEBACK = 20_000
 LONGEST_SUMMARY = 300
 LONGEST_MESSAGE = 1_000
+_CALLERS = (
+    Path(__file__).parents[1],
+    Path(asyncio.__file__).parent,
+    Path(concurrent.futures.__file__).parent,
+)
 _CODE = re.compile(r"[a-z][a-z0-9-]{0,63}")
 
 Write = Callable[[object], Returned]
@@ -82,12 +89,17 @@ def _summary(error: BaseException) -> str:
 
 
 def _traceback(error: BaseException) -> str:
-    """The traceback without the frames of this package; its end, where it is long."""
+    """The traceback from the step on; its end, where it is long."""
     tb = error.__traceback__
-    while tb is not None and Path(tb.tb_frame.f_code.co_filename).parent == Path(__file__).parent:
+    while tb is not None and _is_caller(tb.tb_frame.f_code.co_filename):
         tb = tb.tb_next
     text = "".join(traceback.format_exception(type(error), error, tb))
     return encodable(text[-LONGEST_TRACEBACK:])
+
+
+def _is_caller(file: str) -> bool:
+    """Whether a frame of this file is of the way to the step: Fairlead's, a thread's, a loop's."""
+    return any(map(Path(file).is_relative_to, _CALLERS))
 
 
 def encodable(text: str) -> str:
