@@ -13,6 +13,7 @@ from fairlead import Fairlead
 from fairlead.cli import main
 from fairlead.config.settings import Sources
 from fairlead.errors import InvalidSetting
+from fairlead.model.documents import Failed
 from fairlead.model.pipelines import DEFAULT_PIPELINES, Pipeline
 
 INVOICES = """
@@ -153,3 +154,16 @@ def test_why_names_a_pipeline_without_worker_and_an_exhausted_quota(tmp_path: Pa
         assert "next" not in {reason.code for reason in held[0].reasons}, "a free worker waits too"
         starts = [each.forecast.expected - 1_000_000 for each in held if each.forecast is not None]
         assert starts == [pytest.approx(3600), pytest.approx(7200)]
+
+
+def test_a_rate_is_over_a_minute_at_least(tmp_path: Path) -> None:
+    now = 1_000_000.0
+    with Fairlead(tmp_path, clock=lambda: now) as fairlead:
+        for _ in range(3):
+            fairlead.submit("acme", b"a")
+        claim = fairlead.store.claim("worker")
+        assert claim is not None
+        fairlead.store.finish(claim, Failed("no-total", "No total was found."))
+        (pipeline,) = fairlead.queue.pipelines()
+        assert pipeline.per_minute(now + 2) == 1.0, "one document in two seconds is no rate of 30"
+        assert pipeline.per_minute(now + 120) == 0.5

@@ -13,8 +13,20 @@ from hypothesis import strategies as st
 from fairlead import Fairlead
 from fairlead.i18n import translator
 from fairlead.model.customers import Share
-from fairlead.model.documents import Claim, Done, Event, EventKind, Failed, NewDocument, Tally
+from fairlead.model.documents import (
+    Claim,
+    Delayed,
+    Done,
+    Event,
+    EventKind,
+    Failed,
+    Moved,
+    NewDocument,
+    Progress,
+    Tally,
+)
 from fairlead.model.names import new_id
+from fairlead.model.results import Interim
 from fairlead.server.dashboard.charts import Chart, flow_chart, nice, pending_chart, staircase_chart
 from fairlead.server.dashboard.last_hour import (
     HOUR,
@@ -270,6 +282,30 @@ def test_the_life_of_a_document_in_words(fairlead: Fairlead, clock: list[float])
     own = timeline(events, translator("de"), is_operator=False)
     assert (own[1].words, own[-1].by) == ("Versuch begonnen", None)
     assert [(each.outcome, each.error) for each in attempts(events)] == [("failed", "damaged")]
+
+
+def test_steps_of_others_and_later_ones_are_no_failures(
+    fairlead: Fairlead, clock: list[float]
+) -> None:
+    document = fairlead.submit("acme", b"x")
+    fairlead.store.finish(
+        claim(fairlead), Moved("default/pull:fields", Interim(("read", "pull:fields"), 1))
+    )
+    moved = claim(fairlead)
+    fairlead.store.progress([Progress(moved, 1, 2)])
+    fairlead.store.finish(moved, Delayed(60.0, Interim(("read", "pull:fields"), 1)))
+    events = fairlead.store.events_of(document.id)
+    told = timeline(events, translator("en"), is_operator=False)
+    assert [(each.kind, each.words) for each in told if each.kind != "claimed"] == [
+        ("submitted", "submitted"),
+        ("moved", "moved to the queue default/pull:fields for its next steps"),
+        ("progress", "progress: 1 of 2"),
+        ("later", "the step asked to be called again in 60 s"),
+    ]
+    assert [(each.outcome, each.error) for each in attempts(events)] == [
+        ("moved", None),
+        ("retried", "retry-later"),
+    ]
 
 
 def test_a_paused_customer_is_not_among_those_who_wait() -> None:

@@ -25,6 +25,7 @@ from fairlead.worker.sandbox.answer import FINAL, REQUEUED
 
 SOURCE = Path(fairlead.__file__).parent
 TRANSLATED = LANGUAGES[1:]  # English is the source
+LOAN_WORDS = {"Pipeline"}  # German, Spanish and Portuguese have no other word for it
 
 
 @cache
@@ -100,8 +101,8 @@ def test_the_header_says_what_the_code_does(language: str) -> None:
 
 def test_other_languages_are_no_copies_of_english() -> None:
     for language in TRANSLATED:
-        same = [text for text, forms in catalogue(language).items() if text in forms]
-        assert same == []
+        same = {text for text, forms in catalogue(language).items() if text in forms}
+        assert same <= LOAN_WORDS
 
 
 def test_every_failure_code_has_its_sentence() -> None:

@@ -49,8 +49,8 @@ class PipelineFigures(Record, frozen=True, kw_only=True):
         return self.waiting > 0 and not self.served
 
     def per_minute(self, now: float) -> float | None:
-        """Documents ended a minute lately; None: none did."""
-        return None if self.since is None else 60 * self.ended / max(1.0, now - self.since)
+        """Documents ended a minute lately, over at least one; None: none did."""
+        return None if self.since is None else 60 * self.ended / max(60.0, now - self.since)
 
 
 class PipelineList(Record, frozen=True):

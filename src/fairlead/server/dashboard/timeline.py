@@ -12,6 +12,8 @@ from fairlead.server.dashboard.texts import FAILURES, HISTORY
 
 RETRY_LATER = "retry-later"
 """Stands for the error of an attempt whose step asked to be called again later."""
+MOVED = "moved"
+"""Stands for the outcome of an attempt after which the document waits for its next steps."""
 _OUTCOMES = {
     EventKind.DONE: "done",
     EventKind.FAILED: "failed",
@@ -46,19 +48,28 @@ def timeline(
             entries.pop()
         after = event.at - entries[-1].at if entries else None
         by = event.actor if is_operator else None
-        text = _words(event, translator, starts, is_operator=is_operator)
-        entries.append(TimelineEvent(event.at, event.kind.value, text, after, by))
+        kind = _kind(event)
+        text = _words(event, kind, translator, starts, is_operator=is_operator)
+        entries.append(TimelineEvent(event.at, kind, text, after, by))
     return entries
 
 
-def _words(event: Event, translator: Translator, starts: int, *, is_operator: bool) -> str:
+def _kind(event: Event) -> str:
+    """The kind of an event, with those apart that are no failure."""
+    if event.data.get("error") == RETRY_LATER:
+        return "later"
+    if event.kind is EventKind.RELEASED and "queue" in event.data:
+        return MOVED
+    return event.kind.value
+
+
+def _words(
+    event: Event, code: str, translator: Translator, starts: int, *, is_operator: bool
+) -> str:
     data: dict[str, Any] = dict(event.data)
-    code = event.kind.value
     if event.kind is EventKind.CLAIMED:
         code = ("claimed-lane" if data.get("lane") else "claimed") if is_operator else "began"
         data = {"attempt": starts, "worker": short_worker(str(data.get("worker")))}
-    if data.get("error") == RETRY_LATER:
-        code = "later"
     for name in ("seconds", "delay"):
         if name in data:
             data[name] = translator.span(data[name] or 0.0)
@@ -91,7 +102,7 @@ def attempts(events: Sequence[Event]) -> list[Attempt]:
         elif event.kind in _OUTCOMES and tries and tries[-1].ended is None:
             tries[-1] = tries[-1]._replace(
                 ended=event.at,
-                outcome=_OUTCOMES[event.kind],
+                outcome=MOVED if _kind(event) == MOVED else _OUTCOMES[event.kind],
                 error=event.data.get("error"),
                 step=event.data.get("step"),
             )
