@@ -16,7 +16,7 @@ from fairlead import Job, Refuse, Result, RetryLater, step
 from fairlead.errors import InvalidResult, InvalidStep
 from fairlead.steps.declare import options_of
 from fairlead.steps.outcomes import StepJob, StepOptions
-from fairlead.steps.reference import reference_of
+from fairlead.steps.reference import named_steps, reference_of
 from fairlead.testing import run_step
 
 
@@ -145,3 +145,15 @@ def test_steps_are_declared_without_importing_store_or_server() -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, env=os.environ
     )
     assert done.stdout.strip() == ""
+
+
+@pytest.mark.parametrize("pipelines", [{"a": {"steps": [lambda job: None]}}])
+def test_a_lambda_in_a_pipeline_is_refused_with_what_to_do(pipelines: dict[str, Any]) -> None:
+    with pytest.raises(InvalidStep, match="a lambda cannot be a step; define it with def"):
+        named_steps({"pipelines": pipelines})
+
+
+@pytest.mark.parametrize("pipelines", [None, 7, {"a": 7}, {"a": {"steps": "read"}}])
+def test_other_settings_stay_as_they_are(pipelines: Any) -> None:
+    settings = {"pipelines": pipelines, "workers": 2}
+    assert named_steps(settings) == settings

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import signal
@@ -332,3 +333,20 @@ def test_an_engine_that_never_began_removes_no_files_when_it_closes(
     monkeypatch.chdir(own)
     fairlead.services.engine(1).close()
     assert (own / "file").exists()
+
+
+def test_pipelines_of_the_call_take_functions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "echoing.py").write_text(
+        "from fairlead import Result\n"
+        "def echo(job): return Result(data=job.json(), files={'order.txt': job.content})\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    pipelines = {"orders": {"steps": [importlib.import_module("echoing").echo]}}
+    with Fairlead(tmp_path / "data", settings={"pipelines": pipelines}) as fairlead:
+        document = fairlead.submit("acme", {"order": 7}, pipeline="orders")
+        fairlead.run_until_idle(workers=1)
+        result = fairlead.result(document.id)
+        assert result.data == {"order": 7}
+        assert repr(result) == f"<DocumentResult of {document.id}: data, 'order.txt'>"

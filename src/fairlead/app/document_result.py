@@ -23,6 +23,10 @@ class DocumentResult:
         self._data = next((content for role, content in found if role == "data"), None)
         self._files = {content.name: content for role, content in found if role == "file"}
 
+    def __repr__(self) -> str:
+        found = sorted(self._roles - {"file"}) + [repr(name) for name in self._files]
+        return f"<DocumentResult of {self.id}: {', '.join(found) or 'nothing'}>"
+
     @property
     def text(self) -> str | None:
         """The text; None: no step found one."""

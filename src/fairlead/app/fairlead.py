@@ -37,7 +37,7 @@ from fairlead.model.submissions import (
     submission_options,
 )
 from fairlead.policy.explain import explain
-from fairlead.steps.reference import reference_of
+from fairlead.steps.reference import named_steps, reference_of
 from fairlead.storage import Store
 from fairlead.storage.sqlite import SqliteStore
 from fairlead.worker.sandbox.landlock import refuse_readable
@@ -53,7 +53,8 @@ class Fairlead:
     """An embedded installation in a data folder, which several processes may hold open.
 
     All methods may be called from any thread. `settings` overrides single settings by name; `steps`
-    are those of the default pipeline: "read", functions, or functions by name, "module:function".
+    are those of the default pipeline: "read", functions, or functions by name, "module:function",
+    as may be those of `settings["pipelines"]`.
     `outputs` are its optional files, "searchable-pdf" and "pages".
     `clock` gives the time in seconds since 1970. With `patient`, a database server that cannot be
     reached is waited for. `actor` stands in the audit record where a call does not say `by` whom.
@@ -75,7 +76,8 @@ class Fairlead:
         actor: str | None = None,
     ) -> None:
         references = None if steps is None else [reference_of(step) for step in steps]
-        self._sources = Sources(Path(data), flags=settings, steps=references, outputs=outputs)
+        flags = named_steps(settings or {})
+        self._sources = Sources(Path(data), flags=flags, steps=references, outputs=outputs)
         self._actor = actor
         self.clock = clock or time.time
         chosen = self._sources.settings()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,23 @@ def reference_of(step: Callable[..., Any] | str) -> str:
             f'a step must be a function or a text such as "invoices:fields"; got {step!r}'
         )
     return _reference_of_function(step)
+
+
+def named_steps(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings with references in place of the functions among the steps of pipelines."""
+    pipelines = settings.get("pipelines")
+    if not isinstance(pipelines, Mapping):
+        return dict(settings)
+    return {**settings, "pipelines": {name: _named(each) for name, each in pipelines.items()}}
+
+
+def _named(pipeline: Any) -> Any:
+    """Anything else stays as it is: the settings say what is wrong with it."""
+    steps = pipeline.get("steps") if isinstance(pipeline, Mapping) else None
+    if not isinstance(steps, list | tuple):
+        return pipeline
+    names = [reference_of(step) if callable(step) else step for step in steps]
+    return {**pipeline, "steps": names}
 
 
 def split(reference: str) -> tuple[str, str] | None:
