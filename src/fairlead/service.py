@@ -99,9 +99,9 @@ class Service:
     def _perform(self) -> None:
         with closing(self._duty()) as duty:
             for seconds in duty:
-                self.note_success()
                 if self._stopping.is_set():
                     return
+                self.note_success()
                 if seconds > 0:
                     self._woken.wait(seconds)
                     self._woken.clear()

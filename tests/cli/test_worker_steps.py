@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from stepkit import write_module
 
 from fairlead import Fairlead
+from fairlead.cli import main
 from fairlead.cli.common import warn_of_unread_settings
 
 SETTINGS = """
@@ -23,7 +26,8 @@ steps = ["mysteps:nothing_like_it"]
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
     """A data folder with two pipelines, beside the module of their steps."""
-    write_module(tmp_path, "def fields(job): return {'name': job.name}")
+    source = "def fields(job): return {'name': job.name, 'paid': False, 'lines': [{'n': 1.0}]}"
+    write_module(tmp_path, source)
     folder = tmp_path / "data"
     with Fairlead(folder):
         (folder / "fairlead.toml").write_text(SETTINGS)
@@ -49,8 +53,11 @@ def test_a_worker_serves_only_the_pipelines_that_it_is_given(data: Path) -> None
         left = fairlead.submit("acme", b"two", name="b.txt")
         done = work(data, "--pipelines", "invoices", "--reload")
         assert done.returncode == 0, done.stderr
-        assert fairlead.result(served.id).data == {"name": "a.txt"}
+        found = {"name": "a.txt", "paid": False, "lines": [{"n": 1.0}]}
+        assert fairlead.result(served.id).data == found
         assert fairlead.result(served.id).text is None
+        shown = CliRunner().invoke(main, ["docs", "show", served.id, "--data", str(data)]).output
+        assert json.loads(shown.partition("data:\n")[2]) == found
         assert fairlead.document(left.id).state == "waiting"
 
 

@@ -46,6 +46,25 @@ def test_a_failed_duty_is_logged_once_and_retried_until_it_works(
     assert "sorter works again" in works_again.getMessage()
 
 
+def test_a_failed_duty_that_is_stopped_is_not_said_to_work(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    errors = [StoreBusy("locked")]
+
+    def duty() -> Generator[float, None, None]:
+        if errors:
+            raise errors.pop()
+        service.request_stop()
+        yield 0.0
+
+    service = Service("engine", duty, backoff=quick())
+    service.start()
+    service.join(PATIENCE)
+    assert [record.getMessage() for record in caplog.records] == [
+        "fairlead: engine failed and is retried: locked"
+    ]
+
+
 def test_an_error_of_ours_is_logged_without_a_traceback(caplog: pytest.LogCaptureFixture) -> None:
     retried = Event()
 

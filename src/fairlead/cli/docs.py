@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import time
@@ -135,9 +136,14 @@ def show_command(*, id_: str, target: Target, as_json: bool) -> None:
     if as_json:
         print_json(shown)
         return
-    cause = shown.pop("cause", "")
+    cause, data = shown.pop("cause", ""), shown.pop("data", None)
     print_fields(shown | {"files": {file["name"]: _file_text(file) for file in shown["files"]}})
-    for line in ["cause:", *cause.splitlines()] if cause else ():
+    _print_lines("data", json.dumps(data, ensure_ascii=False, indent=2) if data else "")
+    _print_lines("cause", cause)
+
+
+def _print_lines(label: str, text: str) -> None:
+    for line in [f"{label}:", *text.rstrip().split("\n")] if text else ():
         click.echo(safe(line))
 
 
