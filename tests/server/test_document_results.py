@@ -142,6 +142,9 @@ def test_clients_and_the_embedded_call_give_the_same(
     key = acme.headers["Authorization"].removeprefix("Bearer ")
     with Client(server.url, key) as client, Fairlead(server.data) as fairlead:
         for result in (client.result(done["id"]), fairlead.result(done["id"])):
+            assert repr(result).endswith(
+                f"Result of {done['id']}: text, data, 'long.bin', 'übersicht.csv'>"
+            )
             assert (result.text, result.markdown) == ("three short words", "three short words")
             assert result.data == {"words": 3, "attempt": 1}
             assert [file.name for file in result.files] == ["long.bin", "übersicht.csv"]

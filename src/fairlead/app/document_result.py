@@ -24,7 +24,8 @@ class DocumentResult:
         self._files = {content.name: content for role, content in found if role == "file"}
 
     def __repr__(self) -> str:
-        found = sorted(self._roles - {"file"}) + [repr(name) for name in self._files]
+        found = ["text"] * self.has_text + ["data"] * (self._data is not None)
+        found += map(repr, self._files)
         return f"<DocumentResult of {self.id}: {', '.join(found) or 'nothing'}>"
 
     @property

@@ -391,6 +391,11 @@ class AsyncResult(AsyncGroup):
         super().__init__(transport)
         self._found = found
 
+    def __repr__(self) -> str:
+        found = ["text"] * self._found.has_text + ["data"] * bool(self.data)
+        found += [repr(file.name) for file in self.files]
+        return f"<{type(self).__name__} of {self._found.id}: {', '.join(found) or 'nothing'}>"
+
     @property
     async def text(self) -> str | None:
         """The text; None where no step found one."""
