@@ -1,4 +1,4 @@
-"""A test kit for steps: run one step on one document, without a store and without a process."""
+"""A test kit for steps: run one step on one document, without a store."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from fairlead.model.json import to_json
-from fairlead.steps.declare import Result
+from fairlead.steps.declare import Refuse, Result
 from fairlead.steps.job import Job
 from fairlead.steps.outcomes import DEFAULT_RESULT_LIMIT, StepJob
 from fairlead.steps.results import as_result, write_result
 from fairlead.steps.run import is_async
+from fairlead.worker.file_reader import FileReader
+from fairlead.worker.sandbox.answer import Extraction
 
 Source = str | Path | bytes | dict[str, Any] | list[Any]
 
@@ -22,6 +24,7 @@ def run_step(
     function: Callable[[Job], Any],
     source: Source,
     *,
+    read: bool = False,
     name: str | None = None,
     text: str | None = None,
     markdown: str | None = None,
@@ -34,13 +37,17 @@ def run_step(
 ) -> Result:
     """Run a step on a path, bytes or JSON, and return its result.
 
-    `text`, `markdown`, `data` and `kind` stand for what earlier steps found. What the step raises
-    is raised here, also `Refuse` and `RetryLater`; a return value that a worker would not take
-    raises `fairlead.errors.InvalidResult`.
+    With `read` the document is read first, by the built-in step in its sandbox; one that cannot be
+    read raises `Refuse`. `text`, `markdown`, `data` and `kind` stand for what earlier steps found.
+    What the step raises is raised here, also `Refuse` and `RetryLater`; a return value that a
+    worker would not take raises `fairlead.errors.InvalidResult`.
     """
     with tempfile.TemporaryDirectory(prefix="fairlead-") as place:
         folder = Path(place)
         (folder / "original").write_bytes(_content(source))
+        if read:
+            found = _read(folder / "original")
+            text, markdown, kind = text or found.text, markdown or found.markdown, found.kind
         _write_found(folder, {"text": text, "markdown": markdown})
         if data is not None:
             (folder / "data.json").write_bytes(to_json(dict(data)))
@@ -50,6 +57,14 @@ def run_step(
         value = _call(function, Job(record))
         write_result(value, folder / "result", DEFAULT_RESULT_LIMIT)  # checks it as a worker does
         return as_result(value)
+
+
+def _read(path: Path) -> Extraction:
+    with FileReader() as reader:
+        outcome = reader.read(path)
+    if isinstance(outcome, Extraction):
+        return outcome
+    raise Refuse(outcome.code, outcome.detail)
 
 
 def _call(function: Callable[[Job], Any], job: Job) -> Any:

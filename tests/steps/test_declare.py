@@ -128,6 +128,17 @@ def test_the_test_kit_runs_a_step_on_a_document(tmp_path: Path) -> None:
     assert later.value.seconds == 60
 
 
+@pytest.mark.services
+def test_the_test_kit_reads_a_document_first(tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    page.write_text("<!doctype html><h1>Invoice</h1><p>Total: 119.00")
+    assert run_step(bare, page, read=True).text == "Invoice\n\nTotal: 119.00"
+    assert run_step(lambda job: {"kind": job.kind}, page, read=True).data == {"kind": "html"}
+    with pytest.raises(Refuse) as refusal:
+        run_step(bare, b"%PDF-1.7", read=True)
+    assert refusal.value.code == "damaged"
+
+
 def test_the_test_kit_refuses_what_a_worker_would_refuse() -> None:
     with pytest.raises(InvalidResult, match="got set"):
         run_step(lambda job: {1}, b"")
