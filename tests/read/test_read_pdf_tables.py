@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import io
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 from reportlab.lib.pagesizes import A4
 from reportlab.lib.styles import ParagraphStyle
 from reportlab.pdfgen.canvas import Canvas
-from reportlab.platypus import BaseDocTemplate, Frame, PageTemplate, Paragraph, SimpleDocTemplate
+from reportlab.platypus import (
+    BaseDocTemplate,
+    Flowable,
+    Frame,
+    PageTemplate,
+    Paragraph,
+    SimpleDocTemplate,
+)
 from reportlab.platypus import Table as Rows
 
 from fairlead.read import Extracted, extract
@@ -96,6 +103,61 @@ def test_text_around_a_table_keeps_its_place(read: Read) -> None:
         "Before it.\n\n| A120 | B120 | C120 |\n| --- | --- | --- |\n"
         "| A140 | B140 | C140 |\n| A160 | B160 | C160 |\n\nAfter it."
     )
+
+
+SCHEDULE = [
+    ["Service", "Description", "Service level", "Fee"],
+    ["Help desk", PROSE[:120], "calls answered within thirty seconds on working days", "1,200.00"],
+    ["Patches and updates", PROSE[20:90], "within a month", "850.00"],
+    ["Reports", "monthly report", "by the fifth working day", "included"],
+    ["Travel", PROSE, "as receipts show", "99.50"],
+]
+
+
+def wrapped(
+    rows: Sequence[Sequence[str]], widths: Sequence[float], alignment: str, *before: Flowable
+) -> bytes:
+    """A table without ruling lines whose cells have several lines."""
+    style = ParagraphStyle("p", fontSize=10, leading=12)
+    cells = [[Paragraph(cell, style) for cell in row] for row in rows]
+    buffer = io.BytesIO()
+    aligned = ("VALIGN", (0, 0), (-1, -1), alignment)
+    SimpleDocTemplate(buffer).build([*before, Rows(cells, widths, style=[aligned])])
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize("alignment", ["TOP", "MIDDLE", "BOTTOM"])
+def test_cells_of_several_lines_are_one_row_without_ruling_lines(
+    read: Read, alignment: str
+) -> None:
+    extracted = read(wrapped(SCHEDULE, [80, 170, 110, 70], alignment))
+    assert markdown_rows(extracted) == [[cell.strip() for cell in row] for row in SCHEDULE]
+
+
+def test_addresses_side_by_side_are_no_rows_of_the_table_below(read: Read) -> None:
+    address = Paragraph("Acme<br/>1 Dock Road<br/>Springfield<br/>IL 62701")
+    addresses = Rows([[address, address, address]], [120, 150, 150])
+    extracted = read(wrapped(SCHEDULE, [80, 170, 110, 70], "TOP", addresses))
+    assert markdown_rows(extracted)[0] == SCHEDULE[0]
+    assert "Acme\n1 Dock Road" in (extracted.markdown or "")
+
+
+def layouts() -> Iterator[tuple[Sequence[Sequence[str]], Sequence[float]]]:
+    """Yield what looks like a table of wrapped cells, but has text or clauses in its columns."""
+    source = random.Random(5)
+    texts = [PROSE[start : start + source.randint(70, 160)] for start in range(12)]
+    yield [texts[:3], texts[3:6], texts[6:9], texts[9:]], [150] * 3
+    yield [texts[start : start + 2] for start in range(0, 12, 2)], [225] * 2
+    yield [[f"4.{number}", text] for number, text in enumerate(texts)], [40, 400]
+    clauses = [("" if number % 3 else "5.", f"({'abc'[number % 3]})") for number in range(12)]
+    yield [[*marks, text] for marks, text in zip(clauses, texts, strict=True)], [40, 40, 370]
+
+
+@pytest.mark.parametrize("layout", list(layouts()), ids=["cards", "languages", "clauses", "items"])
+def test_prose_side_by_side_stays_prose(
+    read: Read, layout: tuple[Sequence[Sequence[str]], Sequence[float]]
+) -> None:
+    assert markdown_rows(read(wrapped(*layout, "TOP"))) == []
 
 
 def prose(columns: int, alignment: int, font: str, seed: int) -> bytes:
@@ -206,6 +268,18 @@ def test_a_page_of_many_lines_is_read(read: Read) -> None:
         ("SPARSE-2024-INV-1234_borderless_table", ["SKU-4563", "D-22", "", "156", "", "CRITICAL"]),
         ("multicolumn", ["Belgium", "11.5", "30,689", "Brussels", "Dutch, French, German"]),
         ("EN16931_Einfach", ["Zahlbetrag", "529,87"]),
+        (
+            "EN16931_Einfach",
+            [
+                "2",
+                "ARNR2 4000050986428 (GTIN)",
+                "Joghurt Banane",
+                "5,5000",
+                "50 Stk",
+                "7 %",
+                "275,00",
+            ],
+        ),
         ("Facture_DOM_MINIMUM", ["TVA 0% export (vente)", "530,75 €", "0,00 €"]),
     ],
 )

@@ -1,25 +1,27 @@
 """Finds tables without ruling lines: rows whose cells stand in the same columns.
 
-Rows are taken in the order of the text, so that columns of prose, which are written one after
-the other, never become rows. What still looks like prose or a list stays text.
+What looks like prose or a list stays text.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import pairwise
-from statistics import median
-from typing import NamedTuple
+from itertools import dropwhile, pairwise
+from statistics import mean, median
 
 from fairlead.read.page_layout import Block, Line, Table, Word
+from fairlead.read.table_rows import (
+    MIN_COLUMN_GAP,
+    WRAPPED_DISTANCE,
+    Gap,
+    Row,
+    overlap,
+    rows_of_lines,
+    with_wrapped_rows,
+)
 
-# Distances, in heights of the row's text
-_CELL_GAP = 0.8  # between two cells
-_MIN_COLUMN_GAP = 0.35  # left free by all rows
-_ROW_DISTANCE = 3.0  # between two rows
-_WRAPPED_DISTANCE = 0.6  # between two lines of one cell
-
+_ROW_DISTANCE = 3.0  # between two rows, in heights of their text
 _CROSSING = 0.2  # of the rows may cross a gap between columns: titles, sums
 _MAX_LINES_WITHOUT_GAP = 2  # within a table, one after the other
 _ROWS_COMPARED = 3  # a row with empty cells may share no gap with the one above
@@ -28,33 +30,15 @@ _MIN_FILLED = 0.3  # of the cells
 _MIN_BESIDE = 0.3  # of the rows have cells on both sides of a gap between columns
 _MIN_ROWS = 3  # fewer are a table only if they hold numbers
 _MIN_NUMBERS = 0.4  # of the cells; also where all letters have one width, as in code
+_MIN_WRAPPED = 2  # rows with cells of several lines, which may be prose
 _SENTENCE_WORDS = 7
-_EQUAL_SPACES = 1.2
 _MAX_ROWS = 300  # looked at together
 _MAX_TRIES = 4  # to find a table in the same rows
 _CONTENTS_DISTANCE = 3  # in rows
 _SAME_WIDTH = 1.03
-_LEADERS = ("....", ". . .", "____", "……")
 _LIST_MARK = re.compile(
     r"[^\w\s]{1,2}|[(\[]?(?:\d{1,3}(?:\.\d{1,3})*|[a-zA-Z]|[ivxIVX]{1,5})[.)\]:]*"
 )
-
-Gap = tuple[float, float]
-
-
-class _Row(NamedTuple):
-    """Lines side by side: their words from left to right, and the gaps between cells."""
-
-    lines: list[Line]
-    words: list[Word]
-    gaps: list[Gap]
-    top: float
-    bottom: float
-    is_contents: bool  # an entry of a table of contents, with dots before the page number
-
-    @property
-    def height(self) -> float:
-        return self.bottom - self.top
 
 
 def take_aligned_tables(blocks: list[Block]) -> list[Block]:
@@ -65,67 +49,32 @@ def take_aligned_tables(blocks: list[Block]) -> list[Block]:
         if isinstance(block, Line):
             lines.append(block)
             continue
-        taken += _tables_and_lines(_rows(lines))
+        taken += _in_rows(lines)
         lines = []
         if block is not None:
             taken.append(block)
     return taken
 
 
-def _rows(lines: list[Line]) -> list[_Row]:
-    rows: list[_Row] = []
-    for line in lines:
-        if rows and line.words and _is_beside(rows[-1], line):
-            rows[-1] = _row([*rows[-1].lines, line])
-        else:
-            rows.append(_row([line]))
-    return rows
+def _in_rows(lines: list[Line]) -> Iterator[Block]:
+    """Yield tables and lines; where wrapped rows form no table, single lines may."""
+    rows = rows_of_lines(lines)
+    wrapped = with_wrapped_rows(rows)
+    if len(wrapped) == len(rows):
+        yield from _tables_and_lines(rows)
+        return
+    rest: list[Line] = []
+    for block in _tables_and_lines(wrapped):
+        if isinstance(block, Line):
+            rest.append(block)
+            continue
+        yield from _tables_and_lines(rows_of_lines(rest))
+        rest = []
+        yield block
+    yield from _tables_and_lines(rows_of_lines(rest))
 
 
-def _is_beside(row: _Row, line: Line) -> bool:
-    if not row.words:
-        return False
-    top, bottom = _extent(line.words)
-    overlap = min(row.bottom, bottom) - max(row.top, top)
-    if overlap < 0.5 * min(row.height, bottom - top):
-        return False
-    left, right = min(word.left for word in line.words), max(word.right for word in line.words)
-    return left >= row.words[-1].right or right <= row.words[0].left
-
-
-def _extent(words: list[Word]) -> tuple[float, float]:
-    if len(words) == 1:
-        return words[0].top, words[0].bottom
-    return median(word.top for word in words), median(word.bottom for word in words)
-
-
-def _row(lines: list[Line]) -> _Row:
-    if len(lines) == 1 and len(lines[0].words) == 1:
-        word = lines[0].words[0]
-        return _Row(lines, [word], [], word.top, word.bottom, _has_leader(word.text))
-    words = sorted((word for line in lines for word in line.words), key=lambda word: word.left)
-    top, bottom = _extent(words) if words else (0.0, 0.0)
-    width = _CELL_GAP * (bottom - top)
-    is_contents = any(_has_leader(line.text) for line in lines)
-    gaps = [(a.right, b.left) for a, b in pairwise(words) if b.left - a.right > width]
-    if is_contents or (gaps and _is_stretched(words)):
-        gaps = []
-    return _Row(lines, words, gaps, top, bottom, is_contents)
-
-
-def _is_stretched(words: list[Word]) -> bool:
-    """Return whether this is justified prose: all spaces of a line are equally wide."""
-    spaces = [after.left - before.right for before, after in pairwise(words)]
-    if len(spaces) < 2 or max(spaces) > _EQUAL_SPACES * min(spaces):
-        return False
-    return 2 * sum(word.text[0].islower() for word in words) >= len(words)
-
-
-def _has_leader(text: str) -> bool:
-    return any(leader in text for leader in _LEADERS)
-
-
-def _tables_and_lines(rows: list[_Row]) -> Iterator[Block]:
+def _tables_and_lines(rows: list[Row]) -> Iterator[Block]:
     start = tried = 0
     while start < len(rows):
         end = _run_end(rows, start)
@@ -144,9 +93,9 @@ def _tables_and_lines(rows: list[_Row]) -> Iterator[Block]:
         start = following
 
 
-def _run_end(rows: list[_Row], start: int) -> int:
+def _run_end(rows: list[Row], start: int) -> int:
     """Return the end of the rows from `start` on whose gaps lie below each other."""
-    if not rows[start].gaps:
+    if not rows[start].gaps or rows[start].is_columns:
         return start
     gapped = [rows[start]]
     last = start  # the last row with gaps
@@ -164,18 +113,18 @@ def _run_end(rows: list[_Row], start: int) -> int:
     return last + 1
 
 
-def _is_below(row: _Row, following: _Row) -> bool:
+def _is_below(row: Row, following: Row) -> bool:
     height = max(row.height, following.height)
     return -0.5 * height < following.top - row.bottom < _ROW_DISTANCE * height
 
 
-def _share_gaps(row: _Row, following: _Row) -> bool:
-    width = _MIN_COLUMN_GAP * min(row.height, following.height)
-    shared = sum(any(_overlap(gap, other) > width for other in row.gaps) for gap in following.gaps)
+def _share_gaps(row: Row, following: Row) -> bool:
+    width = MIN_COLUMN_GAP * min(row.height, following.height)
+    shared = sum(any(overlap(gap, other) > width for other in row.gaps) for gap in following.gaps)
     return 2 * shared >= min(len(row.gaps), len(following.gaps))
 
 
-def _table(rows: list[_Row], start: int, end: int) -> tuple[Table, int] | None:
+def _table(rows: list[Row], start: int, end: int) -> tuple[Table, int] | None:
     """Return the table in the rows from `start` to `end`, and where it ends."""
     run = rows[start:end]
     columns = _column_gaps(run)
@@ -191,7 +140,7 @@ def _table(rows: list[_Row], start: int, end: int) -> tuple[Table, int] | None:
 
 
 def _is_among_contents(
-    rows: list[_Row], start: int, end: int, cells: list[list[list[Word]]]
+    rows: list[Row], start: int, end: int, cells: list[list[list[Word]]]
 ) -> bool:
     """Return whether these are chapters with page numbers, near entries with dots."""
     near = rows[max(0, start - _CONTENTS_DISTANCE) : end + _CONTENTS_DISTANCE]
@@ -201,16 +150,16 @@ def _is_among_contents(
     )
 
 
-def _is_sentence(row: _Row, columns: list[Gap]) -> bool:
+def _is_sentence(row: Row, columns: list[Gap]) -> bool:
     """Return whether a row at the end of a table belongs to the text after it."""
     if not row.gaps:
         return True
     return len(row.words) > _SENTENCE_WORDS and any(_crosses(row, gap) for gap in columns)
 
 
-def _column_gaps(run: list[_Row]) -> list[Gap]:
+def _column_gaps(run: list[Row]) -> list[Gap]:
     """Return the gaps that nearly all rows leave free, with text on both sides."""
-    width = _MIN_COLUMN_GAP * median(row.height for row in run)
+    width = MIN_COLUMN_GAP * median(row.height for row in run)
     gapped = [row for row in run if row.gaps]
     texts = [list(_texts_of(row, width)) for row in gapped]
     return [gap for gap in _free(texts, width) if _separates(gap, gapped)]
@@ -234,25 +183,25 @@ def _free(texts: list[list[Gap]], width: float) -> Iterator[Gap]:
             free_from = None
 
 
-def _separates(gap: Gap, rows: list[_Row]) -> bool:
+def _separates(gap: Gap, rows: list[Row]) -> bool:
     """Return whether rows have cells on both sides of the gap, and few run across it."""
-    beside = sum(any(_overlap(gap, other) > 0 for other in row.gaps) for row in rows)
+    beside = sum(any(overlap(gap, other) > 0 for other in row.gaps) for row in rows)
     crossing = sum(_crosses(row, gap) for row in rows)
     return beside >= max(2, _MIN_BESIDE * len(rows)) and crossing <= _CROSSING * (beside + crossing)
 
 
-def _crosses(row: _Row, gap: Gap) -> bool:
+def _crosses(row: Row, gap: Gap) -> bool:
     """Return whether the text of a row runs across the gap, with no more than usual spaces."""
     if not row.words[0].left < gap[0] or not gap[1] < row.words[-1].right:
         return False
-    width = _MIN_COLUMN_GAP * row.height
+    width = row.column_gap
     spaces = ((one.right, two.left) for one, two in pairwise(row.words))
     return not any(
-        right - left > width and _overlap(gap, (left, right)) > 0 for left, right in spaces
+        right - left > width and overlap(gap, (left, right)) > 0 for left, right in spaces
     )
 
 
-def _texts_of(row: _Row, width: float) -> Iterator[Gap]:
+def _texts_of(row: Row, width: float) -> Iterator[Gap]:
     """Yield where the texts of a row begin and end; words with usual spaces are one text."""
     left, right = row.words[0].left, row.words[0].right
     for word in row.words[1:]:
@@ -263,14 +212,14 @@ def _texts_of(row: _Row, width: float) -> Iterator[Gap]:
     yield left, right
 
 
-def _cells(row: _Row, columns: list[Gap]) -> list[list[Word]]:
+def _cells(row: Row, columns: list[Gap]) -> list[list[Word]]:
     """Return the words in each column; text that runs across a gap stays together."""
-    width = _MIN_COLUMN_GAP * row.height
+    width = row.column_gap
     spaces = [(float("-inf"), row.words[0].left)]
     spaces += [(before.right, after.left) for before, after in pairwise(row.words)]
     starts: dict[int, int] = {}  # the column that begins with a word
     for column, gap in enumerate(columns, start=1):
-        shares = [_overlap(gap, space) if space[1] - space[0] > width else 0.0 for space in spaces]
+        shares = [overlap(gap, space) if space[1] - space[0] > width else 0.0 for space in spaces]
         if shares and max(shares) > 0:
             starts[shares.index(max(shares))] = column
     cells: list[list[Word]] = [[] for _ in range(len(columns) + 1)]
@@ -281,11 +230,7 @@ def _cells(row: _Row, columns: list[Gap]) -> list[list[Word]]:
     return cells
 
 
-def _overlap(one: Gap, other: Gap) -> float:
-    return min(one[1], other[1]) - max(one[0], other[0])
-
-
-def _is_tabular(run: list[_Row], cells: list[list[list[Word]]]) -> bool:
+def _is_tabular(run: list[Row], cells: list[list[list[Word]]]) -> bool:
     """Return whether the cells are values, and neither prose in columns nor a list nor code."""
     full_rows = [row for row in cells if sum(map(bool, row)) > 1]
     columns = len(cells[0])
@@ -298,13 +243,33 @@ def _is_tabular(run: list[_Row], cells: list[list[list[Word]]]) -> bool:
     needs_numbers = len(full_rows) < _MIN_ROWS or _is_monospaced(run)
     if needs_numbers and _numbers(filled) <= _MIN_NUMBERS * number:
         return False
-    words = [sum(map(len, column)) / max(1, len(column)) for column in filled]
-    if sum(count > _PROSE_WORDS for count in words) > (columns - 1) // 2:
+    prose = sum(mean(_words(column)) > _PROSE_WORDS for column in filled)
+    if prose > (columns - 1) // 2 and not (columns > 2 and _may_be_prose(run, filled)):
         return False
-    return columns > 2 or not _is_list(filled[0])
+    return not _is_list(filled)
 
 
-def _is_monospaced(run: list[_Row]) -> bool:
+def _words(column: list[list[Word]]) -> list[int]:
+    """Return the number of words in each cell."""
+    return [sum(len(word.text.split()) for word in cell) for cell in column] or [0]
+
+
+def _may_be_prose(run: list[Row], columns: list[list[list[Word]]]) -> bool:
+    """Return whether cells of several lines stand beside shorter ones that are no marks of a list.
+
+    Columns of prose are written one after the other.
+    """
+    if sum(row.is_wrapped for row in run) < _MIN_WRAPPED:
+        return False
+    return any(not _is_prose(column) for column in dropwhile(_begin_with_marks, columns))
+
+
+def _is_prose(column: list[list[Word]]) -> bool:
+    # Where a gap is small, a line may reach into the next cell: the median leaves it out.
+    return median(_words(column)) > _PROSE_WORDS
+
+
+def _is_monospaced(run: list[Row]) -> bool:
     widths = [(w.right - w.left) / len(w.text) for row in run for w in row.words if len(w.text) > 2]
     return bool(widths) and max(widths) < _SAME_WIDTH * min(widths)
 
@@ -313,11 +278,23 @@ def _numbers(columns: list[list[list[Word]]]) -> int:
     return sum(cell[-1].text[-1:].isdigit() for column in columns for cell in column)
 
 
-def _is_list(marks: list[list[Word]]) -> bool:
+def _is_list(columns: list[list[list[Word]]]) -> bool:
+    """Return whether the last column has the text of items, and the others their marks."""
+    *first, last = columns
+    if len(first) == 1:
+        return _are_marks(first[0])
+    return all(map(_begin_with_marks, first)) and _is_prose(last)
+
+
+def _begin_with_marks(column: list[list[Word]]) -> bool:
+    return all(_LIST_MARK.fullmatch(cell[0].text.split()[0]) for cell in column)
+
+
+def _are_marks(marks: list[list[Word]]) -> bool:
     return all(len(mark) == 1 and _LIST_MARK.fullmatch(mark[0].text) for mark in marks)
 
 
-def _joined_rows(run: list[_Row], cells: list[list[list[Word]]]) -> Iterator[list[str]]:
+def _joined_rows(run: list[Row], cells: list[list[list[Word]]]) -> Iterator[list[str]]:
     """Yield the rows; a line that continues a cell is added to the row above."""
     current: list[list[Word]] = []
     for index, row in enumerate(cells):
@@ -330,11 +307,11 @@ def _joined_rows(run: list[_Row], cells: list[list[list[Word]]]) -> Iterator[lis
     yield _texts(current)
 
 
-def _is_wrapped(above: _Row, row: _Row, before: list[list[Word]], cells: list[list[Word]]) -> bool:
+def _is_wrapped(above: Row, row: Row, before: list[list[Word]], cells: list[list[Word]]) -> bool:
     filled = [column for column, cell in enumerate(cells) if cell]
     if len(filled) != 1 or not before[filled[0]]:
         return False
-    is_close = row.top - above.bottom < _WRAPPED_DISTANCE * row.height
+    is_close = row.top - above.bottom < WRAPPED_DISTANCE * row.height
     return is_close and cells[filled[0]][0].text[0].islower()
 
 

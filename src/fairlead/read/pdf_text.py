@@ -23,6 +23,7 @@ _MIN_SAMPLE = 3  # letters of a word that shows how wide letters are
 _MAX_SAMPLES = 20
 _WIDER = 1.04  # than its letters, with spaces: a line that may have gaps
 _GAP = 0.5  # of the height, in addition
+_MIN_RISES = 4  # of a line above and right of the one before; three columns have two
 _NEIGHBOURS = 1  # lines before and after one with gaps may belong to the same table
 _MAX_WORDS = 50_000  # whose boxes are held at once, about 20 MB
 _MAX_HEADING_WORDS = 16
@@ -62,7 +63,9 @@ def page_lines(page: Any, view: PageView, *, all_words: bool) -> list[Line]:
             piece.box = characters.font_box(piece.whole[0], box)
             piece.words = [Word(piece.text.strip(), *piece.box)]
             piece.bold = _is_short(piece) and characters.are_bold(piece.whole)
-        _split_words(written if all_words else _with_gaps(written, characters), characters)
+        if not (all_words or _has_wrapped_cells(written)):
+            written = _with_gaps(written, characters)
+        _split_words(written, characters)
     return _join_raised([_line(p) for p in pieces if not p.words or view.shows(p.box)])
 
 
@@ -103,6 +106,20 @@ def _piece(text: str, start: int) -> _Piece:
 
 def _is_short(piece: _Piece) -> bool:
     return piece.text.count(" ") < _MAX_HEADING_WORDS
+
+
+def _has_wrapped_cells(pieces: list[_Piece]) -> bool:
+    """Return whether text goes up to the right more often than from column to column.
+
+    Then lines of cells with a small gap between them may be one line, no wider than others.
+    """
+    rises = sum(map(_rises, pieces, pieces[1:]))
+    return rises >= _MIN_RISES
+
+
+def _rises(piece: _Piece, following: _Piece) -> bool:
+    is_higher = following.box[1] < piece.box[3] - piece.height / 2
+    return is_higher and following.box[0] > piece.box[2]
 
 
 def _with_gaps(pieces: list[_Piece], characters: Characters) -> list[_Piece]:
