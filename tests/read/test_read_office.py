@@ -208,6 +208,27 @@ def test_charts_of_a_presentation_are_tables(read: Read) -> None:
     )
 
 
+def test_a_chart_of_a_word_document_is_a_table_after_its_paragraph(read: Read) -> None:
+    quarters = points("str", {0: "Q1", 1: "Q2"})
+    values = points("num", {0: "4.3", 1: "7"})
+    data = packed(
+        {
+            "[Content_Types].xml": types("wordprocessingml.document"),
+            "word/document.xml": "<w:document xmlns:w='w' xmlns:c='c' xmlns:r='urn:r'><w:body>"
+            "<w:p><w:r><w:t>See the chart:</w:t></w:r><w:r><c:chart r:id='x'/></w:r></w:p>"
+            "<w:p><w:r><w:t>After it.</w:t></w:r></w:p></w:body></w:document>",
+            "word/_rels/document.xml.rels": relations(("x", "chart", "charts/1.xml")),
+            "word/charts/1.xml": chart(series("East", quarters, values), title="By region"),
+        }
+    )
+    extracted = read(data)
+    assert extracted.markdown == (
+        "See the chart:\n\nBy region\n\n|  | East |\n| --- | --- |\n| Q1 | 4.3 |\n| Q2 | 7 |"
+        "\n\nAfter it."
+    )
+    assert extracted.text == "See the chart:\nBy region\n\tEast\nQ1\t4.3\nQ2\t7\nAfter it."
+
+
 def test_a_giant_chart_ends_at_the_limit(read: Read) -> None:
     values = points("num", {10**8 + number: "1" * 50 for number in range(5_000)})
     extracted = read(with_charts(chart(series("x", "", values))), ratio=10_000, characters=10_000)

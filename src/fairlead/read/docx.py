@@ -7,12 +7,20 @@ from itertools import chain
 from typing import ClassVar
 
 from fairlead.read.base import Extracted, Rank, Reader, Source, Task, library
+from fairlead.read.chart import write_chart
 from fairlead.read.docx_styles import ParagraphProperties, Styles, read_styles
 from fairlead.read.draft import Draft
 from fairlead.read.numbering import roman
 from fairlead.read.package import Package, add_properties, has_main_type, open_package
 from fairlead.read.text_writer import PLAIN, Style, TextWriter
-from fairlead.read.xml import Attributes, XmlHandler, attribute, int_attribute, parse_xml
+from fairlead.read.xml import (
+    Attributes,
+    XmlHandler,
+    attribute,
+    int_attribute,
+    parse_xml,
+    relation_id,
+)
 
 _MAIN_TYPES = (
     b"wordprocessingml.document.main+xml",
@@ -29,23 +37,23 @@ _REFERENCES = {"footnoteReference": "footnote", "endnoteReference": "endnote"}
 
 
 def _read(source: Source, task: Task) -> Extracted:
-    """Headers, paragraphs and tables in order, then footers, footnotes and endnotes."""
+    """Headers, paragraphs, tables and charts in order, then footers, footnotes and endnotes."""
     draft = Draft("docx", library("lxml"), task.limits)
     with open_package(source, task) as package:
         add_properties(package, draft)
         main = package.main("word/document.xml")
-        body = _Body(TextWriter(draft, gap=1), read_styles(package, main))
-        for part in _parts(package, main):
+        body = _Body(TextWriter(draft, gap=1), read_styles(package, main), package)
+        for part, chunks in _parts(package, main):
             body.writer.part()
-            body.reset()
-            parse_xml(part, body, lambda: draft.full)
+            body.reset(part)
+            parse_xml(chunks, body, lambda: draft.full)
             if draft.full:
                 break
     return body.writer.finish()
 
 
-def _parts(package: Package, main: str) -> Iterator[Iterator[bytes]]:
-    """Yield the parts that hold text, in reading order.
+def _parts(package: Package, main: str) -> Iterator[tuple[str, Iterator[bytes]]]:
+    """Yield the parts that hold text with their content, in reading order.
 
     Of equal parts, such as the headers of two sections, it yields only one.
     """
@@ -56,7 +64,7 @@ def _parts(package: Package, main: str) -> Iterator[Iterator[bytes]]:
             first = next(chunks, b"")
             if first not in seen:
                 seen.add(first)
-                yield chain([first], chunks)
+                yield target, chain([first], chunks)
 
 
 class _Body(XmlHandler):
@@ -65,15 +73,18 @@ class _Body(XmlHandler):
         ["Fallback", "moveFrom", "tabs", "rPr", "sectPr", "tblPr", "instrText", "pPrChange"]
     )
 
-    def __init__(self, writer: TextWriter, styles: Styles) -> None:
+    def __init__(self, writer: TextWriter, styles: Styles, package: Package) -> None:
         self.writer = writer
+        self._package = package
         self._styles = styles
         self._counts = dict.fromkeys(_NOTE_FORMATS, 0)
         self._labels: dict[tuple[str, str], str] = {}  # of notes
-        self.reset()
+        self.reset("")
 
-    def reset(self) -> None:
+    def reset(self, part: str) -> None:
         """Begin another part."""
+        self._part = part
+        self._charts: list[str] = []  # of the current paragraph, by the ids of their relations
         self._paragraphs: list[Style] = []
         self._boxes: list[list[Style]] = []
         self._in_text = False
@@ -105,10 +116,7 @@ class _Body(XmlHandler):
         if name == "t":
             self._in_text = False
         elif name == "p":
-            if self._paragraphs:
-                self._paragraphs.pop()
-            # A paragraph around a text box continues after it.
-            self.writer.begin(self._paragraphs[-1] if self._paragraphs else PLAIN)
+            self._end_paragraph()
         elif name == "pPr":
             self._restyle()
         elif name == "txbxContent":
@@ -128,6 +136,14 @@ class _Body(XmlHandler):
         self._properties = ParagraphProperties()
         self.writer.begin()
 
+    def _end_paragraph(self) -> None:
+        if self._paragraphs:
+            self._paragraphs.pop()
+        if self._charts and not self._paragraphs:
+            self._write_charts()
+        # A paragraph around a text box continues after it.
+        self.writer.begin(self._paragraphs[-1] if self._paragraphs else PLAIN)
+
     def _begin_box(self, _: Attributes) -> None:
         self._boxes.append(self._paragraphs)
         self._paragraphs = []
@@ -135,6 +151,16 @@ class _Body(XmlHandler):
 
     def _span(self, attributes: Attributes) -> None:
         self.writer.span(min(int_attribute(attributes, "val", 1), _MAX_SPAN) - 1)
+
+    def _chart(self, attributes: Attributes) -> None:
+        self._charts.append(relation_id(attributes))
+
+    def _write_charts(self) -> None:
+        """Write the charts of a paragraph after it."""
+        for relation in self._package.relations(self._part):
+            if relation.id in self._charts and relation.target in self._package.names:
+                write_chart(self._package, relation.target, self.writer)
+        self._charts = []
 
     def _note_mark(self, _: Attributes) -> None:
         if self._note:
@@ -156,6 +182,7 @@ class _Body(XmlHandler):
 
     _on_start: ClassVar[dict[str, Callable[[_Body, Attributes], None]]] = {
         "p": _begin_paragraph, "txbxContent": _begin_box, "gridSpan": _span,
+        "chart": _chart,
         "tbl": lambda self, _: self.writer.table(),
         "tr": lambda self, _: self.writer.row(),
         "tc": lambda self, _: self.writer.cell(),

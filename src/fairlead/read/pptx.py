@@ -9,7 +9,14 @@ from fairlead.read.chart import write_chart
 from fairlead.read.draft import Draft
 from fairlead.read.package import Package, add_properties, has_main_type, open_package
 from fairlead.read.text_writer import PLAIN, TextWriter, heading, item
-from fairlead.read.xml import Attributes, XmlHandler, attribute, int_attribute, parse_xml
+from fairlead.read.xml import (
+    Attributes,
+    XmlHandler,
+    attribute,
+    int_attribute,
+    parse_xml,
+    relation_id,
+)
 
 _MAIN_TYPES = (
     b"presentationml.presentation.main+xml",
@@ -55,9 +62,9 @@ def _slides(package: Package) -> Iterator[str]:
     order = _SlideOrder()
     parse_xml(package.chunks(main), order)
     parts = {relation.id: relation.target for relation in package.relations(main)}
-    for relation_id in order.slides:
-        if parts.get(relation_id) in package.names:
-            yield parts[relation_id]
+    for slide in order.slides:
+        if parts.get(slide) in package.names:
+            yield parts[slide]
 
 
 class _SlideOrder(XmlHandler):
@@ -66,8 +73,7 @@ class _SlideOrder(XmlHandler):
 
     def on_start(self, name: str, attributes: Attributes) -> None:
         if name == "sldId":
-            key = next((key for key in attributes if key.endswith("}id")), "")
-            self.slides.append(attributes.get(key, ""))
+            self.slides.append(relation_id(attributes))
 
 
 class _Slide(XmlHandler):

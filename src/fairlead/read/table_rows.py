@@ -68,6 +68,8 @@ def with_wrapped_rows(rows: list[Row]) -> list[Row]:
 
     A document writes a cell of several lines whole, before it goes up again to the next cell.
     """
+    if not any(map(_rises, rows, rows[1:])):
+        return rows
     joined: list[Row] = []
     current: _Cells | None = None
     for row in rows:
@@ -79,6 +81,12 @@ def with_wrapped_rows(rows: list[Row]) -> list[Row]:
         if current is None:
             joined.append(row)
     return joined + list(current.rows() if current is not None else ())
+
+
+def _rises(row: Row, following: Row) -> bool:
+    if not row.words or not following.words:
+        return False
+    return following.top < row.bottom and following.words[0].left > row.words[-1].right
 
 
 def overlap(one: Gap, other: Gap) -> float:

@@ -11,7 +11,7 @@ from fairlead.read.base import Extracted, Rank, Reader, Source, Task, library
 from fairlead.read.draft import Draft
 from fairlead.read.package import Package, add_properties, has_main_type, open_package
 from fairlead.read.text_writer import TextWriter
-from fairlead.read.xml import Attributes, XmlHandler, attribute, parse_xml
+from fairlead.read.xml import Attributes, XmlHandler, attribute, parse_xml, relation_id
 
 _MAIN_TYPES = (
     b"spreadsheetml.sheet.main+xml",
@@ -130,8 +130,7 @@ class _Book(XmlHandler):
 
     def on_start(self, name: str, attributes: Attributes) -> None:
         if name == "sheet":
-            key = next((key for key in attributes if key.endswith("}id")), "")
-            self.sheets.append((attribute(attributes, "name"), attributes.get(key, "")))
+            self.sheets.append((attribute(attributes, "name"), relation_id(attributes)))
         elif name == "workbookPr":
             self.from_1904 = attribute(attributes, "date1904") in ("1", "true")
 

@@ -71,6 +71,11 @@ def int_attribute(attributes: Attributes, name: str, default: int = 0) -> int:
     return int(value) if value.isdecimal() else default
 
 
+def relation_id(attributes: Attributes) -> str:
+    """Return the id of the relation that an element of an Office document names."""
+    return next((value for key, value in attributes.items() if key.endswith("}id")), "")
+
+
 def xml_parser(target: object = None) -> etree.XMLParser:
     """Return a parser that loads and expands nothing and bounds depth and size of nodes."""
     return etree.XMLParser(
