@@ -24,6 +24,8 @@ from fairlead.read import Extracted, ReadLimits, extract, ocr
 from fairlead.read import outputs as outputs_module
 from fairlead.read.blank_font import blank_font
 from fairlead.read.outputs import PAGES, SEARCHABLE_PDF, png
+from fairlead.read.page_layout import Line, Word
+from fairlead.read.text_layer import TextLayer, Transform
 
 FONT = Path(reportlab.__file__).parent / "fonts" / "Vera.ttf"
 ENGLISH = "The invoice is due on the first of May.\nPlease pay it to the account below."
@@ -279,6 +281,14 @@ def test_the_text_of_a_picture_lies_over_its_letters(make: Make, kind: str, degr
     with found.pdf as searchable:
         assert sorted(words(searchable[0]).split()) == sorted(ENGLISH.split())
         assert share_of_letters_under_text(searchable[0]) > 0.97
+
+
+def test_a_word_before_a_wide_gap_is_as_wide_as_its_letters() -> None:
+    line = Line("Total 99", [Word("Total", 0, 0, 50, 12), Word("99", 400, 0, 420, 12)])
+    content = TextLayer([line], 500, 12).content(Transform(500, 0, 0, 12, 0, 0)).decode()
+    shown = [operator.split() for operator in content.splitlines()[1:-1]]
+    ends = [round(float(one[4]) + float(one[0]) * len(one[7].strip("<>")) / 4) for one in shown]
+    assert ends == [50, 400, 420]
 
 
 @pytest.mark.usefixtures("languages")

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from fairlead.read.blank_font import DESCENT, UNITS
-from fairlead.read.page_layout import Line
+from fairlead.read.page_layout import Line, Word
 
 _INVISIBLE = 3
 
@@ -82,18 +82,24 @@ def turn_right(degrees: int) -> Transform:
 
 
 def _words(line: Line) -> Iterator[tuple[Transform, bytes]]:
-    """Yield each word as it lies in the picture, stretched to its width, and its codes."""
+    """Yield each word as it lies in the picture, stretched to its width, and its codes.
+
+    A space of its own fills the gap to the next word, so that programs do not have to guess it.
+    """
     for word, following in pairwise([*line.words, None]):
         assert word is not None  # noqa: S101 (only the last one is)
-        width, text = word.right - word.left, word.text
-        if following is not None:
-            text += " "
-            # The space fills the gap, so that programs do not have to guess it.
-            width = max(width, following.left - word.left)
-        codes = text.encode("utf-16-be", "ignore")
-        height = word.bottom - word.top
-        if not codes or width <= 0 or height <= 0:
-            continue
-        baseline = word.bottom - height * DESCENT / UNITS
-        stretched = width / (len(codes) // 2)
-        yield Transform(stretched, 0, 0, -height, word.left, baseline), codes.hex().encode()
+        if placed := _placed(word):
+            yield placed
+        if following is not None and following.left > word.right:
+            gap = word._replace(text=" ", left=word.right, right=following.left)
+            yield from filter(None, [_placed(gap)])
+
+
+def _placed(word: Word) -> tuple[Transform, bytes] | None:
+    codes = word.text.encode("utf-16-be", "ignore")
+    width, height = word.right - word.left, word.bottom - word.top
+    if not codes or width <= 0 or height <= 0:
+        return None
+    baseline = word.bottom - height * DESCENT / UNITS
+    stretched = width / (len(codes) // 2)
+    return Transform(stretched, 0, 0, -height, word.left, baseline), codes.hex().encode()
