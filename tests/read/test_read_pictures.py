@@ -17,6 +17,7 @@ from reportlab.pdfgen.canvas import Canvas
 
 from fairlead.read import CannotRead, Extracted, ocr
 from fairlead.read.draft import NO_TEXT
+from fairlead.read.scan_rulings import ruled_picture
 
 Read = Callable[..., Extracted]
 Refuse = Callable[..., CannotRead]
@@ -133,6 +134,56 @@ def test_a_scanned_table_keeps_its_rows_and_single_digits(read: Read) -> None:
     lines = (extracted.markdown or "").split("\n")
     assert lines[2] == "| Pos | Description | Qty | Price |"
     assert lines[4:] == [f"| {' | '.join(row)} |" for row in rows[1:]]
+
+
+ORDERED = [
+    [["Pos"], ["Description"], ["Qty"], ["Price"]],
+    [["1"], ["Garden chair of oak,", "oiled, with cushions"], ["4"], ["120.50"]],
+    [["2"], ["Round table"], ["1"], ["1,399.00"]],
+    [["3"], ["Delivery and removal", "of the packaging"], ["2"], ["45.00"]],
+]
+
+
+def ruled(skew: float) -> Image.Image:
+    """A scanned table with ruling lines, not quite straight."""
+    heights = [100 if len(row[1]) > 1 else 60 for row in ORDERED]
+    tops = [200 + sum(heights[:row]) for row in range(len(heights) + 1)]
+    edges = (60, 200, 800, 1_000, 1_400)
+    cells = [
+        (x + 16, top + 8 + 44 * number, text)
+        for row, top in zip(ORDERED, tops, strict=False)
+        for x, cell in zip(edges, row, strict=False)
+        for number, text in enumerate(cell)
+    ]
+    image = typeset((60, 80, "Your order of the third of May"), *cells)
+    draw = ImageDraw.Draw(image)
+    for top in tops:
+        draw.line((edges[0], top, edges[-1], top), fill=60, width=3)
+    for x in edges:
+        draw.line((x, tops[0], x, tops[-1]), fill=60, width=3)
+    return image.rotate(skew, Image.Resampling.BICUBIC, fillcolor=255)
+
+
+@pytest.mark.usefixtures("languages")
+@pytest.mark.parametrize("skew", [0.0, 0.5])
+def test_a_scanned_table_with_ruling_lines_keeps_its_cells(read: Read, skew: float) -> None:
+    lines = (read(saved(ruled(skew))).markdown or "").split("\n")
+    rows = [f"| {' | '.join(' '.join(cell) for cell in row)} |" for row in ORDERED]
+    assert [line for line in lines if line.startswith("|") and "---" not in line] == rows
+
+
+def test_ruling_lines_are_taken_off_a_picture_and_letters_and_areas_stay() -> None:
+    found = ruled_picture(ruled(0.4))
+    assert len(found.rulings) == 10
+    clean = ruled(0.0)
+    area = Image.new("L", (400, 60), 0)
+    clean.paste(area, (700, 900))
+    without = ruled_picture(clean).without
+    assert without.crop((700, 900, 1_100, 960)).tobytes() == area.tobytes()
+    letters = (230, 205, 560, 255)
+    assert without.crop(letters).tobytes() == clean.crop(letters).tobytes()
+    assert without.crop((300, 195, 700, 205)).getextrema() == (255, 255)
+    assert ruled_picture(picture()).rulings == []
 
 
 @pytest.mark.usefixtures("languages")

@@ -19,6 +19,7 @@ from fairlead.read.base import Task
 from fairlead.read.draft import Draft
 from fairlead.read.language import language_of
 from fairlead.read.page_layout import Line, PageContent, Word
+from fairlead.read.scan_rulings import ruled_picture
 from fairlead.read.scan_tables import Area, page_with_tables
 from fairlead.read.text_layer import EMPTY_LAYER, TextLayer
 
@@ -115,8 +116,9 @@ class Ocr:
             if result.text:
                 self.draft.warn("a picture shows no text that could be read with confidence")
             return _NOTHING
-        read_rows = partial(_read_rows, result.image, result.language)
-        content, lines = page_with_tables(result.lines, result.text, read_rows)
+        rulings, without = ruled_picture(result.image)
+        read_rows = partial(_read_rows, without, result.language)
+        content, lines = page_with_tables(result.lines, result.text, rulings, read_rows)
         return OcrPage(content, TextLayer(lines, *result.image.size, result.turned))
 
     @cached_property

@@ -68,6 +68,11 @@ class Grid:
         self.xs = _distinct([line.left for line in vertical] + [min(sides), max(sides)])
         self.ys = _distinct([line.top for line in horizontal] + [min(ends), max(ends)])
 
+    @property
+    def edges(self) -> tuple[float, float, float, float]:
+        """Left, top, right and bottom."""
+        return self.xs[0], self.ys[0], self.xs[-1], self.ys[-1]
+
     def contains(self, x: float, y: float) -> bool:
         return self.xs[0] < x < self.xs[-1] and self.ys[0] < y < self.ys[-1]
 

@@ -1,20 +1,24 @@
 """Finds tables among the lines that OCR recognised.
 
 OCR takes the columns of a table without rules for columns of prose, and drops single digits among
-them. So rows are put together by their places first, and the area of a table is read again.
+them. So rows are put together by their places first, and the area of a table is read again. Ruling
+lines, which OCR takes for letters, are taken off before that, and say which words share a cell.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from statistics import median
 from typing import NamedTuple
 
 from fairlead.read.aligned_tables import take_aligned_tables
-from fairlead.read.page_layout import Block, Line, PageContent, Table
+from fairlead.read.page_layout import Block, Line, PageContent, Ruling, Table
+from fairlead.read.ruled_tables import Grid, find_grids, take_ruled_tables
 
 _SAME_ROW = 0.5  # of the height of the lower line
 _MIN_LETTERS = 0.9  # of those read before: a column of digits was perhaps read as words
 _MAX_AREAS = 5  # read again on a page
+_TEXT_HEIGHT = 12.0  # points: the usual height of a line, by which a picture is measured
 
 
 class Area(NamedTuple):
@@ -27,21 +31,77 @@ class Area(NamedTuple):
 
 
 def page_with_tables(
-    lines: list[Line], text: str, read_rows: Callable[[Area], list[Line]]
+    lines: list[Line],
+    text: str,
+    rulings: Iterable[Ruling],
+    read_rows: Callable[[Area], list[Line]],
 ) -> tuple[PageContent, list[Line]]:
     """Return a page with its tables, and its lines; `read_rows` reads an area again, row by row.
 
     A line without words separates paragraphs. A page without tables keeps its text as it is.
     """
+    if ruled := _ruled_page(lines, rulings, read_rows):
+        return ruled
     tables = [block for block in take_aligned_tables(_by_place(lines)) if isinstance(block, Table)]
     if not tables:
         return PageContent(text, _without_places(lines)), lines
     for table in tables[:_MAX_AREAS]:
-        again = read_rows(_area(table.lines, lines))
-        if _letters(again) >= _MIN_LETTERS * _letters(table.lines):
-            lines = _replaced(lines, table.lines, again)
-    text = "\n".join(line.text for line in lines).strip("\n")
-    return PageContent(text, _without_places(take_aligned_tables(list(lines)))), lines
+        lines = _read_again(lines, table.lines, read_rows(_area(table.lines, lines)))
+    return PageContent(_text(lines), _without_places(take_aligned_tables(list(lines)))), lines
+
+
+def _ruled_page(
+    lines: list[Line], rulings: Iterable[Ruling], read_rows: Callable[[Area], list[Line]]
+) -> tuple[PageContent, list[Line]] | None:
+    """Return a page with the tables whose cells are ruled; None if there are none."""
+    heights = [word.bottom - word.top for line in lines for word in line.words]
+    scale = _TEXT_HEIGHT / max(1.0, median(heights)) if heights else 1.0
+    grids = find_grids([Ruling(*(scale * place for place in ruling)) for ruling in rulings])
+    for grid in grids[:_MAX_AREAS]:
+        inside = tuple(line for line in lines if line.words and _is_inside(line, grid, scale))
+        if _is_table(inside, grid, scale):
+            area = Area(*(int(edge / scale) for edge in grid.edges))
+            lines = _read_again(lines, inside, read_rows(area))
+    blocks = take_ruled_tables([_scaled(line, scale) for line in lines], grids)
+    if not any(isinstance(block, Table) for block in blocks):
+        return None
+    return PageContent(_text(lines), _without_places(take_aligned_tables(blocks))), lines
+
+
+def _is_inside(line: Line, grid: Grid, scale: float) -> bool:
+    return all(
+        grid.contains(scale * (word.left + word.right) / 2, scale * (word.top + word.bottom) / 2)
+        for word in line.words
+    )
+
+
+def _is_table(lines: tuple[Line, ...], grid: Grid, scale: float) -> bool:
+    blocks = take_ruled_tables([_scaled(line, scale) for line in lines], [grid])
+    return any(isinstance(block, Table) for block in blocks)
+
+
+def _scaled(line: Line, scale: float) -> Line:
+    words = [
+        word._replace(
+            left=scale * word.left,
+            top=scale * word.top,
+            right=scale * word.right,
+            bottom=scale * word.bottom,
+        )
+        for word in line.words
+    ]
+    return line._replace(words=words)
+
+
+def _text(lines: list[Line]) -> str:
+    return "\n".join(line.text for line in lines).strip("\n")
+
+
+def _read_again(lines: list[Line], table: tuple[Line, ...], again: list[Line]) -> list[Line]:
+    """Take the second reading of a table, unless it lacks letters."""
+    if _letters(again) < _MIN_LETTERS * _letters(table):
+        return lines
+    return _replaced(lines, table, again)
 
 
 def _by_place(lines: list[Line]) -> list[Block]:
