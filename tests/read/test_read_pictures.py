@@ -197,6 +197,14 @@ def test_scanned_columns_of_prose_stay_prose(read: Read) -> None:
 
 
 @pytest.mark.usefixtures("languages")
+def test_scanned_narrow_columns_of_prose_stay_prose(read: Read) -> None:
+    words = 3 * ENGLISH.replace("\n", " ").split()
+    column = [" ".join(words[at : at + 4]) for at in range(0, 48, 4)]
+    places = [(x, 60 + 60 * row, text) for x in (60, 580, 1_100) for row, text in enumerate(column)]
+    assert read(saved(typeset(*places, size=26))).markdown is None
+
+
+@pytest.mark.usefixtures("languages")
 def test_a_picture_beside_text_is_read_too(read: Read) -> None:
     buffer = io.BytesIO()
     canvas = Canvas(buffer)

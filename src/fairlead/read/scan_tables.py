@@ -18,6 +18,8 @@ from fairlead.read.ruled_tables import Grid, find_grids, take_ruled_tables
 _SAME_ROW = 0.5  # of the height of the lower line
 _MIN_LETTERS = 0.9  # of those read before: a column of digits was perhaps read as words
 _MAX_AREAS = 5  # read again on a page
+_PROSE_LINES = 0.5  # begin with a small letter
+_PROSE_WORDS = 2.0  # in a line
 _TEXT_HEIGHT = 12.0  # points: the usual height of a line, by which a picture is measured
 
 
@@ -42,7 +44,8 @@ def page_with_tables(
     """
     if ruled := _ruled_page(lines, rulings, read_rows):
         return ruled
-    tables = [block for block in take_aligned_tables(_by_place(lines)) if isinstance(block, Table)]
+    blocks = take_aligned_tables(_by_place(lines))
+    tables = [block for block in blocks if isinstance(block, Table) and not _is_prose(block)]
     if not tables:
         return PageContent(text, _without_places(lines)), lines
     for table in tables[:_MAX_AREAS]:
@@ -102,6 +105,17 @@ def _read_again(lines: list[Line], table: tuple[Line, ...], again: list[Line]) -
     if _letters(again) < _MIN_LETTERS * _letters(table):
         return lines
     return _replaced(lines, table, again)
+
+
+def _is_prose(table: Table) -> bool:
+    """Return whether these are narrow columns of prose: lines begin in the middle of sentences."""
+    columns = [[cell for cell in column if cell] for column in zip(*table.rows, strict=True)]
+    cells = [cell for column in columns for cell in column]
+    begun = sum(cell[0].islower() for cell in cells)
+    return begun >= _PROSE_LINES * len(cells) and all(
+        sum(len(cell.split()) for cell in column) >= _PROSE_WORDS * len(column)
+        for column in columns
+    )
 
 
 def _by_place(lines: list[Line]) -> list[Block]:
