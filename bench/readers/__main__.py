@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+import select
 import subprocess
 import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import click
 
@@ -23,6 +24,8 @@ from fairlead.read import CannotRead, extract
 SLOW = 0.5
 """Seconds after which a document is not read again: by pixels, or thousands of pages."""
 ROUNDS = 3
+LONGEST = 60.0
+"""Seconds that another reader may take for a document."""
 HEADER = ("kind", "documents", "reader", "recall", "precision", "rows kept", "false", "CPU ms")
 PEER = Path(__file__).with_name("markitdown_peer.py")
 
@@ -91,33 +94,62 @@ def peer(name: str | None) -> Iterator[Callable[[Path], Reading | None] | None]:
         print(f"{name} is skipped: its installation failed: {error}", file=sys.stderr)
         yield None
         return
-    with subprocess.Popen(
-        [str(python), str(PEER)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    ) as process:
+    other = Peer([str(python), str(PEER)])
+    try:
+        yield other.read
+    finally:
+        other.stop()
+
+
+class Peer:
+    """A reader in a process of its own, started again after a document that it did not end."""
+
+    def __init__(self, command: Sequence[str], longest: float = LONGEST) -> None:
+        self._command = command
+        self._longest = longest
+        self._process: subprocess.Popen[str] | None = None
+
+    def read(self, path: Path) -> Reading | None:
+        """Read a document as often as `read` does; None if that is not possible."""
+        best: Reading | None = None
+        for _ in range(ROUNDS):
+            answer = self._ask(path)
+            if answer is None or answer["text"] is None:
+                return None
+            seconds = min(answer["seconds"], best.seconds if best else answer["seconds"])
+            best = Reading(answer["text"], answer["text"], seconds)
+            if answer["seconds"] > SLOW:
+                break
+        return best
+
+    def _ask(self, path: Path) -> dict[str, Any] | None:
+        """The answer; None if the process ended or took too long, and was ended."""
+        if self._process is None:
+            self._process = subprocess.Popen(
+                self._command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+            )
+        process = self._process
         assert process.stdin is not None
         assert process.stdout is not None
-        sent, answers = process.stdin, process.stdout
+        process.stdin.write(f"{path.absolute()}\n")
+        process.stdin.flush()
+        ready, _, _ = select.select([process.stdout], [], [], self._longest)
+        line = process.stdout.readline() if ready else ""
+        if not line:
+            self.stop()
+            return None
+        answer: dict[str, Any] = json.loads(line)
+        return answer
 
-        def ask(path: Path) -> Reading | None:
-            best: Reading | None = None
-            for _ in range(ROUNDS):
-                sent.write(f"{path.absolute()}\n")
-                sent.flush()
-                answer = json.loads(answers.readline())
-                if answer["text"] is None:
-                    return None
-                seconds = min(answer["seconds"], best.seconds if best else answer["seconds"])
-                best = Reading(answer["text"], answer["text"], seconds)
-                if answer["seconds"] > SLOW:
-                    break
-            return best
-
-        yield ask
-        sent.close()
+    def stop(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            with process:  # closes the pipes and waits
+                process.kill()
 
 
 def score(sums: Score, reading: Reading, reference: Reference | None) -> None:

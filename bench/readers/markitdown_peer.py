@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import resource
 import sys
 import time
 
 import markitdown  # type: ignore[import-not-found] # only in that environment
 
+MEMORY = 4 << 30
+"""Bytes that a document may need: a bomb would take all that the machine has."""
+
 
 def main() -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     converter = markitdown.MarkItDown()
     for line in sys.stdin:
         began = time.process_time()

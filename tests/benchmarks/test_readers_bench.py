@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from bench.readers import reference
-from bench.readers.__main__ import main
+from bench.readers.__main__ import Peer, main
 from bench.readers.scoring import Score, markdown_rows, words
 from click.testing import CliRunner
 
@@ -51,3 +51,17 @@ def test_a_conversion_that_never_ends_is_ended() -> None:
     """A bomb kept LibreOffice busy until the command failed without a table."""
     assert not reference._ends(["sleep", "600"], 0.0)
     assert reference._ends(["true"], 60.0)
+
+
+@pytest.mark.services
+def test_a_reader_that_dies_or_hangs_is_started_again(tmp_path: Path) -> None:
+    """The command failed without a table after a bomb in the folder."""
+    answer = '{"text": "read", "seconds": 1}'
+    script = f"""while read path; do case $path in
+        */dies) exit 1 ;; */hangs) exec sleep 600 ;; *) echo '{answer}' ;; esac; done"""
+    peer = Peer(["bash", "-c", script], longest=1.0)
+    try:
+        found = [peer.read(tmp_path / name) for name in ("dies", "good", "hangs", "good")]
+    finally:
+        peer.stop()
+    assert [reading and reading.text for reading in found] == [None, "read", None, "read"]
