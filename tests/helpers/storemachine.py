@@ -244,6 +244,14 @@ class StoreMachine(RuleBasedStateMachine):
     def retry(self, back: int) -> None:
         self.decide("retry", back)
 
+    @precondition(lambda self: self.claims)
+    @rule(back=recent)
+    def cancel_and_retry(self, back: int) -> None:
+        """Of all documents, a decision rarely meets one that was claimed lately."""
+        id_ = self.recent_claim(back).id
+        self.decide_on("cancel", id_)
+        self.decide_on("retry", id_)
+
     @rule(customer=customers, paused=st.sampled_from([True, False, False]))
     def pause_or_resume(self, customer: str, paused: bool) -> None:
         self.store.add_customer(customer)
@@ -275,7 +283,9 @@ class StoreMachine(RuleBasedStateMachine):
         return self.claims[-1 - back % len(self.claims)]
 
     def decide(self, what: str, back: int) -> None:
-        id_ = self.model.histories[-1 - back % len(self.model.histories)].id
+        self.decide_on(what, self.model.histories[-1 - back % len(self.model.histories)].id)
+
+    def decide_on(self, what: str, id_: str) -> None:
         expected = getattr(self.model, f"{what}_document")(id_, self.now)
         try:
             getattr(self.store, what)(id_)
