@@ -265,7 +265,8 @@ def test_fields_of_a_submission_are_options(letter: Path, data: Path) -> None:
     assert (document["pipeline"], document["reference"]) == ("invoices", "A-17")
     assert document["not_before"] > document["submitted_at"]
     submit(letter)
-    for query in (("--reference", "A-17"), ("--metadata", "order=471")):
+    filters = (("--reference", "A-17"), ("--metadata", "order=471"), ("--pipeline", "invoices"))
+    for query in filters:
         listed = CliRunner().invoke(main, ["docs", "list", *query, "--json"])
         assert [each["id"] for each in json.loads(listed.stdout)["documents"]] == [document["id"]]
 

@@ -1,4 +1,4 @@
-"""The list of documents by reference, batch and metadata, and what follows from the filter."""
+"""The list of documents by pipeline, reference, batch and metadata, and what follows from it."""
 
 from __future__ import annotations
 
@@ -43,6 +43,28 @@ def test_documents_are_found_by_reference_batch_and_metadata(tmp_path: Path) -> 
         assert "one.txt" not in page
 
     in_process(tmp_path, look)
+
+
+def test_documents_are_found_by_pipeline(tmp_path: Path) -> None:
+    async def look(server: InProcess) -> None:
+        fairlead = server.fairlead
+        one = fairlead.submit("acme", b"a", name="one.txt", pipeline="invoices")
+        fairlead.submit("acme", b"b", name="two.txt")
+        operator, other = (fairlead.keys.add(*names)[0] for names in ((), ("bolt",)))
+        query = {"pipeline": "invoices"}
+        page = await server.http(operator).get("/documents", params=query)
+        assert "one.txt" in text(page)
+        assert "two.txt" not in text(page)
+        assert 'name="pipeline" type="search" value="invoices"' in page.text
+        assert 'data-most="0"' in page.text, "events do not say the pipeline"
+        shown = (await server.http(operator).get(f"/document/{one.id}")).text
+        assert "/documents?pipeline=invoices" in shown
+        assert "one.txt" not in text(await server.http(other).get("/documents", params=query))
+        listed = await server.client(operator).documents(pipeline="invoices", limit=1)
+        assert [document.id for document in listed.items] == [one.id]
+        assert (await server.client(other).documents(pipeline="invoices")).items == []
+
+    in_process(tmp_path, look, {"pipelines": {"invoices": {}}})
 
 
 def test_what_matches_nothing_is_said_and_what_is_wrong_refused(tmp_path: Path) -> None:

@@ -177,12 +177,14 @@ def test_a_customer_finds_nothing_of_another_by_any_filter(tmp_path: Path) -> No
     async def ask(server: InProcess) -> None:
         site = Site(server)
         id_, batch = site.document.id, site.known["batch_id"]
+        server.fairlead.submit("acme", b"hello", name=SECRET, pipeline="invoices")
         filters: list[tuple[str, dict[str, str]]] = [
             *(("/v1/documents", {"batch": batch}), ("/v1/documents", {"reference": "A-17"})),
             *(("/v1/documents", {"metadata.order": "471"}), ("/v1/documents", {"parent": id_})),
             *(("/v1/documents", {"cursor": id_}), ("/v1/documents", {"id_prefix": id_})),
             *((f"/v1/{name}", {"customer": "acme"}) for name in ("documents", "results", "usage")),
             *(("/v1/events", {"customer": "acme", "follow": "false"}), ("/texts.zip", {"id": id_})),
+            *((path, {"pipeline": "invoices"}) for path in ("/v1/documents", "/documents")),
             *(("/documents", {"customer": "acme"}), ("/documents", {"batch": batch})),
             *(("/documents", {"reference": "A-17"}), ("/documents", {"metadata": "order=471"})),
             *(("/documents", {"before": id_}), ("/priority", {"customer": "acme"})),
@@ -204,7 +206,7 @@ def test_a_customer_finds_nothing_of_another_by_any_filter(tmp_path: Path) -> No
         await own.post("/documents/cancel", data={"id": id_})
         assert server.fairlead.document(id_) == site.document
 
-    in_process(tmp_path, ask)
+    in_process(tmp_path, ask, {"pipelines": {"invoices": {}}})
 
 
 def test_a_customer_sees_and_changes_nothing_of_another(tmp_path: Path) -> None:

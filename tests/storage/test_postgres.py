@@ -362,7 +362,7 @@ def plan(connection: Session, statement: str, values: Sequence[Any]) -> str:
 def plans_of_lists(store: PostgresStore) -> dict[tuple[State, str | None], str]:
     """How pages of one state are read, as readers' connections plan it (finding 11)."""
     others: dict[str, Any] = dict.fromkeys(
-        ("priority", "parent", "id_prefix", "name", "reference", "batch", "before")
+        ("priority", "pipeline", "parent", "id_prefix", "name", "reference", "batch", "before")
     )
     plans = {}
     with store._reading(whole=True) as connection:

@@ -83,6 +83,25 @@ def test_documents_are_found_by_reference_and_customer(store: Store) -> None:
     assert ids(store.documents(reference="A-17", customer="acme")) == [ours.id]
 
 
+def test_documents_are_found_by_pipeline(store: Store) -> None:
+    ours, later = (accepted(store, "acme", pipeline="invoices") for _ in range(2))
+    usual = accepted(store, "acme")
+    theirs = accepted(store, "globex", pipeline="invoices")
+    store.finish(must_claim(store), DONE)
+    assert ids(store.documents(pipeline="invoices")) == [theirs.id, later.id, ours.id]
+    assert ids(store.documents(pipeline="invoices", limit=1, before=theirs.id)) == [later.id]
+    assert ids(store.documents(pipeline="invoices", customer="acme")) == [later.id, ours.id]
+    for state, of_all, of_acme in (
+        (State.DONE, [ours.id], [ours.id]),
+        (State.WAITING, [theirs.id, later.id], [later.id]),
+    ):
+        assert ids(store.documents(pipeline="invoices", state=state)) == of_all
+        of_one = store.documents(pipeline="invoices", state=state, customer="acme")
+        assert ids(of_one) == of_acme
+    assert ids(store.documents(pipeline="default")) == [usual.id]
+    assert ids(store.documents(pipeline="orders")) == []
+
+
 def test_a_deleted_document_leaves_nothing_to_be_found(store: Store) -> None:
     document = accepted(store, metadata={"order": 1}, reference="A-17")
     (event,) = store.events_of(document.id)

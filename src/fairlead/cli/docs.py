@@ -67,6 +67,7 @@ docs_group.add_command(export_command)
     help="Only documents in this state.",
 )
 @click.option("--priority", type=click.IntRange(1, MOST), help="Only documents of this priority.")
+@click.option("--pipeline", metavar="NAME", help="Only documents of this pipeline.")
 @click.option("--parent", metavar="ID", help="Only attachments and members of this document.")
 @click.option("--reference", help="Only documents with this reference.")
 @click.option("--batch", metavar="ID", help="Only documents of this batch.")

@@ -229,6 +229,7 @@ class Installation(Protocol):
         customer: str | None = None,
         state: State | str | None = None,
         priority: int | None = None,
+        pipeline: str | None = None,
         parent: str | None = None,
         id_prefix: str | None = None,
         reference: str | None = None,

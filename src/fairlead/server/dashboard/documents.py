@@ -54,6 +54,7 @@ class Filter:
     state: str = ""
     priority: int | None = None
     text: str = ""
+    pipeline: str = ""
     reference: str = ""
     batch: str = ""
     metadata: str = ""
@@ -62,6 +63,7 @@ class Filter:
     def query(self) -> dict[str, Any]:
         key, _, value = self.metadata.partition("=")
         return {
+            "pipeline": self.pipeline or None,
             "reference": self.reference or None,
             "batch": self.batch or None,
             "metadata": {key: value} if self.metadata else None,
@@ -88,9 +90,10 @@ def _filter(page: Page, sent: Mapping[str, str]) -> Filter:
     else:
         raise Problem("invalid-request", "priority must be a whole number from 1")
     customer, text = (sent.get(name, "") for name in ("customer", "text"))
-    reference, batch = (sent.get(name, "").strip() for name in ("reference", "batch"))
+    stripped = ("pipeline", "reference", "batch")
+    pipeline, reference, batch = (sent.get(name, "").strip() for name in stripped)
     owner = page.caller.customer or customer
-    return Filter(owner, state, level, text, reference, batch, metadata)
+    return Filter(owner, state, level, text, pipeline, reference, batch, metadata)
 
 
 FILTERS = tuple(field.name for field in fields(Filter))

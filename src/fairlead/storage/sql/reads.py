@@ -21,6 +21,7 @@ from fairlead.model.documents import (
     Totals,
 )
 from fairlead.model.keys import Key, StoredKey
+from fairlead.model.pipelines import DEFAULT_PIPELINE
 from fairlead.model.results import Content, decode_interim
 from fairlead.model.states import State
 from fairlead.model.submissions import index_term
@@ -66,6 +67,7 @@ def documents(
     customer: str | None,
     state: State | None,
     priority: int | None,
+    pipeline: str | None,
     parent: str | None,
     id_prefix: str | None,
     name: str | None,
@@ -78,6 +80,7 @@ def documents(
     wanted: list[tuple[str, Any]] = [
         ("d.customer = (SELECT id FROM customers WHERE name = ?)", customer),
         ("d.priority = ?", priority),
+        (_pipeline_term(pipeline), pipeline),
         (f"d.parent = ({sql('seq_of_document')})", parent),
         ("d.id >= ?", id_prefix),
         ("d.id <= ?", id_prefix and id_prefix + LAST_ID),
@@ -91,8 +94,9 @@ def documents(
     asked = [(term, value) for term, value in wanted if value is not None]
     terms = [term for term, _ in asked] + _state_terms(state)
     where = " WHERE " + " AND ".join(terms) if terms else ""
-    by_state = None if reference or metadata or batch else state
-    query = _select(customer, by_state) + where + " ORDER BY d.seq DESC LIMIT ?"
+    has_few = bool(reference or metadata or batch or parent)
+    index = None if has_few else _index(customer, state, pipeline)
+    query = _select(index) + where + " ORDER BY d.seq DESC LIMIT ?"
     values = [
         each for _, value in asked for each in (value if isinstance(value, tuple) else (value,))
     ]
@@ -100,12 +104,29 @@ def documents(
     return [rows.document_from(row, rules) for row in found]
 
 
-def _select(customer: str | None, state: State | None) -> str:
-    """The columns of documents; those of one state through an index that has them in order."""
-    if state is None:
+def _select(index: str | None) -> str:
+    """The columns of documents, through this index."""
+    if index is None:
         return rows.DOCUMENT.select
-    index = "documents_by_state" if customer is None else "documents_of_customer_by_state"
     return rows.DOCUMENT.select.replace("documents d", f"documents d INDEXED BY {index}", 1)
+
+
+def _index(customer: str | None, state: State | None, pipeline: str | None) -> str | None:
+    """An index that has the documents asked for in order, so that a list costs by the page.
+
+    Most documents of a pipeline are done; those of another state are fewer than those of it.
+    """
+    if pipeline not in (None, DEFAULT_PIPELINE) and state in (None, State.DONE):
+        return "documents_of_pipeline" if customer is None else "documents_of_customer_by_pipeline"
+    if state is None:
+        return None
+    return "documents_by_state" if customer is None else "documents_of_customer_by_state"
+
+
+def _pipeline_term(pipeline: str | None) -> str:
+    """The indexes of pipelines leave the default one out, and are used where that is said."""
+    is_default = pipeline in (None, DEFAULT_PIPELINE)
+    return "d.pipeline = ?" + ("" if is_default else f" AND d.pipeline <> '{DEFAULT_PIPELINE}'")
 
 
 def _state_terms(state: State | None) -> list[str]:

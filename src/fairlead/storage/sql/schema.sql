@@ -68,6 +68,9 @@ CREATE INDEX documents_by_state ON documents (state, seq);
 CREATE INDEX documents_of_customer_by_state ON documents (customer, state, seq);
 CREATE INDEX documents_by_reference ON documents (reference, customer, seq)
 WHERE reference IS NOT NULL;
+CREATE INDEX documents_of_pipeline ON documents (pipeline, seq) WHERE pipeline <> 'default';
+CREATE INDEX documents_of_customer_by_pipeline ON documents (customer, pipeline, seq)
+WHERE pipeline <> 'default';
 CREATE INDEX documents_of_batch ON documents (batch, seq) WHERE batch IS NOT NULL;
 CREATE INDEX pending_of_batch ON documents (batch, seq)
 WHERE batch IS NOT NULL AND state = 'waiting';
