@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from queue import Queue
 from typing import Any
@@ -43,7 +43,7 @@ from fairlead.storage.postgres import PostgresStore
 from fairlead.storage.postgres.dialect import repeated, translated
 from fairlead.storage.postgres.session import Session
 from fairlead.storage.sql import reads
-from fairlead.storage.sql.queries import SCHEMA_NUMBER, statements
+from fairlead.storage.sql.queries import SCHEMA_NUMBER, sql, statements
 
 TABLES_OF_CUSTOMERS = (
     *("customers", "accounts", "documents", "idempotency_keys", "events", "webhooks"),
@@ -359,21 +359,24 @@ def plan(connection: Session, statement: str, values: Sequence[Any]) -> str:
     return "\n".join(row[0] for row in found)
 
 
-def plans_of_lists(store: PostgresStore) -> dict[tuple[State, str | None], str]:
+def plans_of_lists(
+    store: PostgresStore, states: Iterable[State | None] = State, pipeline: str | None = None
+) -> dict[tuple[State | None, str | None], str]:
     """How pages of one state are read, as readers' connections plan it (finding 11)."""
     others: dict[str, Any] = dict.fromkeys(
-        ("priority", "pipeline", "parent", "id_prefix", "name", "reference", "batch", "before")
+        ("priority", "parent", "id_prefix", "name", "reference", "batch", "before")
     )
     plans = {}
-    with store._reading(whole=True) as connection:
-        for state in State:
-            for customer in (None, "customer 1"):
+    for state in states:
+        for customer in (None, "customer 1"):
+            with store._reading(whole=True) as connection:
                 explained = Explained(connection)
                 reads.documents(
                     explained,  # type: ignore[arg-type]
                     Rules(),
                     customer=customer,
                     state=state,
+                    pipeline=pipeline,
                     metadata={},
                     limit=5,
                     **others,
@@ -385,11 +388,15 @@ def plans_of_lists(store: PostgresStore) -> dict[tuple[State, str | None], str]:
 class Explained:
     """A connection that plans the statement instead of running it."""
 
+    is_remote = True
+
     def __init__(self, connection: Session) -> None:
         self._connection = connection
         self.plan = ""
 
-    def execute(self, statement: str, values: Sequence[Any]) -> list[Any]:
+    def execute(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
+        if statement == sql("walk_in_order"):
+            return self._connection.execute(statement).fetchall()
         self.plan = plan(self._connection, statement, values)
         return []
 
@@ -419,6 +426,15 @@ def test_no_statement_of_claim_settle_and_submit_grows(
     assert len(told) >= 20, "the day was not busy enough to show all statements"
     lists = plans_of_lists(store)
     assert {each: lines for each, lines in lists.items() if LIST_GROWS.search(lines)} == {}
+    sorts = {(state, customer) for (state, customer), lines in lists.items() if "Sort" in lines}
+    assert {state for state, _ in sorts} <= {State.PROCESSING}, "others end with the page"
+    held = tuple(new_document()._replace(pipeline="held") for _ in range(1000))
+    store.submit(Submission("customer 1", held))
+    store._writer.run(lambda connection: connection.execute("ANALYZE"))
+    for (_, customer), lines in plans_of_lists(store, [None], "held").items():
+        index = "documents_of_customer_by_pipeline" if customer else "documents_of_pipeline"
+        assert f"Index Scan Backward using {index} on documents d " in lines
+        assert "Sort" not in lines
     watched = store._writer.run(
         lambda connection: plan(connection, "SELECT * FROM documents ORDER BY sha256", ())  # type: ignore[arg-type]
     )

@@ -546,6 +546,10 @@ SELECT c.name FROM deleted x JOIN customers c ON c.id = x.customer WHERE x.id = 
 SELECT seq FROM (
   SELECT seq, id FROM documents UNION ALL SELECT seq, id FROM deleted) AS known WHERE id = ?
 
+-- Before a list that an index has in order. In SQLite, INDEXED BY says so; this is PostgreSQL's.
+-- name: walk_in_order
+SELECT 1 AS in_order;
+
 -- name: before_document
 d.seq < (SELECT seq FROM (
   SELECT seq, id FROM documents UNION ALL SELECT seq, id FROM deleted) AS known WHERE id = ?)

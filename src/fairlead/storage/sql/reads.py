@@ -96,6 +96,8 @@ def documents(
     where = " WHERE " + " AND ".join(terms) if terms else ""
     has_few = bool(reference or metadata or batch or parent)
     index = None if has_few else _index(customer, state, pipeline)
+    if index is not None and state is not State.PROCESSING and connection.is_remote:
+        connection.execute(sql("walk_in_order"))
     query = _select(index) + where + " ORDER BY d.seq DESC LIMIT ?"
     values = [
         each for _, value in asked for each in (value if isinstance(value, tuple) else (value,))
