@@ -49,6 +49,7 @@ def test_a_moved_document_waits_in_the_other_queue_with_what_was_found(
     waiting = store.document(document.id)
     assert (waiting.state, waiting.attempts, waiting.error) == (State.WAITING, 0, None), policy
     assert (waiting.pipeline, waiting.count) == ("invoices", document.count)
+    assert (document.kind, waiting.kind) == (None, "pdf")
     assert store.claim_for(["worker"], pipelines=["invoices"]) == []
     [claim] = store.claim_for(["puller"], pipelines=[QUEUE])
     assert (claim.pipeline, claim.attempts, claim.suspect) == (QUEUE, 1, False)

@@ -359,7 +359,7 @@ class _EndWriter:
         """Put a document into the queue of its next steps, at its slot."""
         tx, number, queue = self._tx, running.document, moved.queue
         self._interim.append((number, *interim_values(moved.interim)))
-        self._queues.append((queue, number))
+        self._queues.append((queue, moved.interim.kind, number))
         tx.count_usage(running.customer, seconds=moved.seconds or 0.0)
         changes = {"attempts": running.attempts - 1, "error": None, "detail": None}
         self._wait_again(running, moved.seconds, pipeline=queue, **changes)

@@ -169,7 +169,7 @@ SELECT keys FROM interim WHERE keys <> '[]' AND document IN (
   SELECT seq FROM documents WHERE id IN (SELECT value FROM json_each(?)));
 
 -- name: set_queue
-UPDATE documents SET queue = ? WHERE seq = ?;
+UPDATE documents SET queue = ?, kind = coalesce(?, kind) WHERE seq = ?;
 
 -- name: set_cause
 UPDATE documents SET cause = ? WHERE seq = ?;
