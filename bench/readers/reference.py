@@ -94,14 +94,16 @@ def _converted(paths: list[Path], kind: str, work: Path) -> Iterator[tuple[Path,
 
 
 def _ends(command: list[str], seconds: float) -> bool:
-    """Run a command; end it, with what it started, and return False if it takes longer."""
+    """Run a command; return whether it ended in time. It never outlives the call, nor Ctrl-C."""
     nowhere = subprocess.DEVNULL
     with subprocess.Popen(command, stdout=nowhere, stderr=nowhere, start_new_session=True) as run:
         try:
             run.wait(seconds)
         except subprocess.TimeoutExpired:
-            os.killpg(run.pid, signal.SIGKILL)
             return False
+        finally:
+            if run.poll() is None:
+                os.killpg(run.pid, signal.SIGKILL)
     return True
 
 
