@@ -62,8 +62,17 @@ def main(
     chosen = [each for each in choose(contestants(), only) if batch in (None, each.batch or batch)]
     how = "One short round: a trial." if quick else f"Medians of {rounds} rounds."
     durability = {each.name: each.durability for each in chosen}
-    if page is not None and stored is not None:
-        write_page(page, [Row(**row) for row in json.load(stored)], durability, processes, how)
+
+    def show(rows: Sequence[Row]) -> None:
+        if page is not None:
+            write_page(page, rows, durability, processes, how)
+        if as_json:
+            print(json.dumps([row._asdict() for row in rows]))
+        else:
+            print("\n".join(table(rows, durability, processes)))
+
+    if stored is not None:
+        show([Row(**row) for row in json.load(stored)])
         return
     with Servers() as servers:
         if lock_waits:
@@ -80,12 +89,7 @@ def main(
             else Effort(processes, 4.0, 4.0, documents=documents)
         )
         rows = compare(servers, chosen, effort, rounds=1 if quick else rounds)
-    if page is not None:
-        write_page(page, rows, durability, processes, how)
-    if as_json:
-        print(json.dumps([row._asdict() for row in rows]))
-    else:
-        print("\n".join(table(rows, durability, processes)))
+    show(rows)
 
 
 def choose(all_of_them: Sequence[Contestant], only: str | None) -> list[Contestant]:

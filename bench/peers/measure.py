@@ -239,6 +239,12 @@ def wait_for_documents(
         if done >= documents or is_over:
             return Sample(time.monotonic(), done, cpu.seconds(roots))
         before = done
-        if all(process.poll() is not None for process in processes):
+        if all(map(has_ended, processes)):
             raise BenchFailed(f"all worker processes ended after {done} documents")
         time.sleep(POLL)
+
+
+def has_ended(process: subprocess.Popen[bytes]) -> bool:
+    """Whether it has ended. It is not reaped: its CPU time can still be read."""
+    options = os.WEXITED | os.WNOHANG | os.WNOWAIT
+    return os.waitid(os.P_PID, process.pid, options) is not None
