@@ -104,7 +104,7 @@ def run_plain_server(listener: socket.socket) -> None:
 
 def run_server(data: str, way: str, listener: socket.socket) -> None:
     """Our server, where uploads are taken in this way."""
-    with Fairlead(data, settings={"requests_a_second": None}) as fairlead:
+    with Fairlead(data, settings={"requests_a_second": "none"}) as fairlead:
         context = ServerContext(fairlead)
         app = create_inner(context)
         if way in _IN_ITS_PLACE:
