@@ -128,7 +128,8 @@ class Intake:
                 [name for _, name in offer.files],
                 *(offer.options, offer.key, offer.batch),
                 strict=offer.strict,
-            )._replace(sender=offer.sender)
+                sender=offer.sender,
+            )
             for offer, blobs in zip(offers, stored, strict=True)
             if not isinstance(blobs, Exception)
         ]
@@ -214,6 +215,7 @@ def _submission(
     batch: str | None,
     *,
     strict: bool = False,
+    sender: str | None = None,
 ) -> Submission:
     is_new_batch = batch is None and len(stored) > 1
     new_batch = new_id(time_of(stored[0].key)) if is_new_batch else None
@@ -229,9 +231,7 @@ def _submission(
         ]
     )
     fingerprint = "" if key is None else _fingerprint(customer, documents, options, batch)
-    return Submission(
-        *(customer, documents, strict, key, fingerprint), batch=batch, new_batch=new_batch
-    )
+    return Submission(*(customer, documents, strict, key, fingerprint, sender, batch, new_batch))
 
 
 def _fingerprint(

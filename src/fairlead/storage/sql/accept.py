@@ -7,7 +7,7 @@ those before it, and a hundred of them cost little more than one.
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -76,28 +76,13 @@ class _Accepted(NamedTuple):
     origin: Origin
 
 
-class _Arrivals:
-    """The arrivals of one transaction, by customer and pipeline."""
+class _Arrival(NamedTuple):
+    """A document that waits from now on."""
 
-    def __init__(self, now: float) -> None:
-        self._now = now
-        self.events: dict[tuple[int, str], Arrived] = {}
-
-    def add(
-        self, customer: int, new: NewDocument, place: _Place, slot: tuple[int, int], number: int
-    ) -> None:
-        key = (customer, new.pipeline)
-        before = self.events.get(key)
-        self.events[key] = Arrived(
-            self._now,
-            *key,
-            1 if before is None else before.documents + 1,
-            place.estimate if before is None else before.estimates + place.estimate,
-            slot if before is None else min(before.head, slot),
-            (number, self._now) if before is None else before.oldest,
-            0,
-            new.urgent or (before is not None and before.has_ahead),
-        )
+    slot: tuple[int, int]
+    number: int
+    estimate: float
+    is_urgent: bool
 
 
 def accept(tx: Transaction, submission: Submission) -> list[Document]:
@@ -219,10 +204,14 @@ class Batch:
         ]
         run(sql("insert_metadata_term"), terms)
         self._queue_up(numbers)
+        sizes: dict[int, list[int]] = defaultdict(list)
         for number, each in zip(numbers, accepted, strict=True):
             tx.add_event(EventKind.SUBMITTED, each.customer.id, number)
-            tx.count_usage(each.customer.id, documents=1, bytes=each.new.size)
-            tx.count_state("waiting", each.place.priority, 1)
+            sizes[each.customer.id].append(each.new.size)
+        for customer, added in sizes.items():
+            tx.count_usage(customer, documents=len(added), bytes=sum(added))
+        for priority, documents in Counter([each.place.priority for each in accepted]).items():
+            tx.count_state("waiting", priority, documents)
         keys = [
             (*key, json.dumps(numbers[first : first + many]), tx.now)
             for *key, first, many in self._keys
@@ -230,8 +219,8 @@ class Batch:
         run(sql("add_key"), keys)
         changed = [each for each in self._customers.values() if each.is_changed]
         run(sql("save_check"), [_record(each) for each in sorted(changed, key=lambda c: c.id)])
-        for customer in changed:
-            customer.is_changed = False
+        for known in changed:
+            known.is_changed = False
         self._accepted, self._keys, self._new_batches = [], [], []
 
     def _numbers(self, number: int) -> list[int]:
@@ -258,27 +247,29 @@ class Batch:
 
     def _queue_up(self, numbers: Sequence[int]) -> None:
         """The rows of the queue, and an event for each customer and pipeline."""
-        tx, arrivals, deferred = self._tx, _Arrivals(self._tx.now), Counter[int]()
+        tx, now, deferred = self._tx, self._tx.now, Counter[int]()
+        arrived: dict[tuple[int, str], list[_Arrival]] = defaultdict(list)
         waiting, delayed = [], []
         for number, (customer, new, place, _) in zip(numbers, self._accepted, strict=True):
             slot = tx.slot(place.priority, number, urgent=new.urgent)
-            since = _waits_from(new, tx.now)
+            since = _waits_from(new, now)
             row = (
                 *(customer.id, new.pipeline, *slot, number, place.priority),
                 *(int(new.urgent), 0, place.estimate, since, 0, 0, None, None),
             )
-            if since > tx.now:
+            if since > now:
                 delayed.append((since, *row))
                 deferred[customer.id] += 1
             else:
                 waiting.append(row)
-                arrivals.add(customer.id, new, place, slot, number)
+                arrival = _Arrival(slot, number, place.estimate, new.urgent)
+                arrived[customer.id, new.pipeline].append(arrival)
         tx.connection.executemany(sql("insert_waiting"), waiting)
         tx.connection.executemany(sql("insert_delayed"), delayed)
-        for event in arrivals.events.values():
-            tx.add_queue_event(event)
+        for (id_, pipeline), arrivals in arrived.items():
+            tx.add_queue_event(_arrived(now, id_, pipeline, arrivals))
         for id_, documents in deferred.items():
-            tx.add_queue_event(Deferred(tx.now, id_, documents))
+            tx.add_queue_event(Deferred(now, id_, documents))
 
     # --- customers ---
 
@@ -398,17 +389,17 @@ class Batch:
         self, customer: _Customer, news: Sequence[NewDocument], origin: Origin
     ) -> list[Document]:
         """Give each document its count and priority."""
-        documents = []
+        documents, now, is_fair = [], self._tx.now, self._tx.is_fair
         for new in news:
             cost = self._estimate(new)
-            if self._tx.is_fair:
+            if is_fair:
                 place = self._place_by_fair(customer, new, cost)
             else:
-                check = customer.classic.check(customer.counter, now=self._tx.now)
+                check = customer.classic.check(customer.counter, now=now)
                 customer.counter = check.counter
                 place = _Place(check.count, check.priority, customer.classic.label, cost)
             self._accepted.append(_Accepted(customer, new, place, origin))
-            documents.append(_document(customer.name, new, place, self._tx.now))
+            documents.append(_document(customer.name, new, place, now))
         customer.day_bytes = self._bytes_today(customer, news)
         customer.day = self._today
         customer.pending += len(news)
@@ -432,6 +423,15 @@ class Batch:
         if bucket not in self._estimates:
             self._estimates[bucket] = estimate(bucket, self._costs.near(bucket))
         return self._estimates[bucket]
+
+
+def _arrived(now: float, customer: int, pipeline: str, arrivals: Sequence[_Arrival]) -> Arrived:
+    """The event of arrivals of one customer and pipeline, in the order of their numbers."""
+    slots, numbers, estimates, are_urgent = zip(*arrivals, strict=True)
+    return Arrived(
+        *(now, customer, pipeline, len(arrivals), sum(estimates), min(slots), (numbers[0], now)),
+        has_ahead=any(are_urgent),
+    )
 
 
 def _record(customer: _Customer) -> tuple[Any, ...]:

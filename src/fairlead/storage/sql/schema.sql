@@ -121,7 +121,7 @@ CREATE TABLE contents (                 -- originals and results: the bytes, or 
   media_type TEXT,
   size INTEGER,
   PRIMARY KEY (document, role, name)
-) STRICT, WITHOUT ROWID;
+) STRICT;
 
 CREATE TABLE interim (                  -- what finished steps of a pending document found
   document INTEGER PRIMARY KEY,
