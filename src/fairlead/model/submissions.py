@@ -111,6 +111,8 @@ def form_fields(options: SubmissionOptions) -> dict[str, str]:
 
 def options_from(fields: Mapping[str, str]) -> SubmissionOptions:
     """The options in the fields of a request; refuses those that are not valid."""
+    if not fields:
+        return DEFAULT_OPTIONS
     return submission_options(
         urgent=_truth(fields.get("urgent", "false")),
         password=fields.get("password"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter as Numbers
 from collections.abc import Iterator, Sequence
 from functools import cache
 
@@ -49,8 +50,9 @@ class Metrics:
             self._seconds_of(route).observe(seconds)
 
     def hear(self, events: Sequence[Event]) -> None:
+        for kind, number in Numbers([event.kind for event in events]).items():
+            self._events.labels(kind.value).inc(number)
         for event in events:
-            self._events.labels(event.kind.value).inc()
             if self._first_starts.is_first(event) and event.document:
                 self._waits.observe(max(0.0, event.at - time_of(event.document)))
 

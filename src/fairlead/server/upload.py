@@ -73,7 +73,8 @@ async def read_upload(request: Request, context: ServerContext) -> Upload:
     upload = Upload(context.settings())
     media_type, options = parse_options_header(request.headers.get("content-type", ""))
     is_raw = media_type != "multipart/form-data" and "name" in request.query_params
-    check_parameters(request.query_params, RAW_FIELDS if is_raw else ())
+    if request.scope["query_string"]:
+        check_parameters(request.query_params, RAW_FIELDS if is_raw else ())
     try:
         if is_raw:
             await _read_raw(request, context, upload)
