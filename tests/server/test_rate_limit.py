@@ -19,3 +19,14 @@ def test_a_bucket_empties_and_fills_again() -> None:
     limiter.check("globex", 2.0, 3)
     now[0] = 0.5
     limiter.check("acme", 2.0, 3)
+
+
+def test_a_change_of_the_burst_holds_from_the_next_request_on() -> None:
+    limiter = RateLimiter(lambda: 0.0)
+    for _ in range(3):
+        limiter.check("acme", 2.0, 3)
+    for _ in range(2):
+        limiter.check("acme", 2.0, 5)
+    with pytest.raises(Problem) as caught:
+        limiter.check("acme", 2.0, 1)
+    assert caught.value.extra["retry_after"] == 1

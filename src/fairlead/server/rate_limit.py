@@ -11,18 +11,22 @@ from fairlead.server.problems import Problem
 
 
 class RateLimiter:
-    """A token bucket per customer and per link: at most `burst` tokens, `rate` more a second."""
+    """A token bucket per customer and per link: at most `burst` tokens, `rate` more a second.
+
+    It keeps how many tokens are missing, so that a higher burst holds from the next request on.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._buckets: dict[str, tuple[float, float]] = {}
+        self._missing: dict[str, tuple[float, float]] = {}
 
     def check(self, holder: str, rate: float, burst: int) -> None:
         now = self._clock()
-        tokens, at = self._buckets.get(holder, (float(burst), now))
-        tokens = min(float(burst), tokens + (now - at) * rate)
-        self._buckets[holder] = (tokens if tokens < 1 else tokens - 1, now)
-        if tokens < 1:
+        missing, at = self._missing.get(holder, (0.0, now))
+        missing = min(float(burst), max(0.0, missing - (now - at) * rate))
+        is_over = missing + 1 > burst
+        self._missing[holder] = (missing if is_over else missing + 1, now)
+        if is_over:
             raise Problem(
                 "limit-reached",
                 Message(
@@ -30,6 +34,6 @@ class RateLimiter:
                     rate=rate,
                     burst=burst,
                 ),
-                retry_after=max(1, math.ceil((1 - tokens) / rate)),
+                retry_after=max(1, math.ceil((missing + 1 - burst) / rate)),
                 limit="requests_a_second",
             )
