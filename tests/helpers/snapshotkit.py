@@ -31,7 +31,7 @@ _NUMBERED = ("key", "id")
 _KEY_ID = re.compile(r"[0-9a-hjkmnp-tv-z]{12}")
 _KEY_ID_FIELDS = ("id", "key", "actor")
 _VARYING = re.compile(
-    r"seconds|estimate|resets_in|oldest_wait|longest_document|had_lately|worker|fence|seq|.*_at|at|extractor"
+    r"seconds|estimate|resets_in|oldest_wait|longest_document|had_lately|worker|fence|seq|.*_at|at|day|extractor"
 )
 """Fields whose values differ from run to run; only whether there is one is compared."""
 
