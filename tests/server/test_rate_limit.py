@@ -21,12 +21,20 @@ def test_a_bucket_empties_and_fills_again() -> None:
     limiter.check("acme", 2.0, 3)
 
 
-def test_a_change_of_the_burst_holds_from_the_next_request_on() -> None:
+@pytest.mark.parametrize(("burst", "left"), [(5, 2), (3, 0), (1, 0)])
+def test_a_change_of_an_empty_bucket_holds_at_once(burst: int, left: int) -> None:
     limiter = RateLimiter(lambda: 0.0)
     for _ in range(3):
         limiter.check("acme", 2.0, 3)
-    for _ in range(2):
-        limiter.check("acme", 2.0, 5)
-    with pytest.raises(Problem) as caught:
+    for _ in range(left):
+        limiter.check("acme", 2.0, burst)
+    with pytest.raises(Problem):
+        limiter.check("acme", 2.0, burst)
+
+
+def test_a_lower_burst_leaves_what_there_was() -> None:
+    limiter = RateLimiter(lambda: 0.0)
+    limiter.check("acme", 2.0, 5)
+    limiter.check("acme", 2.0, 1)
+    with pytest.raises(Problem):
         limiter.check("acme", 2.0, 1)
-    assert caught.value.extra["retry_after"] == 1
