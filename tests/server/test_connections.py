@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import httpx
 import pytest
@@ -12,12 +12,7 @@ from apikit import PATIENT, Served, answer_on, raw_problem, served, upload
 from starlette.types import Receive, Scope, Send
 from uvicorn.server import ServerState
 
-from fairlead.server.connection_limits import (
-    MAX_BYTES_BETWEEN_REQUESTS,
-    MAX_JOINED_BYTES,
-    JoinedWrites,
-    LimitedConnection,
-)
+from fairlead.server.connection_limits import MAX_BYTES_BETWEEN_REQUESTS, LimitedConnection
 from fairlead.server.server import READER_TIMEOUT_MS, bound_socket, server_config
 
 LIVE = b"GET /livez HTTP/1.1\r\nHost: x\r\n"
@@ -110,49 +105,6 @@ def test_bodies_do_not_count_as_headers_when_the_request_before_ends_late() -> N
         return transport.is_aborted
 
     assert asyncio.run(overlap()) is False
-
-
-class Recorder(asyncio.Transport):
-    """A transport that notes what each system call would send."""
-
-    def __init__(self) -> None:
-        super().__init__({"peername": "reader"})
-        self.sent: list[bytes] = []
-
-    def writelines(self, pieces: Iterable[bytes | bytearray | memoryview]) -> None:
-        self.sent.append(b"".join(pieces))
-
-    def close(self) -> None:
-        self.sent.append(b"closed")
-
-
-def test_what_one_turn_of_the_loop_writes_is_sent_together() -> None:
-    async def written() -> list[bytes]:
-        recorder = Recorder()
-        joined = JoinedWrites(recorder)
-        assert joined.get_extra_info("peername") == "reader"
-        for turn in (b"1", b"2"):
-            joined.write(b"head " + turn)
-            joined.write(b" body " + turn)
-            await asyncio.sleep(0)
-        joined.write(b"the rest")
-        joined.close()
-        await asyncio.sleep(0)
-        return recorder.sent
-
-    expected = [b"head 1 body 1", b"head 2 body 2", b"the rest", b"closed"]
-    assert asyncio.run(written()) == expected
-
-
-def test_joined_writes_keep_little_in_memory() -> None:
-    async def written() -> list[bytes]:
-        recorder = Recorder()
-        joined = JoinedWrites(recorder)
-        joined.write(b"x" * MAX_JOINED_BYTES)
-        joined.write(b"y")
-        return recorder.sent
-
-    assert asyncio.run(written()) == [b"x" * MAX_JOINED_BYTES + b"y"]
 
 
 def test_a_request_that_takes_longer_than_headers_may_is_served(hasty: Served) -> None:

@@ -1,52 +1,16 @@
-"""What uvicorn does not have for httptools: limits on connections and headers, joined writes."""
+"""Limits on connections and their request headers, which uvicorn does not have for httptools."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any, cast
+from typing import Any
 
 from starlette.types import Scope
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 MAX_BYTES_BETWEEN_REQUESTS = 1 << 20
 """Headers of a request, or the rest of a body that was refused. Several reads of the socket."""
-MAX_JOINED_BYTES = 65_536
 _STATE_KEY = "fairlead_connection"
-
-
-class JoinedWrites:
-    """A transport that sends what one turn of the event loop writes with one system call.
-
-    uvicorn writes the headers of a response and its body separately, and the second system call
-    costs a tenth of the CPU of an upload.
-    """
-
-    def __init__(self, transport: asyncio.Transport) -> None:
-        self._transport = transport
-        self._call_soon = asyncio.get_running_loop().call_soon
-        self._pieces: list[bytes] = []
-        self._size = 0
-        self.is_closing = transport.is_closing
-
-    def write(self, data: bytes) -> None:
-        if not self._pieces:
-            self._call_soon(self._flush)
-        self._pieces.append(data)
-        self._size += len(data)
-        if self._size > MAX_JOINED_BYTES:  # the transport then says when to stop writing
-            self._flush()
-
-    def close(self) -> None:
-        self._flush()
-        self._transport.close()
-
-    def _flush(self) -> None:
-        if self._pieces:
-            self._transport.writelines(self._pieces)
-            self._pieces, self._size = [], 0
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._transport, name)
 
 
 class LimitedConnection(asyncio.Protocol):
@@ -72,7 +36,7 @@ class LimitedConnection(asyncio.Protocol):
         self._transport = transport
         self._waiting_since = self._loop.time()
         self._timer = self._loop.call_later(self._timeout, self._check_time)
-        self._http.connection_made(cast("asyncio.Transport", JoinedWrites(transport)))
+        self._http.connection_made(transport)
         # uvicorn's limit_concurrency refuses requests, but keeps connections without one open.
         if len(self._http.connections) > self._most:
             transport.abort()
