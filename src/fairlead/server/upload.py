@@ -184,8 +184,10 @@ def _begin(part: MultipartSegment, context: ServerContext, upload: Upload) -> No
 
 def _encoded_name(part: MultipartSegment) -> str | None:
     """The name in `filename*`, which forms should not use and some clients send all the same."""
-    dispositions = [value for key, value in part.headerlist if key == _DISPOSITION]
-    match = _ENCODED_NAME.search(_QUOTED.sub('""', dispositions[-1]))
+    disposition = [value for key, value in part.headerlist if key == _DISPOSITION][-1]
+    if "*" not in disposition:
+        return None
+    match = _ENCODED_NAME.search(_QUOTED.sub('""', disposition))
     if match is None:
         return None
     try:

@@ -135,8 +135,8 @@ class Batch:
     """Accepts submissions one after the other; `write` makes their rows."""
 
     def __init__(self, tx: Transaction, submissions: Sequence[Submission] = ()) -> None:
-        self._tx = tx
-        self._today = int(tx.now // 86_400)
+        self._tx, self._now, self._is_fair = tx, tx.now, tx.is_fair
+        self._today = int(self._now // 86_400)
         self._customers: dict[str, _Customer] = {}
         self._queues: dict[int, Queue] = {}
         """Under fair, the part of the queue in which each customer is."""
@@ -163,7 +163,7 @@ class Batch:
         if not customer.id:
             self._add(customer)
         if submission.new_batch is not None:
-            self._new_batches.append((submission.new_batch, customer.id, self._tx.now))
+            self._new_batches.append((submission.new_batch, customer.id, self._now))
         if submission.key is not None:
             key = (submission.key, submission.fingerprint, submission.sender)
             self._keys.append((customer.id, *key, len(self._accepted), len(submission.documents)))
@@ -238,16 +238,16 @@ class Batch:
             *(
                 rows.data_text(new.metadata),
                 new.reference,
-                _not_before(new, self._tx.now),
+                _not_before(new, self._now),
                 new.batch,
             ),
-            *(self._tx.now, place.estimate, new.look.shape, new.look.pages),
+            *(self._now, place.estimate, new.look.shape, new.look.pages),
             *(new.password, *origin),
         )
 
     def _queue_up(self, numbers: Sequence[int]) -> None:
         """The rows of the queue, and an event for each customer and pipeline."""
-        tx, now, deferred = self._tx, self._tx.now, Counter[int]()
+        tx, now, deferred = self._tx, self._now, Counter[int]()
         arrived: dict[tuple[int, str], list[_Arrival]] = defaultdict(list)
         waiting, delayed = [], []
         for number, (customer, new, place, _) in zip(numbers, self._accepted, strict=True):
@@ -284,7 +284,7 @@ class Batch:
 
     def _load(self, customers: Iterable[_Customer]) -> None:
         """Read from the queue what the checks need: always under fair, else for pending caps."""
-        needed = [each for each in customers if self._tx.is_fair or each.pending_cap is not None]
+        needed = [each for each in customers if self._is_fair or each.pending_cap is not None]
         if not needed:
             return
         loaded = self._tx.load_queue({each.id for each in needed})
@@ -389,10 +389,10 @@ class Batch:
         self, customer: _Customer, news: Sequence[NewDocument], origin: Origin
     ) -> list[Document]:
         """Give each document its count and priority."""
-        documents, now, is_fair = [], self._tx.now, self._tx.is_fair
+        documents, now = [], self._now
         for new in news:
             cost = self._estimate(new)
-            if is_fair:
+            if self._is_fair:
                 place = self._place_by_fair(customer, new, cost)
             else:
                 check = customer.classic.check(customer.counter, now=now)
@@ -407,7 +407,7 @@ class Batch:
         return documents
 
     def _place_by_fair(self, customer: _Customer, new: NewDocument, cost: float) -> _Place:
-        now = self._tx.now
+        now = self._now
         if customer.id not in self._queues:
             self._load([customer])
         rule = self._tx.rules.fair(customer.reset_interval, customer.thresholds)
