@@ -81,8 +81,8 @@ def test_bytes_that_changed_in_the_store_are_not_passed_off_as_the_document(tmp_
     with Fairlead(tmp_path, settings={"retry_delay": 0.01}) as fairlead:
         changed = fairlead.submit("acme", b"the true bytes")
         gone = fairlead.submit("acme", b"soon gone")
-        alter(fairlead, "UPDATE contents SET content = x'00' WHERE document = 1")
-        alter(fairlead, "DELETE FROM contents WHERE document = 2")
+        alter(fairlead, "UPDATE originals SET content = x'00' WHERE document = 1")
+        alter(fairlead, "DELETE FROM originals WHERE document = 2")
         with pytest.raises(DamagedData, match="differs from what was stored"):
             fairlead.original(changed.id)
         with pytest.raises(DamagedData, match="is missing"):
@@ -102,7 +102,7 @@ def test_short_documents_that_are_files_are_found_as_before(tmp_path: Path) -> N
     """So they are where an older Fairlead accepted them."""
     with Fairlead(tmp_path) as fairlead:
         document = fairlead.submit("acme", b"of old")
-        alter(fairlead, "DELETE FROM contents")
+        alter(fairlead, "DELETE FROM originals")
         LocalBlobs(tmp_path / "files").put_all([(document.id, b"of old")])
         assert fairlead.original(document.id) == b"of old"
         assert fairlead.contents.path(document).read_bytes() == b"of old"

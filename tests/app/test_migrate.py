@@ -143,7 +143,8 @@ def test_everything_is_carried_over_and_goes_on_alike(tmp_path: Path, target: Pa
     assert numbers["documents"] == len(before["documents"])
     assert numbers["events"] == len(before["events"])
     with closing(apsw.Connection(str(twin / "fairlead.db"))) as connection:
-        assert numbers["contents"] == connection.execute("SELECT count(*) FROM contents").get > 4
+        for table in ("originals", "results"):
+            assert numbers[table] == connection.execute(f"SELECT count(*) FROM {table}").get > 0
     assert carried.problems() == []
     start = clock.now
     expected = go_on(embedded, clock)

@@ -35,7 +35,7 @@ def test_deep_finds_flipped_changed_and_missing_contents(tmp_path: Path) -> None
     database = tmp_path / "fairlead.db"
     connection = apsw.Connection(str(database))
     connection.execute(
-        "UPDATE contents SET content = CAST('shorT' AS BLOB) WHERE length(content) = 5"
+        "UPDATE originals SET content = CAST('shorT' AS BLOB) WHERE length(content) = 5"
     )
     connection.close()
     code, found = problems(tmp_path, "--deep")

@@ -191,11 +191,11 @@ class Batch:
         run(sql("add_batch"), self._new_batches)
         run(sql("insert_document"), [self._row(*each) for each in zip(numbers, accepted)])  # noqa: B905
         originals = [
-            (number, "original", None, None, each.new.content)
+            (number, each.new.content)
             for number, each in zip(numbers, accepted, strict=True)
             if each.new.content is not None
         ]
-        run(sql("insert_content"), originals)
+        run(sql("insert_original"), originals)
         terms = [
             (*term, number, each.customer.id)
             for number, each in zip(numbers, accepted, strict=True)

@@ -111,7 +111,8 @@ def delete_document(tx: Transaction, id_: str, check: DocumentCheck | None = Non
         tx.write_events()  # webhooks are told of the document as it was
     run = tx.connection.execute
     run(sql("bury_document"), (document.seq, tx.now))
-    run(sql("delete_contents"), (document.seq,))
+    run(sql("delete_original"), (document.seq,))
+    run(sql("delete_results"), (tx.connection.array([document.seq]),))
     run(sql("delete_metadata_terms"), (document.seq,))
     run(sql("take_retry_slot"), (document.seq,))
     state, priority = run(sql("delete_document"), (document.seq,)).get
