@@ -140,7 +140,7 @@ class Batch:
         self._customers: dict[str, _Customer] = {}
         self._queues: dict[int, Queue] = {}
         """Under fair, the part of the queue in which each customer is."""
-        self._new_customers = Queue(tx.rules.fair(), tx.rules.lane, QueueState(tx.policy))
+        self._new_customers: Queue | None = None
         self._costs = CostTable(tx.connection)
         self._estimates: dict[CostBucket, float] = {}
         self._accepted: list[_Accepted] = []
@@ -323,7 +323,7 @@ class Batch:
         id_ = add_customer(self._tx, customer.name)
         if id_ is not None:
             customer.id = id_
-            self._queues[id_] = self._new_customers
+            self._queues[id_] = self._queue_of_new_customers()
             return
         # Another process added it meanwhile; its row is locked now.
         values = (self._tx.connection.array([customer.name]),)
@@ -333,6 +333,12 @@ class Batch:
         customer.id, customer.counter = known.id, known.counter
         customer.day, customer.day_bytes = known.day, known.day_bytes
         self._load([customer])
+
+    def _queue_of_new_customers(self) -> Queue:
+        if self._new_customers is None:
+            rules = self._tx.rules
+            self._new_customers = Queue(rules.fair(), rules.lane, QueueState(self._tx.policy))
+        return self._new_customers
 
     # --- checks ---
 
