@@ -72,29 +72,51 @@ def test_bodies_do_not_count_as_headers(server: Served) -> None:
         assert upload(client, b"x" * 2 * MAX_BYTES_BETWEEN_REQUESTS).status_code == 202
 
 
-def test_bodies_do_not_count_as_headers_when_the_request_before_ends_late() -> None:
-    class Transport(asyncio.Transport):
-        is_aborted = False
+class Transport(asyncio.Transport):
+    is_aborted = False
 
-        def abort(self) -> None:
-            self.is_aborted = True
+    def abort(self) -> None:
+        self.is_aborted = True
 
-        def pause_reading(self) -> None:
-            pass
-
-        def close(self) -> None:
-            pass
-
-    async def app(_scope: Scope, _receive: Receive, _send: Send) -> None:
+    def pause_reading(self) -> None:
         pass
 
+    def close(self) -> None:
+        pass
+
+
+class SteppedLoop(asyncio.SelectorEventLoop):
+    """An event loop whose time the test sets."""
+
+    now = 0.0
+
+    def time(self) -> float:
+        return self.now
+
+    async def step(self, seconds: float) -> None:
+        """Let time pass, and run the timers that are due."""
+        self.now += seconds
+        for _ in range(2):
+            await asyncio.sleep(0)
+
+
+async def nothing(_scope: Scope, _receive: Receive, _send: Send) -> None:
+    """An application that answers nothing."""
+
+
+def connection_over(transport: Transport) -> LimitedConnection:
+    """A connection of a server that gives requests 20 s; it needs a running loop."""
+    config = server_config(nothing, 20)
+    config.load()
+    connection = LimitedConnection(20, 9, config=config, server_state=ServerState(), app_state={})
+    connection.connection_made(transport)
+    return connection
+
+
+def test_bodies_do_not_count_as_headers_when_the_request_before_ends_late() -> None:
     async def overlap() -> bool:
-        config, transport = server_config(app, 20), Transport()
-        config.load()
-        connection = LimitedConnection(
-            20, 9, config=config, server_state=ServerState(), app_state={}
-        )
-        connection.connection_made(transport)
+        transport = Transport()
+        connection = connection_over(transport)
         connection.request_began()
         connection.request_began()  # the next one
         connection.request_ended()  # of the first one
@@ -105,6 +127,31 @@ def test_bodies_do_not_count_as_headers_when_the_request_before_ends_late() -> N
         return transport.is_aborted
 
     assert asyncio.run(overlap()) is False
+
+
+def test_each_piece_of_a_body_has_the_whole_time() -> None:
+    async def upload_slowly(loop: SteppedLoop) -> list[float]:
+        transport, cancelled = Transport(), list[float]()
+        connection = connection_over(transport)
+        connection.request_began()
+        for _ in range(5):
+            connection.body_awaited(lambda: cancelled.append(loop.now))
+            await loop.step(19)
+            connection.body_arrived()
+        await loop.step(100)  # the server works
+        connection.body_awaited(lambda: cancelled.append(loop.now))
+        await loop.step(19)
+        assert connection.is_awaiting_body
+        await loop.step(1)
+        assert not connection.is_awaiting_body
+        await loop.step(100)
+        connection.connection_lost(None)
+        assert not transport.is_aborted
+        return cancelled
+
+    loop = SteppedLoop()
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        assert runner.run(upload_slowly(loop)) == [5 * 19 + 100 + 20]
 
 
 def test_a_request_that_takes_longer_than_headers_may_is_served(hasty: Served) -> None:
