@@ -362,9 +362,9 @@ class Batch:
         self, customer: _Customer, submission: Submission
     ) -> list[Document] | None:
         """The documents of the idempotency key; None: it is new."""
-        known_key = (customer.id, submission.key)
-        if any(key[:2] == known_key for key in self._keys):
+        if any(key == submission.key for _, key, *_ in self._keys):
             self.write()  # it was used in this very batch
+        known_key = (customer.id, submission.key)
         row = self._tx.connection.execute(sql("find_key"), known_key).fetchone()
         if row is None:
             self._check_sender(customer, submission)
