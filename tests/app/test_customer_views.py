@@ -6,8 +6,8 @@ from typing import Any, cast
 
 import pytest
 
-from fairlead.app.customers import Customers, NextPlace, reset_time
-from fairlead.app.keys import Keys
+from fairlead.app.customers import EmbeddedCustomers, NextPlace, reset_time
+from fairlead.app.keys import EmbeddedKeys
 from fairlead.config.data_folder import DataFolder
 from fairlead.config.settings import Settings
 from fairlead.errors import UnknownCustomer
@@ -21,7 +21,7 @@ NOW = 1_800_000_000.0
 
 
 class Records:
-    """What `Customers` asks a store for."""
+    """What `EmbeddedCustomers` asks a store for."""
 
     def __init__(self, record: CustomerRecord, policy: PolicyName) -> None:
         self._record = record
@@ -57,13 +57,13 @@ def record(**changes: Any) -> CustomerRecord:
     return CustomerRecord(**(usual | changes))
 
 
-def customers(found: CustomerRecord, policy: PolicyName) -> Customers:
+def customers(found: CustomerRecord, policy: PolicyName) -> EmbeddedCustomers:
     def nothing_waits(_id: str) -> Explanation:
         raise AssertionError("no document is asked about")
 
     store = cast("Store", Records(found, policy))
-    keys = Keys(store, cast("DataFolder", None), None)
-    return Customers(
+    keys = EmbeddedKeys(store, cast("DataFolder", None), None)
+    return EmbeddedCustomers(
         *(store, Rules, None),
         keys=keys,
         settings=Settings,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _PAGE = 1000
 
 
-class Batches:
+class EmbeddedBatches:
     """Batches. `by` names who decides, in the audit record."""
 
     def __init__(self, fairlead: Fairlead) -> None:

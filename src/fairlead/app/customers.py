@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from fairlead.app.keys import Keys
+from fairlead.app.keys import EmbeddedKeys
 from fairlead.config.settings import Settings
 from fairlead.errors import CustomerExists, Message, UnknownDocument, UnknownKey
 from fairlead.model.customers import Customer, CustomerRecord, check_reason
@@ -37,7 +37,7 @@ class NextPlace(Struct, frozen=True):
     priority: int
 
 
-class Customers:
+class EmbeddedCustomers:
     """Customers and their settings. `by` names who decides, in the audit record."""
 
     def __init__(
@@ -46,7 +46,7 @@ class Customers:
         rules: Callable[[], Rules],
         actor: str | None,
         *,
-        keys: Keys,
+        keys: EmbeddedKeys,
         settings: Callable[[], Settings],
         why: Callable[[str], Explanation],
         delete: Callable[..., None],

@@ -10,16 +10,16 @@ from pathlib import Path
 from threading import Event as Flag
 from typing import Any, Self, overload
 
-from fairlead.app.batches import Batches
+from fairlead.app.batches import EmbeddedBatches
 from fairlead.app.contents import Contents
-from fairlead.app.customers import Customers
+from fairlead.app.customers import EmbeddedCustomers
 from fairlead.app.document_result import DocumentResult
-from fairlead.app.keys import Keys
+from fairlead.app.keys import EmbeddedKeys
 from fairlead.app.open_storage import RecordedPlace, open_files, postgres_store
-from fairlead.app.queue import Queue
+from fairlead.app.queue import EmbeddedQueue
 from fairlead.app.results import PORTION, Results, check_parts, event_number
 from fairlead.app.services import Services
-from fairlead.app.webhooks import Webhooks
+from fairlead.app.webhooks import EmbeddedWebhooks
 from fairlead.config.data_folder import NO_ROOM, DataFolder
 from fairlead.config.settings import Settings, Sources, without_secrets
 from fairlead.errors import NotReady, TemporarilyUnavailable, UnknownDocument, UsageError
@@ -105,8 +105,8 @@ class Fairlead:
         self.contents = Contents(self.store, self.files, self.texts)
         self.ends = Results(self.store, self.texts)
         self.services = Services(self)
-        self.keys = Keys(self.store, self.folder, actor)
-        self.customers = Customers(
+        self.keys = EmbeddedKeys(self.store, self.folder, actor)
+        self.customers = EmbeddedCustomers(
             self.store,
             self._sources.rules,
             actor,
@@ -115,9 +115,11 @@ class Fairlead:
             why=self.why,
             delete=self.delete,
         )
-        self.batches = Batches(self)
-        self.webhooks = Webhooks(self.store, self.services.networks, self.clock, actor)
-        self.queue = Queue(self.store, self.customers, lambda: self.settings.pipelines, actor)
+        self.batches = EmbeddedBatches(self)
+        self.webhooks = EmbeddedWebhooks(self.store, self.services.networks, self.clock, actor)
+        self.queue = EmbeddedQueue(
+            self.store, self.customers, lambda: self.settings.pipelines, actor
+        )
 
     def _open_store(
         self, url: str | None, clock: Callable[[], float] | None, *, patient: bool

@@ -23,7 +23,7 @@ from fairlead.model.usage import DAY
 from fairlead.storage import Store
 
 
-class Keys:
+class EmbeddedKeys:
     """API keys. `by` names who decides, in the audit record."""
 
     def __init__(self, store: Store, folder: DataFolder, actor: str | None) -> None:

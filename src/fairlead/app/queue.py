@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from fairlead.app.customers import Customers
+from fairlead.app.customers import EmbeddedCustomers
 from fairlead.model.customers import Customer, Fairness
 from fairlead.model.documents import Switched, Totals
 from fairlead.model.pipeline_figures import PipelineCounts, PipelineFigures
@@ -14,13 +14,13 @@ from fairlead.policy.rules import check_policy
 from fairlead.storage import Store
 
 
-class Queue:
+class EmbeddedQueue:
     """The queue as a whole."""
 
     def __init__(
         self,
         store: Store,
-        customers: Customers,
+        customers: EmbeddedCustomers,
         pipelines: Callable[[], Sequence[Pipeline]],
         actor: str | None,
     ) -> None:

@@ -14,7 +14,7 @@ from fairlead.storage import Store
 from fairlead.webhooks import Networks, check_url, new_secret
 
 
-class Webhooks:
+class EmbeddedWebhooks:
     """Webhooks and their deliveries.
 
     With `customer`, a webhook of another one is unknown. `by` names who decides, in the audit

@@ -77,7 +77,7 @@ def _plan(name: str, options: Options) -> Plan:
     return Plan(policy, lane, settings)
 
 
-class Result(NamedTuple):
+class SimulationResult(NamedTuple):
     """A simulation, and beside it the same trace first come, first served."""
 
     arrivals: list[Arrival]
@@ -212,16 +212,16 @@ def _thresholds(text: str) -> tuple[int, ...]:
         ) from None
 
 
-def _run(arrivals: list[Arrival], plan: Plan, workers: int) -> Result:
+def _run(arrivals: list[Arrival], plan: Plan, workers: int) -> SimulationResult:
     runs = simulate(arrivals, plan.policy, workers, plan.lane)
     fifo = None
     if not isinstance(plan.policy, FifoPolicy):
         fifo = summarise(arrivals, simulate(arrivals, FifoPolicy(), workers, None))
     settings = {"policy": plan.policy.label, "workers": workers, **plan.settings}
-    return Result(arrivals, runs, settings, summarise(arrivals, runs), fifo)
+    return SimulationResult(arrivals, runs, settings, summarise(arrivals, runs), fifo)
 
 
-def _report(result: Result) -> str:
+def _report(result: SimulationResult) -> str:
     settings = {name.replace("_", " "): _shown(value) for name, value in result.settings.items()}
     return render(Report(settings, result.arrivals, result.runs, result.summary, result.fifo))
 
@@ -234,13 +234,13 @@ def _shown(value: object) -> str:
     return "off" if value is None else str(value)
 
 
-def _outcome(result: Result) -> str:
+def _outcome(result: SimulationResult) -> str:
     text = io.StringIO(newline="")
     write_outcome(text, result.arrivals, result.runs)
     return text.getvalue()
 
 
-def _print(result: Result, *, to_csv: bool, as_json: bool) -> None:
+def _print(result: SimulationResult, *, to_csv: bool, as_json: bool) -> None:
     if to_csv:
         # As bytes: a CSV is UTF-8 whatever the terminal speaks.
         sys.stdout.buffer.write(_outcome(result).encode())
@@ -250,7 +250,7 @@ def _print(result: Result, *, to_csv: bool, as_json: bool) -> None:
         _print_table(result)
 
 
-def _as_json(result: Result) -> dict[str, object]:
+def _as_json(result: SimulationResult) -> dict[str, object]:
     fifo = result.fifo
     customers = [
         {"customer": name, **_waits_json(waits, fifo and fifo.customers[name])}
@@ -273,7 +273,7 @@ def _seconds(waits: WaitStatistics) -> dict[str, float]:
     return {"mean": waits.mean, "p50": waits.p50, "p95": waits.p95, "max": waits.max}
 
 
-def _print_table(result: Result) -> None:
+def _print_table(result: SimulationResult) -> None:
     from rich.console import Console  # noqa: PLC0415 (slow to import, and needed here alone)
 
     console = Console(file=sys.stdout, highlight=False)
@@ -283,7 +283,7 @@ def _print_table(result: Result) -> None:
         console.print(f"and {others} others")
 
 
-def _table(result: Result) -> Table:
+def _table(result: SimulationResult) -> Table:
     from rich.table import Table  # noqa: PLC0415 (see _print_table)
 
     table = Table(title="Seconds from submission to start", box=None, pad_edge=False)

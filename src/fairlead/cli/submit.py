@@ -160,7 +160,7 @@ def submit_command(
         sys.exit(1)
 
 
-class Limits(NamedTuple):
+class SubmitLimits(NamedTuple):
     """Bytes of a document, documents and bytes of one batch."""
 
     document_bytes: int
@@ -168,7 +168,7 @@ class Limits(NamedTuple):
     bytes: int
 
 
-def _limits(target: Target, customer: str | None, *, is_one_batch: bool) -> Limits:
+def _limits(target: Target, customer: str | None, *, is_one_batch: bool) -> SubmitLimits:
     """The limits of the target, after a check that the customer may submit there."""
     if target.url is not None:
         with opened(target) as installation:
@@ -177,10 +177,10 @@ def _limits(target: Target, customer: str | None, *, is_one_batch: bool) -> Limi
         raise UsageError("name the customer of the documents: --customer NAME")
     check_customer(customer)
     most = Sources(target.data).settings().max_document_bytes
-    return Limits(most, sys.maxsize if is_one_batch else BATCH, sys.maxsize)
+    return SubmitLimits(most, sys.maxsize if is_one_batch else BATCH, sys.maxsize)
 
 
-def _server_limits(me: Me, customer: str | None) -> Limits:
+def _server_limits(me: Me, customer: str | None) -> SubmitLimits:
     if me.customer is None and customer is None:
         raise UsageError("this API key submits for many customers; name one: --customer NAME")
     if None not in (customer, me.customer) and customer != me.customer:
@@ -189,7 +189,7 @@ def _server_limits(me: Me, customer: str | None) -> Limits:
             "leave out --customer, or use another key"
         )
     most = me.limits.max_upload_bytes - UPLOAD_OVERHEAD
-    return Limits(me.limits.max_document_bytes, me.limits.max_upload_files, most)
+    return SubmitLimits(me.limits.max_document_bytes, me.limits.max_upload_files, most)
 
 
 def _print_hints(fairlead: Fairlead, customer: str) -> None:
@@ -258,7 +258,9 @@ def _print_skipped(what: str) -> None:
     click.echo(f"skipped: {safe(what)}", err=True)
 
 
-def _checked(files: list[Path], limits: Limits, name: str | None, *, skip_bad: bool) -> list[Path]:
+def _checked(
+    files: list[Path], limits: SubmitLimits, name: str | None, *, skip_bad: bool
+) -> list[Path]:
     """The files that can be submitted. Without `skip_bad`, one that cannot refuses them all."""
     good = []
     for file in files:
@@ -277,7 +279,7 @@ def _checked(files: list[Path], limits: Limits, name: str | None, *, skip_bad: b
     return good
 
 
-def _split(files: list[Named], limits: Limits) -> list[list[Named]]:
+def _split(files: list[Named], limits: SubmitLimits) -> list[list[Named]]:
     """The files in batches, each accepted as a whole."""
     batches: list[list[Named]] = []
     bytes_left = 0

@@ -29,8 +29,7 @@ from fairlead.client.transport import (
 )
 from fairlead.client.upload import opened
 from fairlead.model.batches import Batch
-from fairlead.model.customers import Customer, CustomerSettings, Fairness
-from fairlead.model.customers import Customers as CustomerList
+from fairlead.model.customers import Customer, Customers, CustomerSettings, Fairness
 from fairlead.model.documents import (
     Document,
     Documents,
@@ -45,8 +44,7 @@ from fairlead.model.documents import Page as DocumentPage
 from fairlead.model.explanations import Explanation
 from fairlead.model.installation import AsyncPage, NamedSource
 from fairlead.model.json import from_dict, to_dict
-from fairlead.model.keys import LINK_DAYS, Key, LoginLink, NewKey, NewLink
-from fairlead.model.keys import Keys as KeyList
+from fairlead.model.keys import LINK_DAYS, Key, Keys, LoginLink, NewKey, NewLink
 from fairlead.model.names import check_idempotency_key
 from fairlead.model.pipeline_figures import PipelineFigures, PipelineList
 from fairlead.model.pipelines import DEFAULT_PIPELINE
@@ -62,8 +60,7 @@ from fairlead.model.submissions import (
     submission_options,
 )
 from fairlead.model.usage import CustomerStanding, Me, Usage, UsageList
-from fairlead.model.webhooks import Deliveries, Delivery, Webhook, WebhookWithSecret
-from fairlead.model.webhooks import Webhooks as WebhookList
+from fairlead.model.webhooks import Deliveries, Delivery, Webhook, Webhooks, WebhookWithSecret
 from fairlead.steps.job import Job
 
 LONG_POLL = 20.0  # seconds for which one request waits for the end of a document
@@ -161,7 +158,7 @@ class AsyncGroup:
         self._transport = transport
 
 
-class AsyncCustomers(AsyncGroup):
+class AsyncRemoteCustomers(AsyncGroup):
     """Customers and their settings, for operators."""
 
     async def add(self, name: str, /, **settings: Any) -> Customer:
@@ -175,7 +172,7 @@ class AsyncCustomers(AsyncGroup):
 
     async def list(self) -> builtins.list[Customer]:
         """All customers, by name."""
-        return (await self._transport.json(CustomerList, "GET", "customers")).customers
+        return (await self._transport.json(Customers, "GET", "customers")).customers
 
     async def show(self, name: str) -> Customer:
         """The customer of this name."""
@@ -224,7 +221,7 @@ class AsyncCustomers(AsyncGroup):
 
     async def links(self, name: str) -> builtins.list[Key]:
         """The customer's links that are valid, oldest first."""
-        return (await self._transport.json(KeyList, "GET", "customers", name, "links")).keys
+        return (await self._transport.json(Keys, "GET", "customers", name, "links")).keys
 
     async def revoke_link(self, name: str, id_: str) -> Key:
         """Revoke a link immediately."""
@@ -243,7 +240,7 @@ class AsyncCustomers(AsyncGroup):
         return (await self._transport.json(UsageList, "GET", "usage", params=params)).usage
 
 
-class AsyncKeys(AsyncGroup):
+class AsyncRemoteKeys(AsyncGroup):
     """API keys, for operators."""
 
     async def add(
@@ -272,14 +269,14 @@ class AsyncKeys(AsyncGroup):
     ) -> builtins.list[Key]:
         """Keys, oldest first: of one customer, of operators, or all."""
         params = {"customer": customer, "operator": "true" if operators else None}
-        return (await self._transport.json(KeyList, "GET", "keys", params=params)).keys
+        return (await self._transport.json(Keys, "GET", "keys", params=params)).keys
 
     async def revoke(self, id_: str) -> Key:
         """Revoke a key immediately."""
         return await self._transport.json(Key, "DELETE", "keys", id_)
 
 
-class AsyncBatches(AsyncGroup):
+class AsyncRemoteBatches(AsyncGroup):
     """Documents that were submitted together."""
 
     async def show(self, id_: str) -> Batch:
@@ -291,7 +288,7 @@ class AsyncBatches(AsyncGroup):
         return await self._transport.json(Batch, "POST", "batches", id_, "cancel")
 
 
-class AsyncWebhooks(AsyncGroup):
+class AsyncRemoteWebhooks(AsyncGroup):
     """Webhooks and their deliveries; a customer's key sees its own."""
 
     async def add(
@@ -309,7 +306,7 @@ class AsyncWebhooks(AsyncGroup):
 
     async def list(self) -> builtins.list[Webhook]:
         """All webhooks that the key may see, oldest first."""
-        return (await self._transport.json(WebhookList, "GET", "webhooks")).webhooks
+        return (await self._transport.json(Webhooks, "GET", "webhooks")).webhooks
 
     async def show(self, id_: str) -> Webhook:
         """The webhook of this id."""
@@ -355,7 +352,7 @@ class AsyncWebhooks(AsyncGroup):
         return await self._transport.json(Delivery, "POST", *path, idempotent=False)
 
 
-class AsyncQueue(AsyncGroup):
+class AsyncRemoteQueue(AsyncGroup):
     """The queue as a whole, for operators."""
 
     async def fairness(self) -> Fairness:
@@ -364,7 +361,7 @@ class AsyncQueue(AsyncGroup):
 
     async def overview(self) -> tuple[list[Customer], Fairness]:
         """All customers by name, and how fair the queue is, at one moment."""
-        overview = await self._transport.json(CustomerList, "GET", "customers")
+        overview = await self._transport.json(Customers, "GET", "customers")
         return overview.customers, overview.fairness
 
     async def pipelines(self) -> list[PipelineFigures]:
@@ -384,7 +381,7 @@ class AsyncQueue(AsyncGroup):
         return None if done.before == done.after else done
 
 
-class AsyncResult(AsyncGroup):
+class AsyncRemoteResult(AsyncGroup):
     """The result of a document. Texts and files are fetched when they are asked for."""
 
     def __init__(self, transport: AsyncTransport, found: ResultSummary) -> None:
@@ -456,11 +453,11 @@ class AsyncClient:
         self._transport = AsyncTransport(
             url, key, language, timeout, patience, on_trouble, http=http
         )
-        self.customers = AsyncCustomers(self._transport)
-        self.keys = AsyncKeys(self._transport)
-        self.batches = AsyncBatches(self._transport)
-        self.webhooks = AsyncWebhooks(self._transport)
-        self.queue = AsyncQueue(self._transport)
+        self.customers = AsyncRemoteCustomers(self._transport)
+        self.keys = AsyncRemoteKeys(self._transport)
+        self.batches = AsyncRemoteBatches(self._transport)
+        self.webhooks = AsyncRemoteWebhooks(self._transport)
+        self.queue = AsyncRemoteQueue(self._transport)
 
     async def __aenter__(self) -> AsyncClient:
         return self
@@ -715,11 +712,11 @@ class AsyncClient:
         response = await self._transport.request("GET", "documents", id_, "text", headers=headers)
         return response.text
 
-    async def result(self, id_: str) -> AsyncResult:
+    async def result(self, id_: str) -> AsyncRemoteResult:
         """What the steps of a document that is done found: text, Markdown, data and files."""
         path = ("documents", id_, "result")
         found = await self._transport.json(ResultSummary, "GET", *path)
-        return AsyncResult(self._transport, found)
+        return AsyncRemoteResult(self._transport, found)
 
     async def cause(self, id_: str) -> str | None:
         """Why a document failed, or its last attempt did: a traceback, for operators."""

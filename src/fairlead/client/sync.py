@@ -31,8 +31,7 @@ from fairlead.client.transport import (
 )
 from fairlead.client.upload import opened
 from fairlead.model.batches import Batch
-from fairlead.model.customers import Customer, CustomerSettings, Fairness
-from fairlead.model.customers import Customers as CustomerList
+from fairlead.model.customers import Customer, Customers, CustomerSettings, Fairness
 from fairlead.model.documents import (
     Document,
     Documents,
@@ -47,8 +46,7 @@ from fairlead.model.documents import Page as DocumentPage
 from fairlead.model.explanations import Explanation
 from fairlead.model.installation import NamedSource, Page
 from fairlead.model.json import from_dict, to_dict
-from fairlead.model.keys import LINK_DAYS, Key, LoginLink, NewKey, NewLink
-from fairlead.model.keys import Keys as KeyList
+from fairlead.model.keys import LINK_DAYS, Key, Keys, LoginLink, NewKey, NewLink
 from fairlead.model.names import check_idempotency_key
 from fairlead.model.pipeline_figures import PipelineFigures, PipelineList
 from fairlead.model.pipelines import DEFAULT_PIPELINE
@@ -64,8 +62,7 @@ from fairlead.model.submissions import (
     submission_options,
 )
 from fairlead.model.usage import CustomerStanding, Me, Usage, UsageList
-from fairlead.model.webhooks import Deliveries, Delivery, Webhook, WebhookWithSecret
-from fairlead.model.webhooks import Webhooks as WebhookList
+from fairlead.model.webhooks import Deliveries, Delivery, Webhook, Webhooks, WebhookWithSecret
 from fairlead.steps.job import Job
 
 LONG_POLL = 20.0  # seconds for which one request waits for the end of a document
@@ -163,7 +160,7 @@ class Group:
         self._transport = transport
 
 
-class Customers(Group):
+class RemoteCustomers(Group):
     """Customers and their settings, for operators."""
 
     def add(self, name: str, /, **settings: Any) -> Customer:
@@ -177,7 +174,7 @@ class Customers(Group):
 
     def list(self) -> builtins.list[Customer]:
         """All customers, by name."""
-        return (self._transport.json(CustomerList, "GET", "customers")).customers
+        return (self._transport.json(Customers, "GET", "customers")).customers
 
     def show(self, name: str) -> Customer:
         """The customer of this name."""
@@ -226,7 +223,7 @@ class Customers(Group):
 
     def links(self, name: str) -> builtins.list[Key]:
         """The customer's links that are valid, oldest first."""
-        return (self._transport.json(KeyList, "GET", "customers", name, "links")).keys
+        return (self._transport.json(Keys, "GET", "customers", name, "links")).keys
 
     def revoke_link(self, name: str, id_: str) -> Key:
         """Revoke a link immediately."""
@@ -245,7 +242,7 @@ class Customers(Group):
         return (self._transport.json(UsageList, "GET", "usage", params=params)).usage
 
 
-class Keys(Group):
+class RemoteKeys(Group):
     """API keys, for operators."""
 
     def add(
@@ -272,14 +269,14 @@ class Keys(Group):
     def list(self, customer: str | None = None, *, operators: bool = False) -> builtins.list[Key]:
         """Keys, oldest first: of one customer, of operators, or all."""
         params = {"customer": customer, "operator": "true" if operators else None}
-        return (self._transport.json(KeyList, "GET", "keys", params=params)).keys
+        return (self._transport.json(Keys, "GET", "keys", params=params)).keys
 
     def revoke(self, id_: str) -> Key:
         """Revoke a key immediately."""
         return self._transport.json(Key, "DELETE", "keys", id_)
 
 
-class Batches(Group):
+class RemoteBatches(Group):
     """Documents that were submitted together."""
 
     def show(self, id_: str) -> Batch:
@@ -291,7 +288,7 @@ class Batches(Group):
         return self._transport.json(Batch, "POST", "batches", id_, "cancel")
 
 
-class Webhooks(Group):
+class RemoteWebhooks(Group):
     """Webhooks and their deliveries; a customer's key sees its own."""
 
     def add(
@@ -309,7 +306,7 @@ class Webhooks(Group):
 
     def list(self) -> builtins.list[Webhook]:
         """All webhooks that the key may see, oldest first."""
-        return (self._transport.json(WebhookList, "GET", "webhooks")).webhooks
+        return (self._transport.json(Webhooks, "GET", "webhooks")).webhooks
 
     def show(self, id_: str) -> Webhook:
         """The webhook of this id."""
@@ -355,7 +352,7 @@ class Webhooks(Group):
         return self._transport.json(Delivery, "POST", *path, idempotent=False)
 
 
-class Queue(Group):
+class RemoteQueue(Group):
     """The queue as a whole, for operators."""
 
     def fairness(self) -> Fairness:
@@ -364,7 +361,7 @@ class Queue(Group):
 
     def overview(self) -> tuple[list[Customer], Fairness]:
         """All customers by name, and how fair the queue is, at one moment."""
-        overview = self._transport.json(CustomerList, "GET", "customers")
+        overview = self._transport.json(Customers, "GET", "customers")
         return overview.customers, overview.fairness
 
     def pipelines(self) -> list[PipelineFigures]:
@@ -384,7 +381,7 @@ class Queue(Group):
         return None if done.before == done.after else done
 
 
-class Result(Group):
+class RemoteResult(Group):
     """The result of a document. Texts and files are fetched when they are asked for."""
 
     def __init__(self, transport: Transport, found: ResultSummary) -> None:
@@ -454,11 +451,11 @@ class Client:
         http: httpx.Client | None = None,
     ) -> None:
         self._transport = Transport(url, key, language, timeout, patience, on_trouble, http=http)
-        self.customers = Customers(self._transport)
-        self.keys = Keys(self._transport)
-        self.batches = Batches(self._transport)
-        self.webhooks = Webhooks(self._transport)
-        self.queue = Queue(self._transport)
+        self.customers = RemoteCustomers(self._transport)
+        self.keys = RemoteKeys(self._transport)
+        self.batches = RemoteBatches(self._transport)
+        self.webhooks = RemoteWebhooks(self._transport)
+        self.queue = RemoteQueue(self._transport)
 
     def __enter__(self) -> Client:
         return self
@@ -711,11 +708,11 @@ class Client:
         response = self._transport.request("GET", "documents", id_, "text", headers=headers)
         return response.text
 
-    def result(self, id_: str) -> Result:
+    def result(self, id_: str) -> RemoteResult:
         """What the steps of a document that is done found: text, Markdown, data and files."""
         path = ("documents", id_, "result")
         found = self._transport.json(ResultSummary, "GET", *path)
-        return Result(self._transport, found)
+        return RemoteResult(self._transport, found)
 
     def cause(self, id_: str) -> str | None:
         """Why a document failed, or its last attempt did: a traceback, for operators."""
