@@ -46,6 +46,7 @@ FairleadError
 └── DataError                  the data folder or its disk cannot be used
     ├── NoDataFolder
     ├── NewerData
+    ├── OtherSchema            the database has the tables of another version
     ├── DamagedData
     ├── DataInUse
     ├── TargetNotEmpty         the target of a migration already has data
@@ -65,6 +66,8 @@ inherited. A class that sets `problem` also gives that problem its title.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 TYPE_PREFIX = "urn:fairlead:problem:"
@@ -166,6 +169,17 @@ class InvalidCursor(
 
 class MissingExtra(UsageError, code="missing-extra", title="Missing library"):
     """A library of an optional extra is not installed."""
+
+
+@contextmanager
+def needs_extra(name: str) -> Iterator[None]:
+    """Imports in this block need an optional extra; raises MissingExtra where it is absent."""
+    try:
+        yield
+    except ImportError as error:
+        raise MissingExtra(
+            f"the library {error.name} is missing; install it: pip install 'fairlead[{name}]'"
+        ) from None
 
 
 class Refused(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from fairlead.blobs.local import LocalBlobs
 from fairlead.blobs.marker import MarkedPlace, PlaceRecord
-from fairlead.errors import MissingExtra
+from fairlead.errors import needs_extra
 from fairlead.model.blobs import BlobStore
 
 if TYPE_CHECKING:
@@ -33,12 +33,8 @@ def open_files(folder: Path, url: str | None, cache: Path, record: PlaceRecord) 
     """Blobs in a local folder or, with a URL, in the part of object storage named like it."""
     if url is None:
         return LocalBlobs(folder, record)
-    try:
-        from fairlead.blobs import object_storage  # noqa: PLC0415 (an extra)
-    except ImportError as error:
-        raise MissingExtra(
-            f"the library {error.name} is missing; install it: pip install 'fairlead[s3]'"
-        ) from None
+    with needs_extra("s3"):
+        from fairlead.blobs import object_storage  # noqa: PLC0415
     return object_storage.ObjectStorageBlobs(
         object_storage.object_store(url, folder.name), cache / folder.name, record
     )
@@ -46,10 +42,6 @@ def open_files(folder: Path, url: str | None, cache: Path, record: PlaceRecord) 
 
 def postgres_store() -> type[PostgresStore]:
     """The store on a PostgreSQL server, whose libraries are an extra."""
-    try:
-        from fairlead.storage.postgres import PostgresStore  # noqa: PLC0415 (an extra)
-    except ImportError as error:
-        raise MissingExtra(
-            f"the library {error.name} is missing; install it: pip install 'fairlead[postgres]'"
-        ) from None
+    with needs_extra("postgres"):
+        from fairlead.storage.postgres import PostgresStore  # noqa: PLC0415
     return PostgresStore

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairlead.config.settings import ENVIRONMENT_PREFIX
-from fairlead.errors import MissingExtra
+from fairlead.errors import needs_extra
 from fairlead.model.pipelines import Pipeline
 from fairlead.policy.retry import RetryRule
 from fairlead.read import ReadLimits
@@ -129,15 +129,8 @@ class Services:
 
     def broker(self) -> Broker:
         """The broker that the settings name."""
-        try:
-            from fairlead.worker.celery.broker import (  # noqa: PLC0415 (an extra)
-                CeleryBroker,
-                make_app,
-            )
-        except ImportError as error:
-            raise MissingExtra(
-                f"the library {error.name} is missing; install it: pip install 'fairlead[celery]'"
-            ) from None
+        with needs_extra("celery"):
+            from fairlead.worker.celery.broker import CeleryBroker, make_app  # noqa: PLC0415
         return CeleryBroker(make_app(self._fairlead.settings.needed_broker()))
 
     def _limits(self) -> Limits:

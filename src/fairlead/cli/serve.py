@@ -20,7 +20,7 @@ from fairlead.cli.common import (
     setting_option,
     warn_of_unread_settings,
 )
-from fairlead.errors import MissingExtra
+from fairlead.errors import needs_extra
 from fairlead.service import raise_descriptor_limit, running
 from fairlead.worker.engine import EngineService
 
@@ -56,12 +56,8 @@ def serve_command(
 
 
 def _serve(fairlead: Fairlead, *, has_workers: bool, reloads: bool) -> bool:
-    try:
-        from fairlead.server import server  # noqa: PLC0415 (an extra, needed here alone)
-    except ModuleNotFoundError as error:
-        raise MissingExtra(
-            f"the library {error.name} is missing; install it: pip install 'fairlead[server]'"
-        ) from None
+    with needs_extra("server"):
+        from fairlead.server import server  # noqa: PLC0415
     settings = fairlead.settings
     listener = server.bound_socket(settings.host, settings.port)
     fairlead.keys.operator_key()
