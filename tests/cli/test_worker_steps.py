@@ -13,7 +13,7 @@ from stepkit import write_module
 
 from fairlead import Fairlead
 from fairlead.cli import main
-from fairlead.cli.common import warn_of_unread_settings
+from fairlead.cli.options import warn_of_unread_settings
 
 SETTINGS = """
 [pipelines.invoices]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from fairlead.cli.common import json_option, print_fields, print_json
+from fairlead.cli.options import json_option
+from fairlead.cli.output import print_fields, print_json
 from fairlead.cli.target import Target, opened, target_options
 from fairlead.model.batches import Batch
 from fairlead.model.json import to_dict

@@ -8,13 +8,8 @@ from typing import Any
 
 import click
 
-from fairlead.cli.common import (
-    data_option,
-    json_option,
-    no_url_option,
-    print_json,
-    print_table,
-)
+from fairlead.cli.options import data_option, json_option, no_url_option
+from fairlead.cli.output import print_json, print_table
 from fairlead.config.settings import Explained, Sources
 from fairlead.errors import DataError
 
@@ -61,7 +56,7 @@ def _in_force(setting: Explained, data: Path) -> Explained:
 
 
 def shown(value: Any) -> str:
-    """A setting's value as people read it."""
+    """A setting's value as text."""
     if isinstance(value, dict):
         return "; ".join(f"{name}: {_pipeline(**pipeline)}" for name, pipeline in value.items())
     if isinstance(value, tuple | list) and value:

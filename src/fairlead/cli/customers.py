@@ -11,20 +11,21 @@ from typing import Any
 import click
 from msgspec.structs import astuple
 
-from fairlead.cli.common import (
+from fairlead.cli.completion import complete_customers
+from fairlead.cli.keys import print_revoked
+from fairlead.cli.options import json_option, quiet_option
+from fairlead.cli.output import (
     balance,
     duration,
     fairness_words,
-    json_option,
     one_by_one,
+    print_deleted,
     print_fields,
     print_json,
+    print_lines,
     print_table,
-    quiet_option,
     safe,
 )
-from fairlead.cli.completion import complete_customers
-from fairlead.cli.keys import print_revoked
 from fairlead.cli.target import Target, opened, target_options
 from fairlead.config.data_folder import DataFolder
 from fairlead.errors import UsageError
@@ -61,7 +62,7 @@ def list_command(*, target: Target, quiet: bool, as_json: bool) -> None:
         print_json(Customers(customers, fairness))
         return
     if quiet:
-        click.echo("".join(f"{customer.name}\n" for customer in customers), nl=False)
+        print_lines(customer.name for customer in customers)
         return
     columns = [
         *("customer", "paused", "blocked", "pending", "waiting", "processing", "count"),
@@ -102,7 +103,7 @@ _KINDS: dict[Any, tuple[Callable[[str], Any], str, str]] = {
     float: (float, "N", "a number"),
     tuple[int, ...]: (_whole_numbers, "N,N,…", "decreasing whole numbers such as -2,-4,-6,"),
 }
-"""How a setting of this type is read from the command line, and what it is called there."""
+"""By the type of a setting: its parser, its metavar, and the words for an error."""
 
 
 def _setting_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -146,8 +147,6 @@ def _add_action(verb: str, help_text: str) -> None:
 _add_action("pause", "Pause a customer: its documents wait, and new ones are still accepted.")
 _add_action("resume", "Resume a paused customer.")
 _add_action("reset", "Reset a customer's count to 0.")
-
-
 _add_action("unblock", "Accept documents of a blocked customer again.")
 
 
@@ -175,10 +174,7 @@ def delete_command(*, name: str, target: Target, yes: bool, as_json: bool) -> No
             question = f"Delete customer {name} with all its documents?"
             click.confirm(safe(question), abort=True, err=True)
         installation.customers.delete(name)
-    if as_json:
-        print_json({"deleted": [name]})
-    else:
-        click.echo(safe(f"{name}  deleted"))
+    print_deleted([name], as_json=as_json)
 
 
 @customers_group.command("link")
@@ -214,7 +210,7 @@ def links_command(*, name: str, target: Target, quiet: bool, as_json: bool) -> N
     if as_json:
         print_json(Keys(links))
     elif quiet:
-        click.echo("".join(f"{link.id}\n" for link in links), nl=False)
+        print_lines(link.id for link in links)
     else:
         rows = [[link.id, rfc3339(link.created_at), rfc3339(link.expires_at)] for link in links]
         print_table(["id", "created", "expires"], rows, empty="no links")
@@ -316,7 +312,7 @@ def _row(customer: Customer, share: Share | None) -> list[str]:
 
 
 def _work(share: Share | None) -> tuple[str, str, str]:
-    """The work that an account has had lately, its share of all, and how far from a fair one."""
+    """The recent work of an account, its share of all work, and how far ahead or behind it is."""
     if share is None:
         return "", "", ""
     return duration(share.had_lately), f"{share.share:.0%}", balance(share)

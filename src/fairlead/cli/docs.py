@@ -13,23 +13,27 @@ from typing import Any
 
 import click
 
-from fairlead.cli.common import (
-    GivenPath,
-    duration,
-    given_password,
-    json_option,
-    metadata_of,
-    one_by_one,
-    password_option,
-    plain_minus,
-    print_fields,
-    print_json,
-    print_table,
-    quiet_option,
-    safe,
-)
 from fairlead.cli.completion import complete_customers, complete_documents
 from fairlead.cli.export import export_command
+from fairlead.cli.options import (
+    NonEmptyPath,
+    json_option,
+    metadata_of,
+    password_option,
+    quiet_option,
+    read_password,
+)
+from fairlead.cli.output import (
+    duration,
+    one_by_one,
+    plain_minus,
+    print_deleted,
+    print_fields,
+    print_json,
+    print_lines,
+    print_table,
+    safe,
+)
 from fairlead.cli.submit import submit_command
 from fairlead.cli.target import Target, language, opened, target_options, whole_id
 from fairlead.errors import NotAllowed, UsageError
@@ -117,7 +121,7 @@ def list_command(
         print_json(Page(documents, cursor))
         return
     if quiet:
-        click.echo("".join(f"{document.id}\n" for document in documents), nl=False)
+        print_lines(document.id for document in documents)
         return
     columns = ["id", "state", "customer", "name", "error", "priority", "waited", "count"]
     print_table(columns, map(_row, documents), empty="no documents")
@@ -133,12 +137,12 @@ def show_command(*, id_: str, target: Target, as_json: bool) -> None:
     """Show a document."""
     with opened(target) as installation:
         document = installation.document(whole_id(installation, id_))
-        shown = to_dict(document) | _found(installation, document)
+        fields = to_dict(document) | _data_or_cause(installation, document)
     if as_json:
-        print_json(shown)
+        print_json(fields)
         return
-    cause, data = shown.pop("cause", ""), shown.pop("data", None)
-    print_fields(shown | {"files": {file["name"]: _file_text(file) for file in shown["files"]}})
+    cause, data = fields.pop("cause", ""), fields.pop("data", None)
+    print_fields(fields | {"files": {file["name"]: _file_text(file) for file in fields["files"]}})
     _print_lines("data", json.dumps(data, ensure_ascii=False, indent=2) if data else "")
     _print_lines("cause", cause)
 
@@ -152,8 +156,8 @@ def _file_text(file: dict[str, Any]) -> str:
     return f"{file['media_type']}, {file['size']:,} B"
 
 
-def _found(installation: Installation, document: Document) -> dict[str, Any]:
-    """The data of a document that is done, and to operators the cause of a failure."""
+def _data_or_cause(installation: Installation, document: Document) -> dict[str, Any]:
+    """The data of a document that is done; for operators also the cause of a failure."""
     if document.state is State.DONE:
         return {"data": installation.result(document.id).data}
     if document.attempts:
@@ -223,7 +227,7 @@ def retry_command(
     *, ids: tuple[str, ...], target: Target, password: str | None, as_json: bool
 ) -> None:
     """Process again documents that have ended."""
-    password = given_password(password)
+    password = read_password(password)
     with opened(target) as installation:
         one_by_one(
             ids,
@@ -251,8 +255,8 @@ def set_command(
     as_json: bool,
 ) -> None:
     """Change the urgency, metadata or reference of a document."""
-    wanted = {"urgent": urgent, "reference": reference, "metadata": metadata_of(metadata) or None}
-    changes = {name: value for name, value in wanted.items() if value is not None}
+    options = {"urgent": urgent, "reference": reference, "metadata": metadata_of(metadata) or None}
+    changes = {name: value for name, value in options.items() if value is not None}
     with opened(target) as installation:
         document = installation.change(whole_id(installation, id_), **changes)
     _print_states([document], as_json=as_json)
@@ -271,15 +275,7 @@ def delete_command(*, ids: tuple[str, ...], target: Target, as_json: bool) -> No
             installation.delete(id_)
             return id_
 
-        one_by_one(ids, delete, partial(_print_deleted, as_json=as_json))
-
-
-def _print_deleted(ids: list[str], *, as_json: bool) -> None:
-    if as_json:
-        print_json({"deleted": ids})
-        return
-    for id_ in ids:
-        click.echo(f"{id_}  deleted")
+        one_by_one(ids, delete, partial(print_deleted, as_json=as_json))
 
 
 @docs_group.command("download")
@@ -287,7 +283,7 @@ def _print_deleted(ids: list[str], *, as_json: bool) -> None:
 @target_options
 @click.option(
     "--output",
-    type=GivenPath(),
+    type=NonEmptyPath(),
     metavar="PATH|-",
     help="File to write; -: stdout.  [default: the document's name, unless that file exists]",
 )
@@ -314,7 +310,7 @@ def _print_states(documents: list[Document], *, as_json: bool) -> None:
 
 
 def _row(document: Document) -> list[str]:
-    # A wait ends with the start; of a document that never started, with its end.
+    # The wait of a document that never started lasts until its end.
     until = document.started_at or document.finished_at or time.time()
     return [
         document.id,

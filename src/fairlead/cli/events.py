@@ -1,4 +1,4 @@
-"""`fairlead events`: what happened, and what happens."""
+"""`fairlead events`: past events, and new ones as they happen."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import json
 
 import click
 
-from fairlead.cli.common import json_option, safe
 from fairlead.cli.completion import complete_customers
+from fairlead.cli.options import json_option
+from fairlead.cli.output import safe
 from fairlead.cli.target import Target, opened, target_options
 from fairlead.model.documents import Event
 from fairlead.model.json import rfc3339, to_dict

@@ -7,8 +7,9 @@ from functools import partial
 import click
 from msgspec.structs import asdict
 
-from fairlead.cli.common import json_option, one_by_one, print_json, print_table, quiet_option
 from fairlead.cli.completion import complete_customers, complete_keys
+from fairlead.cli.options import json_option, quiet_option
+from fairlead.cli.output import one_by_one, print_json, print_lines, print_table
 from fairlead.cli.target import Target, opened, target_options
 from fairlead.errors import UsageError
 from fairlead.model.json import rfc3339
@@ -48,11 +49,11 @@ def add_command(
     if sum(owner is not None for owner in owners) != 1:
         raise UsageError("give a customer, or one of --operator, --service, --viewer, --worker")
     with opened(target, makes=target.is_named) as installation:
-        key, made = installation.keys.add(customer, expires=expires, **roles)
+        secret, key = installation.keys.add(customer, expires=expires, **roles)
     if as_json:
-        print_json(NewKey(key, **asdict(made)))
+        print_json(NewKey(secret, **asdict(key)))
         return
-    click.echo(key)
+    click.echo(secret)
     click.echo("store this key: it is not shown again", err=True)
 
 
@@ -74,7 +75,7 @@ def list_command(
         print_json(Keys(keys))
         return
     if quiet:
-        click.echo("".join(f"{key.id}\n" for key in keys), nl=False)
+        print_lines(key.id for key in keys)
         return
     columns = ["id", "customer", "created", "expires", "revoked"]
     print_table(columns, map(_row, keys), empty="no keys")
@@ -95,12 +96,11 @@ def revoke_command(*, ids: tuple[str, ...], target: Target, as_json: bool) -> No
 
 
 def print_revoked(keys: list[Key], *, as_json: bool) -> None:
-    """What was revoked."""
+    """The keys that a command revoked."""
     if as_json:
         print_json(Keys(keys))
-        return
-    for key in keys:
-        click.echo(f"{key.id}  revoked")
+    else:
+        print_lines(f"{key.id}  revoked" for key in keys)
 
 
 def _owner(key: Key) -> str:

@@ -6,7 +6,8 @@ import time
 
 import click
 
-from fairlead.cli.common import json_option, print_json, print_table
+from fairlead.cli.options import json_option
+from fairlead.cli.output import print_json, print_table
 from fairlead.cli.target import Target, opened, target_options
 from fairlead.model.pipeline_figures import PipelineFigures, PipelineList
 

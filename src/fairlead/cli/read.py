@@ -9,16 +9,15 @@ from typing import Any
 
 import click
 
-from fairlead.cli.common import (
+from fairlead.cli.options import (
     STDIN,
-    GivenPath,
-    given_password,
+    NonEmptyPath,
     no_url_option,
     password_option,
-    print_json_line,
-    safe,
+    read_password,
     stdin_file,
 )
+from fairlead.cli.output import print_json_line, safe
 from fairlead.errors import Refused
 from fairlead.intake import check_file
 from fairlead.worker.file_reader import FileReader
@@ -26,7 +25,7 @@ from fairlead.worker.sandbox.answer import Extraction
 
 
 @click.command("read")
-@click.argument("paths", metavar="FILE...", nargs=-1, required=True, type=GivenPath())
+@click.argument("paths", metavar="FILE...", nargs=-1, required=True, type=NonEmptyPath())
 @no_url_option
 @click.option("--markdown", is_flag=True, help="Print Markdown with headings, lists and tables.")
 @password_option
@@ -40,7 +39,7 @@ def read_command(
     """
     failed = False
     paths = tuple(stdin_file(-1, password) if path == STDIN else path for path in paths)
-    for record in _records(paths, given_password(password)):
+    for record in _records(paths, read_password(password)):
         if record["error"] is not None:
             failed = True
             click.echo(f"fairlead: {_reason(record)}", err=True)
@@ -56,7 +55,7 @@ def read_command(
 
 
 def _reason(record: dict[str, Any]) -> str:
-    """The sentence, after the file's name if it does not have it."""
+    """The sentence, with the file's name before it unless it has that already."""
     name, detail = record["name"], record["detail"]
     return safe(detail if name in detail else f"{name}: {detail}")
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from fairlead.cli.common import no_url_option, setting_help
+from fairlead.cli.options import no_url_option, setting_help
 from fairlead.errors import InvalidSetting, UsageError
 from fairlead.policy.classic import (
     DEFAULT_RESET_INTERVAL,
@@ -38,7 +38,7 @@ POLICIES = ("classic", "fair", "fifo")
 
 
 class Options(NamedTuple):
-    """Settings that the command line gave."""
+    """The options of the command that describe the policy."""
 
     workers: int
     reset_interval: float
@@ -50,7 +50,7 @@ class Options(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """A policy with its lane, and the settings to show with a result."""
+    """A policy with its overdue lane, and the settings to print."""
 
     policy: Policy | FairRule
     lane: OverdueLane | None
@@ -58,7 +58,7 @@ class Plan(NamedTuple):
 
 
 def _plan(name: str, options: Options) -> Plan:
-    if name == "fifo":  # the lane would change the order that the name promises
+    if name == "fifo":  # its order has no overdue lane
         return Plan(FifoPolicy(), None, {})
     interval, thresholds = options.reset_interval, _thresholds(options.thresholds)
     policy: ClassicPolicy | FairRule
@@ -78,7 +78,7 @@ def _plan(name: str, options: Options) -> Plan:
 
 
 class SimulationResult(NamedTuple):
-    """A simulation, and beside it the same trace first come, first served."""
+    """A simulation, and the summary of the same trace first come, first served."""
 
     arrivals: list[Arrival]
     runs: list[Run]
@@ -161,16 +161,16 @@ def simulate_command(
     arrivals = read_trace(sys.stdin.buffer if trace == "-" else trace)
     result = _run(arrivals, _plan(policy, options), options.workers)
     if report is not None:
-        write_whole(Path(report), _report(result))
+        write_atomically(Path(report), _report(result))
     if output is not None and output != "-":
-        write_whole(Path(output), _outcome(result))
+        write_atomically(Path(output), _outcome(result))
     _print(result, to_csv=output == "-", as_json=as_json)
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Replace a file in one step; if that fails with a FileError, the old one is still there."""
+def write_atomically(path: Path, text: str) -> None:
+    """Replace a file atomically; after a FileError, the old one is unchanged."""
     try:
-        # A link stays a link, and what is no plain file, such as a pipe, is never replaced.
+        # Links are followed, and anything else than a plain file, such as a pipe, is written to.
         target = path.resolve()
         if target.exists() and not target.is_file():
             target.write_text(text, encoding="utf-8", newline="")
@@ -242,7 +242,7 @@ def _outcome(result: SimulationResult) -> str:
 
 def _print(result: SimulationResult, *, to_csv: bool, as_json: bool) -> None:
     if to_csv:
-        # As bytes: a CSV is UTF-8 whatever the terminal speaks.
+        # As bytes: a CSV is UTF-8, whatever the encoding of the terminal.
         sys.stdout.buffer.write(_outcome(result).encode())
     elif as_json:
         click.echo(json.dumps(_as_json(result), indent=2))
@@ -265,8 +265,8 @@ def _as_json(result: SimulationResult) -> dict[str, object]:
 
 
 def _waits_json(waits: WaitStatistics, fifo: WaitStatistics | None) -> dict[str, object]:
-    shown: dict[str, object] = {"documents": waits.documents, "wait": _seconds(waits)}
-    return shown | ({"fifo": _seconds(fifo)} if fifo else {})
+    fields: dict[str, object] = {"documents": waits.documents, "wait": _seconds(waits)}
+    return fields | ({"fifo": _seconds(fifo)} if fifo else {})
 
 
 def _seconds(waits: WaitStatistics) -> dict[str, float]:
@@ -274,7 +274,7 @@ def _seconds(waits: WaitStatistics) -> dict[str, float]:
 
 
 def _print_table(result: SimulationResult) -> None:
-    from rich.console import Console  # noqa: PLC0415 (slow to import, and needed here alone)
+    from rich.console import Console  # noqa: PLC0415 (slow to import)
 
     console = Console(file=sys.stdout, highlight=False)
     console.print(_table(result))
@@ -284,7 +284,7 @@ def _print_table(result: SimulationResult) -> None:
 
 
 def _table(result: SimulationResult) -> Table:
-    from rich.table import Table  # noqa: PLC0415 (see _print_table)
+    from rich.table import Table  # noqa: PLC0415 (slow to import)
 
     table = Table(title="Seconds from submission to start", box=None, pad_edge=False)
     table.add_column("customer", overflow="fold")
@@ -301,14 +301,14 @@ def _table(result: SimulationResult) -> Table:
 
 
 def _add_row(table: Table, name: str, waits: WaitStatistics, fifo: WaitStatistics | None) -> None:
-    from rich.text import Text  # noqa: PLC0415 (see _print_table)
+    from rich.text import Text  # noqa: PLC0415 (slow to import)
 
     numbers: Sequence[float] = (waits.mean, waits.p50, waits.p95, waits.max)
     numbers = (*numbers, fifo.mean, fifo.p95, fifo.max) if fifo else numbers
-    # As Text, a name with square brackets is no markup.
+    # Rich would take square brackets in a plain string for markup.
     table.add_row(Text(printable(name)), str(waits.documents), *map(_brief, numbers))
 
 
 def _brief(seconds: float) -> str:
-    """Seconds in as few signs as still tell something, so that nine columns fit a terminal."""
+    """Seconds with few characters, so that nine columns fit into a terminal."""
     return f"{seconds:.1f}" if abs(seconds) < 1000 else f"{seconds:.0f}"

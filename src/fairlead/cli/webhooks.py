@@ -1,4 +1,4 @@
-"""`fairlead webhooks`: who is told over HTTP, and what came of it."""
+"""`fairlead webhooks`: webhooks and their deliveries."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fairlead.cli.common import (
-    json_option,
+from fairlead.cli.completion import complete_customers, complete_webhooks
+from fairlead.cli.options import json_option, quiet_option
+from fairlead.cli.output import (
     one_by_one,
+    print_deleted,
     print_json,
+    print_lines,
     print_table,
-    quiet_option,
     safe,
 )
-from fairlead.cli.completion import complete_customers, complete_webhooks
 from fairlead.cli.target import Target, opened, target_options
 from fairlead.model.json import rfc3339, to_dict
 from fairlead.model.webhooks import KINDS, Deliveries, Delivery, Status, Webhook, Webhooks
@@ -25,7 +26,7 @@ from fairlead.model.webhooks import KINDS, Deliveries, Delivery, Status, Webhook
 if TYPE_CHECKING:
     from fairlead.model.installation import Installation
 
-LOOK_SECONDS = 0.2
+POLL_SECONDS = 0.2
 
 
 @click.group("webhooks")
@@ -82,7 +83,7 @@ def list_command(*, target: Target, quiet: bool, as_json: bool) -> None:
     if as_json:
         print_json(Webhooks(webhooks))
     elif quiet:
-        click.echo("".join(f"{webhook.id}\n" for webhook in webhooks), nl=False)
+        print_lines(webhook.id for webhook in webhooks)
     else:
         columns = ["id", "customer", "state", "url", "events"]
         print_table(columns, map(_row, webhooks), empty="no webhooks")
@@ -122,7 +123,7 @@ def delete_command(*, ids: tuple[str, ...], target: Target, as_json: bool) -> No
             installation.webhooks.delete(id_)
             return id_
 
-        one_by_one(ids, delete, partial(_print_deleted, as_json=as_json))
+        one_by_one(ids, delete, partial(print_deleted, as_json=as_json))
 
 
 @webhooks_group.command("test")
@@ -160,18 +161,10 @@ def retry_command(*, ids: tuple[str, ...], target: Target, as_json: bool) -> Non
 def _attempted(installation: Installation, delivery: Delivery, deadline: float) -> Delivery:
     """The delivery after its first attempt, or at the deadline."""
     while delivery.last_at is None and time.monotonic() < deadline:
-        time.sleep(LOOK_SECONDS)
-        newest = installation.webhooks.deliveries(delivery.webhook).items
-        delivery = next((each for each in newest if each.id == delivery.id), delivery)
+        time.sleep(POLL_SECONDS)
+        deliveries = installation.webhooks.deliveries(delivery.webhook).items
+        delivery = next((newer for newer in deliveries if newer.id == delivery.id), delivery)
     return delivery
-
-
-def _print_deleted(ids: list[str], *, as_json: bool) -> None:
-    if as_json:
-        print_json({"deleted": ids})
-        return
-    for id_ in ids:
-        click.echo(f"{id_}  deleted")
 
 
 def _print_retried(deliveries: list[Delivery], *, as_json: bool) -> None:
