@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class RecordedPlace:
-    """A blob place as the store knows it, by its name."""
+    """The record of a blob place in the store, by name."""
 
     def __init__(self, store: Store, name: str) -> None:
         self._store = store
@@ -30,7 +30,7 @@ class RecordedPlace:
 
 
 def open_files(folder: Path, url: str | None, cache: Path, record: PlaceRecord) -> BlobStore:
-    """Blobs in a local folder or, with a URL, in the part of object storage named like it."""
+    """Blobs in a local folder or, with a URL, in the part of object storage of the same name."""
     if url is None:
         return LocalBlobs(folder, record)
     with needs_extra("s3"):
@@ -41,7 +41,7 @@ def open_files(folder: Path, url: str | None, cache: Path, record: PlaceRecord) 
 
 
 def postgres_store() -> type[PostgresStore]:
-    """The store on a PostgreSQL server, whose libraries are an extra."""
+    """The class of the PostgreSQL store, whose libraries are an extra."""
     with needs_extra("postgres"):
         from fairlead.storage.postgres import PostgresStore  # noqa: PLC0415
     return PostgresStore

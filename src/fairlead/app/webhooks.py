@@ -17,8 +17,7 @@ from fairlead.webhooks import Networks, check_url, new_secret
 class EmbeddedWebhooks:
     """Webhooks and their deliveries.
 
-    With `customer`, a webhook of another one is unknown. `by` names who decides, in the audit
-    record.
+    With `customer`, webhooks of others are unknown. `by` is the actor in the audit record.
     """
 
     def __init__(
@@ -41,15 +40,15 @@ class EmbeddedWebhooks:
         customer: str | None = None,
         by: str | None = None,
     ) -> tuple[Webhook, str]:
-        """A new webhook and its secret, which is shown once.
+        """Make a webhook; return it and its secret, which only this call returns.
 
-        It is told of the documents of a customer; without one, of those of all customers.
+        It gets the events of a customer; without one, those of all customers.
         """
         check_url(url, self._networks())
         secret = new_secret(os.urandom(32))
-        wanted = check_kinds(DEFAULT_KINDS if kinds is None else kinds)
-        new = NewWebhook(new_id(self._clock()), customer, url, wanted, secret)
-        return self._outbox.add(new, by=by or self._actor), secret
+        checked = check_kinds(DEFAULT_KINDS if kinds is None else kinds)
+        webhook = NewWebhook(new_id(self._clock()), customer, url, checked, secret)
+        return self._outbox.add(webhook, by=by or self._actor), secret
 
     def list(self, customer: str | None = None) -> builtins.list[Webhook]:
         """All webhooks, or those of a customer, oldest first."""
@@ -74,12 +73,12 @@ class EmbeddedWebhooks:
         customer: str | None = None,
         by: str | None = None,
     ) -> Webhook:
-        """Change a webhook; None: unchanged. Deliveries of a disabled one wait."""
+        """Change a webhook; None: unchanged. Deliveries of a disabled webhook wait."""
         self.show(id_, customer=customer)
         if url is not None:
             check_url(url, self._networks())
-        wanted = None if kinds is None else check_kinds(kinds)
-        return self._outbox.set(id_, url=url, kinds=wanted, enabled=enabled, by=by or self._actor)
+        checked = None if kinds is None else check_kinds(kinds)
+        return self._outbox.set(id_, url=url, kinds=checked, enabled=enabled, by=by or self._actor)
 
     def delete(self, id_: str, /, *, customer: str | None = None, by: str | None = None) -> None:
         """Delete a webhook and its deliveries."""
@@ -108,7 +107,7 @@ class EmbeddedWebhooks:
         limit: int = 100,
         customer: str | None = None,
     ) -> Page[Delivery]:
-        """Deliveries of a webhook, newest first; `cursor` is the last id of the page before."""
+        """Deliveries of a webhook, newest first; `cursor` is the last id of the previous page."""
         self.show(id_, customer=customer)
 
         def fetch(cursor: str | None) -> Page[Delivery]:
