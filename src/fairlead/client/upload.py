@@ -15,7 +15,7 @@ from fairlead.model.sources import JSON_NAME, Source, checked_file, json_bytes, 
 
 
 class Upload:
-    """One document. It starts where its file stood, also when it is sent again."""
+    """One document. It starts at the position its file had, also when it is sent again."""
 
     def __init__(self, name: str, file: BinaryIO, on_read: Callable[[], None]) -> None:
         self.name = name
@@ -27,11 +27,11 @@ class Upload:
 
     @property
     def can_be_sent(self) -> bool:
-        """False: the file cannot be rewound, and was read."""
+        """Whether it can be sent (again): the file can be rewound, or was not read yet."""
         return self._size is not None or not self.was_read
 
     def tell(self) -> int:
-        """The position; raises for a file whose size is not known, which is then sent in chunks."""
+        """The position; UnsupportedOperation makes httpx send a file of unknown size in chunks."""
         if self._size is None:
             raise io.UnsupportedOperation
         return self.sent
@@ -55,7 +55,7 @@ class Upload:
         return piece
 
     def _check_size(self, *, at_end: bool) -> None:
-        """The request has announced its length, so the file must still have the same size."""
+        """Raise if the file has changed its size, which the request has announced."""
         if self._size is None:
             return
         if self.sent > self._size or (at_end and self.sent < self._size):
@@ -66,7 +66,7 @@ class Upload:
 def opened(
     sources: Iterable[NamedSource], on_sent: Callable[[int], None]
 ) -> Iterator[list[Upload]]:
-    """The documents, open for reading; files that were opened here are closed at the end."""
+    """The documents, open for reading; closes the files that it opened."""
     uploads: list[Upload] = []
 
     def report() -> None:
@@ -84,7 +84,7 @@ def opened(
 
 
 def _open(source: Source, stack: ExitStack) -> tuple[str, BinaryIO]:
-    """The name that a source has by itself, and its file."""
+    """The default name of a source, and its file."""
     if isinstance(source, dict | list):
         return JSON_NAME, io.BytesIO(json_bytes(source))
     if isinstance(source, bytes):
@@ -104,7 +104,7 @@ def _open(source: Source, stack: ExitStack) -> tuple[str, BinaryIO]:
 
 
 def _extent(file: BinaryIO) -> tuple[int, int | None]:
-    """Where the document starts in its file, and its size; None: the file cannot be rewound."""
+    """The position and size of the document in its file; None: the file cannot be rewound."""
     if not getattr(file, "seekable", lambda: False)():
         return 0, None
     start = file.tell()
