@@ -1,6 +1,7 @@
-"""`Installation`: what `Fairlead` and `Client` have in common, and what the command line uses.
+"""`Installation`: the interface of `Fairlead` and `Client`, which the command line uses.
 
-Arguments are passed by keyword, ids and names by position. Both return the same records.
+Pass ids and names by position, other arguments by keyword. Both classes return the same records,
+and their docstrings say what the calls promise.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ NamedSource = Source | tuple[Source, str | None]
 
 
 class Page(Generic[T]):
-    """One page of a listing, newest first. Iteration goes on with all following pages.
+    """One page of a listing, newest first. Iterating over it fetches all following pages too.
 
     `next` is the cursor of the following page; None: this is the last one.
     """
@@ -59,7 +60,7 @@ Row = TypeVar("Row", Document, Delivery)
 
 
 def page_of(rows: list[Row], limit: int, fetch: Callable[[str], Page[Row]]) -> Page[Row]:
-    """A page of at most `limit` rows, where one more was asked for to see whether it exists."""
+    """A page of at most `limit` rows, from a query for one more, which shows whether it exists."""
     items = rows[:limit]
     return Page(items, items[-1].id if len(rows) > limit else None, fetch)
 
