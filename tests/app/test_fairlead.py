@@ -197,7 +197,7 @@ def test_who_deletes_again_takes_nothing_of_the_reserve(
 ) -> None:
     with Fairlead(tmp_path) as fairlead:
         gone, here = (fairlead.submit("acme", each, name="a.txt") for each in (b"one", b"two"))
-        fairlead.folder.reserve.lay()
+        fairlead.folder.reserve.fill()
         whole = (tmp_path / "reserve").stat().st_size
         fairlead.delete(gone.id)
 

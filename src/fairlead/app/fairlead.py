@@ -412,7 +412,7 @@ class Fairlead:
                     lambda: self.store.shrink(lambda: self.folder.has_room(SHORT_ROOM))
                 )
         if self.settings.store is None:
-            self.folder.reserve.lay()
+            self.folder.reserve.fill()
 
     def has_room(self) -> bool:
         """Whether the disk has room for documents; free pages of the database count."""

@@ -95,5 +95,5 @@ class EmbeddedKeys:
                 if matches(secret, sha256) and key.is_valid(self._store.now()):
                     return secret, key
         secret, key = self.add(None, by="first-start")
-        self._folder.write_operator_key(secret)
+        self._folder.write_secret(self._folder.operator_key, secret)
         return secret, key

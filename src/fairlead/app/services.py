@@ -110,7 +110,7 @@ class Services:
 
     def _clean_up(self) -> Iterator[int]:
         if self._fairlead.settings.store is None:
-            self._fairlead.folder.reserve.lay()
+            self._fairlead.folder.reserve.fill()
         self._store.add_up_usage()
         return self._sweep_portions()
 
