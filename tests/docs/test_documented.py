@@ -256,6 +256,14 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert [each for each in links if "://" not in each and broken(page, each)] == []
 
 
+def test_every_file_of_the_architecture_page_exists() -> None:
+    page = ROOT / "docs" / "discussion" / "architecture.md"
+    table = page.read_text("utf-8").partition("\n## Where to look\n")[2]
+    files = re.findall(r"`([a-z_/]+(?:\.py|/))`", table)
+    assert files
+    assert [file for file in files if not (ROOT / "src" / "fairlead" / file).exists()] == []
+
+
 def test_every_page_is_in_the_index() -> None:
     index = ROOT / "docs" / "README.md"
     linked = {first or second for first, second in LINK.findall(index.read_text("utf-8"))}

@@ -13,13 +13,13 @@ ARROWS = {
     "processing": {
         "finish": "done",
         "fail": "failed",
-        "retry": "waiting",
+        "requeue": "waiting",
         "release": "waiting",
         "cancel": "cancelled",
     },
-    "done": {"again": "waiting"},
-    "failed": {"again": "waiting"},
-    "cancelled": {"again": "waiting"},
+    "done": {"retry": "waiting"},
+    "failed": {"retry": "waiting"},
+    "cancelled": {"retry": "waiting"},
 }
 
 
