@@ -115,11 +115,11 @@ def cost(store: SqliteStore) -> float:
     return spent
 
 
-def print_ratios(what: str, costs: dict[str, list[float]]) -> None:
+def print_ratios(title: str, costs: dict[str, list[float]]) -> None:
     medians = {name: statistics.median(values) for name, values in costs.items()}
     base = next(iter(medians.values()))
     for name, median in medians.items():
-        print(f"{what}, {name}: {median * 1e6:.0f} µs ({median / base:.2f} times the first)")
+        print(f"{title}, {name}: {median * 1e6:.0f} µs ({median / base:.2f} times the first)")
 
 
 def measure_files(folder: Path) -> None:

@@ -64,7 +64,7 @@ class Changes(Thread):
         self.fairlead = fairlead
         self.customers = customers
         self.pace = pace
-        self.made = 0
+        self.count = 0
         self.stopping = Event()
         self._lots = random.Random(1)
 
@@ -73,14 +73,14 @@ class Changes(Thread):
         open_ones: list[str] = []
         while not self.stopping.wait(max(0.0, following - time.monotonic())):
             following += 1 / self.pace
-            if open_ones and self.made % 2:
+            if open_ones and self.count % 2:
                 self.fairlead.store.cancel(open_ones.pop())
             else:
                 name = f"customer {self._lots.randrange(self.customers):04}"
                 new = NewDocument(new_id(time.time()), "a.txt", 1, "0" * 64)
                 self.fairlead.store.submit(Submission(name, (new,)))
                 open_ones.append(new.id)
-            self.made += 1
+            self.count += 1
 
 
 def measure(
@@ -98,27 +98,27 @@ def measure(
     with crowd(data, customers) as fairlead, serving(data, "--workers", "0") as server:
         time.sleep(settle)  # until it has learnt the last hour
         alone, _ = _spell(fairlead, server.pid, customers, pace, seconds)
-        with nullcontext(opened) if opened else browser() as found_browser:
-            page = found_browser.new_page()
+        with nullcontext(opened) if opened else browser() as opened_browser:
+            page = opened_browser.new_page()
             page.goto(server.login)
             page.goto(f"{server.url}/customers?limit={rows}&sort=name")
             page.locator("#link.live").wait_for()
             page.wait_for_timeout(500 * settle)
             page.evaluate(FRAMES)
-            found_browser.start_tracing(page=page, categories=TIMELINE)
-            watched, made = _spell(fairlead, server.pid, customers, pace, seconds, page)
-            work = _longest_work(json.loads(found_browser.stop_tracing()))
+            opened_browser.start_tracing(page=page, categories=TIMELINE)
+            watched, count = _spell(fairlead, server.pid, customers, pace, seconds, page)
+            work = _longest_work(json.loads(opened_browser.stop_tracing()))
             frames: list[float] = page.evaluate("frames_")
             delay = median(_delay(fairlead, page, number) for number in range(5))
             page.close()
-    rest = (made / seconds, alone, watched)
+    rest = (count / seconds, alone, watched)
     return Figures(customers, *rest, max(frames), work, len(frames), delay)
 
 
 def _longest_work(trace: dict[str, Any]) -> float:
     """Milliseconds at work of the longest task; a task may have to wait for the machine too."""
-    tasks = [each for each in trace["traceEvents"] if each["name"] == "RunTask"]
-    return max((each.get("tdur", 0) / 1000 for each in tasks), default=0.0)
+    tasks = [event for event in trace["traceEvents"] if event["name"] == "RunTask"]
+    return max((event.get("tdur", 0) / 1000 for event in tasks), default=0.0)
 
 
 def _spell(
@@ -137,11 +137,11 @@ def _spell(
         time.sleep(seconds)
     else:
         page.wait_for_timeout(1000 * seconds)
-    made, used = changes.made, cpu_seconds(pid) - before
+    count, used = changes.count, cpu_seconds(pid) - before
     share = used / (time.monotonic() - began)
     changes.stopping.set()
     changes.join()
-    return share, made
+    return share, count
 
 
 def _delay(fairlead: Fairlead, page: Page, number: int) -> float:

@@ -130,9 +130,9 @@ def measured(
 
 
 def report(words: str, samples: Sequence[Sample]) -> None:
-    for what, values in zip(("claim", "hand-over"), zip(*samples, strict=True), strict=True):
+    for event, values in zip(("claim", "hand-over"), zip(*samples, strict=True), strict=True):
         p50, p95 = (1000 * percentile(sorted(values), percent) for percent in (50, 95))
-        print(f"{words}, submit to {what}: p50 {p50:.2f} ms, p95 {p95:.2f} ms")
+        print(f"{words}, submit to {event}: p50 {p50:.2f} ms, p95 {p95:.2f} ms")
 
 
 if __name__ == "__main__":

@@ -140,7 +140,7 @@ def work(url: str, length: float, seconds: float) -> None:
         claims = store.claim_for([name] * number)
         for _ in claims:
             time.sleep(length)
-        store.finish_all([(each, Done("text/plain", {}, "key", "0" * 64)) for each in claims])
+        store.finish_all([(claim, Done("text/plain", {}, "key", "0" * 64)) for claim in claims])
         done += len(claims)
     print(done / spent)
     store.close()

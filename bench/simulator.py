@@ -47,8 +47,8 @@ def main(documents: int, customers: int, rounds: int, child: str | None) -> None
     base = statistics.median(seconds for seconds, _ in figures[BARE])
     print(f"{documents:,} documents of {customers:,} customers, {WORKERS} workers")
     for name, values in figures.items():
-        seconds = statistics.median(each for each, _ in values)
-        memory = max(each for _, each in values)
+        seconds = statistics.median(second for second, _ in values)
+        memory = max(used for _, used in values)
         print(
             f"{name}: {seconds:.2f} s of CPU, {seconds / base:.1f} times the loop, "
             f"{seconds / documents * 1e6:.1f} µs a document, peak memory {memory:,.0f} MB"

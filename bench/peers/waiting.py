@@ -49,8 +49,8 @@ class Case(NamedTuple):
 def main(servers: Servers, documents: int, names: Sequence[str]) -> None:
     """For each store and policy that was named, or for classic on both."""
     for contestant in contestants():
-        asked = contestant.name in (names or USUAL) and contestant.batch == BATCH
-        if asked and not contestant.is_peer and not missing(contestant.server):
+        is_chosen = contestant.name in (names or USUAL) and contestant.batch == BATCH
+        if is_chosen and not contestant.is_peer and not missing(contestant.server):
             compare(servers, contestant, documents)
 
 
@@ -128,10 +128,10 @@ def fill_evenly(
         for first in range(0, CUSTOMERS, AT_ONCE):
             names = [f"{prefix} {first + number}" for number in range(AT_ONCE)]
             submit_one_each(store, names, pipeline)
-    each = documents // CUSTOMERS - turns
+    per_customer = documents // CUSTOMERS - turns
     for number in range(CUSTOMERS):
-        for first in range(0, each, AT_ONCE):
-            some = in_pipeline(pipeline, short_documents(first, min(AT_ONCE, each - first)))
+        for first in range(0, per_customer, AT_ONCE):
+            some = in_pipeline(pipeline, short_documents(first, min(AT_ONCE, per_customer - first)))
             store.submit(Submission(f"{prefix} {number}", some))
 
 
