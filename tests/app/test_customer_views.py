@@ -57,11 +57,11 @@ def record(**changes: Any) -> CustomerRecord:
     return CustomerRecord(**(usual | changes))
 
 
-def customers(found: CustomerRecord, policy: PolicyName) -> EmbeddedCustomers:
+def customers(stored: CustomerRecord, policy: PolicyName) -> EmbeddedCustomers:
     def nothing_waits(_id: str) -> Explanation:
         raise AssertionError("no document is asked about")
 
-    store = cast("Store", Records(found, policy))
+    store = cast("Store", Records(stored, policy))
     keys = EmbeddedKeys(store, cast("DataFolder", None), None)
     return EmbeddedCustomers(
         *(store, Rules, None),
@@ -79,11 +79,11 @@ def standing(had_lately: float, **changes: Any) -> Standing:
 
 @pytest.mark.parametrize("policy", ["classic", "fair"])
 def test_a_plain_name_is_as_good_as_a_record(policy: PolicyName) -> None:
-    found = record(standing=standing(54.0))
-    group = customers(found, policy)
-    assert group.rule("acme").label == group.rule(found).label
-    assert group.next_place("acme") == group.next_place(found)
-    assert group.view("acme") == group.view(found) == group.show("acme") == group.list()[0]
+    stored = record(standing=standing(54.0))
+    group = customers(stored, policy)
+    assert group.rule("acme").label == group.rule(stored).label
+    assert group.next_place("acme") == group.next_place(stored)
+    assert group.view("acme") == group.view(stored) == group.show("acme") == group.list()[0]
     with pytest.raises(UnknownCustomer):
         group.next_place("nobody")
 
