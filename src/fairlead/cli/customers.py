@@ -23,6 +23,7 @@ from fairlead.cli.output import (
     print_fields,
     print_json,
     print_lines,
+    print_record,
     print_table,
     safe,
 )
@@ -239,10 +240,7 @@ def standing_command(*, name: str, target: Target, as_json: bool) -> None:
     """Show where a customer stands: count, next priority, expected end, limits, usage of today."""
     with opened(target) as installation:
         standing = installation.customers.standing(name)
-    if as_json:
-        print_json(standing)
-    else:
-        print_fields(to_dict(standing))
+    print_record(standing, as_json=as_json)
 
 
 @customers_group.command("usage")

@@ -111,6 +111,14 @@ def _total(widths: Sequence[int]) -> int:
     return sum(width + GAP for width in widths if width) - GAP
 
 
+def print_record(record: Struct, *, as_json: bool) -> None:
+    """A record as JSON, or with one line for each field."""
+    if as_json:
+        print_json(record)
+    else:
+        print_fields(to_dict(record))
+
+
 def print_fields(fields: Mapping[str, Any], indent: str = "") -> None:
     """One line for each field that has a value; nested fields are indented."""
     shown = {

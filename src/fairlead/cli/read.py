@@ -67,34 +67,18 @@ def _records(paths: tuple[Path, ...], password: str | None) -> Iterator[dict[str
                 check_file(path, sys.maxsize, name=path.name)
                 outcome = reader.read(path, password)
             except Refused as error:
-                yield _failure(path, error.code, str(error))
+                yield _record(path, error=error.code, detail=str(error))
                 continue
+            kind = getattr(outcome, "kind", None)
             if isinstance(outcome, Extraction):
-                yield _success(path, outcome)
+                text, markdown = outcome.text, outcome.markdown
+                texts = {"text": text, "markdown": text if markdown is None else markdown}
+                yield _record(path, kind=kind, facts=dict(outcome.facts), **texts)
             else:
-                yield _failure(path, outcome.code, outcome.detail, getattr(outcome, "kind", None))
+                yield _record(path, kind=kind, error=outcome.code, detail=outcome.detail)
 
 
-def _success(path: Path, extraction: Extraction) -> dict[str, Any]:
-    text, markdown = extraction.text, extraction.markdown
-    return {
-        "name": str(path),
-        "kind": extraction.kind,
-        "text": text,
-        "markdown": text if markdown is None else markdown,
-        "facts": dict(extraction.facts),
-        "error": None,
-        "detail": None,
-    }
-
-
-def _failure(path: Path, code: str, detail: str, kind: str | None = None) -> dict[str, Any]:
-    return {
-        "name": str(path),
-        "kind": kind,
-        "text": None,
-        "markdown": None,
-        "facts": {},
-        "error": code,
-        "detail": detail,
-    }
+def _record(path: Path, **fields: Any) -> dict[str, Any]:
+    """A record of one file, with None for other fields."""
+    names = ("kind", "text", "markdown", "facts", "error", "detail")
+    return {"name": str(path)} | dict.fromkeys(names) | {"facts": {}} | fields

@@ -9,9 +9,9 @@ import asyncio
 import logging
 import signal
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -140,8 +140,13 @@ class AsyncStepLoop:
         )
         argument = Job(record, lambda done, total: progress.append((done, total)))
         call = asyncio.ensure_future(self._called(argument, threads))
-        async with self._renewing(job, argument, call, progress):
+        renewal = asyncio.create_task(self._renew(job, argument, call, progress))
+        try:
             outcome = await self._outcome(call, folder, threads)
+        finally:
+            renewal.cancel()
+            with suppress(asyncio.CancelledError):
+                await renewal
         if not argument.cancelled:
             await self._report(job, outcome)
 
@@ -174,23 +179,6 @@ class AsyncStepLoop:
         written = partial(outcome_of_value, value, write)
         return await asyncio.get_running_loop().run_in_executor(threads, written)
 
-    @asynccontextmanager
-    async def _renewing(
-        self,
-        job: PulledJob,
-        argument: Job,
-        call: asyncio.Future[Any],
-        progress: list[tuple[int, int]],
-    ) -> AsyncIterator[None]:
-        """Renew the lease meanwhile; cancel the function if the job is lost."""
-        renewal = asyncio.create_task(self._renew(job, argument, call, progress))
-        try:
-            yield
-        finally:
-            renewal.cancel()
-            with suppress(asyncio.CancelledError):
-                await renewal
-
     async def _renew(
         self,
         job: PulledJob,
@@ -198,6 +186,7 @@ class AsyncStepLoop:
         call: asyncio.Future[Any],
         progress: list[tuple[int, int]],
     ) -> None:
+        """Renew the lease until the task is cancelled; cancel the function if the job is lost."""
         while True:
             await asyncio.sleep(job.lease / 3)
             latest = progress[-1] if progress else None
