@@ -24,6 +24,7 @@ from fairlead.config.data_folder import NO_ROOM, DataFolder
 from fairlead.config.settings import Settings, Sources, without_secrets
 from fairlead.errors import NotReady, TemporarilyUnavailable, UnknownDocument, UsageError
 from fairlead.intake import Intake
+from fairlead.model.blobs import BlobStore
 from fairlead.model.documents import Document, DocumentCheck, EndedDocument, Event
 from fairlead.model.explanations import Explanation
 from fairlead.model.installation import NamedSource, Page, page_of
@@ -82,10 +83,7 @@ class Fairlead:
         self._actor = actor
         self.clock = clock or time.time
         current = self._sources.settings()
-        is_url = current.files is not None and "://" in current.files
-        local = None if is_url or current.files is None else Path(current.files)
-        url = current.files if is_url else None
-        self.folder = DataFolder(Path(data), files=local)
+        self.folder = DataFolder(Path(data), files=current.files_folder)
         if must_exist and current.store is None:
             self.folder.check_exists()
         refuse_readable({self.folder.path, self.folder.files.parent})
@@ -93,12 +91,8 @@ class Fairlead:
         self.store = self._open_store(current.store, clock, patient=patient)
         if current.policy is not None and self.store.last_event() == 0:
             self.store.follow_settings()  # a new store starts with it
-        self.files, self.texts = (
-            open_files(
-                folder, url, self.folder.path / "cache", self._recorded(current, folder.name)
-            )
-            for folder in (self.folder.files, self.folder.texts)
-        )
+        self.files = self._open_blobs(current, self.folder.files)
+        self.texts = self._open_blobs(current, self.folder.texts)
         self.intake = Intake(
             self.store,
             self.files,
@@ -135,10 +129,12 @@ class Fairlead:
             lambda: SqliteStore(self.folder.database, rules=rules, clock=self.clock)
         )
 
-    def _recorded(self, current: Settings, part: str) -> RecordedPlace:
-        """The record of a blob place. A folder with its own database may move: it has no path."""
+    def _open_blobs(self, current: Settings, folder: Path) -> BlobStore:
+        # A data folder with its own database may be moved, so its place has no path.
         own = "" if current.store is None else str(self.folder.path.absolute())
-        return RecordedPlace(self.store, f"{without_secrets(current.files or own)}/{part}")
+        place = f"{without_secrets(current.files or own)}/{folder.name}"
+        cache = self.folder.path / "cache"
+        return open_files(folder, current.files_url, cache, RecordedPlace(self.store, place))
 
     def check_places(self) -> None:
         """Raise FilesUnreachable if the blobs of documents or texts are not available."""

@@ -223,6 +223,16 @@ class Settings:
             )
         )
 
+    @property
+    def files_url(self) -> str | None:
+        """The URL of object storage, if `files` is one."""
+        return self.files if self.files and "://" in self.files else None
+
+    @property
+    def files_folder(self) -> Path | None:
+        """The folder of documents and texts, if `files` is one."""
+        return None if self.files is None or self.files_url else Path(self.files)
+
     def needed_broker(self) -> str:
         """The broker; UsageError if it is not set."""
         if self.broker is None:
