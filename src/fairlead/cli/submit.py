@@ -28,7 +28,7 @@ from fairlead.cli.options import (
 )
 from fairlead.cli.output import counted, print_json, print_lines, safe
 from fairlead.cli.progress import page_progress, progress_bar
-from fairlead.cli.submit_files import NamedFile, SubmitLimits, batches_of, size_of
+from fairlead.cli.submit_files import NamedFile, UploadLimits, batches_of, size_of
 from fairlead.cli.target import Target, opened, target_options
 from fairlead.config.settings import Sources
 from fairlead.errors import (
@@ -152,7 +152,7 @@ def submit_command(
         sys.exit(1)
 
 
-def _limits(target: Target, customer: str | None, *, is_one_batch: bool) -> SubmitLimits:
+def _limits(target: Target, customer: str | None, *, is_one_batch: bool) -> UploadLimits:
     """The limits of the target, after a check that the customer may submit there."""
     if target.url is not None:
         with opened(target) as installation:
@@ -161,10 +161,10 @@ def _limits(target: Target, customer: str | None, *, is_one_batch: bool) -> Subm
         raise UsageError("name the customer of the documents: --customer NAME")
     check_customer(customer)
     most = Sources(target.data).settings().max_document_bytes
-    return SubmitLimits(most, sys.maxsize if is_one_batch else BATCH, sys.maxsize)
+    return UploadLimits(most, sys.maxsize if is_one_batch else BATCH, sys.maxsize)
 
 
-def _server_limits(me: Me, customer: str | None) -> SubmitLimits:
+def _server_limits(me: Me, customer: str | None) -> UploadLimits:
     if me.customer is None and customer is None:
         raise UsageError("this API key submits for many customers; name one: --customer NAME")
     if None not in (customer, me.customer) and customer != me.customer:
@@ -173,7 +173,7 @@ def _server_limits(me: Me, customer: str | None) -> SubmitLimits:
             "leave out --customer, or use another key"
         )
     most = me.limits.max_upload_bytes - UPLOAD_OVERHEAD
-    return SubmitLimits(me.limits.max_document_bytes, me.limits.max_upload_files, most)
+    return UploadLimits(me.limits.max_document_bytes, me.limits.max_upload_files, most)
 
 
 def _print_hints(fairlead: Fairlead, customer: str) -> None:

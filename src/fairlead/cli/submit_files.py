@@ -17,7 +17,7 @@ NamedFile = tuple[Path, str]
 """A file and the name of its document."""
 
 
-class SubmitLimits(NamedTuple):
+class UploadLimits(NamedTuple):
     """The most bytes of a document, and the most documents and bytes of one batch."""
 
     document_bytes: int
@@ -26,7 +26,7 @@ class SubmitLimits(NamedTuple):
 
 
 def batches_of(
-    paths: Sequence[Path], limits: SubmitLimits, name: str | None, *, skip_bad: bool
+    paths: Sequence[Path], limits: UploadLimits, name: str | None, *, skip_bad: bool
 ) -> list[list[NamedFile]]:
     """The files at these paths in batches, each accepted as a whole.
 
@@ -88,7 +88,7 @@ def _print_skipped(reason: str) -> None:
 
 
 def _checked(
-    files: list[Path], limits: SubmitLimits, name: str | None, *, skip_bad: bool
+    files: list[Path], limits: UploadLimits, name: str | None, *, skip_bad: bool
 ) -> list[Path]:
     valid = []
     for file in files:
@@ -107,7 +107,7 @@ def _checked(
     return valid
 
 
-def _split(files: list[NamedFile], limits: SubmitLimits) -> list[list[NamedFile]]:
+def _split(files: list[NamedFile], limits: UploadLimits) -> list[list[NamedFile]]:
     batches: list[list[NamedFile]] = []
     bytes_left = 0
     for file in files:
