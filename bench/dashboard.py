@@ -38,7 +38,7 @@ FRAMES = """() => {
 
 
 class Figures(NamedTuple):
-    """What a run showed."""
+    """The figures of one run."""
 
     customers: int
     changes: float
@@ -51,7 +51,7 @@ class Figures(NamedTuple):
 
 
 def cpu_seconds(pid: int) -> float:
-    """How long a process has been at work."""
+    """The CPU time of a process."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / _TICKS
 
@@ -96,8 +96,8 @@ def measure(
     """One run in a new folder, in a browser of its own if none is open."""
     data = folder / "data"
     with crowd(data, customers) as fairlead, serving(data, "--workers", "0") as server:
-        time.sleep(settle)  # until it has learnt the last hour
-        alone, _ = _spell(fairlead, server.pid, customers, pace, seconds)
+        time.sleep(settle)  # until it has read the last hour
+        alone, _ = _load_of_changes(fairlead, server.pid, customers, pace, seconds)
         with nullcontext(opened) if opened else browser() as opened_browser:
             page = opened_browser.new_page()
             page.goto(server.login)
@@ -106,7 +106,7 @@ def measure(
             page.wait_for_timeout(500 * settle)
             page.evaluate(FRAMES)
             opened_browser.start_tracing(page=page, categories=TIMELINE)
-            watched, count = _spell(fairlead, server.pid, customers, pace, seconds, page)
+            watched, count = _load_of_changes(fairlead, server.pid, customers, pace, seconds, page)
             work = _longest_work(json.loads(opened_browser.stop_tracing()))
             frames: list[float] = page.evaluate("frames_")
             delay = median(_delay(fairlead, page, number) for number in range(5))
@@ -121,7 +121,7 @@ def _longest_work(trace: dict[str, Any]) -> float:
     return max((event.get("tdur", 0) / 1000 for event in tasks), default=0.0)
 
 
-def _spell(
+def _load_of_changes(
     fairlead: Fairlead,
     pid: int,
     customers: int,
@@ -129,7 +129,7 @@ def _spell(
     seconds: float,
     page: Page | None = None,
 ) -> tuple[float, int]:
-    """The server's share of one core while changes come, and how many came."""
+    """The server's share of one core during the changes, and their number."""
     changes = Changes(fairlead, customers, pace)
     before, began = cpu_seconds(pid), time.monotonic()
     changes.start()

@@ -33,7 +33,7 @@ def fill(store: Store, documents: int, customers: int) -> float:
 
 
 def fill_behind_a_paused_head(store: Store, documents: int, customers: int) -> None:
-    store.submit(Submission("head", new_documents(1)))  # the first in line, then paused
+    store.submit(Submission("head", new_documents(1)))  # first in the queue, then paused
     store.pause("head")
     for _ in range(documents * 9 // 10 // BATCH):
         store.submit(Submission("head", new_documents(BATCH)))

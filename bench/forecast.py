@@ -1,4 +1,4 @@
-"""How many starts lie in the range of their forecast, which is meant for four of five.
+"""The share of starts within the range of their forecast, which is meant for four of five.
 
 Usage: python -m bench.forecast
 
@@ -200,7 +200,7 @@ def traffic(
 
 
 class Result(NamedTuple):
-    """How good the forecasts of a run were."""
+    """The quality of the forecasts of a run."""
 
     number: int
     hits: float
@@ -254,7 +254,7 @@ def recorded(path: Path) -> tuple[list[Sent], int]:
 
 
 def judged_traces(policy: str) -> dict[str, Result]:
-    """How good the forecasts of each recorded trace are."""
+    """The quality of the forecasts of each recorded trace."""
     return {
         path.stem: judged(POLICIES[policy], *recorded(path), seed=7, often=0.08)
         for path in sorted(TRACES.glob("*.csv"))

@@ -1,4 +1,4 @@
-"""A made-up installation with an hour behind it: for pictures, tests and benches."""
+"""An invented installation with an hour of history, for pictures, tests and benchmarks."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ BURSTS = {
     "Vandelay Imports": (-840, 16),
     "Initech ": (-400, 8),
 }
-"""When some send many at once, and how many; a name may send again."""
+"""Bursts: when customers send many documents at once, and how many."""
 
 
 class Clock:
-    """The time of the installation, which runs ahead of ours."""
+    """The clock of the installation, which runs faster than the real one."""
 
     def __init__(self, now: float) -> None:
         self.now = now
@@ -56,7 +56,7 @@ class Clock:
 
 
 def fill(data: Path, *, workers: int = 2, seed: int = 7) -> None:
-    """Let an hour pass in which customers send and workers work; some of it still waits."""
+    """Simulate an hour of submissions and work; some documents still wait at its end."""
     now = time.time()
     clock, chance = Clock(now - 3600), random.Random(seed)
     arrivals = sorted(_arrivals(now, chance))
@@ -142,7 +142,7 @@ def _decide(fairlead: Fairlead, clock: Clock) -> None:
 
 @contextmanager
 def crowd(data: Path, customers: int) -> Iterator[Fairlead]:
-    """So many customers with a document or a few each, which stay open for changes."""
+    """An open installation with so many customers, each with a few documents."""
     chance = random.Random(7)
     with Fairlead(data) as fairlead:
         names = [f"customer {number:04}" for number in range(customers)]

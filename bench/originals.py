@@ -46,7 +46,7 @@ def main(folder: str, size: int, short: int, seconds: float, pending: int) -> No
         names = ["worker"] * CLAIMS_A_ROUND
         title = f"claims by {CLAIMS_A_ROUND} with {waiting:,} pending"
         measure(title, lambda: len(fairlead.store.claim_for(names)), seconds)
-        tell_size(fairlead, waiting)
+        print_size(fairlead, waiting)
 
 
 def submit(fairlead: Fairlead, contents: list[bytes]) -> int:
@@ -66,8 +66,8 @@ def cpu_seconds() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def tell_size(fairlead: Fairlead, number: int) -> None:
-    """With its log, of which a part may wait to be copied."""
+def print_size(fairlead: Fairlead, number: int) -> None:
+    """Print the size of the database with its WAL."""
     paths = (Path(f"{fairlead.folder.database}{end}") for end in ("", "-wal"))
     size = sum(path.stat().st_size for path in paths)
     print(f"database: {size / 1e6:,.0f} MB, {size / number:,.0f} bytes a document")

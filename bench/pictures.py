@@ -29,7 +29,7 @@ STYLE = (
 
 
 class Panel(NamedTuple):
-    """What one policy made of the trace."""
+    """The run of a trace under one policy."""
 
     title: str
     runs: Sequence[Run]
@@ -140,7 +140,7 @@ def axis(end: float, y: int, across: float, top: int) -> list[str]:
 
 
 def fading(_scale: float) -> str:
-    """What an account has had lately, after 1, 14 and 42 documents, while nothing is started."""
+    """How the recent work of an account fades after 1, 14 and 42 documents."""
     rule = FairRule()
     minutes, high, top, foot = 100, 42.0, 56, 300
     across, up = (WIDTH - LEFT - RIGHT) / minutes, (foot - top) / high

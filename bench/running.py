@@ -46,7 +46,7 @@ class Send(NamedTuple):
 
 
 class Scenario(NamedTuple):
-    """What is sent, whose waits are looked at, and what the operator has set."""
+    """The submissions, the customers whose waits count, and the settings of customers."""
 
     title: str
     sends: list[Send]
@@ -121,7 +121,7 @@ def join_accounts(fairlead: Fairlead, scenario: Scenario) -> None:
 
 
 class Feeder(threading.Thread):
-    """Submits everything at its time."""
+    """Submits each document at its time."""
 
     def __init__(self, fairlead: Fairlead, sends: Iterable[Send], second: float) -> None:
         super().__init__(daemon=True)
@@ -141,7 +141,7 @@ class Feeder(threading.Thread):
         self._sent.set()
 
     def stop_when_over(self, engine: LocalEngine) -> None:
-        """End the work when all was sent and nothing is left; looks ten times a second."""
+        """Stop when all documents were sent and processed; checks ten times a second."""
         if not self._sent.is_set() or time.monotonic() < self._looked + 0.1:
             return
         self._looked = time.monotonic()

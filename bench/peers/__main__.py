@@ -97,7 +97,7 @@ def main(
 
 
 def choose(all_of_them: Sequence[Contestant], only: str | None) -> list[Contestant]:
-    """Those that were named and whose server is installed."""
+    """The named contestants whose server is installed."""
     names = {contestant.name for contestant in all_of_them}
     chosen = set(only.split(",")) if only else names
     if unknown := chosen - names:
@@ -131,7 +131,7 @@ def without_peers_that_cannot_be_installed(chosen: Sequence[Contestant]) -> list
 def compare(
     servers: Servers, chosen: Sequence[Contestant], effort: Effort, rounds: int
 ) -> list[Row]:
-    """Medians over rounds in which each has its turn, so that noise meets all alike."""
+    """Medians over rounds in which each has its turn, so that noise affects all alike."""
     figures: dict[Contestant, list[Figures]] = {contestant: [] for contestant in chosen}
     began = time.monotonic()
     for number in range(rounds):

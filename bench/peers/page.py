@@ -17,7 +17,7 @@ MARKS = ("<!-- begin: bench.peers --page -->\n", "<!-- end: bench.peers --page -
 def write_page(
     path: Path, rows: Sequence[Result], durability: Mapping[str, str], processes: int, how: str
 ) -> None:
-    """Replace what is between the marks by the date, the machine and the table."""
+    """Replace the text between the marks by the date, the machine and the table."""
     begin, end = MARKS
     before, has_begin, rest = path.read_text("utf-8").partition(begin)
     _, has_end, after = rest.partition(end)

@@ -1,4 +1,4 @@
-"""What a claim costs with very many documents waiting, and behind those that may not start."""
+"""Measures claims with very many documents waiting, and behind documents that may not start."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Case(NamedTuple):
 
 
 def main(servers: Servers, documents: int, names: Sequence[str]) -> None:
-    """For each store and policy that was named, or for classic on both."""
+    """Measure the named stores and policies; by default classic on both stores."""
     for contestant in contestants():
         is_chosen = contestant.name in (names or USUAL) and contestant.batch == BATCH
         if is_chosen and not contestant.is_peer and not missing(contestant.server):
@@ -122,7 +122,7 @@ def fill_held(store: Store, documents: int) -> None:
 def fill_evenly(
     store: Store, documents: int, prefix: str = "customer", pipeline: str = DEFAULT_PIPELINE
 ) -> None:
-    """First one document of each customer in turns, as the few have them; then the others."""
+    """First some documents of each customer in turns, as with few documents, then the others."""
     turns = min(documents // CUSTOMERS, 5)
     for _ in range(turns):
         for first in range(0, CUSTOMERS, AT_ONCE):
@@ -149,7 +149,7 @@ def submit_one_each(
 
 
 def measure(case: Case) -> Cost:
-    """Claims of 50 and their finish; what was taken is submitted anew, so that as many wait."""
+    """Claims of 50 and their finish; as many documents are submitted again afterwards."""
     began = spent(case)
     batches = [case.store.claim_for(["bench"] * BATCH) for _ in range(CLAIMS_A_ROUND)]
     claimed = spent(case)

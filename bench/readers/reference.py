@@ -1,4 +1,4 @@
-"""What other programs read in the same documents: LibreOffice, and pdftotext for PDFs."""
+"""The texts that other programs read in the same documents: LibreOffice, pdftotext for PDFs."""
 
 from __future__ import annotations
 
