@@ -18,7 +18,7 @@ from click.testing import CliRunner
 
 from fairlead import Client, Fairlead
 from fairlead.cli import main
-from fairlead.cli.config import shown
+from fairlead.cli.config import value_text
 from fairlead.demo.samples import samples
 from fairlead.model.batches import Batch
 from fairlead.model.customers import Customer
@@ -145,7 +145,7 @@ def test_every_setting_is_documented_with_its_default(tmp_path: Path) -> None:
     assert {setting["name"] for setting in settings} == set(documented)
     for setting in settings:
         default, meaning, variable = documented[setting["name"]]
-        assert default == f"`{shown(setting['value'])}`"
+        assert default == f"`{value_text(setting['value'])}`"
         assert meaning
         assert variable == f"`FAIRLEAD_{setting['name'].upper()}`"
 

@@ -121,13 +121,13 @@ def print_record(record: Struct, *, as_json: bool) -> None:
 
 def print_fields(fields: Mapping[str, Any], indent: str = "") -> None:
     """One line for each field that has a value; nested fields are indented."""
-    shown = {
+    present = {
         name: value
         for name, value in fields.items()
         if value is not None and value is not False and value not in ({}, "", [])
     }
-    width = max([15, *(len(f"{indent}{name}:") for name in shown)])
-    for name, value in shown.items():
+    width = max([15, *(len(f"{indent}{name}:") for name in present)])
+    for name, value in present.items():
         label = f"{indent}{name}:"
         if isinstance(value, Mapping):
             click.echo(safe(label))

@@ -195,9 +195,9 @@ def check_url(url: str) -> str:
         raise errors.UsageError(f"invalid url ({error}); give one such as {_EXAMPLE}") from None
     is_http = parsed.scheme in ("http", "https") and parsed.host and (parsed.port or 0) < 2**16
     if not is_http or parsed.userinfo or parsed.query or parsed.fragment:
-        shown = re.sub(r"//[^/@]*@", "//…@", url)[:200]  # without a password
+        masked = re.sub(r"//[^/@]*@", "//…@", url)[:200]  # without a password
         raise errors.UsageError(
-            f"the url must be the address of a server such as {_EXAMPLE}; got {shown!a}"
+            f"the url must be the address of a server such as {_EXAMPLE}; got {masked!a}"
         )
     bare = url.rstrip("/")
     is_api = parsed.path.rstrip("/").endswith("/v1")

@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 from fairlead.errors import InvalidName, UnreadableSource
 from fairlead.model.installation import NamedSource
-from fairlead.model.names import check_not_nameless, is_printable, shown
+from fairlead.model.names import check_not_nameless, is_printable, quoted
 from fairlead.model.sources import JSON_NAME, Source, checked_file, json_bytes, read_piece
 
 
@@ -78,7 +78,7 @@ def opened(
             own_name, file = _open(content, stack)
             name = own_name if name is None else check_not_nameless(name)
             if not is_printable(name):
-                raise InvalidName(f"a document's name must be printable, got {shown(name)}")
+                raise InvalidName(f"a document's name must be printable, got {quoted(name)}")
             uploads.append(Upload(name, file, report))
         yield uploads
 

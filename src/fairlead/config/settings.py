@@ -431,7 +431,7 @@ def _check_known(name: str, where: str) -> None:
 
 def _explained(value: Any, *, is_secret: bool) -> Any:
     if isinstance(value, tuple) and value and isinstance(value[0], Pipeline):
-        return {pipeline.name: pipeline.shown() for pipeline in value}
+        return {pipeline.name: pipeline.table() for pipeline in value}
     return without_secrets(value) if is_secret else value
 
 

@@ -91,8 +91,8 @@ class QueuePlace(NamedTuple):
         """1 for the next one."""
         return self.own_documents + self.other_documents + 1
 
-    def shown(self) -> Place:
-        """The place as operators see it."""
+    def to_place(self) -> Place:
+        """The place with the fields of its JSON, as operators see it."""
         numbers = (self.own_documents, self.other_documents, self.other_customers)
         return Place(*numbers, round(self.seconds, 3), self.most, self.is_estimate)
 

@@ -37,13 +37,14 @@ def check_customer(name: str, *, slashes: bool = False) -> str:
             Message(
                 "a customer's name must not contain control characters, or begin or end "
                 "with a space; got {name}",
-                name=shown(name),
+                name=quoted(name),
             )
         )
     if "/" in name and not slashes:
         raise InvalidCustomer(
             Message(
-                "a customer's name must have no slash, got {name}; choose another", name=shown(name)
+                "a customer's name must have no slash, got {name}; choose another",
+                name=quoted(name),
             )
         )
     return name
@@ -70,7 +71,7 @@ def check_name(name: str) -> str:
         raise InvalidName(
             Message(
                 "a document's name must not be a path; got {name}; leave out the folders",
-                name=shown(name),
+                name=quoted(name),
             )
         )
     if not is_printable(name):
@@ -78,7 +79,7 @@ def check_name(name: str) -> str:
             Message(
                 "a document's name must not contain control or undecodable characters; "
                 "got {name}; rename it",
-                name=shown(name),
+                name=quoted(name),
             )
         )
     return name
@@ -108,7 +109,7 @@ def is_printable(text: str) -> bool:
     )
 
 
-def shown(text: str) -> str:
+def quoted(text: str) -> str:
     """The text as messages show it: short, quoted, in ASCII."""
     return ascii(text if len(text) <= 60 else text[:57] + "...")
 

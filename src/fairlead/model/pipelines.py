@@ -81,7 +81,7 @@ class Pipeline(NamedTuple):
         """The name of the pulled step of this queue; None if workers run it."""
         return self.steps[0].removeprefix(PULL) if is_pulled(self.steps[0]) else None
 
-    def shown(self) -> dict[str, Any]:
+    def table(self) -> dict[str, Any]:
         """The table in the settings file, whose key is the name."""
         others = {"limit": self.limit, "max_running": self.max_running}
         values = {name: value for name, value in others.items() if value is not None}

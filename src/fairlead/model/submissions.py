@@ -14,7 +14,7 @@ import msgspec
 
 from fairlead.errors import InvalidField, Message, Refused, UsageError
 from fairlead.model.json import rfc3339
-from fairlead.model.names import is_printable, shown
+from fairlead.model.names import is_printable, quoted
 from fairlead.model.pipelines import DEFAULT_PIPELINE, is_pipeline_name
 
 LONGEST_REFERENCE = 200
@@ -134,7 +134,7 @@ def check_pipeline(name: str) -> str:
     """The name of a pipeline: letters, digits, - and _."""
     if not is_pipeline_name(name):
         raise InvalidField(
-            f"a pipeline's name has 1 to 64 letters, digits, - and _; got {shown(name)}"
+            f"a pipeline's name has 1 to 64 letters, digits, - and _; got {quoted(name)}"
         )
     return name
 
@@ -145,7 +145,7 @@ def check_reference(reference: str, name: str = "a reference") -> str:
     if not is_clean or not 0 < len(reference) <= LONGEST_REFERENCE:
         raise InvalidField(
             f"{name} must have 1 to {LONGEST_REFERENCE} printable characters, and must not "
-            f"begin or end with a space; got {shown(reference)}"
+            f"begin or end with a space; got {quoted(reference)}"
         )
     return reference
 
@@ -219,7 +219,7 @@ def _moment_in(text: str, name: str) -> datetime | float:
 def _invalid_moment(text: str, name: str) -> InvalidField:
     return InvalidField(
         f"{name} is a time with its zone, such as 2026-01-31T12:00:00Z, a date, a delay in seconds "
-        f"or one such as 90d or 12h; got {shown(text)}"
+        f"or one such as 90d or 12h; got {quoted(text)}"
     )
 
 
