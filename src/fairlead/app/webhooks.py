@@ -7,9 +7,9 @@ import os
 from collections.abc import Callable, Iterable
 
 from fairlead.errors import Message, UnknownDelivery, UnknownWebhook
-from fairlead.model.installation import Page, page_of
+from fairlead.model.installation import ListingPage, listing_page
 from fairlead.model.names import new_id
-from fairlead.model.webhooks import DEFAULT_KINDS, Delivery, NewWebhook, Webhook, check_kinds
+from fairlead.model.webhooks import DEFAULT_KINDS, Delivery, Webhook, WebhookRecord, check_kinds
 from fairlead.storage import Store
 from fairlead.webhooks import Networks, check_url, new_secret
 
@@ -47,7 +47,7 @@ class EmbeddedWebhooks:
         check_url(url, self._networks())
         secret = new_secret(os.urandom(32))
         checked = check_kinds(DEFAULT_KINDS if kinds is None else kinds)
-        webhook = NewWebhook(new_id(self._clock()), customer, url, checked, secret)
+        webhook = WebhookRecord(new_id(self._clock()), customer, url, checked, secret)
         return self._outbox.add(webhook, by=by or self._actor), secret
 
     def list(self, customer: str | None = None) -> builtins.list[Webhook]:
@@ -106,13 +106,13 @@ class EmbeddedWebhooks:
         cursor: str | None = None,
         limit: int = 100,
         customer: str | None = None,
-    ) -> Page[Delivery]:
+    ) -> ListingPage[Delivery]:
         """Deliveries of a webhook, newest first; `cursor` is the last id of the previous page."""
         self.show(id_, customer=customer)
 
-        def fetch(cursor: str | None) -> Page[Delivery]:
+        def fetch(cursor: str | None) -> ListingPage[Delivery]:
             rows = self._outbox.deliveries(id_, before=cursor, limit=limit + 1)
-            return page_of(rows, limit, fetch)
+            return listing_page(rows, limit, fetch)
 
         return fetch(cursor)
 

@@ -43,8 +43,8 @@ class Status(StrEnum):
     FAILED = "failed"
 
 
-class NewWebhook(NamedTuple):
-    """A webhook to be stored, with its secret, which signs every delivery."""
+class WebhookRecord(NamedTuple):
+    """A webhook as it is stored. The secret signs each delivery, so it is in plain text."""
 
     id: str
     customer: str | None
