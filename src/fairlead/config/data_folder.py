@@ -2,7 +2,7 @@
 
 fairlead.db     the store, unless it is on a database server
 fairlead.db-commits  touched after each commit, so that other processes wake up
-fairlead.db-mark     the number of the last durable event: `doctor` sees a truncated WAL by it
+fairlead.db-mark     the number of the last durable event, so that `doctor` detects a damaged WAL
 fairlead.db-purge    exists while the WAL still has deleted contents
 fairlead.toml   settings, if any
 files/          originals of documents; short ones are in the store

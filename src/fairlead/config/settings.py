@@ -1,4 +1,4 @@
-"""Settings: flags override the environment, `fairlead.toml` and defaults, in this order.
+"""Settings: from flags, else the environment, else `fairlead.toml`, else defaults.
 
 `Settings` is the only list of settings: each field has its help, bounds, choices and secrecy.
 The file is in the data folder, so all processes of one folder follow the same rules. It is read
