@@ -1,4 +1,4 @@
-"""The command line: thin, over the same functions as the Python API.
+"""The command line: calls `Fairlead` or `Client`, and prints what they return.
 
 Results go to stdout, progress and errors to stderr. Exit codes: 0 ok, 1 failed, 2 usage.
 """

@@ -93,7 +93,7 @@ class AsyncListingPage(Generic[T]):
 
 
 class CustomerGroup(Protocol):
-    """`fairlead customers …`."""
+    """The calls of `customers`: their settings, links, standing and usage."""
 
     def add(self, name: str, /, **settings: Any) -> Customer: ...
     def list(self) -> builtins.list[Customer]: ...
@@ -115,7 +115,7 @@ class CustomerGroup(Protocol):
 
 
 class KeyGroup(Protocol):
-    """`fairlead keys …`."""
+    """The calls of `keys`."""
 
     def add(
         self,
@@ -133,14 +133,14 @@ class KeyGroup(Protocol):
 
 
 class BatchGroup(Protocol):
-    """`fairlead batches …`."""
+    """The calls of `batches`."""
 
     def show(self, id_: str, /) -> Batch: ...
     def cancel(self, id_: str, /) -> Batch: ...
 
 
 class WebhookGroup(Protocol):
-    """`fairlead webhooks …`."""
+    """The calls of `webhooks`."""
 
     def add(
         self, url: str, kinds: Sequence[str] | None = None, *, customer: str | None = None
@@ -165,7 +165,7 @@ class WebhookGroup(Protocol):
 
 
 class QueueGroup(Protocol):
-    """The queue as a whole."""
+    """The calls of `queue`: the queue as a whole."""
 
     def fairness(self) -> Fairness: ...
     def overview(self) -> tuple[list[Customer], Fairness]: ...
