@@ -6,7 +6,7 @@ import click
 
 from fairlead.cli.options import json_option
 from fairlead.cli.output import print_record
-from fairlead.cli.target import Target, opened, target_options
+from fairlead.cli.target import Target, open_target, target_options
 
 
 @click.group("batches")
@@ -20,7 +20,7 @@ def batches_group() -> None:
 @json_option
 def show_command(*, id_: str, target: Target, as_json: bool) -> None:
     """Show how far the documents of a batch are, and when they are expected to end."""
-    with opened(target) as installation:
+    with open_target(target) as installation:
         batch = installation.batches.show(id_)
     print_record(batch, as_json=as_json)
 
@@ -31,6 +31,6 @@ def show_command(*, id_: str, target: Target, as_json: bool) -> None:
 @json_option
 def cancel_command(*, id_: str, target: Target, as_json: bool) -> None:
     """Cancel the pending documents of a batch."""
-    with opened(target) as installation:
+    with open_target(target) as installation:
         batch = installation.batches.cancel(id_)
     print_record(batch, as_json=as_json)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import CompletionItem
 
-from fairlead.cli.target import Target, opened
+from fairlead.cli.target import Target, open_target
 from fairlead.config import DEFAULT_DATA
 from fairlead.errors import FairleadError, NotAllowed
 
@@ -30,7 +30,7 @@ def _completing(items: Callable[[Installation, str], Iterable[tuple[str, str]]])
         ctx: click.Context, _param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
         try:
-            with opened(_target(ctx)) as installation:
+            with open_target(_target(ctx)) as installation:
                 return [
                     CompletionItem(value, help=description)
                     for value, description in items(installation, incomplete)

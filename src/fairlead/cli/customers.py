@@ -27,7 +27,7 @@ from fairlead.cli.output import (
     print_table,
     safe,
 )
-from fairlead.cli.target import Target, opened, target_options
+from fairlead.cli.target import Target, open_target, target_options
 from fairlead.config.data_folder import DataFolder
 from fairlead.errors import UsageError
 from fairlead.model.customers import Customer, Customers, Setting, Share, customer_settings
@@ -47,7 +47,7 @@ def customers_group() -> None:
 @json_option
 def add_command(*, name: str, target: Target, as_json: bool) -> None:
     """Add a customer."""
-    with opened(target, makes=target.is_named) as installation:
+    with open_target(target, may_create=target.is_named) as installation:
         _print_customer(installation.customers.add(name), as_json=as_json)
 
 
@@ -57,7 +57,7 @@ def add_command(*, name: str, target: Target, as_json: bool) -> None:
 @json_option
 def list_command(*, target: Target, quiet: bool, as_json: bool) -> None:
     """List customers with their pending documents and next priority."""
-    with opened(target) as installation:
+    with open_target(target) as installation:
         customers, fairness = installation.queue.overview()
     if as_json:
         print_json(Customers(customers, fairness))
@@ -82,7 +82,7 @@ def list_command(*, target: Target, quiet: bool, as_json: bool) -> None:
 @json_option
 def show_command(*, name: str, target: Target, as_json: bool) -> None:
     """Show a customer, and the work that its account has had lately."""
-    with opened(target) as installation:
+    with open_target(target) as installation:
         customer = installation.customers.show(name)
         accounts = installation.queue.fairness().accounts
     account = customer.account or customer.name
@@ -129,7 +129,7 @@ def set_command(*, name: str, target: Target, as_json: bool, **options: str | No
     }
     if not changes:
         raise UsageError("no setting to change; give --weight, --processing-cap or another option")
-    with opened(target) as installation:
+    with open_target(target) as installation:
         _print_customer(installation.customers.set(name, **changes), as_json=as_json)
 
 
@@ -141,7 +141,7 @@ def _add_action(verb: str, help_text: str) -> None:
     @target_options
     @json_option
     def command(*, name: str, target: Target, as_json: bool) -> None:
-        with opened(target) as installation:
+        with open_target(target) as installation:
             _print_customer(getattr(installation.customers, verb)(name), as_json=as_json)
 
 
@@ -158,7 +158,7 @@ _add_action("unblock", "Accept documents of a blocked customer again.")
 @json_option
 def block_command(*, name: str, target: Target, reason: str, as_json: bool) -> None:
     """Refuse a customer's new documents; those it has are processed."""
-    with opened(target) as installation:
+    with open_target(target) as installation:
         _print_customer(installation.customers.block(name, reason=reason), as_json=as_json)
 
 
@@ -169,7 +169,7 @@ def block_command(*, name: str, target: Target, reason: str, as_json: bool) -> N
 @json_option
 def delete_command(*, name: str, target: Target, yes: bool, as_json: bool) -> None:
     """Delete a customer with its documents, texts, keys and webhooks; usage stays as numbers."""
-    with opened(target) as installation:
+    with open_target(target) as installation:
         documents = installation.documents(customer=name, limit=1).items
         if not yes and documents:
             question = f"Delete customer {name} with all its documents?"
@@ -187,7 +187,7 @@ def delete_command(*, name: str, target: Target, yes: bool, as_json: bool) -> No
 @json_option
 def link_command(*, name: str, target: Target, days: int, as_json: bool) -> None:
     """Print a link that shows a customer's page without a key; it is printed once."""
-    with opened(target) as installation:
+    with open_target(target) as installation:
         link = installation.customers.link(name, days=days)
     server = target.url or DataFolder(target.data).server_url()
     url = None if server is None else server.rstrip("/") + link.path
@@ -206,7 +206,7 @@ def link_command(*, name: str, target: Target, days: int, as_json: bool) -> None
 @json_option
 def links_command(*, name: str, target: Target, quiet: bool, as_json: bool) -> None:
     """List the valid links to a customer's page, without their secrets."""
-    with opened(target) as installation:
+    with open_target(target) as installation:
         links = installation.customers.links(name)
     if as_json:
         print_json(Keys(links))
@@ -224,7 +224,7 @@ def links_command(*, name: str, target: Target, quiet: bool, as_json: bool) -> N
 @json_option
 def unlink_command(*, name: str, ids: tuple[str, ...], target: Target, as_json: bool) -> None:
     """Revoke links to a customer's page immediately. ID may also be the whole link."""
-    with opened(target) as installation:
+    with open_target(target) as installation:
         one_by_one(
             [id_of(link.rpartition("/")[2]) or link for link in ids],
             lambda id_: installation.customers.revoke_link(name, id_),
@@ -238,7 +238,7 @@ def unlink_command(*, name: str, ids: tuple[str, ...], target: Target, as_json: 
 @json_option
 def standing_command(*, name: str, target: Target, as_json: bool) -> None:
     """Show where a customer stands: count, next priority, expected end, limits, usage of today."""
-    with opened(target) as installation:
+    with open_target(target) as installation:
         standing = installation.customers.standing(name)
     print_record(standing, as_json=as_json)
 
@@ -260,7 +260,7 @@ def usage_command(
     as_json: bool,
 ) -> None:
     """Show what a customer, or each of them, used by day."""
-    with opened(target) as installation:
+    with open_target(target) as installation:
         usage = installation.customers.usage(name, since=since, until=until)
     if as_json:
         print_json(UsageList(usage))

@@ -35,7 +35,7 @@ from fairlead.cli.output import (
     safe,
 )
 from fairlead.cli.submit import submit_command
-from fairlead.cli.target import Target, language, opened, target_options, whole_id
+from fairlead.cli.target import Target, full_id, language, open_target, target_options
 from fairlead.errors import NotAllowed, UsageError
 from fairlead.i18n import language_of, translator
 from fairlead.model.documents import Document, Page
@@ -109,7 +109,7 @@ def list_command(
         check_customer(customer)
     filters["metadata"] = metadata_of(metadata)
     documents: list[Document] = []
-    with opened(target) as installation:
+    with open_target(target) as installation:
         while len(documents) < limit:
             size = min(PAGE, limit - len(documents))
             page = installation.documents(customer=customer, cursor=cursor, limit=size, **filters)
@@ -135,8 +135,8 @@ def list_command(
 @json_option
 def show_command(*, id_: str, target: Target, as_json: bool) -> None:
     """Show a document."""
-    with opened(target) as installation:
-        document = installation.document(whole_id(installation, id_))
+    with open_target(target) as installation:
+        document = installation.document(full_id(installation, id_))
         fields = to_dict(document) | _data_or_cause(installation, document)
     if as_json:
         print_json(fields)
@@ -173,8 +173,8 @@ def _data_or_cause(installation: Installation, document: Document) -> dict[str, 
 @json_option
 def why_command(*, id_: str, target: Target, as_json: bool) -> None:
     """Explain a document's priority and place in the queue."""
-    with opened(target) as installation:
-        explanation = installation.why(whole_id(installation, id_))
+    with open_target(target) as installation:
+        explanation = installation.why(full_id(installation, id_))
     if as_json:
         print_json(spoken(explanation, words, with_others=True))
         return
@@ -193,8 +193,8 @@ def why_command(*, id_: str, target: Target, as_json: bool) -> None:
 @click.option("--markdown", is_flag=True, help="Print Markdown with headings, lists and tables.")
 def text_command(*, id_: str, target: Target, markdown: bool) -> None:
     """Print the text of a document that is done."""
-    with opened(target) as installation:
-        id_ = whole_id(installation, id_)
+    with open_target(target) as installation:
+        id_ = full_id(installation, id_)
         text = installation.markdown(id_) if markdown else installation.text(id_)
     click.echo(text, nl=not text.endswith("\n"))
 
@@ -210,10 +210,10 @@ _ids_argument = click.argument(
 @json_option
 def cancel_command(*, ids: tuple[str, ...], target: Target, as_json: bool) -> None:
     """Cancel pending documents."""
-    with opened(target) as installation:
+    with open_target(target) as installation:
         one_by_one(
             ids,
-            lambda id_: installation.cancel(whole_id(installation, id_)),
+            lambda id_: installation.cancel(full_id(installation, id_)),
             partial(_print_states, as_json=as_json),
         )
 
@@ -228,10 +228,10 @@ def retry_command(
 ) -> None:
     """Process again documents that have ended."""
     password = read_password(password)
-    with opened(target) as installation:
+    with open_target(target) as installation:
         one_by_one(
             ids,
-            lambda id_: installation.retry(whole_id(installation, id_), password=password),
+            lambda id_: installation.retry(full_id(installation, id_), password=password),
             partial(_print_states, as_json=as_json),
         )
 
@@ -257,8 +257,8 @@ def set_command(
     """Change the urgency, metadata or reference of a document."""
     options = {"urgent": urgent, "reference": reference, "metadata": metadata_of(metadata) or None}
     changes = {name: value for name, value in options.items() if value is not None}
-    with opened(target) as installation:
-        document = installation.change(whole_id(installation, id_), **changes)
+    with open_target(target) as installation:
+        document = installation.change(full_id(installation, id_), **changes)
     _print_states([document], as_json=as_json)
 
 
@@ -268,10 +268,10 @@ def set_command(
 @json_option
 def delete_command(*, ids: tuple[str, ...], target: Target, as_json: bool) -> None:
     """Delete documents with their files and texts; pending ones are cancelled first."""
-    with opened(target) as installation:
+    with open_target(target) as installation:
 
         def delete(id_: str) -> str:
-            id_ = whole_id(installation, id_)
+            id_ = full_id(installation, id_)
             installation.delete(id_)
             return id_
 
@@ -289,8 +289,8 @@ def delete_command(*, ids: tuple[str, ...], target: Target, as_json: bool) -> No
 )
 def download_command(*, id_: str, target: Target, output: Path | None) -> None:
     """Write a document as it was submitted to a file."""
-    with opened(target) as installation:
-        document = installation.document(whole_id(installation, id_))
+    with open_target(target) as installation:
+        document = installation.document(full_id(installation, id_))
         if output == Path("-"):
             sys.stdout.buffer.write(installation.original(document.id))
             return

@@ -16,7 +16,7 @@ from fairlead.cli.completion import complete_customers
 from fairlead.cli.options import NonEmptyPath
 from fairlead.cli.output import counted, safe
 from fairlead.cli.progress import progress_bar
-from fairlead.cli.target import Target, opened, target_options
+from fairlead.cli.target import Target, open_target, target_options
 from fairlead.errors import DataError, NotReady, UnknownDocument, UsageError
 from fairlead.model.documents import EndedDocument
 from fairlead.model.json import to_dict
@@ -70,7 +70,7 @@ def export_command(
     extent = "texts and files" if files else "texts"
     settings = {"source": source, "customer": customer, "form": form, "extent": extent}
     export = _Export(folder, settings)
-    with opened(target) as installation:
+    with open_target(target) as installation:
         states = export.run(installation)
     damaged, done = states.pop("damaged", 0), states.pop(State.DONE, 0)
     others = "".join(f"; {number:,} {state}" for state, number in sorted(states.items()))

@@ -10,7 +10,7 @@ from msgspec.structs import asdict
 from fairlead.cli.completion import complete_customers, complete_keys
 from fairlead.cli.options import json_option, quiet_option
 from fairlead.cli.output import one_by_one, print_json, print_lines, print_table
-from fairlead.cli.target import Target, opened, target_options
+from fairlead.cli.target import Target, open_target, target_options
 from fairlead.errors import UsageError
 from fairlead.model.json import rfc3339
 from fairlead.model.keys import Key, Keys, NewKey, Role, id_of
@@ -48,7 +48,7 @@ def add_command(
     owners = [customer, *roles.values(), "operator" if operator else None]
     if sum(owner is not None for owner in owners) != 1:
         raise UsageError("give a customer, or one of --operator, --service, --viewer, --worker")
-    with opened(target, makes=target.is_named) as installation:
+    with open_target(target, may_create=target.is_named) as installation:
         secret, key = installation.keys.add(customer, expires=expires, **roles)
     if as_json:
         print_json(NewKey(secret, **asdict(key)))
@@ -69,7 +69,7 @@ def list_command(
     """List API keys without their secrets."""
     if customer is not None:
         check_customer(customer)
-    with opened(target) as installation:
+    with open_target(target) as installation:
         keys = installation.keys.list(customer, operators=operator)
     if as_json:
         print_json(Keys(keys))
@@ -87,7 +87,7 @@ def list_command(
 @json_option
 def revoke_command(*, ids: tuple[str, ...], target: Target, as_json: bool) -> None:
     """Revoke keys immediately. ID may also be the whole key."""
-    with opened(target) as installation:
+    with open_target(target) as installation:
         one_by_one(
             [id_of(key) or key for key in ids],
             installation.keys.revoke,

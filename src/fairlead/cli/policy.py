@@ -6,7 +6,7 @@ import click
 
 from fairlead.cli.options import json_option
 from fairlead.cli.output import counted, print_json
-from fairlead.cli.target import Target, opened, target_options
+from fairlead.cli.target import Target, open_target, target_options
 from fairlead.model.documents import PolicyInForce, Switched
 
 
@@ -20,7 +20,7 @@ def policy_group() -> None:
 @json_option
 def show_command(*, target: Target, as_json: bool) -> None:
     """Show the policy in force."""
-    with opened(target) as installation:
+    with open_target(target) as installation:
         policy = installation.queue.policy()
     if as_json:
         print_json(PolicyInForce(policy))
@@ -34,7 +34,7 @@ def show_command(*, target: Target, as_json: bool) -> None:
 @json_option
 def use_command(*, name: str, target: Target, as_json: bool) -> None:
     """Switch a live queue to a policy, in one transaction."""
-    with opened(target) as installation:
+    with open_target(target) as installation:
         switched = installation.queue.use_policy(name)
     if as_json:
         print_json(switched or Switched(name, name, 0, 0))

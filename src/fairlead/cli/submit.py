@@ -29,7 +29,7 @@ from fairlead.cli.options import (
 from fairlead.cli.output import counted, print_json, print_lines, safe
 from fairlead.cli.progress import page_progress, progress_bar
 from fairlead.cli.submit_files import NamedFile, UploadLimits, batches_of, size_of
-from fairlead.cli.target import Target, opened, target_options
+from fairlead.cli.target import Target, open_target, target_options
 from fairlead.config.settings import Sources
 from fairlead.errors import (
     NotReady,
@@ -136,7 +136,7 @@ def submit_command(
     options |= {"customer": customer} | ({"strict": strict} if target.url is None else {})
     documents = accepted = list[Document]()
     texts: dict[str, str] | None = None
-    with opened(target, makes=not strict) as installation:
+    with open_target(target, may_create=not strict) as installation:
         try:
             with _exit_on_sigterm():
                 _submit(target, installation, batches, options, accepted)
@@ -155,7 +155,7 @@ def submit_command(
 def _limits(target: Target, customer: str | None, *, is_one_batch: bool) -> UploadLimits:
     """The limits of the target, after a check that the customer may submit there."""
     if target.url is not None:
-        with opened(target) as installation:
+        with open_target(target) as installation:
             return _server_limits(cast("Client", installation).me(), customer)
     if customer is None:
         raise UsageError("name the customer of the documents: --customer NAME")

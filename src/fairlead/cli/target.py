@@ -95,10 +95,10 @@ _key_option = click.option(
 
 
 @contextmanager
-def opened(target: Target, *, makes: bool = False) -> Iterator[Installation]:
-    """The installation of a target; a data folder must exist unless the command `makes` it."""
+def open_target(target: Target, *, may_create: bool = False) -> Iterator[Installation]:
+    """The installation of a target; a data folder must exist unless `may_create` is set."""
     installation: Installation = (
-        _fairlead(target, makes=makes) if target.url is None else client_of(target)
+        _fairlead(target, may_create=may_create) if target.url is None else client_of(target)
     )
     try:
         yield installation
@@ -115,7 +115,7 @@ def opened(target: Target, *, makes: bool = False) -> Iterator[Installation]:
         installation.close()
 
 
-def whole_id(installation: Installation, id_: str) -> str:
+def full_id(installation: Installation, id_: str) -> str:
     """The id with this prefix; unchanged if it is complete, or no document's id begins with it."""
     if not (id_.isascii() and id_.isalnum() and len(id_) < ID_LENGTH):
         return id_
@@ -134,10 +134,10 @@ _HINTS: dict[type[FairleadError], str] = {
 """Hints for the command line, which the errors of a server lack."""
 
 
-def _fairlead(target: Target, *, makes: bool) -> Fairlead:
+def _fairlead(target: Target, *, may_create: bool) -> Fairlead:
     from fairlead.app import Fairlead  # noqa: PLC0415 (slow to import)
 
-    return Fairlead(target.data, must_exist=not makes, actor=ACTOR)
+    return Fairlead(target.data, must_exist=not may_create, actor=ACTOR)
 
 
 def client_of(target: Target) -> Client:

@@ -9,7 +9,7 @@ import click
 
 from fairlead.cli.options import json_option
 from fairlead.cli.output import counted, duration, fairness_words, print_json, print_table, safe
-from fairlead.cli.target import Target, opened, target_options
+from fairlead.cli.target import Target, open_target, target_options
 from fairlead.model.customers import Customer, Customers, Fairness
 
 CLEAR = "\x1b[H\x1b[2J"
@@ -31,7 +31,7 @@ MOST_ROWS = 40
 @json_option
 def top_command(*, target: Target, once: bool, interval: float, as_json: bool) -> None:
     """Show customers with pending documents, their waits, and the workers, live."""
-    with opened(target) as installation:
+    with open_target(target) as installation:
         if once or as_json or not sys.stdout.isatty():
             customers, fairness = installation.queue.overview()
             if as_json:

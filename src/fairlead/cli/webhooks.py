@@ -19,7 +19,7 @@ from fairlead.cli.output import (
     print_table,
     safe,
 )
-from fairlead.cli.target import Target, opened, target_options
+from fairlead.cli.target import Target, open_target, target_options
 from fairlead.model.json import rfc3339, to_dict
 from fairlead.model.webhooks import KINDS, Deliveries, Delivery, Status, Webhook, Webhooks
 
@@ -61,7 +61,7 @@ def add_command(
     as_json: bool,
 ) -> None:
     """Create a webhook and print its secret once."""
-    with opened(target) as installation:
+    with open_target(target) as installation:
         webhook, secret = installation.webhooks.add(receiver, kinds or None, customer=customer)
     if as_json:
         print_json(to_dict(webhook) | {"secret": secret})
@@ -78,7 +78,7 @@ def add_command(
 @json_option
 def list_command(*, target: Target, quiet: bool, as_json: bool) -> None:
     """List webhooks, oldest first."""
-    with opened(target) as installation:
+    with open_target(target) as installation:
         webhooks = installation.webhooks.list()
     if as_json:
         print_json(Webhooks(webhooks))
@@ -102,7 +102,7 @@ def list_command(*, target: Target, quiet: bool, as_json: bool) -> None:
 @json_option
 def deliveries_command(*, id_: str, target: Target, limit: int, as_json: bool) -> None:
     """List the deliveries of a webhook, newest first."""
-    with opened(target) as installation:
+    with open_target(target) as installation:
         page = installation.webhooks.deliveries(id_, limit=limit)
     if as_json:
         print_json(Deliveries(page.items, page.next))
@@ -117,7 +117,7 @@ def deliveries_command(*, id_: str, target: Target, limit: int, as_json: bool) -
 @json_option
 def delete_command(*, ids: tuple[str, ...], target: Target, as_json: bool) -> None:
     """Delete webhooks and their deliveries."""
-    with opened(target) as installation:
+    with open_target(target) as installation:
 
         def delete(id_: str) -> str:
             installation.webhooks.delete(id_)
@@ -140,7 +140,7 @@ def delete_command(*, ids: tuple[str, ...], target: Target, as_json: bool) -> No
 @json_option
 def test_command(*, id_: str, target: Target, wait: float, as_json: bool) -> None:
     """Send a test delivery and print what the receiver answered."""
-    with opened(target) as installation:
+    with open_target(target) as installation:
         delivery = installation.webhooks.test(id_)
         delivery = _attempted(installation, delivery, time.monotonic() + wait)
     _print_delivery(delivery, as_json=as_json)
@@ -154,7 +154,7 @@ def test_command(*, id_: str, target: Target, wait: float, as_json: bool) -> Non
 @json_option
 def retry_command(*, ids: tuple[str, ...], target: Target, as_json: bool) -> None:
     """Send deliveries again, under their old ids."""
-    with opened(target) as installation:
+    with open_target(target) as installation:
         one_by_one(ids, installation.webhooks.retry, partial(_print_retried, as_json=as_json))
 
 

@@ -27,7 +27,7 @@ from fairlead.client.transport import (
     decoded,
     seconds_left,
 )
-from fairlead.client.upload import opened
+from fairlead.client.upload import open_uploads
 from fairlead.model.batches import Batch
 from fairlead.model.customers import Customer, Customers, CustomerSettings, Fairness
 from fairlead.model.documents import (
@@ -585,7 +585,7 @@ class AsyncClient:
         key = secrets.token_hex(16) if idempotency_key is None else idempotency_key
         headers = {"Idempotency-Key": check_idempotency_key(key)}
         try:
-            with opened(sources, on_sent) as uploads:
+            with open_uploads(sources, on_sent) as uploads:
                 response = await self._transport.request(
                     *("POST", "documents"),
                     headers=headers,

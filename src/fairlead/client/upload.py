@@ -63,7 +63,7 @@ class OutgoingFile:
 
 
 @contextmanager
-def opened(
+def open_uploads(
     sources: Iterable[NamedSource], on_sent: Callable[[int], None]
 ) -> Iterator[list[OutgoingFile]]:
     """The documents, open for reading; closes the files that it opened."""
