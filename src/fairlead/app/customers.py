@@ -215,10 +215,8 @@ class EmbeddedCustomers:
     def _last_to_end(self, customer: str) -> builtins.list[Document]:
         """The newest processing document, the newest waiting one, and delayed newer ones."""
         documents = self._store.documents(customer=customer, state=State.PROCESSING, limit=1)
-        waiting = self._store.documents(
-            customer=customer, state=State.WAITING, limit=NEWEST_WAITING
-        )
-        for document in waiting:
+        newest = self._store.documents(customer=customer, state=State.WAITING, limit=NEWEST_WAITING)
+        for document in newest:
             documents.append(document)
             if not self._is_delayed(document):
                 break

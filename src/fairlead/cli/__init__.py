@@ -29,8 +29,7 @@ COMMANDS = {
     ),
     "config": LazyCommand("config.config_group", "Show the settings in force and their sources."),
     "customers": LazyCommand(
-        "customers.customers_group",
-        "List, change, pause, resume and reset customers.",
+        "customers.customers_group", "List, change, pause, resume and reset customers."
     ),
     "demo": LazyCommand(
         "demo.demo_command",
@@ -78,10 +77,7 @@ COMMANDS = {
     "webhooks": LazyCommand(
         "webhooks.webhooks_group", "Create, list, test and delete webhooks; retry deliveries."
     ),
-    "worker": LazyCommand(
-        "worker.worker_command",
-        "Process documents of the queue.",
-    ),
+    "worker": LazyCommand("worker.worker_command", "Process documents of the queue."),
 }
 """Every command. `fairlead --help` reads this table instead of importing the modules."""
 

@@ -37,18 +37,6 @@ if TYPE_CHECKING:
 POLICIES = ("classic", "fair", "fifo")
 
 
-class Options(NamedTuple):
-    """The options of the command that describe the policy."""
-
-    workers: int
-    reset_interval: float
-    reset: str
-    thresholds: str
-    overdue_lane: bool
-    overdue_after: float | None
-    unit: float
-
-
 class Plan(NamedTuple):
     """A policy with its overdue lane, and the settings to print."""
 
@@ -57,22 +45,31 @@ class Plan(NamedTuple):
     settings: dict[str, object]
 
 
-def _plan(name: str, options: Options) -> Plan:
+def _plan(
+    name: str,
+    *,
+    reset_interval: float,
+    reset: str,
+    thresholds: str,
+    overdue_lane: bool,
+    overdue_after: float | None,
+    unit: float,
+) -> Plan:
     if name == "fifo":  # its order has no overdue lane
         return Plan(FifoPolicy(), None, {})
-    interval, thresholds = options.reset_interval, _thresholds(options.thresholds)
     policy: ClassicPolicy | FairRule
     settings: dict[str, object]
     if name == "classic":
-        policy = ClassicPolicy(interval, thresholds, check_reset(options.reset))
+        policy = ClassicPolicy(reset_interval, _thresholds(thresholds), check_reset(reset))
         settings = {"reset_interval": policy.reset_interval, "reset": policy.reset}
     else:
-        policy = FairRule(unit=options.unit, reset_interval=interval, thresholds=thresholds)
+        policy = FairRule(
+            unit=unit, reset_interval=reset_interval, thresholds=_thresholds(thresholds)
+        )
         settings = {"unit": policy.unit, "reset_interval": policy.reset_interval}
     lane = None
-    if options.overdue_lane:
-        after = interval if options.overdue_after is None else options.overdue_after
-        lane = OverdueLane(after=after)
+    if overdue_lane:
+        lane = OverdueLane(after=reset_interval if overdue_after is None else overdue_after)
     settings |= {"thresholds": list(policy.thresholds), "overdue_after": lane and lane.after}
     return Plan(policy, lane, settings)
 
@@ -146,6 +143,7 @@ def simulate_command(
     *,
     trace: str,
     policy: str,
+    workers: int,
     output: str | None,
     report: str | None,
     as_json: bool,
@@ -157,9 +155,8 @@ def simulate_command(
     Only fair uses weights and estimates.
     """
     _check_targets(output, report, as_json=as_json)
-    options = Options(**settings)
     arrivals = read_trace(sys.stdin.buffer if trace == "-" else trace)
-    result = _run(arrivals, _plan(policy, options), options.workers)
+    result = _run(arrivals, _plan(policy, **settings), workers)
     if report is not None:
         write_atomically(Path(report), _report(result))
     if output is not None and output != "-":

@@ -263,9 +263,7 @@ class Settings:
         return OverdueLane(after, self.lane_share) if self.overdue_lane else None
 
 
-METADATA: Mapping[str, Mapping[str, Any]] = {
-    setting.name: setting.metadata for setting in fields(Settings)
-}
+METADATA = {setting.name: setting.metadata for setting in fields(Settings)}
 """Help, bounds, choices, check and secrecy of each setting, by its name."""
 
 
