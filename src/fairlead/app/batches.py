@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 _PAGE = 1000
 
 
-class Batches:
-    """Batches. `by` names who decides, in the audit record."""
+class EmbeddedBatches:
+    """Batches. `by` is the actor in the audit record."""
 
     def __init__(self, fairlead: Fairlead) -> None:
         self._fairlead = fairlead
@@ -31,7 +31,7 @@ class Batches:
 
     def cancel(self, id_: str, /, *, by: str | None = None) -> Batch:
         """Cancel the documents of a batch that are pending; those that have ended stay."""
-        self._fairlead.store.batch(id_)  # an unknown one is an error
+        self._fairlead.store.batch(id_)  # raises UnknownBatch
         for document in self._fairlead.documents(batch=id_, limit=_PAGE):
             if document.state.is_pending:
                 with suppress(InvalidTransition, UnknownDocument):  # it ended meanwhile
@@ -39,7 +39,7 @@ class Batches:
         return self.show(id_)
 
     def _expected_end(self, id_: str) -> float | None:
-        """When the document that was accepted last is expected to end; None: not known."""
+        """The expected end of the document that was accepted last; None if unknown."""
         try:
             document = self._fairlead.document(id_)
             if document.started_at is not None:

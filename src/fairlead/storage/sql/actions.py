@@ -132,7 +132,7 @@ def retry_document(
     document = find_document(tx, id_)
     is_so = document.state == State.WAITING
     if not is_so:
-        after(State(document.state), Action.RETRIED)
+        after(State(document.state), Action.RETRY)
         _check_room(tx, document.customer)
     run_check(tx, id_, check)
     if is_so or tx.connection.execute(sql("retry_document"), (document.seq, password)).get is None:
