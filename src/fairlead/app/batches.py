@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from fairlead.app.expected_end import expected_end
 from fairlead.errors import InvalidTransition, UnknownDocument
 from fairlead.model.batches import Batch
 
@@ -27,7 +28,12 @@ class EmbeddedBatches:
         batch, last_pending = self._fairlead.store.batch(id_)
         if last_pending is None:
             return batch
-        return replace(batch, expected_end=self._expected_end(last_pending))
+        try:
+            document = self._fairlead.document(last_pending)
+        except UnknownDocument:  # it was deleted meanwhile
+            return batch
+        end = expected_end(self._fairlead.store, self._fairlead.why, document)
+        return replace(batch, expected_end=end)
 
     def cancel(self, id_: str, /, *, by: str | None = None) -> Batch:
         """Cancel the documents of a batch that are pending; those that have ended stay."""
@@ -37,14 +43,3 @@ class EmbeddedBatches:
                 with suppress(InvalidTransition, UnknownDocument):  # it ended meanwhile
                     self._fairlead.cancel(document.id, by=by)
         return self.show(id_)
-
-    def _expected_end(self, id_: str) -> float | None:
-        """The expected end of the document that was accepted last; None if unknown."""
-        try:
-            document = self._fairlead.document(id_)
-            if document.started_at is not None:
-                return max(self._fairlead.store.now(), document.started_at + document.estimate)
-            forecast = self._fairlead.why(id_).forecast
-        except UnknownDocument:  # it was deleted meanwhile
-            return None
-        return None if forecast is None else forecast.expected + document.estimate

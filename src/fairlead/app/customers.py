@@ -9,9 +9,10 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
+from fairlead.app.expected_end import expected_end, is_delayed
 from fairlead.app.keys import EmbeddedKeys
 from fairlead.config.settings import Settings
-from fairlead.errors import CustomerExists, Message, UnknownDocument, UnknownKey
+from fairlead.errors import CustomerExists, Message, UnknownKey
 from fairlead.model.customers import Customer, CustomerRecord, check_reason
 from fairlead.model.documents import Document
 from fairlead.model.explanations import Explanation
@@ -204,13 +205,10 @@ class EmbeddedCustomers:
         """The expected end of all pending documents; None if there are none, or it is unknown."""
         if customer.paused:
             return None
-        ends = []
-        for document in self._last_to_end(customer.name):
-            start = self._expected_start(document)
-            if start is None:
-                return None
-            ends.append(start + document.estimate)
-        return max([*ends, self._store.now()]) if ends else None
+        documents = self._last_to_end(customer.name)
+        ends = [expected_end(self._store, self._why, document) for document in documents]
+        known = [end for end in ends if end is not None]
+        return max(known) if known and len(known) == len(ends) else None
 
     def _last_to_end(self, customer: str) -> builtins.list[Document]:
         """The newest processing document, the newest waiting one, and delayed newer ones."""
@@ -218,25 +216,9 @@ class EmbeddedCustomers:
         newest = self._store.documents(customer=customer, state=State.WAITING, limit=NEWEST_WAITING)
         for document in newest:
             documents.append(document)
-            if not self._is_delayed(document):
+            if not is_delayed(self._store, document):
                 break
         return documents
-
-    def _is_delayed(self, document: Document) -> bool:
-        return document.not_before is not None and document.not_before > self._store.now()
-
-    def _expected_start(self, document: Document) -> float | None:
-        """Its start or expected start; None if no worker serves it, or it was deleted."""
-        if document.state is State.PROCESSING:
-            return document.started_at
-        if self._is_delayed(document):
-            is_served = self._store.pipeline_state(document.pipeline).is_served
-            return document.not_before if is_served and self._store.flow() is not None else None
-        try:
-            forecast = self._why(document.id).forecast
-        except UnknownDocument:
-            return None
-        return None if forecast is None else forecast.expected
 
     def usage(
         self, name: str | None = None, /, *, since: str | None = None, until: str | None = None
