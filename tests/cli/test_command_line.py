@@ -475,6 +475,20 @@ def test_the_beginning_of_an_id_is_enough(run: Run, data: Path) -> None:
     assert run("docs", "cancel", second[: longest + 1].upper()).stdout.startswith(second)
 
 
+def test_metadata_and_reference_are_set_and_removed(run: Run, letter: Path) -> None:
+    [document] = submitted(run, letter)
+    id_ = document["id"].upper()
+
+    def change(*options: str) -> tuple[dict[str, str], str | None]:
+        run("docs", "set", id_, *options)
+        shown = as_json(run("docs", "show", id_, "--json"))
+        return shown["metadata"], shown["reference"]
+
+    assert change("--metadata", "order=7", "--reference", "R-1") == ({"order": "7"}, "R-1")
+    assert change("--metadata", "{}", "--reference", "none") == ({}, None)
+    refused(run("docs", "set", id_), 2, "name one")
+
+
 def test_a_document_from_stdin(run: Run, data: Path) -> None:
     """Finding: no stdin."""
     words = ["docs", "submit", "-", "--customer", "acme", "--json"]

@@ -240,9 +240,12 @@ def retry_command(
 @click.argument("id_", metavar="ID")
 @target_options
 @click.option("--urgent/--not-urgent", default=None, help="Process before the others, or not.")
-@click.option("--reference", help="Your own id of the document.")
+@click.option("--reference", metavar="TEXT|none", help="Your own id of the document.")
 @click.option(
-    "--metadata", multiple=True, metavar="KEY=VALUE|JSON", help="All metadata from now on."
+    "--metadata",
+    multiple=True,
+    metavar="KEY=VALUE|JSON",
+    help="All metadata from now on; {} removes them.",
 )
 @json_option
 def set_command(
@@ -255,8 +258,13 @@ def set_command(
     as_json: bool,
 ) -> None:
     """Change the urgency, metadata or reference of a document."""
-    options = {"urgent": urgent, "reference": reference, "metadata": metadata_of(metadata) or None}
-    changes = {name: value for name, value in options.items() if value is not None}
+    changes: dict[str, Any] = {}
+    if urgent is not None:
+        changes["urgent"] = urgent
+    if reference is not None:
+        changes["reference"] = None if reference == "none" else reference
+    if metadata:
+        changes["metadata"] = metadata_of(metadata)
     with open_target(target) as installation:
         document = installation.change(full_id(installation, id_), **changes)
     _print_states([document], as_json=as_json)

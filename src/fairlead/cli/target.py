@@ -117,9 +117,12 @@ def open_target(target: Target, *, may_create: bool = False) -> Iterator[Install
 
 def full_id(installation: Installation, id_: str) -> str:
     """The id with this prefix; unchanged if it is complete, or no document's id begins with it."""
-    if not (id_.isascii() and id_.isalnum() and len(id_) < ID_LENGTH):
+    if not (id_.isascii() and id_.isalnum()):
         return id_
-    matches = installation.documents(id_prefix=id_.lower(), limit=2).items
+    id_ = id_.lower()
+    if len(id_) >= ID_LENGTH:
+        return id_
+    matches = installation.documents(id_prefix=id_, limit=2).items
     if len(matches) > 1:
         raise UsageError(f"several documents have an id that begins with {id_}; give more of it")
     return matches[0].id if matches else id_
