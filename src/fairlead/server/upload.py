@@ -96,9 +96,10 @@ async def read_upload(request: Request, context: ServerContext) -> Upload:
 
 async def _read_raw(request: Request, context: ServerContext, upload: Upload) -> None:
     """A body that is one document; its name and the other fields are in the query."""
-    fields = dict(request.query_params)
-    name = check_name(fields.pop("name"))
-    upload.fields = {key: value.encode() for key, value in fields.items()}
+    for parameter, value in request.query_params.multi_items():
+        _check_new(parameter, upload)
+        upload.fields[parameter] = value.encode()
+    name = check_name(upload.fields.pop("name").decode())
     upload.current = file = context.fairlead.intake.begin()
     upload.files.append((file, name))
     more_body = True
@@ -174,12 +175,18 @@ def _begin(part: MultipartSegment, context: ServerContext, upload: Upload) -> No
         upload.current = context.fairlead.intake.begin()
         upload.files.append((upload.current, name))
     elif part.name in FIELD_BYTES:
+        _check_new(part.name, upload)
         upload.current = part.name
         upload.fields[part.name] = b""
     else:
         name = repr(str(part.name)[:100])
         fields = ", ".join(FIELD_BYTES)
         raise Problem("invalid-upload", f"the fields are file, {fields}; got {name}")
+
+
+def _check_new(name: str, upload: Upload) -> None:
+    if name in upload.fields:
+        raise Problem("invalid-upload", f"the field {name} came twice; send it once")
 
 
 def _encoded_name(part: MultipartSegment) -> str | None:
