@@ -26,7 +26,7 @@ from fairlead.errors import NotReady, TemporarilyUnavailable, UnknownDocument, U
 from fairlead.intake import Intake
 from fairlead.model.documents import Document, DocumentCheck, EndedDocument, Event
 from fairlead.model.explanations import Explanation
-from fairlead.model.installation import NamedSource, Page, page_of
+from fairlead.model.installation import ListingPage, NamedSource, listing_page
 from fairlead.model.pipelines import DEFAULT_PIPELINE
 from fairlead.model.sources import Source
 from fairlead.model.states import State, state_of
@@ -247,7 +247,7 @@ class Fairlead:
         batch: str | None = None,
         cursor: str | None = None,
         limit: int = 100,
-    ) -> Page[Document]:
+    ) -> ListingPage[Document]:
         """A page of documents, newest first; iterating over it fetches the following ones too.
 
         `parent` asks for the attachments of a document or the members of an archive, `name` for
@@ -261,7 +261,7 @@ class Fairlead:
             if id_ is not None:
                 self.owner(id_)
 
-        def fetch(cursor: str | None) -> Page[Document]:
+        def fetch(cursor: str | None) -> ListingPage[Document]:
             rows = self.store.documents(
                 customer=customer,
                 state=None if state is None else state_of(state),
@@ -276,7 +276,7 @@ class Fairlead:
                 before=cursor,
                 limit=limit + 1,
             )
-            return page_of(rows, limit, fetch)
+            return listing_page(rows, limit, fetch)
 
         return fetch(cursor)
 

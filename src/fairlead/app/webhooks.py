@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterable
 
 from fairlead.errors import Message, UnknownDelivery, UnknownWebhook
-from fairlead.model.installation import Page, page_of
+from fairlead.model.installation import ListingPage, listing_page
 from fairlead.model.names import new_id
 from fairlead.model.webhooks import DEFAULT_KINDS, Delivery, NewWebhook, Webhook, check_kinds
 from fairlead.storage import Store
@@ -107,13 +107,13 @@ class Webhooks:
         cursor: str | None = None,
         limit: int = 100,
         customer: str | None = None,
-    ) -> Page[Delivery]:
+    ) -> ListingPage[Delivery]:
         """Deliveries of a webhook, newest first; `cursor` is the last id of the page before."""
         self.show(id_, customer=customer)
 
-        def fetch(cursor: str | None) -> Page[Delivery]:
+        def fetch(cursor: str | None) -> ListingPage[Delivery]:
             rows = self._outbox.deliveries(id_, before=cursor, limit=limit + 1)
-            return page_of(rows, limit, fetch)
+            return listing_page(rows, limit, fetch)
 
         return fetch(cursor)
 

@@ -37,13 +37,13 @@ from fairlead.model.documents import (
     EndedDocument,
     Event,
     EventKind,
+    Page,
     PolicyInForce,
     ResultFile,
     Switched,
 )
-from fairlead.model.documents import Page as DocumentPage
 from fairlead.model.explanations import Explanation
-from fairlead.model.installation import AsyncPage, NamedSource
+from fairlead.model.installation import AsyncListingPage, NamedSource
 from fairlead.model.json import from_dict, to_dict
 from fairlead.model.keys import LINK_DAYS, Key, LoginLink, NewKey, NewLink
 from fairlead.model.keys import Keys as KeyList
@@ -338,12 +338,12 @@ class AsyncWebhooks(AsyncGroup):
 
     async def deliveries(
         self, id_: str, *, cursor: str | None = None, limit: int = 100
-    ) -> AsyncPage[Delivery]:
+    ) -> AsyncListingPage[Delivery]:
         """Deliveries of a webhook, newest first."""
         params = {"cursor": cursor, "limit": limit}
         path = ("webhooks", id_, "deliveries")
         page = await self._transport.json(Deliveries, "GET", *path, params=params)
-        return AsyncPage(
+        return AsyncListingPage(
             page.deliveries,
             page.next,
             lambda next_: self.deliveries(id_, cursor=next_, limit=limit),
@@ -615,7 +615,7 @@ class AsyncClient:
         batch: str | None = None,
         cursor: str | None = None,
         limit: int = 100,
-    ) -> AsyncPage[Document]:
+    ) -> AsyncListingPage[Document]:
         """A page of documents, newest first; iterating over it fetches the following ones too."""
         filters: dict[str, Any] = {
             "customer": customer,
@@ -632,10 +632,12 @@ class AsyncClient:
         filters |= {f"metadata.{key}": value for key, value in asked.items()}
         return await self._page(filters, cursor)
 
-    async def _page(self, filters: dict[str, Any], cursor: str | None) -> AsyncPage[Document]:
+    async def _page(
+        self, filters: dict[str, Any], cursor: str | None
+    ) -> AsyncListingPage[Document]:
         params = filters | {"cursor": cursor}
-        page = await self._transport.json(DocumentPage, "GET", "documents", params=params)
-        return AsyncPage(page.documents, page.next, lambda next_: self._page(filters, next_))
+        page = await self._transport.json(Page, "GET", "documents", params=params)
+        return AsyncListingPage(page.documents, page.next, lambda next_: self._page(filters, next_))
 
     @overload
     async def wait(  # type: ignore[overload-overlap]  # a string is one id

@@ -39,13 +39,13 @@ from fairlead.model.documents import (
     EndedDocument,
     Event,
     EventKind,
+    Page,
     PolicyInForce,
     ResultFile,
     Switched,
 )
-from fairlead.model.documents import Page as DocumentPage
 from fairlead.model.explanations import Explanation
-from fairlead.model.installation import NamedSource, Page
+from fairlead.model.installation import ListingPage, NamedSource
 from fairlead.model.json import from_dict, to_dict
 from fairlead.model.keys import LINK_DAYS, Key, LoginLink, NewKey, NewLink
 from fairlead.model.keys import Keys as KeyList
@@ -338,12 +338,12 @@ class Webhooks(Group):
 
     def deliveries(
         self, id_: str, *, cursor: str | None = None, limit: int = 100
-    ) -> Page[Delivery]:
+    ) -> ListingPage[Delivery]:
         """Deliveries of a webhook, newest first."""
         params = {"cursor": cursor, "limit": limit}
         path = ("webhooks", id_, "deliveries")
         page = self._transport.json(Deliveries, "GET", *path, params=params)
-        return Page(
+        return ListingPage(
             page.deliveries,
             page.next,
             lambda next_: self.deliveries(id_, cursor=next_, limit=limit),
@@ -613,7 +613,7 @@ class Client:
         batch: str | None = None,
         cursor: str | None = None,
         limit: int = 100,
-    ) -> Page[Document]:
+    ) -> ListingPage[Document]:
         """A page of documents, newest first; iterating over it fetches the following ones too."""
         filters: dict[str, Any] = {
             "customer": customer,
@@ -630,10 +630,10 @@ class Client:
         filters |= {f"metadata.{key}": value for key, value in asked.items()}
         return self._page(filters, cursor)
 
-    def _page(self, filters: dict[str, Any], cursor: str | None) -> Page[Document]:
+    def _page(self, filters: dict[str, Any], cursor: str | None) -> ListingPage[Document]:
         params = filters | {"cursor": cursor}
-        page = self._transport.json(DocumentPage, "GET", "documents", params=params)
-        return Page(page.documents, page.next, lambda next_: self._page(filters, next_))
+        page = self._transport.json(Page, "GET", "documents", params=params)
+        return ListingPage(page.documents, page.next, lambda next_: self._page(filters, next_))
 
     @overload
     def wait(  # type: ignore[overload-overlap]  # a string is one id

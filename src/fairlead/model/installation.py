@@ -36,13 +36,15 @@ NamedSource = Source | tuple[Source, str | None]
 """A source, or a pair of a source and the name of its document."""
 
 
-class Page(Generic[T]):
+class ListingPage(Generic[T]):
     """One page of a listing, newest first. Iteration goes on with all following pages.
 
     `next` is the cursor of the following page; None: this is the last one.
     """
 
-    def __init__(self, items: list[T], next_: str | None, fetch: Callable[[str], Page[T]]) -> None:
+    def __init__(
+        self, items: list[T], next_: str | None, fetch: Callable[[str], ListingPage[T]]
+    ) -> None:
         self.items = items
         self.next = next_
         self.fetch = fetch
@@ -58,17 +60,22 @@ class Page(Generic[T]):
 Row = TypeVar("Row", Document, Delivery)
 
 
-def page_of(rows: list[Row], limit: int, fetch: Callable[[str], Page[Row]]) -> Page[Row]:
+def listing_page(
+    rows: list[Row], limit: int, fetch: Callable[[str], ListingPage[Row]]
+) -> ListingPage[Row]:
     """A page of at most `limit` rows, where one more was asked for to see whether it exists."""
     items = rows[:limit]
-    return Page(items, items[-1].id if len(rows) > limit else None, fetch)
+    return ListingPage(items, items[-1].id if len(rows) > limit else None, fetch)
 
 
-class AsyncPage(Generic[T]):
-    """As `Page`, for `async for`."""
+class AsyncListingPage(Generic[T]):
+    """As `ListingPage`, for `async for`."""
 
     def __init__(
-        self, items: list[T], next_: str | None, fetch: Callable[[str], Awaitable[AsyncPage[T]]]
+        self,
+        items: list[T],
+        next_: str | None,
+        fetch: Callable[[str], Awaitable[AsyncListingPage[T]]],
     ) -> None:
         self.items = items
         self.next = next_
@@ -152,7 +159,7 @@ class WebhookGroup(Protocol):
     def test(self, id_: str, /) -> Delivery: ...
     def deliveries(
         self, id_: str, /, *, cursor: str | None = None, limit: int = 100
-    ) -> Page[Delivery]: ...
+    ) -> ListingPage[Delivery]: ...
     def retry(self, delivery: str, /) -> Delivery: ...
 
 
@@ -237,7 +244,7 @@ class Installation(Protocol):
         batch: str | None = None,
         cursor: str | None = None,
         limit: int = 100,
-    ) -> Page[Document]: ...
+    ) -> ListingPage[Document]: ...
     def text(self, id_: str, /) -> str: ...
     def markdown(self, id_: str, /) -> str: ...
     def result(self, id_: str, /) -> ResultGroup: ...

@@ -13,7 +13,7 @@ from fairlead.server.context import context_of
 from fairlead.server.dashboard.page import (
     CONTENT_SECURITY_POLICY,
     HEADERS,
-    Page,
+    PageRequest,
     PageRoute,
     show,
     translator_for,
@@ -46,6 +46,6 @@ async def priority(
     context = context_of(request)
     caller = await context.auth.link_holder(request, link)
     words = translator(language) if language in LANGUAGES else translator_for(request)
-    page = Page(request, context, caller, words)
+    page = PageRequest(request, context, caller, words)
     content = await context.ask(priority_content, page, caller.customer or "")
     return show(request, "priority.html", page=page, layout=LinkRoute.layout, **content)

@@ -14,7 +14,7 @@ from fairlead.server.dashboard import texts
 from fairlead.server.dashboard.charts import staircase_chart
 from fairlead.server.dashboard.last_hour import LEVELS, staircase
 from fairlead.server.dashboard.page import (
-    Page,
+    PageRequest,
     PageRoute,
     check_may_change,
     form_of,
@@ -89,17 +89,17 @@ async def one(request: Request, name: Name, done: str = "") -> Response:
     return await customer_page(page, name, notice=_notice(page, done))
 
 
-def _notice(page: Page, done: str) -> str | None:
+def _notice(page: PageRequest, done: str) -> str | None:
     text = texts.DONE_WITH_CUSTOMER.get(done)
     return text and page.translator.text(text)
 
 
-async def customer_page(page: Page, name: str, *, notice: str | None = None) -> Response:
+async def customer_page(page: PageRequest, name: str, *, notice: str | None = None) -> Response:
     content = await page.context.ask(_content, page, name)
     return show(page.request, "customer.html", page=page, notice=notice, upload_as=name, **content)
 
 
-def _content(page: Page, name: str) -> dict[str, Any]:
+def _content(page: PageRequest, name: str) -> dict[str, Any]:
     fairlead, live_view = page.context.fairlead, page.context.live_view
     customer, now = fairlead.store.customer(name), fairlead.store.now()
     documents = fairlead.documents(customer=name, limit=STEPS).items
@@ -130,7 +130,12 @@ async def settings(request: Request, name: Name) -> Response:
 
 
 def _form(
-    page: Page, name: str, given: dict[str, str], before: dict[str, str], *, wrong: bool = False
+    page: PageRequest,
+    name: str,
+    given: dict[str, str],
+    before: dict[str, str],
+    *,
+    wrong: bool = False,
 ) -> Response:
     values = {"name": name, "given": given, "before": before, "wrong": wrong, "settings": FORM}
     return show(page.request, "settings.html", page=page, status=400 if wrong else 200, **values)

@@ -19,12 +19,12 @@ from fairlead.model.states import Action, State, allows
 from fairlead.server.dashboard import texts
 from fairlead.server.dashboard.last_hour import LEVELS
 from fairlead.server.dashboard.page import (
-    Page,
+    PageRequest,
     PageRoute,
+    caller_page,
     check_may_change,
     form_of,
     go,
-    page_of,
     show,
 )
 from fairlead.server.dashboard.page_view import is_picture, page_view
@@ -74,7 +74,7 @@ class Filter:
         }
 
 
-def _filter(page: Page, sent: Mapping[str, str]) -> Filter:
+def _filter(page: PageRequest, sent: Mapping[str, str]) -> Filter:
     """The filter as sent; a customer's is always on its own documents."""
     if any(len(sent.get(name, "")) > LONGEST_FILTER for name in FILTERS):
         raise Problem("invalid-request", "a filter is too long")
@@ -109,7 +109,7 @@ async def every(
     number: Annotated[int, Query(ge=0, le=MOST_AT_ONCE)] = 0,
     left: Annotated[int, Query(ge=0, le=MOST_AT_ONCE)] = 0,
 ) -> Response:
-    page = await page_of(request)
+    page = await caller_page(request)
     chosen = _filter(page, request.query_params)
     documents = await page.context.ask(_page, page, chosen, before)
     notice = ""
@@ -129,7 +129,7 @@ async def every(
     )
 
 
-def _levels(page: Page, chosen: Filter) -> list[int]:
+def _levels(page: PageRequest, chosen: Filter) -> list[int]:
     """Priorities to choose from: the usual ones, those in use beyond them, and what was chosen."""
     fairlead, own = page.context.fairlead, page.caller.customer
     if own is None:
@@ -142,7 +142,7 @@ def _levels(page: Page, chosen: Filter) -> list[int]:
     return sorted(used | picked | set(range(1, LEVELS + 1)))
 
 
-def _page(page: Page, chosen: Filter, before: str) -> list[Document]:
+def _page(page: PageRequest, chosen: Filter, before: str) -> list[Document]:
     if before and not page.caller.may_see(page.context.fairlead.owner(before)):
         raise unknown_document(before)
     try:
@@ -154,13 +154,13 @@ def _page(page: Page, chosen: Filter, before: str) -> list[Document]:
         return []
 
 
-def _rows(page: Page, documents: Sequence[Document]) -> list[dict[str, Any]]:
+def _rows(page: PageRequest, documents: Sequence[Document]) -> list[dict[str, Any]]:
     names = {document.customer for document in documents if document.state is State.WAITING}
     paused = {name for name in names if page.context.fairlead.store.customer(name).paused}
     return [document_row(each, is_paused=each.customer in paused) for each in documents]
 
 
-def _visible(page: Page, id_: str) -> Document:
+def _visible(page: PageRequest, id_: str) -> Document:
     document = page.context.fairlead.document(id_)
     if not page.caller.may_see(document.customer):
         raise unknown_document(id_)
@@ -172,7 +172,7 @@ async def one(
     request: Request, document_id: str, number: Annotated[int, Query(alias="page")] = 1
 ) -> Response:
     """The page of a document; `page` is the one that is shown beside its text."""
-    page = await page_of(request)
+    page = await caller_page(request)
     content = await page.context.ask(_content, page, document_id)
     text = await _text(page, document_id)
     data, files = await _result(page, document_id)
@@ -188,7 +188,7 @@ async def one(
     )
 
 
-def _content(page: Page, id_: str) -> dict[str, Any]:
+def _content(page: PageRequest, id_: str) -> dict[str, Any]:
     document = _visible(page, id_)
     fairlead, translator = page.context.fairlead, page.translator
     why = fairlead.why(id_)
@@ -215,7 +215,7 @@ def _content(page: Page, id_: str) -> dict[str, Any]:
     }
 
 
-async def _text(page: Page, id_: str) -> str | None:
+async def _text(page: PageRequest, id_: str) -> str | None:
     context, fairlead = page.context, page.context.fairlead
     try:
         stored = await context.ask(fairlead.store.stored_document, id_)
@@ -226,7 +226,7 @@ async def _text(page: Page, id_: str) -> str | None:
     return text
 
 
-async def _result(page: Page, id_: str) -> tuple[str, tuple[ResultFile, ...]]:
+async def _result(page: PageRequest, id_: str) -> tuple[str, tuple[ResultFile, ...]]:
     """The beginning of the data as JSON, empty where there is none, and the files."""
     context = page.context
     try:
@@ -250,7 +250,7 @@ async def ask(
     every_one: Annotated[bool, Query(alias="all")] = False,
     single: bool = False,
 ) -> Response:
-    page = await page_of(request)
+    page = await caller_page(request)
     check_may_change(page)
     action = _action(decision)
     chosen = _filter(page, request.query_params)
@@ -285,7 +285,11 @@ def _action(decision: str) -> Action:
 
 
 def _ids(
-    page: Page, action: Action, chosen: Filter, ids: list[str] | None, until: float = math.inf
+    page: PageRequest,
+    action: Action,
+    chosen: Filter,
+    ids: list[str] | None,
+    until: float = math.inf,
 ) -> list[str]:
     """Of these ids, or of all documents that match, those whose state allows the action."""
     if ids is None:
@@ -294,7 +298,9 @@ def _ids(
     return [document.id for document in documents if allows(document.state, action)]
 
 
-def _matching(page: Page, action: Action, chosen: Filter, until: float) -> Iterator[Document]:
+def _matching(
+    page: PageRequest, action: Action, chosen: Filter, until: float
+) -> Iterator[Document]:
     """The documents that match and were submitted until then; MOST_AT_ONCE at most.
 
     Of all states, those that are done are left alone: who retries all means what went wrong.
@@ -313,7 +319,7 @@ def _matching(page: Page, action: Action, chosen: Filter, until: float) -> Itera
 
 @router.post("/documents/{decision}")
 async def decide(request: Request, decision: str) -> Response:
-    page = await page_of(request)
+    page = await caller_page(request)
     action = _action(decision)
     form = await form_of(request)
     sent = {name: values[0] for name, values in form.items()}
@@ -331,7 +337,7 @@ async def decide(request: Request, decision: str) -> Response:
 
 
 def _decide(
-    page: Page, action: Action, chosen: Filter, ids: list[str] | None, until: float
+    page: PageRequest, action: Action, chosen: Filter, ids: list[str] | None, until: float
 ) -> tuple[int, int]:
     """How many were changed, and how many were not because their state had changed."""
     fairlead, by = page.context.fairlead, page.caller.key_id

@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from fairlead.model.keys import LINK_DAYS, MOST_DAYS, NewLink
 from fairlead.server.dashboard.customers import Name
-from fairlead.server.dashboard.page import Page, PageRoute, form_of, go, operator_page, show
+from fairlead.server.dashboard.page import PageRequest, PageRoute, form_of, go, operator_page, show
 from fairlead.server.problems import Problem
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
@@ -18,7 +18,7 @@ async def links(request: Request, name: Name) -> Response:
     return await _links(await operator_page(request), name)
 
 
-async def _links(page: Page, name: str, new: NewLink | None = None) -> Response:
+async def _links(page: PageRequest, name: str, new: NewLink | None = None) -> Response:
     links = await page.context.ask(page.context.fairlead.customers.links, name)
     return show(
         page.request,

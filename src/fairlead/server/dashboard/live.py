@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from fairlead.server.dashboard.page import Page, PageRoute, page_of
+from fairlead.server.dashboard.page import PageRequest, PageRoute, caller_page
 from fairlead.server.sse import SseResponse
 
 PING_SECONDS = 10.0
@@ -19,18 +19,18 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 @router.get("/live")
 async def live(request: Request, after: Annotated[str, Query(max_length=50)] = "") -> Response:
     """Changes after the mark of a page; `resync` where that is too long ago."""
-    page = await page_of(request)
+    page = await caller_page(request)
     last = request.headers.get("last-event-id", "")[:50] or after
     return SseResponse(_messages(page, last), page.context.metrics.streams)
 
 
 @router.get("/live/session")
 async def session(request: Request) -> Response:
-    await page_of(request)
+    await caller_page(request)
     return Response(status_code=204)
 
 
-async def _messages(page: Page, after: str) -> AsyncGenerator[bytes, None]:
+async def _messages(page: PageRequest, after: str) -> AsyncGenerator[bytes, None]:
     view = page.context.live_view
     with view.subscription(page.caller.customer, page.caller.key_id, page.session) as queue:
         is_complete = view.replay(queue, after)

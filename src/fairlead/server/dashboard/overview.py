@@ -11,7 +11,7 @@ from fairlead.server.dashboard import texts
 from fairlead.server.dashboard.charts import flow_chart, pending_chart
 from fairlead.server.dashboard.customers import customer_page
 from fairlead.server.dashboard.last_hour import HEAVY, LEVELS, LIGHT
-from fairlead.server.dashboard.page import Page, PageRoute, page_of, show
+from fairlead.server.dashboard.page import PageRequest, PageRoute, caller_page, show
 from fairlead.server.dashboard.rows import figures, who_waits
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
@@ -19,7 +19,7 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 @router.get("/")
 async def overview(request: Request) -> Response:
-    page = await page_of(request)
+    page = await caller_page(request)
     if page.caller.customer is not None:
         return await customer_page(page, page.caller.customer)
     content = await page.context.ask(_content, page)
@@ -31,7 +31,7 @@ async def overview(request: Request) -> Response:
     return show(request, "overview.html", page=page, classes=classes, **content)
 
 
-def _content(page: Page) -> dict[str, Any]:
+def _content(page: PageRequest) -> dict[str, Any]:
     fairlead, live_view = page.context.fairlead, page.context.live_view
     now, past = fairlead.store.now(), live_view.past
     rows = live_view.rows(fairlead.store.customers())

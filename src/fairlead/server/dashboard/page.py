@@ -106,7 +106,7 @@ def iso(seconds: float) -> str:
 
 
 @dataclass(frozen=True)
-class Page:
+class PageRequest:
     """One request for a page."""
 
     request: Request
@@ -122,20 +122,24 @@ class Page:
         return self.translator.count(plural.one, plural.other, number)
 
 
-async def page_of(request: Request) -> Page:
+async def caller_page(request: Request) -> PageRequest:
     context = context_of(request)
-    return Page(request, context, await context.auth.caller(request), translator_for(request))
+    return PageRequest(
+        request, context, await context.auth.caller(request), translator_for(request)
+    )
 
 
-def check_may_change(page: Page) -> None:
+def check_may_change(page: PageRequest) -> None:
     """Refuse the question before a change to whoever may change nothing."""
     if not page.caller.may_change:
         raise viewer_changes_nothing()
 
 
-async def operator_page(request: Request) -> Page:
+async def operator_page(request: Request) -> PageRequest:
     context = context_of(request)
-    return Page(request, context, await context.auth.operator(request), translator_for(request))
+    return PageRequest(
+        request, context, await context.auth.operator(request), translator_for(request)
+    )
 
 
 def translator_for(request: Request) -> Translator:
@@ -161,7 +165,12 @@ def here(request: Request) -> str:
 
 
 def show(
-    request: Request, template: str, *, status: int = 200, page: Page | None = None, **values: Any
+    request: Request,
+    template: str,
+    *,
+    status: int = 200,
+    page: PageRequest | None = None,
+    **values: Any,
 ) -> HTMLResponse:
     words = page.translator if page else translator_for(request)
     decimal, group, least = words.marks
@@ -191,7 +200,7 @@ def show(
     return HTMLResponse(content, status, {"Content-Language": words.language})
 
 
-def _upload_as(page: Page | None, values: dict[str, Any]) -> str | None:
+def _upload_as(page: PageRequest | None, values: dict[str, Any]) -> str | None:
     """The customer for which files may be uploaded here; None: for nobody."""
     if page is None or not page.caller.may_change:
         return None

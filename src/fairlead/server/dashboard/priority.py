@@ -11,7 +11,7 @@ from fairlead.errors import UnknownDocument
 from fairlead.model.documents import Document
 from fairlead.model.states import State
 from fairlead.policy.classic import ClassicPolicy
-from fairlead.server.dashboard.page import Page, PageRoute, page_of, show
+from fairlead.server.dashboard.page import PageRequest, PageRoute, caller_page, show
 
 PENDING_SHOWN = 20
 """Pending documents of which the page says why and when."""
@@ -32,12 +32,12 @@ class PendingRow(NamedTuple):
 async def priority(
     request: Request, customer: Annotated[str, Query(max_length=200)] = ""
 ) -> Response:
-    page = await page_of(request)
+    page = await caller_page(request)
     content = await page.context.ask(priority_content, page, page.caller.customer or customer)
     return show(request, "priority.html", page=page, layout="base.html", **content)
 
 
-def priority_content(page: Page, customer: str) -> dict[str, Any]:
+def priority_content(page: PageRequest, customer: str) -> dict[str, Any]:
     """The rule in force; for a customer its own one, with where it stands."""
     fairlead = page.context.fairlead
     standing = fairlead.customers.standing(customer) if customer else None
@@ -61,20 +61,22 @@ def priority_content(page: Page, customer: str) -> dict[str, Any]:
     }
 
 
-def _newest(page: Page, customer: str, states: tuple[State, ...], limit: int) -> list[Document]:
+def _newest(
+    page: PageRequest, customer: str, states: tuple[State, ...], limit: int
+) -> list[Document]:
     list_documents, documents = page.context.fairlead.documents, list[Document]()
     for state in states:
         documents += list_documents(customer=customer, state=state, limit=limit).items
     return documents
 
 
-def _pending(page: Page, customer: str) -> list[PendingRow]:
+def _pending(page: PageRequest, customer: str) -> list[PendingRow]:
     """The customer's newest pending documents, those that are processing first."""
     documents = _newest(page, customer, (State.PROCESSING, State.WAITING), PENDING_SHOWN)
     return [_pending_row(page, document) for document in documents[:PENDING_SHOWN]]
 
 
-def _pending_row(page: Page, document: Document) -> PendingRow:
+def _pending_row(page: PageRequest, document: Document) -> PendingRow:
     fairlead, words = page.context.fairlead, page.translator
     if document.state is not State.WAITING:
         return PendingRow(document)
@@ -87,7 +89,7 @@ def _pending_row(page: Page, document: Document) -> PendingRow:
     return PendingRow(document, start, tuple(words.reason(reason) for reason in why.reasons))
 
 
-def _ended(page: Page, customer: str) -> list[Document]:
+def _ended(page: PageRequest, customer: str) -> list[Document]:
     """The documents that were done or failed last."""
     documents = _newest(page, customer, (State.DONE, State.FAILED), ENDED_SHOWN)
     newest_first = sorted(documents, key=lambda each: each.finished_at or 0.0, reverse=True)

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response, StreamingResponse
 
 from fairlead.errors import NotReady, UnknownDocument
-from fairlead.server.dashboard.page import Page, PageRoute, page_of
+from fairlead.server.dashboard.page import PageRequest, PageRoute, caller_page
 from fairlead.server.problems import unknown_document
 
 MOST = 1000
@@ -26,13 +26,13 @@ async def texts(
     id_: Annotated[list[str], Query(alias="id", max_length=MOST)] = [],  # noqa: B006
 ) -> Response:
     """The texts of the selected documents that are done; others are left out."""
-    page = await page_of(request)
+    page = await caller_page(request)
     names = await page.context.ask(_names, page, dict.fromkeys(id_))
     headers = {"Content-Disposition": 'attachment; filename="texts.zip"'}
     return StreamingResponse(_pieces(page, names), headers=headers, media_type="application/zip")
 
 
-def _names(page: Page, ids: Iterable[str]) -> dict[str, str]:
+def _names(page: PageRequest, ids: Iterable[str]) -> dict[str, str]:
     """The names of the files by the ids of documents, which must all be the caller's to see."""
     names = {}
     for id_ in ids:
@@ -43,7 +43,7 @@ def _names(page: Page, ids: Iterable[str]) -> dict[str, str]:
     return names
 
 
-async def _pieces(page: Page, names: dict[str, str]) -> AsyncIterator[bytes]:
+async def _pieces(page: PageRequest, names: dict[str, str]) -> AsyncIterator[bytes]:
     """The zip file, one document at a time, so that only one text is in memory."""
     buffer = _Unread()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
