@@ -20,7 +20,7 @@ from fairlead.errors import DataInUse, NoDataFolder, TargetNotEmpty
 from fairlead.model.documents import Broken, Done, Failed, ShortTexts, Submission
 from fairlead.model.explanations import QueuePlace
 from fairlead.model.keys import key_owner
-from fairlead.model.webhooks import NewWebhook, WebhookResponse
+from fairlead.model.webhooks import WebhookRecord, WebhookResponse
 from fairlead.storage import Store
 from fairlead.storage.sqlite import SqliteStore
 
@@ -46,7 +46,7 @@ def live_a_little(store: Store) -> None:
     store.set_customer("of one bill", account="bill", reset_interval=3.0)
     store.add_key("key", "1" * 64, key_owner("acme"), by="somebody")
     store.revoke_key(store.add_key("operator's", "2" * 64, key_owner()).id)
-    webhook = NewWebhook("hook", "acme", "http://a.test/", ("document.done",), SECRET)
+    webhook = WebhookRecord("hook", "acme", "http://a.test/", ("document.done",), SECRET)
     store.outbox.add(webhook)
     store.attend("engine", 3)
     for name in ("acme", "globex", "paused", "of one bill"):

@@ -13,7 +13,7 @@ import pytest
 
 import fairlead
 from fairlead.i18n import texts as spoken
-from fairlead.i18n.catalogue import Entry, catalogue, entries
+from fairlead.i18n.catalogue import CatalogueEntry, catalogue, entries
 from fairlead.i18n.languages import FORMATS, LANGUAGES
 from fairlead.i18n.texts import errors
 from fairlead.model.documents import WORKER_LOST
@@ -61,7 +61,7 @@ def templates() -> set[str]:
     return {template for template, _ in said()}
 
 
-def texts(language: str) -> list[Entry]:
+def texts(language: str) -> list[CatalogueEntry]:
     return [each for each in entries(language) if each.text]
 
 

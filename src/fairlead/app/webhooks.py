@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from fairlead.errors import Message, UnknownDelivery, UnknownWebhook
 from fairlead.model.installation import ListingPage, listing_page
 from fairlead.model.names import new_id
-from fairlead.model.webhooks import DEFAULT_KINDS, Delivery, NewWebhook, Webhook, check_kinds
+from fairlead.model.webhooks import DEFAULT_KINDS, Delivery, Webhook, WebhookRecord, check_kinds
 from fairlead.storage import Store
 from fairlead.webhooks import Networks, check_url, new_secret
 
@@ -48,7 +48,7 @@ class Webhooks:
         check_url(url, self._networks())
         secret = new_secret(os.urandom(32))
         wanted = check_kinds(DEFAULT_KINDS if kinds is None else kinds)
-        new = NewWebhook(new_id(self._clock()), customer, url, wanted, secret)
+        new = WebhookRecord(new_id(self._clock()), customer, url, wanted, secret)
         return self._outbox.add(new, by=by or self._actor), secret
 
     def list(self, customer: str | None = None) -> builtins.list[Webhook]:

@@ -14,8 +14,8 @@ from fairlead.model.names import check_not_nameless, is_printable, shown
 from fairlead.model.sources import JSON_NAME, Source, checked_file, json_bytes, read_piece
 
 
-class Upload:
-    """One document. It starts where its file stood, also when it is sent again."""
+class OutgoingFile:
+    """One document. Each attempt to send it starts at the position that its file had at first."""
 
     def __init__(self, name: str, file: BinaryIO, on_read: Callable[[], None]) -> None:
         self.name = name
@@ -65,9 +65,9 @@ class Upload:
 @contextmanager
 def opened(
     sources: Iterable[NamedSource], on_sent: Callable[[int], None]
-) -> Iterator[list[Upload]]:
+) -> Iterator[list[OutgoingFile]]:
     """The documents, open for reading; files that were opened here are closed at the end."""
-    uploads: list[Upload] = []
+    uploads: list[OutgoingFile] = []
 
     def report() -> None:
         on_sent(sum(upload.sent for upload in uploads))
@@ -79,7 +79,7 @@ def opened(
             name = own_name if name is None else check_not_nameless(name)
             if not is_printable(name):
                 raise InvalidName(f"a document's name must be printable, got {shown(name)}")
-            uploads.append(Upload(name, file, report))
+            uploads.append(OutgoingFile(name, file, report))
         yield uploads
 
 

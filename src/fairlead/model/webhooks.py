@@ -43,8 +43,8 @@ class Status(StrEnum):
     FAILED = "failed"
 
 
-class NewWebhook(NamedTuple):
-    """A webhook that asks to be kept. The secret signs every delivery, so it is kept as it is."""
+class WebhookRecord(NamedTuple):
+    """A webhook as it is stored. The secret signs each delivery, so it is in plain text."""
 
     id: str
     customer: str | None

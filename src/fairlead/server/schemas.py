@@ -32,8 +32,7 @@ from fairlead.model.result_summary import Cause, ResultSummary
 from fairlead.model.usage import CustomerStanding, Me, UsageList
 from fairlead.model.webhooks import Deliveries, Delivery, Webhook, Webhooks, WebhookWithSecret
 from fairlead.server.descriptions import FIELDS
-from fairlead.server.problems import KINDS, MEDIA_TYPE, body
-from fairlead.server.problems import Problem as Refusal
+from fairlead.server.problems import KINDS, MEDIA_TYPE, Problem, body
 
 T = TypeVar("T")
 Name = Annotated[str, Meta(min_length=1, max_length=200)]
@@ -42,13 +41,13 @@ Password = Annotated[str, Meta(max_length=1000)]
 EventKinds = Annotated[list[str], Meta(max_length=20)]
 
 
-class Problem(Record, frozen=True):
-    """An error: RFC 9457."""
-
-    type: str
-    title: str
-    status: int
-    detail: str
+ProblemDetails = msgspec.defstruct(
+    "Problem",  # the name of the schema
+    [("type", str), ("title", str), ("status", int), ("detail", str)],
+    bases=(Record,),
+    frozen=True,
+    namespace={"__doc__": "An error: RFC 9457."},
+)
 
 
 class JSONResponse(responses.JSONResponse):
@@ -212,7 +211,7 @@ _OUT = [
         NewLink,
         Page,
         PolicyInForce,
-        Problem,
+        ProblemDetails,
         Switched,
         Text,
         Webhook,
@@ -276,14 +275,14 @@ async def read_body(request: Request, model: type[T]) -> T:
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if not (media_type == "application/json" or media_type.endswith("+json")):
         text = f"this URL expects application/json; got {media_type[:100]!r}"
-        raise Refusal("unsupported-media-type", text)
+        raise Problem("unsupported-media-type", text)
     try:
         return from_json(model, content)
     except msgspec.ValidationError as error:
-        raise Refusal("invalid-request", f"the body is not valid: {error}") from None
+        raise Problem("invalid-request", f"the body is not valid: {error}") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         text = "the body must be JSON in UTF-8, and not nested deeply"
-        raise Refusal("invalid-request", text) from None
+        raise Problem("invalid-request", text) from None
 
 
 def sent_fields(body: Struct) -> dict[str, Any]:
@@ -317,7 +316,7 @@ def problems(*kinds: str) -> dict[int | str, dict[str, Any]]:
     responses: dict[int | str, dict[str, Any]] = {}
     for kind in (*kinds, "key-in-query", "too-slow", "too-large", "internal", "unavailable"):
         status, title = KINDS[kind]
-        content = {MEDIA_TYPE: {"schema": reference(Problem), "examples": {}}}
+        content = {MEDIA_TYPE: {"schema": reference(ProblemDetails), "examples": {}}}
         response = responses.setdefault(status, {"description": title, "content": content})
         example = body(kind, "what was expected, what came, and what to do next")
         response["content"][MEDIA_TYPE]["examples"][kind] = {"value": example}

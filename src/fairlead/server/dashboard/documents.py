@@ -27,7 +27,7 @@ from fairlead.server.dashboard.page import (
     go,
     show,
 )
-from fairlead.server.dashboard.page_view import is_picture, page_view
+from fairlead.server.dashboard.page_preview import is_picture, page_preview
 from fairlead.server.dashboard.rows import document_row
 from fairlead.server.dashboard.timeline import attempts, timeline
 from fairlead.server.problems import Problem, not_found, unknown_document
@@ -179,7 +179,7 @@ async def one(
     return show(
         *(request, "document.html"),
         page=page,
-        view=page_view(text, files, number),
+        view=page_preview(text, files, number),
         preview=text if text is None else text[: PREVIEW + 1],
         data=data,
         files=[file for file in files if not is_picture(file)],
