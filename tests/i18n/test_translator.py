@@ -106,10 +106,10 @@ def test_a_failure_is_told_in_the_customers_language() -> None:
 
 
 def test_titles() -> None:
-    assert translator("de").title(PendingCapReached("x")) == "Zu viele ausstehende Dokumente"
-    assert translator("xx").title(FairleadError) == "Internal error"
+    assert translator("de").text(PendingCapReached.title) == "Zu viele ausstehende Dokumente"
+    assert translator("xx").text(FairleadError.title) == "Internal error"
     for language in LANGUAGES[1:]:
-        assert all(translator(language).title(each) != each.title for each in errors())
+        assert all(translator(language).text(error.title) != error.title for error in errors())
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, tzinfo
 from functools import cache
 
-from fairlead.errors import FairleadError, Message
+from fairlead.errors import Message
 from fairlead.i18n.catalogue import catalogue
 from fairlead.i18n.languages import DEFAULT, FORMATS, LANGUAGES
 from fairlead.i18n.texts import FORECAST, FORECAST_NOW, LENGTHS, MOST_AHEAD
@@ -48,9 +48,6 @@ class Translator:
     def failure(self, code: str) -> str:
         """The sentence for the customer about a failure code."""
         return self._said(SENTENCES.get(code, code))
-
-    def title(self, error: FairleadError | type[FairleadError]) -> str:
-        return self._said(error.title)
 
     def say(self, text: str) -> str:
         """A message in this language; plain text stays as it is."""
