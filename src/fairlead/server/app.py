@@ -1,4 +1,4 @@
-"""The application: all routes, and an OpenAPI document that tells the whole truth."""
+"""The application: all routes, the middleware around them, and the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -49,30 +49,31 @@ from fairlead.server.routes import (
     webhooks,
 )
 
-ROUTERS = (
-    batches.router,
-    *(
-        documents.router,
-        results.router,
-        usage.router,
-        events.router,
-        customers.router,
-        keys.router,
-        policy.router,
-    ),
-    *(
-        webhooks.router,
-        health.router,
-        login.router,
-        overview.router,
-        priority.router,
-        zip_download.router,
-        links.router,
-        customer_link.router,
-        customer_pages.router,
-    ),
-    *(document_pages.router, live.router, pipelines.router, document_results.router),
-    jobs.router,
+API = (
+    batches,
+    documents,
+    results,
+    usage,
+    events,
+    customers,
+    keys,
+    policy,
+    webhooks,
+    health,
+    pipelines,
+    document_results,
+    jobs,
+)
+PAGES = (
+    login,
+    overview,
+    priority,
+    zip_download,
+    links,
+    customer_link,
+    customer_pages,
+    document_pages,
+    live,
 )
 _SECONDS = {"schema": {"type": "integer"}}
 _REQUEST_ID = {
@@ -81,7 +82,7 @@ _REQUEST_ID = {
     "schema": {"type": "string", "pattern": "^[A-Za-z0-9._-]{1,64}$"},
 }
 STREAMS = frozenset(["/v1/events", "/live"])
-"""Responses that do not end, so that HEAD has no answer."""
+"""Responses that do not end, so HEAD is not allowed."""
 
 
 def create_app(context: ServerContext) -> ASGIApp:
@@ -100,12 +101,13 @@ def create_inner(context: ServerContext) -> FastAPI:
         redoc_url=None,
         lifespan=_lifespan,
         redirect_slashes=False,
-        routes=[route for router in ROUTERS for route in router.routes],
+        routes=[route for module in (*API, *PAGES) for route in module.router.routes],
     )
     _add_head(app)
     app.state.context = context
     app.router.default = unknown_address
-    app.middleware_stack = AsyncExitStackMiddleware(app.router)  # errors are the guard's
+    # RequestGuard handles errors, so the framework's own middleware for them is left out.
+    app.middleware_stack = AsyncExitStackMiddleware(app.router)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return app
 
@@ -147,7 +149,7 @@ def _without_head(route: BaseRoute) -> BaseRoute:
 
 
 def _completed(document: dict[str, Any]) -> dict[str, Any]:
-    """With the scheme of keys and an example of each schema, without FastAPI's error schemas."""
+    """Add the authentication scheme and an example of each schema; drop FastAPI's error schemas."""
     parts = document.setdefault("components", {}).setdefault("schemas", {})
     parts.pop("HTTPValidationError", None)
     parts.pop("ValidationError", None)

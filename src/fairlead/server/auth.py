@@ -54,6 +54,15 @@ class Caller(NamedTuple):
     def may_see(self, customer: str) -> bool:
         return self.customer in (None, customer)
 
+    def customer_filter(self, named: str | None) -> str | None:
+        """The customer whose data a listing shows: its own or the named one; None: all customers.
+
+        Raises if a customer's key names another customer.
+        """
+        if self.customer is not None and named not in (None, self.customer):
+            raise not_own_customer()
+        return self.customer or named
+
 
 class Authenticator:
     """Checks keys and sessions, and caches keys and settings of customers.
@@ -136,16 +145,13 @@ class Authenticator:
 
     def customer_of(self, caller: Caller, named: str | None) -> str:
         """The customer of a submission: that of the key, or the one that was named."""
-        if caller.customer is not None:
-            if named not in (None, caller.customer):
-                raise not_own_customer()
-            return caller.customer
-        if named is None:
+        customer = caller.customer_filter(named)
+        if customer is None:
             raise Problem(
                 "invalid-request",
                 "this API key submits for many customers; name one in the field customer",
             )
-        return check_customer(named)
+        return customer if caller.customer else check_customer(customer)
 
     async def _holder(self, key: str) -> Caller | None:
         """Who holds this key; None: it is unknown, wrong or revoked."""

@@ -1,8 +1,9 @@
-"""What goes in and out, for the OpenAPI document; and the bodies that come in."""
+"""Request bodies, and the schemas of requests and responses in the OpenAPI document."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import attrgetter
 from typing import Annotated, Any, Literal, TypeVar, Union
 
 import msgspec
@@ -30,7 +31,7 @@ from fairlead.model.keys import LINK_DAYS, MOST_DAYS, Key, Keys, LoginLink, NewK
 from fairlead.model.pipeline_figures import PipelineList
 from fairlead.model.result_summary import Cause, ResultSummary
 from fairlead.model.usage import CustomerStanding, Me, UsageList
-from fairlead.model.webhooks import Deliveries, Delivery, Webhook, Webhooks, WebhookWithSecret
+from fairlead.model.webhooks import Deliveries, Webhook, Webhooks, WebhookWithSecret
 from fairlead.server.descriptions import FIELDS
 from fairlead.server.problems import KINDS, MEDIA_TYPE, Problem, body
 
@@ -57,7 +58,7 @@ class JSONResponse(responses.JSONResponse):
 
 
 class Body(Struct, forbid_unknown_fields=True):
-    """Something that comes in."""
+    """The body of a request. Every subclass is in the OpenAPI document."""
 
 
 class KeyWanted(Body):
@@ -188,76 +189,59 @@ class JobRetry(Body):
     retry_for: Seconds = 86_400.0
 
 
-_OUT = [
-    *(
-        Audit,
-        Batch,
-        Customer,
-        Customers,
-        CustomerStanding,
-        Deliveries,
-        Delivery,
-        Document,
-        Documents,
-        EndedDocument,
-    ),
-    *(
-        Explanation,
-        Key,
-        Keys,
-        LoginLink,
-        Me,
-        NewKey,
-        NewLink,
-        Page,
-        PolicyInForce,
-        ProblemDetails,
-        Switched,
-        Text,
-        Webhook,
-    ),
-    *(Cause, PipelineList, ResultSummary, UsageList, WebhookWithSecret, Webhooks),
-    *(PulledJobList, RenewedJob),
+_RESPONSES = [
+    Audit,
+    Batch,
+    Customer,
+    Customers,
+    CustomerStanding,
+    Deliveries,
+    Document,
+    Documents,
+    EndedDocument,
+    Explanation,
+    Key,
+    Keys,
+    LoginLink,
+    Me,
+    NewKey,
+    NewLink,
+    Page,
+    PolicyInForce,
+    ProblemDetails,
+    Switched,
+    Text,
+    Webhook,
+    Cause,
+    PipelineList,
+    ResultSummary,
+    UsageList,
+    WebhookWithSecret,
+    Webhooks,
+    PulledJobList,
+    RenewedJob,
 ]
-_IN = [
-    BlockWanted,
-    Changes,
-    DocumentChanges,
-    JobProgress,
-    JobRefusal,
-    JobResult,
-    JobRetry,
-    JobsWanted,
-    KeyWanted,
-    LinkWanted,
-    NewCustomer,
-    NewWebhook,
-    PolicyWanted,
-    RetryOptions,
-    WebhookChanges,
-]
-
-
+"""The records of responses; their schemas include those of the records in them."""
 _OPTIONAL = {
     EndedDocument.__name__: frozenset(RESULT_PARTS),
     Me.__name__: frozenset(Me.__struct_fields__[5:]),
     Place.__name__: frozenset(["most"]),
 }
-"""Fields that are left out where they were not asked for, or there is nothing to say."""
+"""Response fields that may be missing, by schema."""
 
 
 def components() -> dict[str, Any]:
-    """The schemas of all that goes in and out, by name. What comes out has all its fields."""
-    outgoing = schemas(_OUT)
-    for title, schema in outgoing.items():
-        for name, part in schema.get("properties", {}).items():
-            part.pop("default", None)
-            if (described := FIELDS.get(title, {}).get(name)) is not None:
-                part["description"] = described
+    """All schemas by name. In those of responses, every field is required unless optional."""
+    responses = schemas(_RESPONSES)
+    for title, schema in responses.items():
+        for name, field in schema.get("properties", {}).items():
+            field.pop("default", None)
+            if (description := FIELDS.get(title, {}).get(name)) is not None:
+                field["description"] = description
         if "properties" in schema:
             optional = _OPTIONAL.get(title, frozenset())
             schema["required"] = [name for name in schema["properties"] if name not in optional]
-    return outgoing | schemas(_IN)
+    return responses | schemas(sorted(Body.__subclasses__(), key=attrgetter("__name__")))
 
 
 def reference(model: type) -> dict[str, Any]:
@@ -270,7 +254,7 @@ def takes(model: type, *, required: bool = True) -> dict[str, Any]:
 
 
 async def read_body(request: Request, model: type[T]) -> T:
-    """The body of a request; a refusal never repeats what came: it may be a secret."""
+    """The decoded body of a request. Problems never repeat its content: it may be a secret."""
     content = await request.body()
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if not (media_type == "application/json" or media_type.endswith("+json")):
@@ -286,7 +270,7 @@ async def read_body(request: Request, model: type[T]) -> T:
 
 
 def sent_fields(body: Struct) -> dict[str, Any]:
-    """Only what was sent, by name."""
+    """The fields that the request had, by name."""
     fields = {name: getattr(body, name) for name in body.__struct_fields__}
     return {name: value for name, value in fields.items() if value is not UNSET}
 
@@ -301,8 +285,13 @@ OBJECT = {"application/json": {"schema": {"type": "object"}}}
 
 
 def header(name: str, description: str) -> dict[str, Any]:
-    known = {"name": name, "in": "header", "required": False, "schema": {"type": "string"}}
-    return known | {"description": description}
+    return {
+        "name": name,
+        "in": "header",
+        "required": False,
+        "schema": {"type": "string"},
+        "description": description,
+    }
 
 
 IF_NONE_MATCH = header("If-None-Match", "ETags that are known; with one of them, the answer is 304")
@@ -330,14 +319,14 @@ def answers(
     *kinds: str,
     content: Mapping[str, Any] | None = None,
 ) -> dict[int | str, dict[str, Any]]:
-    """The responses of an operation: the good one, in JSON and other media types, then errors."""
-    good: dict[str, Any] = {"description": description}
+    """The responses of an operation: the successful one, in JSON and in `content`, and problems."""
+    success: dict[str, Any] = {"description": description}
     types = dict(content or {})
     if isinstance(model, tuple):
         types["application/json"] = {"schema": {"anyOf": list(map(reference, model))}}
     elif model is not None:
         types["application/json"] = {"schema": reference(model)}
     if types:
-        good["content"] = types
+        success["content"] = types
     usual = ("unauthorised", "forbidden", "limit-reached", "invalid-request")
-    return {status: good} | problems(*usual, *kinds)
+    return {status: success} | problems(*usual, *kinds)

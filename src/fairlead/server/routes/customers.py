@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Annotated
 from urllib.parse import quote
 
@@ -32,9 +31,8 @@ _ONE = schemas.answers(200, Customer, "the customer", "unknown-customer")
 async def every(request: Request) -> Response:
     """List customers by name, with the fairness figures of the queue."""
     context, _ = await authenticated_operator(request)
-    fairlead = context.fairlead
-
-    return schemas.JSONResponse(await context.ask(lambda: Customers(*fairlead.queue.overview())))
+    customers, fairness = await context.ask(context.fairlead.queue.overview)
+    return schemas.JSONResponse(Customers(customers, fairness))
 
 
 @router.post(
@@ -47,14 +45,12 @@ async def every(request: Request) -> Response:
 async def add(request: Request) -> Response:
     """Add a customer, with settings of its own if the body has any."""
     context, caller = await authenticated_operator(request)
-    new = schemas.sent_fields(await schemas.read_body(request, schemas.NewCustomer))
-    name, fairlead = new.pop("name"), context.fairlead
-
-    def add_customer() -> Customer:
-        return fairlead.customers.add(name, must_be_new=True, by=caller.key_id, **new)
-
+    settings = schemas.sent_fields(await schemas.read_body(request, schemas.NewCustomer))
+    name, add_customer = settings.pop("name"), context.fairlead.customers.add
     try:
-        customer = await context.ask(add_customer)
+        customer = await context.ask(
+            add_customer, name, must_be_new=True, by=caller.key_id, **settings
+        )
     except CustomerExists:
         text = Message("customer {name} already exists; change it with PATCH", name=repr(name))
         raise Problem("customer-exists", text) from None
@@ -62,42 +58,31 @@ async def add(request: Request) -> Response:
     return schemas.JSONResponse(customer, 201, location)
 
 
-def _add_decision(name: str, decide: Callable[..., Customer], help_text: str) -> None:
+_DECISIONS = {
+    "pause": "Pause a customer: its documents wait, and new ones are still accepted.",
+    "resume": "Resume a paused customer.",
+    "reset": "Reset a customer's count: the next document is checked as its first.",
+    "unblock": "Accept documents of a blocked customer again.",
+}
+"""Methods of `fairlead.customers` that need nothing but a name, with their descriptions."""
+
+
+def _add_decision(decision: str, description: str) -> None:
     @router.post(
-        f"/customers/{{name}}/{name}",
-        operation_id=f"{name}Customer",
-        name=name,
-        description=help_text,
+        f"/customers/{{name}}/{decision}",
+        operation_id=f"{decision}Customer",
+        name=decision,
+        description=description,
         responses=_ONE,
     )
-    async def decision(request: Request, name: str) -> Response:
+    async def decide(request: Request, name: str) -> Response:
         context, caller = await authenticated_operator(request)
-        customer = await context.ask(decide, context.fairlead, name, by=caller.key_id)
-        return schemas.JSONResponse(customer)
+        method = getattr(context.fairlead.customers, decision)
+        return schemas.JSONResponse(await context.ask(method, name, by=caller.key_id))
 
 
-_add_decision(
-    "pause",
-    lambda fairlead, name, by: fairlead.customers.pause(name, by=by),
-    "Pause a customer: its documents wait, and new ones are still accepted.",
-)
-_add_decision(
-    "resume",
-    lambda fairlead, name, by: fairlead.customers.resume(name, by=by),
-    "Resume a paused customer.",
-)
-_add_decision(
-    "reset",
-    lambda fairlead, name, by: fairlead.customers.reset(name, by=by),
-    "Reset a customer's count: the next document is checked as its first.",
-)
-
-
-_add_decision(
-    "unblock",
-    lambda fairlead, name, by: fairlead.customers.unblock(name, by=by),
-    "Accept documents of a blocked customer again.",
-)
+for _decision, _description in _DECISIONS.items():
+    _add_decision(_decision, _description)
 
 
 @router.post(
@@ -109,9 +94,9 @@ _add_decision(
 async def block(request: Request, name: str) -> Response:
     """Refuse a customer's new documents, with a reason for it; those it has are processed."""
     context, caller = await authenticated_operator(request)
-    wanted = await schemas.read_body(request, schemas.BlockWanted)
+    body = await schemas.read_body(request, schemas.BlockWanted)
     customer = await context.ask(
-        context.fairlead.customers.block, name, reason=wanted.reason, by=caller.key_id
+        context.fairlead.customers.block, name, reason=body.reason, by=caller.key_id
     )
     return schemas.JSONResponse(customer)
 
@@ -151,9 +136,13 @@ async def revoke(request: Request, name: str, key_id: str) -> Response:
     context, caller = await authenticated_operator(request)
     keys = await context.ask(context.fairlead.keys.list, name)
     if key_id not in {key.id for key in keys}:
-        id_ = repr(key_id[:100])
-        text = Message("customer {name} has no API key with the id {id}", name=repr(name), id=id_)
-        raise UnknownKey(text)
+        raise UnknownKey(
+            Message(
+                "customer {name} has no API key with the id {id}",
+                name=repr(name),
+                id=repr(key_id[:100]),
+            )
+        )
     await context.ask(context.fairlead.keys.revoke, key_id, by=caller.key_id)
     context.auth.revoked(key_id)
     return Response(status_code=204)
@@ -169,11 +158,12 @@ async def revoke(request: Request, name: str, key_id: str) -> Response:
 async def add_link(request: Request, name: str) -> Response:
     """Create a link to the customer's page that needs no key; valid for 30 days by default."""
     context, caller = await _operator_or_service(request)
-    wanted = schemas.LinkWanted()
+    body = schemas.LinkWanted()
     if await request.body():
-        wanted = await schemas.read_body(request, schemas.LinkWanted)
-    add = context.fairlead.customers.link
-    link = await context.ask(add, name, days=wanted.days, by=caller.key_id)
+        body = await schemas.read_body(request, schemas.LinkWanted)
+    link = await context.ask(
+        context.fairlead.customers.link, name, days=body.days, by=caller.key_id
+    )
     return schemas.JSONResponse(link, 201, {"Cache-Control": "no-store"})
 
 
@@ -191,13 +181,12 @@ async def links(request: Request, name: str) -> Response:
 @router.delete(
     "/customers/{name}/links/{link}",
     operation_id="revokeCustomerLink",
-    responses=schemas.answers(*(200, Key, "revoked"), *("unknown-customer", "unknown-key")),
+    responses=schemas.answers(200, Key, "revoked", "unknown-customer", "unknown-key"),
 )
 async def revoke_link(request: Request, name: str, link: str) -> Response:
     """Revoke a link by its id. Revoking it again changes nothing."""
     context, caller = await _operator_or_service(request)
-    revoke_ = context.fairlead.customers.revoke_link
-    key = await context.ask(revoke_, name, link, by=caller.key_id)
+    key = await context.ask(context.fairlead.customers.revoke_link, name, link, by=caller.key_id)
     context.auth.revoked(key.id)
     return schemas.JSONResponse(key)
 

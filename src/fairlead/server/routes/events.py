@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from fairlead.errors import Message
 from fairlead.server import schemas
-from fairlead.server.auth import Caller, not_own_customer
+from fairlead.server.auth import Caller
 from fairlead.server.context import ServerContext, authenticated
 from fairlead.server.event_feed import PORTION, EncodedEvent
 from fairlead.server.problems import Problem
@@ -47,16 +47,14 @@ async def events(
     A reader that is too slow gets `event: end` with the reason.
     """
     context, caller = await authenticated(request)
-    if caller.customer is not None and customer not in (None, caller.customer):
-        raise not_own_customer()
-    if caller.customer is None and customer is not None:
-        await context.ask(context.fairlead.store.customer, customer)  # an unknown one is an error
+    whose = caller.customer_filter(customer)
+    if caller.customer is None and whose is not None:
+        await context.ask(context.fairlead.store.customer, whose)  # raises if it is unknown
     last = _last_event(request.headers.get("last-event-id"))
     last = after if last is None else last
     newest = await context.ask(context.fairlead.store.last_event)
-    is_new = last is None or last > newest  # a number of another data folder starts anew
+    is_new = last is None or last > newest  # an event number of another data folder
     start = newest if last is None or is_new else last
-    whose = caller.customer or customer
     if not follow:
         return SseResponse(_past(context, caller, whose, start), context.metrics.streams)
     stream = event_stream(context, caller, whose, start, announces_start=is_new)

@@ -15,7 +15,7 @@ from fairlead.app.results import UnreadResult, check_parts, event_number
 from fairlead.model.documents import RESULT_PARTS, EndedDocument, EventKind
 from fairlead.model.json import to_json
 from fairlead.server import schemas
-from fairlead.server.auth import Caller, not_own_customer
+from fairlead.server.auth import Caller
 from fairlead.server.context import ServerContext, authenticated
 from fairlead.server.routes.documents import LONGEST_WAIT
 
@@ -76,12 +76,11 @@ async def results(
     `text`, `markdown`, `data`, separated by commas.
     """
     context, caller = await authenticated(request)
-    if caller.customer is not None and customer not in (None, caller.customer):
-        raise not_own_customer()
-    if caller.customer is None and customer is not None:
-        await context.ask(context.fairlead.store.customer, customer)  # an unknown one is an error
+    whose = caller.customer_filter(customer)
+    if caller.customer is None and whose is not None:
+        await context.ask(context.fairlead.store.customer, whose)  # raises if it is unknown
     parts = check_parts(part.strip() for part in include.split(",") if part.strip())
-    query = _Query(context, caller, caller.customer or customer, parts)
+    query = _Query(context, caller, whose, parts)
     start = await context.ask(event_number, context.fairlead.store, after)
     seconds = wait if request.method != "HEAD" else 0
     first = await _first(query, start, limit, seconds)

@@ -5,7 +5,7 @@ A customer sees and changes its own; an operator those of all customers.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 from msgspec.structs import asdict
@@ -62,11 +62,11 @@ async def add(request: Request) -> Response:
             "forbidden", Message("a customer's key makes only the customer's own webhooks")
         )
     kinds = DEFAULT_KINDS if new.kinds is None else new.kinds
-    made, secret = await context.ask(
+    webhook, secret = await context.ask(
         context.fairlead.webhooks.add, new.url, kinds, customer=customer, by=caller.key_id
     )
-    headers = {"Location": f"/v1/webhooks/{made.id}", "Cache-Control": "no-store"}
-    return schemas.JSONResponse(WebhookWithSecret(**asdict(made), secret=secret), 201, headers)
+    headers = {"Location": f"/v1/webhooks/{webhook.id}", "Cache-Control": "no-store"}
+    return schemas.JSONResponse(WebhookWithSecret(**asdict(webhook), secret=secret), 201, headers)
 
 
 @router.get("/{webhook_id}", operation_id="getWebhook", responses=_ONE)
@@ -89,9 +89,12 @@ async def change(request: Request, webhook_id: str) -> Response:
     """Change a webhook's URL or events, or switch it off and on; what is not sent stays."""
     context, caller = await authenticated(request)
     changes = await schemas.read_body(request, schemas.WebhookChanges)
-    whose: dict[str, Any] = {"customer": caller.customer, "by": caller.key_id}
     webhook = await context.ask(
-        context.fairlead.webhooks.set, webhook_id, **whose, **asdict(changes)
+        context.fairlead.webhooks.set,
+        webhook_id,
+        customer=caller.customer,
+        by=caller.key_id,
+        **asdict(changes),
     )
     return schemas.JSONResponse(webhook)
 
@@ -140,14 +143,14 @@ async def deliveries(
     context, caller = await authenticated(request)
     fairlead, whose = context.fairlead, caller.customer
 
-    def page() -> ListingPage[Delivery]:
+    def read_page() -> ListingPage[Delivery]:
         fairlead.webhooks.show(webhook_id, customer=whose)
         if cursor is not None and not _is_cursor(fairlead, webhook_id, cursor):
             raise invalid_cursor()
         return fairlead.webhooks.deliveries(webhook_id, customer=whose, cursor=cursor, limit=limit)
 
-    newest = await context.ask(page)
-    return schemas.JSONResponse(Deliveries(newest.items, newest.next))
+    page = await context.ask(read_page)
+    return schemas.JSONResponse(Deliveries(page.items, page.next))
 
 
 def _is_cursor(fairlead: Fairlead, webhook: str, cursor: str) -> bool:
