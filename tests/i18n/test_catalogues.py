@@ -15,7 +15,7 @@ import fairlead
 from fairlead.i18n import texts as spoken
 from fairlead.i18n.catalogue import CatalogueEntry, catalogue, entries
 from fairlead.i18n.languages import FORMATS, LANGUAGES
-from fairlead.i18n.texts import errors
+from fairlead.i18n.texts import error_classes
 from fairlead.model.documents import WORKER_LOST
 from fairlead.policy.explain import Plural
 from fairlead.policy.failures import SENTENCES, STEP_FAILED
@@ -110,7 +110,7 @@ def test_every_failure_code_has_its_sentence() -> None:
 
 
 def test_every_error_has_a_code_and_a_title_of_its_own() -> None:
-    found = list(errors())
+    found = list(error_classes())
     assert len({each.code for each in found}) == len({each.title for each in found}) == len(found)
     assert all(re.fullmatch(r"[a-z]+(-[a-z]+)*", each.code) for each in found)
     assert all("code" in vars(each) and "title" in vars(each) for each in found)

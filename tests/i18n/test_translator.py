@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from fairlead.errors import FairleadError, Message, PendingCapReached
 from fairlead.i18n import LANGUAGES, language_of, negotiate, translator
-from fairlead.i18n.texts import errors
+from fairlead.i18n.texts import error_classes
 from fairlead.model.explanations import Forecast, Reason
 from fairlead.policy.explain import WORDS, words
 
@@ -109,7 +109,9 @@ def test_titles() -> None:
     assert translator("de").text(PendingCapReached.title) == "Zu viele ausstehende Dokumente"
     assert translator("xx").text(FairleadError.title) == "Internal error"
     for language in LANGUAGES[1:]:
-        assert all(translator(language).text(error.title) != error.title for error in errors())
+        assert all(
+            translator(language).text(error.title) != error.title for error in error_classes()
+        )
 
 
 @pytest.mark.parametrize(

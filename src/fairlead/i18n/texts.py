@@ -1,4 +1,4 @@
-"""Every English text that the catalogues must have."""
+"""The English texts that all catalogues must have."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ LENGTHS = {
     60: Plural("number", "{number} minute", "{number} minutes"),
     1: Plural("number", "{number} second", "{number} seconds"),
 }
-"""Lengths of time, by their seconds."""
+"""Units of time, by their seconds."""
 
 
-def errors(base: type[FairleadError] = FairleadError) -> Iterator[type[FairleadError]]:
-    """Every class of the tree of errors."""
+def error_classes(base: type[FairleadError] = FairleadError) -> Iterator[type[FairleadError]]:
+    """All classes of the tree of errors."""
     yield base
     for subclass in base.__subclasses__():
-        yield from errors(subclass)
+        yield from error_classes(subclass)
 
 
 def sentences() -> set[str]:
-    """Texts of one form."""
-    refusals = {REFUSALS[Action.CANCEL], REFUSALS[Action.RETRIED]}  # what customers may ask for
-    return refusals | {
+    """Texts without plural forms."""
+    return {
+        *(REFUSALS[Action.CANCEL], REFUSALS[Action.RETRIED]),  # the actions of customers
         *WORDS.values(),
         *SENTENCES.values(),
-        *(each.title for each in errors()),
+        *(error.title for error in error_classes()),
         FORECAST,
         FORECAST_NOW,
         MOST_AHEAD,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from fairlead.server.context import ServerContext
 
 REQUEST_CUSTOMER: ContextVar[str | None] = ContextVar("request_customer", default=None)
-"""The customer whose key came with the current request; None: an operator's key, or none yet."""
+"""The customer of the current request's key; None: no customer's key, or not yet authenticated."""
 
 _CALLER = "fairlead.caller"
 COOKIE = "fairlead_session"
@@ -32,11 +32,11 @@ _MAX_LINKS = 100
 _MAX_CACHED = 10_000
 _SAFE_METHODS = frozenset(["GET", "HEAD", "OPTIONS"])
 _WITHOUT_PAGES = frozenset([Role.SERVICE, Role.WORKER, Role.LINK])
-"""Roles that may open no page of the dashboard, not even to log out."""
+"""Roles that may not log in to the dashboard."""
 
 
 class Caller(NamedTuple):
-    """Who sends a request. Only a customer's key has a customer."""
+    """The holder of a request's key. `customer` is None for keys that belong to no customer."""
 
     key_id: str
     customer: str | None
@@ -44,7 +44,7 @@ class Caller(NamedTuple):
 
     @property
     def is_operator(self) -> bool:
-        """Whether it sees what operators see; a viewer does."""
+        """Whether it may read what operators read; a viewer may."""
         return self.role in (Role.OPERATOR, Role.VIEWER)
 
     @property
@@ -65,10 +65,10 @@ class Caller(NamedTuple):
 
 
 class Authenticator:
-    """Checks keys and sessions, and caches keys and settings of customers.
+    """Checks keys and sessions, and caches keys and customers' settings.
 
-    A key that another process revokes is refused as soon as its event arrives, some hundredths of
-    a second later; one that is revoked over HTTP, at once.
+    A key that is revoked over HTTP is refused immediately. A key that another process revokes is
+    refused when the event arrives, some hundredths of a second later.
     """
 
     def __init__(self, context: ServerContext) -> None:
@@ -80,15 +80,15 @@ class Authenticator:
         self._login_tokens: dict[str, float] = {}
 
     async def caller(self, request: Request) -> Caller:
-        """Who sends this request; raises without a valid key, or when the rate limit is reached.
+        """The caller; raises without a valid key, or when the rate limit is reached.
 
-        The first call for a request decides. Later ones return the same.
+        Only the first call for a request checks; later ones return the same caller.
         """
-        known: Caller | None = request.scope.get(_CALLER)
-        if known is not None:
-            return known
+        checked: Caller | None = request.scope.get(_CALLER)
+        if checked is not None:
+            return checked
         headers = request.headers.getlist("authorization")
-        if len(headers) > 1:  # a proxy may have checked another one than this server would
+        if len(headers) > 1:  # a proxy may have checked a different one
             raise no_valid_key()
         if not headers:
             caller = await self._session(request)
@@ -103,9 +103,9 @@ class Authenticator:
         return _identified(request, caller)
 
     async def link_holder(self, request: Request, key: str) -> Caller:
-        """As `caller`, by the key in the address of a link to a customer's page.
+        """As `caller`, by the key in the URL of a link to a customer's page.
 
-        The visitors of one link share a rate limit, and take nothing from the customer's own.
+        All requests with one link share a rate limit, apart from the customer's own.
         """
         caller = await self._holder(key)
         if caller is None or caller.customer is None or caller.role is not Role.LINK:
@@ -138,13 +138,13 @@ class Authenticator:
                 "forbidden",
                 Message("this requires an operator's API key; this one is a customer's"),
             )
-        if not caller.is_operator:  # keys of programs, which read English
+        if not caller.is_operator:  # English only: services and workers are programs
             text = f"this requires an operator's API key; this one is a {caller.role}'s"
             raise Problem("forbidden", text)
         return caller
 
     def customer_of(self, caller: Caller, named: str | None) -> str:
-        """The customer of a submission: that of the key, or the one that was named."""
+        """The customer of a submission: the key's own, or the one that the request names."""
         customer = caller.customer_filter(named)
         if customer is None:
             raise Problem(
@@ -154,7 +154,7 @@ class Authenticator:
         return customer if caller.customer else check_customer(customer)
 
     async def _holder(self, key: str) -> Caller | None:
-        """Who holds this key; None: it is unknown, wrong or revoked."""
+        """The holder of this key; None: it is unknown, wrong or revoked."""
         id_ = id_of(key.strip())
         stored = None if id_ is None else await self._stored_key(id_)
         if stored is None or not matches(key.strip(), stored.sha256):
@@ -162,7 +162,7 @@ class Authenticator:
         return self._caller_of(stored)
 
     def _caller_of(self, stored: StoredKey | None) -> Caller | None:
-        """The holder of a key; None: it is unknown, revoked, or past its end."""
+        """The holder of a key; None: it is unknown, revoked or expired."""
         if stored is None or not stored.key.is_valid(self._context.fairlead.clock()):
             return None
         return Caller(stored.key.id, stored.key.customer, stored.key.role)
@@ -176,7 +176,7 @@ class Authenticator:
         except UnknownKey:
             return None
         if before == self._changes and len(self._keys) < _MAX_CACHED:
-            self._keys[id_] = key  # nothing was revoked while it was read
+            self._keys[id_] = key  # no key was revoked during the read
         return key
 
     def hear(self, events: Sequence[Event]) -> None:
@@ -187,21 +187,21 @@ class Authenticator:
                 self.revoked(str(event.data.get("key")))
 
     def revoked(self, key_id: str) -> None:
-        """Read all keys again, and end the streams of this one. Its sessions end with it."""
+        """Clear the caches and end the streams of a revoked key. Its sessions are refused now."""
         self.forget()
         self._context.event_feed.revoked(key_id)
 
     async def is_revoked(self, caller: Caller) -> bool:
-        """Whether its key is revoked, or past its end."""
+        """Whether the caller's key is revoked or expired."""
         return self._caller_of(await self._stored_key(caller.key_id)) is None
 
     async def check_again(self, caller: Caller) -> None:
-        """Raise where the caller's key has been revoked since the request began."""
+        """Raise if the caller's key was revoked or expired since the request began."""
         if await self.is_revoked(caller):
             raise no_valid_key()
 
     def forget(self) -> None:
-        """Read all keys and settings again."""
+        """Clear the caches of keys and settings."""
         self._changes += 1
         self._keys.clear()
         self._settings.clear()
@@ -209,16 +209,16 @@ class Authenticator:
     # --- sessions ---
 
     def new_login_token(self) -> str:
-        """The token of a login link, which opens one session, within an hour."""
+        """The token of a login link, which opens one session and expires after an hour."""
         token, now = secrets.token_urlsafe(24), time.time()
-        tokens = {known: until for known, until in self._login_tokens.items() if until > now}
-        self._login_tokens = dict(list(tokens.items())[-_MAX_LINKS:]) | {token: now + LINK_SECONDS}
+        valid = [(token, until) for token, until in self._login_tokens.items() if until > now]
+        self._login_tokens = dict(valid[-_MAX_LINKS:]) | {token: now + LINK_SECONDS}
         return token
 
     async def login(self, token: str) -> str:
         """The cookie of a new session for the token of a login link.
 
-        The token stands for the operator key of the data folder, and is valid as long as that is.
+        The session belongs to the operator key of the data folder, and ends with it.
         """
         if self._login_tokens.pop(token, 0.0) < time.time():
             raise Problem(
@@ -234,7 +234,7 @@ class Authenticator:
     async def login_with_key(self, key: str) -> str | None:
         """The cookie of a new session for the holder of this key; None: the key is not valid.
 
-        Raises where keys of its role are for programs only.
+        Raises for a key of a service, a worker or a link, which may open no page.
         """
         caller, session = await self._holder(key), secrets.token_urlsafe(32)
         if caller is None:
@@ -242,7 +242,7 @@ class Authenticator:
         if caller.role in _WITHOUT_PAGES:
             raise Problem("forbidden", f"a {caller.role}'s API key opens no dashboard")
         await self._context.ask(self._sessions.add, session, caller.key_id)
-        if await self.is_revoked(caller):  # while the session was added
+        if await self.is_revoked(caller):  # it may have been revoked meanwhile
             await self.logout(session)
             return None
         return session
@@ -264,7 +264,7 @@ class Authenticator:
 
 
 def _identified(request: Request, caller: Caller) -> Caller:
-    """Let all that follows see who sends the request, and only what is the customer's."""
+    """Note the caller in the request, and restrict what follows to the customer's data."""
     request.scope[_CALLER] = caller
     REQUEST_CUSTOMER.set(caller.customer)
     return caller
@@ -289,7 +289,7 @@ def not_own_customer() -> Problem:
 
 
 def is_own_page(request: Request) -> bool:
-    """Whether a page of this server sent the request, by headers that no page can change."""
+    """Whether a page of this server sent the request (CSRF), by headers that no page can set."""
     site = request.headers.get("sec-fetch-site")
     if site is not None:
         return site in ("same-origin", "none")

@@ -1,4 +1,4 @@
-"""What fields mean, for the OpenAPI document; docs/reference/json.md says it at more length."""
+"""Descriptions of fields in the OpenAPI document; docs/reference/json.md has longer ones."""
 
 from __future__ import annotations
 
@@ -97,4 +97,4 @@ FIELDS = {
         "failures": "documents that failed for good",
     },
 }
-"""By schema and field."""
+"""Descriptions by schema and field."""

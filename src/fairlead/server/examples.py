@@ -1,4 +1,4 @@
-"""An example of everything that goes in and out, for the OpenAPI document."""
+"""An example of each schema, for the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -156,15 +156,15 @@ _RECORDS: list[Any] = [
 ]
 
 
-def _with_parts(value: Any) -> Iterator[tuple[str, Any]]:
-    """A record and all records in it, by the names of their types."""
+def _named_examples(value: Any) -> Iterator[tuple[str, Any]]:
+    """The JSON of a record and of all records in it, with the names of their schemas."""
     if isinstance(value, Struct):
         yield type(value).__name__, to_dict(value)
-        for part in asdict(value).values():
-            yield from _with_parts(part)
+        for field in asdict(value).values():
+            yield from _named_examples(field)
     elif isinstance(value, list | tuple):
-        for part in value:
-            yield from _with_parts(part)
+        for item in value:
+            yield from _named_examples(item)
     elif isinstance(value, Enum):
         yield type(value).__name__, value.value
 
@@ -186,6 +186,6 @@ EXAMPLES: dict[str, Any] = {
     "NewWebhook": {"url": "https://example.com/hook", "kinds": ["document.done"]},
     "Problem": body("unknown-document", f"no document has the id '{_ID}'; check the id"),
     "WebhookChanges": {"enabled": True},
-    **{name: example for record in _RECORDS for name, example in _with_parts(record)},
+    **{name: example for record in _RECORDS for name, example in _named_examples(record)},
 }
-"""By the names of the schemas."""
+"""Examples by the names of the schemas."""

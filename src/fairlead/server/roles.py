@@ -1,6 +1,7 @@
-"""What each role may ask for, by method and path; a route that is not named here is an operator's.
+"""Permissions of roles, by method and path.
 
-Operators may do everything. Which customer's data a caller sees is decided where it is read.
+Operators may request everything. This module does not restrict customers to their own data: the
+routes and the store do.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from fairlead.server.problems import Problem
 _SAFE = frozenset(["GET", "HEAD", "OPTIONS"])
 _JOBS = re.compile(r"/v1/jobs(/.*)?")
 _OWN_SESSION = re.compile(r"/(logout|language)")
-"""What every visitor of the dashboard may change."""
+"""What everybody with a session may change."""
 _SERVICE = re.compile(
     r"/v1/(documents|batches|results|events|webhooks)(/.*)?|/v1/(me|usage)"
     r"|/v1/customers/[^/]+/(standing|links(/[^/]+)?)"
@@ -23,7 +24,7 @@ _WORKER = re.compile(r"/v1/jobs(/.*)?|/v1/me")
 
 
 def check_role(role: Role, method: str, path: str) -> None:
-    """Raise where keys of this role do not permit the request."""
+    """Raise if keys of this role do not permit the request."""
     if role is Role.VIEWER and method not in _SAFE and not _OWN_SESSION.fullmatch(path):
         raise viewer_changes_nothing()
     if role is Role.SERVICE and not _SERVICE.fullmatch(path):

@@ -1,10 +1,11 @@
-"""/v1/jobs: steps that other programs run, in any language and on any machine."""
+"""/v1/jobs: pulled jobs, for steps that other programs run in any language, on any machine."""
 
 from __future__ import annotations
 
 import asyncio
 import shutil
 import time
+from contextlib import suppress
 from functools import partial
 
 from fastapi import APIRouter, Depends, Request
@@ -18,7 +19,7 @@ from fairlead.server import schemas
 from fairlead.server.auth import Caller
 from fairlead.server.context import ServerContext, authenticated, check_query, context_of
 from fairlead.server.job_result import FORM, FORM_SCHEMA, read_result
-from fairlead.server.problems import Problem
+from fairlead.server.problems import Problem, not_found
 from fairlead.server.routes.documents import Download, file_name
 from fairlead.steps.declare import Refuse, RetryLater
 from fairlead.steps.outcomes import Invalid, Outcome, Raised, StepOptions
@@ -27,9 +28,9 @@ from fairlead.worker.pipeline_run import Blob
 from fairlead.worker.pulled_jobs import HeldJob
 
 CHECK_SECONDS = 1.0
-"""How often a long poll looks for due retries and ended leases."""
+"""How often a long poll looks for due retries and expired leases."""
 LEAST_SECONDS = 0.1
-"""Between two looks of one long poll, however much happens meanwhile."""
+"""The least time between two claims of one long poll, however many events there are."""
 _LOST = ("job-lost",)
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"], dependencies=[Depends(check_query)])
@@ -47,42 +48,36 @@ async def claim(request: Request) -> Response:
     With `wait`, the response comes as soon as there is one, or after that many seconds.
     """
     context, caller = await authenticated(request)
-    wanted = await schemas.read_body(request, schemas.JobsWanted)
-    jobs = await _claimed(request, context, caller, wanted)
-    shown = [_shown(job, context.jobs.lease()) for job in jobs]
-    return schemas.JSONResponse(PulledJobList(shown))
+    body = await schemas.read_body(request, schemas.JobsWanted)
+    jobs = await _claimed(request, context, caller, body)
+    lease = context.jobs.lease()
+    return schemas.JSONResponse(PulledJobList([_pulled_job(job, lease) for job in jobs]))
 
 
 async def _claimed(
-    request: Request, context: ServerContext, caller: Caller, wanted: schemas.JobsWanted
+    request: Request, context: ServerContext, caller: Caller, body: schemas.JobsWanted
 ) -> list[HeldJob]:
-    until, claims = time.monotonic() + wanted.wait, context.jobs
+    until = time.monotonic() + body.wait
     with context.event_feed.all_changes() as changed:
         while True:
-            changed.clear()  # before the look, so that no change during it is missed
+            changed.clear()  # before the claim, so that no change during it is missed
             jobs, opens_in = await context.ask(
-                claims.claim, wanted.steps, wanted.max, caller.key_id
+                context.jobs.claim, body.steps, body.max, caller.key_id
             )
             left = until - time.monotonic()
             if jobs and await request.is_disconnected():
-                await context.ask(claims.release, jobs)
+                await context.ask(context.jobs.release, jobs)
                 return []
             if jobs or left <= 0 or context.event_feed.is_closing:
                 return jobs
             await asyncio.sleep(min(left, LEAST_SECONDS))
-            pause = min(left - LEAST_SECONDS, opens_in, CHECK_SECONDS)
-            await _set_or_after(changed, pause)
+            pause = max(0.0, min(left - LEAST_SECONDS, opens_in, CHECK_SECONDS))
+            with suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await changed.wait()
             await context.auth.check_again(caller)
             if await request.is_disconnected():
                 return []
-
-
-async def _set_or_after(changed: asyncio.Event, seconds: float) -> None:
-    try:
-        async with asyncio.timeout(max(0.0, seconds)):
-            await changed.wait()
-    except TimeoutError:
-        pass
 
 
 @router.post(
@@ -214,7 +209,7 @@ async def content(request: Request, token: str) -> Response:
 async def text(request: Request, token: str) -> Response:
     """The text that earlier steps found."""
     context, job = await _held(request, token)
-    return await _found(context, job.run.text, "text/plain; charset=utf-8")
+    return await _blob_response(context, job.run.text, "text/plain; charset=utf-8")
 
 
 @router.get(
@@ -229,7 +224,7 @@ async def markdown(request: Request, token: str) -> Response:
     """The Markdown that earlier steps found; the text where they found none."""
     context, job = await _held(request, token)
     blob = job.run.markdown or job.run.text
-    return await _found(context, blob, "text/markdown; charset=utf-8")
+    return await _blob_response(context, blob, "text/markdown; charset=utf-8")
 
 
 @router.get(
@@ -243,7 +238,7 @@ async def markdown(request: Request, token: str) -> Response:
 async def data(request: Request, token: str) -> Response:
     """The data that earlier steps found."""
     context, job = await _held(request, token)
-    return await _found(context, job.run.data, "application/json")
+    return await _blob_response(context, job.run.data, "application/json")
 
 
 async def _held(request: Request, token: str) -> tuple[ServerContext, HeldJob]:
@@ -252,13 +247,12 @@ async def _held(request: Request, token: str) -> tuple[ServerContext, HeldJob]:
     return context, await context.ask(context.jobs.held, token, caller.key_id)
 
 
-async def _found(context: ServerContext, blob: Blob | None, media_type: str) -> Response:
+async def _blob_response(context: ServerContext, blob: Blob | None, media_type: str) -> Response:
     if blob is None:
-        raise Problem("not-found", Message("no such URL; see /docs"))
-    found = blob.content
-    if found.key is None:
-        return Response(found.content or b"", media_type=media_type)
-    return await _download(context, context.fairlead.texts, found.key, {}, media_type)
+        raise not_found()
+    if blob.content.key is None:
+        return Response(blob.content.content or b"", media_type=media_type)
+    return await _download(context, context.fairlead.texts, blob.content.key, {}, media_type)
 
 
 async def _download(
@@ -271,9 +265,9 @@ async def _download(
     return Download(path, headers=headers, media_type=media_type)
 
 
-def _shown(job: HeldJob, lease: float) -> PulledJob:
+def _pulled_job(job: HeldJob, lease: float) -> PulledJob:
     claim, run = job.claim, job.run
-    here = f"/v1/jobs/{job.token}"
+    url = f"/v1/jobs/{job.token}"
     has_text = run.text is not None
     return PulledJob(
         token=job.token,
@@ -286,10 +280,10 @@ def _shown(job: HeldJob, lease: float) -> PulledJob:
         sha256=claim.sha256,
         attempt=run.attempts + 1,
         lease=lease,
-        content=f"{here}/content",
-        text=f"{here}/text" if has_text else None,
-        markdown=f"{here}/markdown" if has_text or run.markdown is not None else None,
-        data=f"{here}/data" if run.data is not None else None,
+        content=f"{url}/content",
+        text=f"{url}/text" if has_text else None,
+        markdown=f"{url}/markdown" if has_text or run.markdown is not None else None,
+        data=f"{url}/data" if run.data is not None else None,
         pipeline=pipeline_of(claim.pipeline),
         metadata=dict(claim.metadata),
     )

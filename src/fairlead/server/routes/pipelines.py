@@ -1,4 +1,4 @@
-"""/v1/pipelines, for operators only."""
+"""/v1/pipelines, for operators only: pipelines with their queues and quotas."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ router = APIRouter(prefix="/v1", tags=["documents"])
 
 
 class _Query(NamedTuple):
-    """Which results are wanted, and of whom; `customer` None: of all."""
+    """The caller, and the filter of a listing; if `customer` is None, it lists all customers."""
 
     context: ServerContext
     caller: Caller
@@ -39,7 +39,7 @@ class _Query(NamedTuple):
         return await self.context.ask(portion, after, limit, self.customer, self.include)
 
     async def line(self, result: UnreadResult) -> bytes:
-        """One result as a line of JSON, with only the contents that were asked for."""
+        """One result as a line of JSON, with only the requested contents."""
         run = self.context.fetch if result.is_remote else self.context.ask
         ended: EndedDocument = await run(self.context.fairlead.ends.read, result, self.include)
         fields = asdict(ended)
@@ -88,7 +88,7 @@ async def results(
 
 
 async def _first(query: _Query, after: int, limit: int, seconds: float) -> list[UnreadResult]:
-    """The first portion, for which it waits."""
+    """The first portion; waits for it, but no longer than so many seconds."""
     context = query.context
     if not seconds:
         return await query.portion(after, limit)

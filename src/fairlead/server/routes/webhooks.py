@@ -1,6 +1,6 @@
-"""/v1/webhooks: where a customer is told what becomes of its documents.
+"""/v1/webhooks: webhooks and their deliveries.
 
-A customer sees and changes its own; an operator those of all customers.
+A customer can use its own webhooks, an operator those of all customers.
 """
 
 from __future__ import annotations
