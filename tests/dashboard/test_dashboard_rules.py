@@ -45,9 +45,9 @@ from fairlead.server.dashboard.rows import (
     CustomerTableRow,
     document_row,
     filtered_rows,
+    longest_waits,
     short_worker,
     sorted_rows,
-    who_waits,
     work_figures,
 )
 from fairlead.server.dashboard.timeline import attempts, timeline
@@ -90,43 +90,45 @@ def test_sums_are_those_of_the_last_hour(added: list[tuple[int, str, int]]) -> N
 
 
 def test_the_past_knows_who_works_on_what_and_who_waited() -> None:
-    past, id_ = LastHour(), new_id(NOW)
-    past.hear([event(EventKind.SUBMITTED, NOW, id_)])
-    past.hear([event(EventKind.CLAIMED, NOW + 5, id_, attempt=1, worker="host-1:7.1#2")])
-    past.hear([event(EventKind.PROGRESS, NOW + 6, id_, pages_done=3, pages=9)])
-    assert [(each.customer, each.pages_done) for each in past.running.values()] == [("acme", 3)]
-    assert past.waits_of("acme").median == pytest.approx(5, abs=0.01)
-    past.hear([event(EventKind.DONE, NOW + 9, id_, seconds=4.0)])
-    assert past.running == {}
-    assert (sum(past.arrived.values()), sum(past.ended.values())) == (1, 1)
+    last_hour, id_ = LastHour(), new_id(NOW)
+    last_hour.hear([event(EventKind.SUBMITTED, NOW, id_)])
+    last_hour.hear([event(EventKind.CLAIMED, NOW + 5, id_, attempt=1, worker="host-1:7.1#2")])
+    last_hour.hear([event(EventKind.PROGRESS, NOW + 6, id_, pages_done=3, pages=9)])
+    assert [(each.customer, each.pages_done) for each in last_hour.running.values()] == [
+        ("acme", 3)
+    ]
+    assert last_hour.waits_of("acme").median == pytest.approx(5, abs=0.01)
+    last_hour.hear([event(EventKind.DONE, NOW + 9, id_, seconds=4.0)])
+    assert last_hour.running == {}
+    assert (sum(last_hour.arrived.values()), sum(last_hour.ended.values())) == (1, 1)
 
 
 def test_a_second_attempt_is_no_second_wait() -> None:
-    past, id_ = LastHour(), new_id(NOW)
+    last_hour, id_ = LastHour(), new_id(NOW)
     for attempt in (1, 2):
-        past.hear([event(EventKind.CLAIMED, NOW + attempt, id_, attempt=attempt, worker="w")])
-        past.hear([event(EventKind.REQUEUED, NOW + attempt, id_, error="timeout", delay=2)])
-    assert len(past.waits) == 1
-    assert past.running == {}
+        last_hour.hear([event(EventKind.CLAIMED, NOW + attempt, id_, attempt=attempt, worker="w")])
+        last_hour.hear([event(EventKind.REQUEUED, NOW + attempt, id_, error="timeout", delay=2)])
+    assert len(last_hour.waits) == 1
+    assert last_hour.running == {}
 
 
 @pytest.mark.parametrize("kind", [EventKind.RELEASED, EventKind.RESCUED, EventKind.RETRIED])
 def test_a_first_attempt_after_another_start_is_no_wait(kind: EventKind) -> None:
-    past, id_ = LastHour(), new_id(NOW)
-    past.hear([event(EventKind.CLAIMED, NOW + 1, id_, attempt=1, worker="w")])
-    past.hear([event(kind, NOW + 2, id_)])
-    past.hear([event(EventKind.CLAIMED, NOW + 9000, id_, attempt=1, worker="w")])
-    assert [wait.seconds for wait in past.waits] == [pytest.approx(1, abs=0.01)]
+    last_hour, id_ = LastHour(), new_id(NOW)
+    last_hour.hear([event(EventKind.CLAIMED, NOW + 1, id_, attempt=1, worker="w")])
+    last_hour.hear([event(kind, NOW + 2, id_)])
+    last_hour.hear([event(EventKind.CLAIMED, NOW + 9000, id_, attempt=1, worker="w")])
+    assert [wait.seconds for wait in last_hour.waits] == [pytest.approx(1, abs=0.01)]
 
 
 @pytest.mark.parametrize(
     ("sent", "name"), [(0, "light"), (3, "light"), (4, "medium"), (22, "heavy")]
 )
 def test_classes_are_by_what_was_sent(sent: int, name: str) -> None:
-    past = LastHour()
+    last_hour = LastHour()
     for _ in range(sent):
-        past.hear([event(EventKind.SUBMITTED, NOW, new_id(NOW))])
-    assert past.class_of("acme") == name
+        last_hour.hear([event(EventKind.SUBMITTED, NOW, new_id(NOW))])
+    assert last_hour.class_of("acme") == name
 
 
 @pytest.mark.parametrize(
@@ -176,7 +178,7 @@ def test_rows_are_sorted_most_notable_first_and_filtered() -> None:
     assert sorted_rows(rows, "oldest", reverse=False)[0].name == "b"
     assert [each.name for each in filtered_rows(rows, "", "paused")] == ["c"]
     assert [each.name for each in filtered_rows(rows, "a", "all")] == ["A"]
-    assert [each["name"] for each in who_waits(rows)] == ["b"]
+    assert [each["name"] for each in longest_waits(rows)] == ["b"]
 
 
 def test_who_is_furthest_behind_its_share_is_most_notable() -> None:
@@ -271,7 +273,7 @@ def test_the_life_of_a_document_in_words(fairlead: Fairlead, clock: list[float])
     fairlead.retry(document.id, by="key-1")
     events = fairlead.store.events_of(document.id)
     told = timeline(events, translator("en"), is_operator=True)
-    assert [each.words for each in told] == [
+    assert [each.text for each in told] == [
         "submitted",
         "attempt 1 started, on host:7#2",
         "failed: damaged",
@@ -280,7 +282,7 @@ def test_the_life_of_a_document_in_words(fairlead: Fairlead, clock: list[float])
     assert [each.after for each in told][1:3] == [3.0, 2.0]
     assert told[-1].by == "key-1"
     own = timeline(events, translator("de"), is_operator=False)
-    assert (own[1].words, own[-1].by) == ("Versuch begonnen", None)
+    assert (own[1].text, own[-1].by) == ("Versuch begonnen", None)
     assert [(each.outcome, each.error) for each in attempts(events)] == [("failed", "damaged")]
 
 
@@ -296,7 +298,7 @@ def test_steps_of_others_and_later_ones_are_no_failures(
     fairlead.store.finish(moved, Delayed(60.0, Interim(("read", "pull:fields"), 1)))
     events = fairlead.store.events_of(document.id)
     told = timeline(events, translator("en"), is_operator=False)
-    assert [(each.kind, each.words) for each in told if each.kind != "claimed"] == [
+    assert [(each.kind, each.text) for each in told if each.kind != "claimed"] == [
         ("submitted", "submitted"),
         ("moved", "moved to the queue default/pull:fields for its next steps"),
         ("progress", "progress: 1 of 2"),
@@ -314,7 +316,7 @@ def test_a_paused_customer_is_not_among_those_who_wait() -> None:
         row("open", pending=1, waiting=1, oldest_at=9.0),
         row("paused", pending=1, waiting=1, oldest_at=5.0, paused=True),
     ]
-    assert [each["name"] for each in who_waits(rows)] == ["open"]
+    assert [each["name"] for each in longest_waits(rows)] == ["open"]
     assert [each.name for each in filtered_rows(rows, "", "waiting")] == ["open"]
     assert [each.name for each in sorted_rows(rows, "oldest", reverse=False)] == ["open", "paused"]
 
@@ -354,10 +356,10 @@ def test_the_last_hour_is_learnt_from_the_store(fairlead: Fairlead, clock: list[
     clock[0] += 2 * HOUR
     fairlead.submit("acme", b"x")
     fairlead.store.finish(claim(fairlead), DONE)
-    past = read_last_hour(fairlead, fairlead.store.last_event())
-    assert set(past.sent.by_name) == {"acme"}
-    assert sum(past.ended.values()) == 1
-    assert past.samples[-1].pending[0] == 1  # one of the two is still pending
+    last_hour = read_last_hour(fairlead, fairlead.store.last_event())
+    assert set(last_hour.sent.by_name) == {"acme"}
+    assert sum(last_hour.ended.values()) == 1
+    assert last_hour.samples[-1].pending[0] == 1  # one of the two is still pending
 
 
 class Viewed:

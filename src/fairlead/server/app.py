@@ -30,7 +30,7 @@ from fairlead.server.dashboard import (
 )
 from fairlead.server.dashboard import customers as customer_pages
 from fairlead.server.dashboard import documents as document_pages
-from fairlead.server.dashboard.page import unknown_address
+from fairlead.server.dashboard.page import unknown_url
 from fairlead.server.examples import EXAMPLES
 from fairlead.server.middleware import DirectRoutes, RequestGuard
 from fairlead.server.routes import (
@@ -105,7 +105,7 @@ def create_inner(context: ServerContext) -> FastAPI:
     )
     _add_head(app)
     app.state.context = context
-    app.router.default = unknown_address
+    app.router.default = unknown_url
     # RequestGuard handles errors, so the framework's own middleware for them is left out.
     app.middleware_stack = AsyncExitStackMiddleware(app.router)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]

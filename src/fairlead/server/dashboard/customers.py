@@ -1,4 +1,4 @@
-"""Customers: the table of all, the page of one, and what operators decide about them."""
+"""Customers: the table, the page of one customer, its settings, and decisions of operators."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from fairlead.server.dashboard.rows import (
 )
 from fairlead.server.problems import Problem, not_found
 
-PAGE = 100
-LARGEST_PAGE = 1000
+ROWS = 100
+MOST_ROWS = 1000
 NEWEST = 20
 STEPS = 500
-"""Documents of which a staircase is drawn."""
+"""Documents in the staircase chart."""
 USAGE_DAYS = 30
-"""Days whose usage the page of a customer shows."""
+"""Days of usage on the page of a customer."""
 FORM = [setting for setting in customer_settings() if setting.label]
 """The settings that the dashboard shows and changes."""
 
@@ -55,7 +55,7 @@ async def every(
     sort: Annotated[str, Query(max_length=20)] = "oldest",
     down: bool = False,
     number: Annotated[int, Query(alias="page", ge=1, le=10**6)] = 1,
-    limit: Annotated[int, Query(ge=1, le=LARGEST_PAGE)] = PAGE,
+    limit: Annotated[int, Query(ge=1, le=MOST_ROWS)] = ROWS,
     done: Annotated[str, Query(max_length=20)] = "",
 ) -> Response:
     page = await operator_page(request)
@@ -79,7 +79,7 @@ async def every(
         around=lambda step: query(**chosen, page=number + step),
         number=number,
         shows={code: page.translator.text(text) for code, text in texts.SHOWS.items()},
-        usual_limit=PAGE,
+        usual_limit=ROWS,
     )
 
 
@@ -103,16 +103,17 @@ def _content(page: PageRequest, name: str) -> dict[str, Any]:
     fairlead, live_view = page.context.fairlead, page.context.live_view
     customer, now = fairlead.store.customer(name), fairlead.store.now()
     documents = fairlead.documents(customer=name, limit=STEPS).items
+    first_day = day_name(int(now) // DAY - USAGE_DAYS + 1)
     return {
         "customer": customer,
         "settings": FORM,
         "row": live_view.rows([customer])[0],
-        "rows": [document_row(each, is_paused=customer.paused) for each in documents[:NEWEST]],
-        "stairs": staircase_chart(staircase(documents), now),
-        "waits": live_view.past.waits_of(name),
-        "usage": fairlead.customers.usage(name, since=day_name(int(now) // DAY - USAGE_DAYS + 1))[
-            ::-1
+        "rows": [
+            document_row(document, is_paused=customer.paused) for document in documents[:NEWEST]
         ],
+        "stairs": staircase_chart(staircase(documents), now),
+        "waits": live_view.last_hour.waits_of(name),
+        "usage": fairlead.customers.usage(name, since=first_day)[::-1],
         "has_more_levels": any(document.priority > LEVELS for document in documents),
     }
 
@@ -132,33 +133,42 @@ async def settings(request: Request, name: Name) -> Response:
 def _form(
     page: PageRequest,
     name: str,
-    given: dict[str, str],
+    entered: dict[str, str],
     before: dict[str, str],
     *,
-    wrong: bool = False,
+    is_wrong: bool = False,
 ) -> Response:
-    values = {"name": name, "given": given, "before": before, "wrong": wrong, "settings": FORM}
-    return show(page.request, "settings.html", page=page, status=400 if wrong else 200, **values)
+    return show(
+        page.request,
+        "settings.html",
+        page=page,
+        status=400 if is_wrong else 200,
+        name=name,
+        entered=entered,
+        before=before,
+        is_wrong=is_wrong,
+        settings=FORM,
+    )
 
 
 @router.post("/customer/set")
 async def change(request: Request) -> Response:
-    """Change those of weight and caps that differ from what the form showed.
+    """Change the settings that differ from what the form showed.
 
-    The others stay, whoever has changed them since.
+    The others stay as they are, even if they were changed since.
     """
     page = await operator_page(request)
-    form = {name: values[0] for name, values in (await form_of(request)).items()}
+    form = await form_of(request)
     name = form.pop("name", "")
-    given = {setting.name: form.get(setting.name, "").strip() for setting in FORM}
+    entered = {setting.name: form.get(setting.name, "").strip() for setting in FORM}
     before = {setting.name: form.get(f"{setting.name}_before", "") for setting in FORM}
-    changed = [setting for setting in FORM if given[setting.name] != before[setting.name]]
+    changed = [setting for setting in FORM if entered[setting.name] != before[setting.name]]
     set_customer = page.context.fairlead.customers.set
     try:
-        changes = {setting.name: _value(setting, given[setting.name]) for setting in changed}
+        changes = {setting.name: _value(setting, entered[setting.name]) for setting in changed}
         await page.context.ask(set_customer, name, by=page.caller.key_id, **changes)
     except (InvalidSetting, ValueError, OverflowError):
-        return _form(page, name, given, before, wrong=True)
+        return _form(page, name, entered, before, is_wrong=True)
     return go("/customer", name=name, done="set")
 
 
@@ -199,11 +209,11 @@ async def ask(request: Request, decision: str, name: Name) -> Response:
 async def decide(request: Request, decision: str) -> Response:
     page = await operator_page(request)
     _texts_of(decision)
-    form = {field: values[0] for field, values in (await form_of(request)).items()}
+    form = await form_of(request)
     name = form.get("name", "")
     reason = {"reason": form.get("reason", "").strip()} if decision == "block" else {}
-    act = getattr(page.context.fairlead.customers, decision)
-    await page.context.ask(act, name, by=page.caller.key_id, **reason)
+    method = getattr(page.context.fairlead.customers, decision)
+    await page.context.ask(method, name, by=page.caller.key_id, **reason)
     if decision == "delete":
         return go("/customers", done=decision)
     return go("/customer", name=name, done=decision)

@@ -1,4 +1,4 @@
-"""Links to the page of a customer: for operators to make and revoke."""
+"""Links to the page of a customer, which operators create and revoke."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ async def _links(page: PageRequest, name: str, new: NewLink | None = None) -> Re
 
 @router.post("/customer/link")
 async def add(request: Request) -> Response:
-    """Make a link, and show it this once."""
+    """Create a link, and show it once."""
     page = await operator_page(request)
-    form = {name: values[0] for name, values in (await form_of(request)).items()}
+    form = await form_of(request)
     name, days = form.get("name", ""), form.get("days", "")
     if not days.isdecimal():
         raise Problem("invalid-request", "not as expected: days")
-    make = page.context.fairlead.customers.link
-    link = await page.context.ask(make, name, days=int(days), by=page.caller.key_id)
+    create_link = page.context.fairlead.customers.link
+    link = await page.context.ask(create_link, name, days=int(days), by=page.caller.key_id)
     return await _links(page, name, link)
 
 
 @router.post("/customer/unlink")
 async def revoke(request: Request) -> Response:
     page = await operator_page(request)
-    form = {name: values[0] for name, values in (await form_of(request)).items()}
+    form = await form_of(request)
     name, id_ = form.get("name", ""), form.get("id", "")
     revoke_link = page.context.fairlead.customers.revoke_link
     await page.context.ask(revoke_link, name, id_, by=page.caller.key_id)

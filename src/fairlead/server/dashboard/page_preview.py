@@ -1,4 +1,4 @@
-"""A page of a document beside its text."""
+"""The preview of a page: its picture beside its text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PICTURE = re.compile(r"page-[0-9]{3,}\.png")
 
 
 class PagePreview(NamedTuple):
-    """The picture and the text of a page; `number` is its place among those with a picture."""
+    """The picture and text of a page. `number` counts the pages that have a picture."""
 
     picture: str
     text: str
@@ -25,7 +25,7 @@ def is_picture(file: ResultFile) -> bool:
 
 
 def page_preview(text: str | None, files: Iterable[ResultFile], number: int) -> PagePreview | None:
-    """The page of this number, or the nearest one; None if the document has no pictures."""
+    """The page with this number, or the nearest one; None: the document has no pictures."""
     pictures = sorted(file.name for file in files if is_picture(file))
     if not pictures:
         return None

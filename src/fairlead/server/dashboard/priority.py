@@ -1,4 +1,4 @@
-"""How priorities are determined, by the settings in force, and where a customer stands."""
+"""/priority: the rules for priorities under the current settings, and a customer's standing."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from fairlead.policy.classic import ClassicPolicy
 from fairlead.server.dashboard.page import PageRequest, PageRoute, caller_page, show
 
 PENDING_SHOWN = 20
-"""Pending documents of which the page says why and when."""
+"""Pending documents on the page, with reasons and forecast."""
 ENDED_SHOWN = 10
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 
 class PendingRow(NamedTuple):
-    """A pending document, and in words when it should start and why it has its place."""
+    """A pending document with its forecast and reasons as sentences."""
 
     document: Document
     forecast: str | None = None
@@ -38,7 +38,7 @@ async def priority(
 
 
 def priority_content(page: PageRequest, customer: str) -> dict[str, Any]:
-    """The rule in force; for a customer its own one, with where it stands."""
+    """The current rule; for a customer its own rule, its standing and its documents."""
     fairlead = page.context.fairlead
     standing = fairlead.customers.standing(customer) if customer else None
     rules = fairlead.settings.rules()
@@ -77,20 +77,20 @@ def _pending(page: PageRequest, customer: str) -> list[PendingRow]:
 
 
 def _pending_row(page: PageRequest, document: Document) -> PendingRow:
-    fairlead, words = page.context.fairlead, page.translator
+    fairlead, translator = page.context.fairlead, page.translator
     if document.state is not State.WAITING:
         return PendingRow(document)
     try:
         why = fairlead.why(document.id)
-    except UnknownDocument:  # it was deleted meanwhile
+    except UnknownDocument:  # deleted meanwhile
         return PendingRow(document)
     now, forecast = fairlead.store.now(), why.forecast
-    start = None if forecast is None else words.forecast(forecast, now)
-    return PendingRow(document, start, tuple(words.reason(reason) for reason in why.reasons))
+    start = None if forecast is None else translator.forecast(forecast, now)
+    return PendingRow(document, start, tuple(translator.reason(reason) for reason in why.reasons))
 
 
 def _ended(page: PageRequest, customer: str) -> list[Document]:
-    """The documents that were done or failed last."""
+    """The documents that ended last, done or failed."""
     documents = _newest(page, customer, (State.DONE, State.FAILED), ENDED_SHOWN)
-    newest_first = sorted(documents, key=lambda each: each.finished_at or 0.0, reverse=True)
+    newest_first = sorted(documents, key=lambda document: document.finished_at or 0.0, reverse=True)
     return newest_first[:ENDED_SHOWN]

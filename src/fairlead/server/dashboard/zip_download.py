@@ -1,4 +1,4 @@
-"""The texts of documents as one zip file."""
+"""/texts.zip: the texts of documents as one zip file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fairlead.server.dashboard.page import PageRequest, PageRoute, caller_page
 from fairlead.server.problems import unknown_document
 
 MOST = 1000
-"""Documents of one zip file: those of a page of the list, and more."""
+"""The most documents of one zip file; a page of the list has fewer."""
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -33,7 +33,7 @@ async def texts(
 
 
 def _names(page: PageRequest, ids: Iterable[str]) -> dict[str, str]:
-    """The names of the files by the ids of documents, which must all be the caller's to see."""
+    """The file names by document id; raises if the caller may not see one of the documents."""
     names = {}
     for id_ in ids:
         document = page.context.fairlead.document(id_)
@@ -45,7 +45,7 @@ def _names(page: PageRequest, ids: Iterable[str]) -> dict[str, str]:
 
 async def _pieces(page: PageRequest, names: dict[str, str]) -> AsyncIterator[bytes]:
     """The zip file, one document at a time, so that only one text is in memory."""
-    buffer = _Unread()
+    buffer = _StreamBuffer()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for id_, name in names.items():
             text = await page.context.fetch(_text_or_none, page.context.fairlead.text, id_)
@@ -62,8 +62,8 @@ def _text_or_none(read: Callable[[str], str], id_: str) -> str | None:
         return None
 
 
-class _Unread(io.RawIOBase):
-    """Holds what was written until it is taken; it cannot seek, so zipfile writes a stream."""
+class _StreamBuffer(io.RawIOBase):
+    """Keeps written bytes until `take`. It cannot seek, so zipfile writes a stream."""
 
     def __init__(self) -> None:
         super().__init__()
