@@ -315,7 +315,7 @@ def test_a_phone_shows_states_and_a_reader_sees_times_of_the_own_zone(
     assert box is not None
     assert box["x"] + box["width"] <= 390
     open_page(page, server, f"/document/{id_}")
-    time_ = page.locator(".life time").first
+    time_ = page.locator(".history time").first
     expect(time_).to_have_attribute("title", re.compile("UTC$"))
     minutes = [
         re.findall(r"\d+:(\d\d)", text or "")[0]

@@ -455,7 +455,7 @@ def test_the_life_of_a_document_is_told(full: Served) -> None:
     browser = operator(full)
     path = str(tree(browser.get("/documents?state=done")).xpath("//tbody//th/a/@href")[0])
     page = tree(browser.get(path))
-    kinds = page.xpath("//ol[@class='life']/li/@class")
+    kinds = page.xpath("//ol[@class='history']/li/@class")
     assert [kinds[0], kinds[-1]] == ["submitted", "done"]
     assert "claimed" in kinds
     assert "Invoice 2041" in page.xpath("string(//pre)")

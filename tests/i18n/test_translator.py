@@ -207,16 +207,16 @@ def test_words_are_said_with_what_fills_them(language: str) -> None:
     words = Message(
         "this request may have at most {bytes} bytes; send a smaller one", bytes=1_234_567
     )
-    said = translator(language).say(words)
+    said = translator(language).message(words)
     assert "{" not in said
     assert ("1,234,567" in said) == (language == "en")
-    assert translator(language).say("no template") == "no template"
+    assert translator(language).message("no template") == "no template"
 
 
 def test_english_says_words_as_they_are_without_the_hint() -> None:
     words = Message("{rate} of {burst} for {name}", rate=20.0, burst=2500, name="'x'", hint="see y")
     assert words == "20 of 2,500 for 'x'; see y"
-    assert translator("en").say(words) == words.without_hint() == "20 of 2,500 for 'x'"
+    assert translator("en").message(words) == words.without_hint() == "20 of 2,500 for 'x'"
 
 
 def test_a_failure_is_told_in_its_own_sentence() -> None:
@@ -227,8 +227,8 @@ def test_a_failure_is_told_in_its_own_sentence() -> None:
         error="damaged",
         detail="The PDF is damaged",
     )
-    assert "The PDF is damaged" in translator("en").say(words)
-    assert translator("de").failure("damaged").rstrip(".") in translator("de").say(words)
+    assert "The PDF is damaged" in translator("en").message(words)
+    assert translator("de").failure("damaged").rstrip(".") in translator("de").message(words)
 
 
 @pytest.mark.parametrize(

@@ -260,7 +260,7 @@ def test_the_dashboard_offers_a_viewer_no_changes(tmp_path: Path) -> None:
                 page = await client.get(path)
                 assert page.status_code == 200, path
                 assert SECRET in page.text or "acme" in page.text
-                assert ("data-ask" in page.text) is has_buttons, path
+                assert ("data-confirm" in page.text) is has_buttons, path
                 assert ("checkbox" in page.text) is (has_buttons and path == "/documents"), path
         viewer = site.server.http(site.keys[Role.VIEWER])
         answer = await viewer.post("/documents/cancel", data={"id": site.document.id})

@@ -25,7 +25,7 @@ class CatalogueEntry:
 
 @cache
 def catalogue(language: str) -> dict[str, tuple[str, ...]]:
-    """The translations by their English text, without fuzzy and missing ones; none for English."""
+    """The translations by English text, without fuzzy and missing ones; empty for English."""
     if language == DEFAULT:
         return {}
     return {
@@ -36,7 +36,7 @@ def catalogue(language: str) -> dict[str, tuple[str, ...]]:
 
 
 def entries(language: str) -> list[CatalogueEntry]:
-    """Everything in a language's file; the header is the entry of the empty text."""
+    """All entries of a language's file; the entry of the empty text is the header."""
     text = files(__package__).joinpath(f"{language}.po").read_text("utf-8")
     return [_entry(block) for block in re.split(r"\n\s*\n", text.strip())]
 

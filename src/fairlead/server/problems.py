@@ -75,7 +75,7 @@ def body(
 ) -> dict[str, Any]:
     """The members of the problem details. A detail that is not a `Message` stays English."""
     status, title = KINDS[kind]
-    translate = translator(language).say
+    translate = translator(language).message
     members = {
         "type": TYPE_PREFIX + kind,
         "title": translate(Message(title)),

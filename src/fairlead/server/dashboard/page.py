@@ -276,7 +276,7 @@ def _refused(request: Request, problem: Problem, layout: str = PageRoute.layout)
         layout=layout,
         status=problem.status_code,
         title=translator.text(KINDS[problem.kind].title),
-        detail=translator.say(problem.detail),
+        detail=translator.message(problem.detail),
         is_translated=isinstance(problem.detail, Message),  # else it is in English
     )
 
@@ -293,5 +293,5 @@ def _to_login(request: Request) -> Response:
     """A redirect to the login. A link on another site sends no cookie, so its page loads again."""
     is_get = request.method in ("GET", "HEAD")
     if is_get and request.headers.get("sec-fetch-site") == "cross-site":
-        return show(request, "again.html")
+        return show(request, "reload.html")
     return go("/login" + (f"?next={quote(here(request), safe='')}" if is_get else ""))
