@@ -285,7 +285,7 @@ def no_valid_link() -> Problem:
 
 
 def not_own_customer() -> Problem:
-    return Problem("forbidden", Message("a customer's API key is for that customer alone"))
+    return Problem("forbidden", Message("a customer's API key can be used for that customer only"))
 
 
 def is_own_page(request: Request) -> bool:

@@ -81,5 +81,8 @@ def _tags(header: str) -> list[str]:
 def _precondition_failed() -> Problem:
     return Problem(
         "precondition-failed",
-        Message("it is not as the request expects it to be; look at it again, then decide"),
+        Message(
+            "the document is not in the version that If-Match or If-None-Match requires; "
+            "get it again, then decide"
+        ),
     )

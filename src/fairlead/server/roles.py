@@ -39,5 +39,5 @@ def check_role(role: Role, method: str, path: str) -> None:
 
 def viewer_changes_nothing() -> Problem:
     return Problem(
-        "forbidden", Message("this API key is a viewer's: it reads, and changes nothing")
+        "forbidden", Message("this is a viewer's API key, which can read but not change anything")
     )

@@ -123,7 +123,7 @@ LEFT_OUT = Plural(
 WRONG_KEY = "Invalid API key. Check that you copied all of it and that it was not revoked."
 KEY_OF_PROGRAM = (
     "The API key of a service or a worker does not open the dashboard. "
-    "Log in with that of a customer, a viewer or an operator."
+    "Log in with the key of a customer, a viewer or an operator."
 )
 OLD_LINK = "This login link has expired or was used. Print a new one: fairlead login"
 ANOTHER_SITE = "The request did not come from the dashboard, so nothing was changed."

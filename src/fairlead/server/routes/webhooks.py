@@ -59,7 +59,7 @@ async def add(request: Request) -> Response:
     customer = caller.customer or new.customer
     if new.customer not in (None, customer):
         raise Problem(
-            "forbidden", Message("a customer's key makes only the customer's own webhooks")
+            "forbidden", Message("a customer's API key can create webhooks for that customer only")
         )
     kinds = DEFAULT_KINDS if new.kinds is None else new.kinds
     webhook, secret = await context.ask(
