@@ -62,7 +62,7 @@ class Body(Struct, forbid_unknown_fields=True):
 
 
 class KeyWanted(Body):
-    """A key to be made: of a customer, a service, a viewer, a worker, or of an operator.
+    """A key to create, for a customer, a service, a viewer, a worker or an operator.
 
     `expires` is its end: a time as in RFC 3339, or a delay in seconds.
     """
@@ -85,30 +85,32 @@ Changes = msgspec.defstruct(
     "Changes",
     _CHANGES,
     bases=(Body,),
-    namespace={"__doc__": "What an operator may set; null: as for everybody."},
+    namespace={
+        "__doc__": "Settings of a customer to change; null: the default of the installation."
+    },
 )
 NewCustomer = msgspec.defstruct(
     "NewCustomer",
     [("name", Name), *_CHANGES],
     bases=(Body,),
-    namespace={"__doc__": "A customer to be made known."},
+    namespace={"__doc__": "A customer to create, with settings of its own."},
 )
 
 
 class BlockWanted(Body):
-    """Why a customer's new documents are to be refused."""
+    """The reason to refuse a customer's new documents, which the customer reads."""
 
     reason: ReasonText
 
 
 class LinkWanted(Body):
-    """For how many days a link to a customer's page is to be valid."""
+    """For how many days a link to a customer's page is valid."""
 
     days: Annotated[int, Meta(ge=1, le=MOST_DAYS)] = LINK_DAYS
 
 
 class DocumentChanges(Body):
-    """What may be changed of a document; what is not sent stays."""
+    """Changes of a document; fields that are not sent stay as they are."""
 
     urgent: bool | UnsetType = UNSET
     metadata: dict[str, Any] | UnsetType = UNSET
@@ -116,13 +118,13 @@ class DocumentChanges(Body):
 
 
 class RetryOptions(Body):
-    """What a document needs to be processed once more: a password, if it is encrypted."""
+    """The password, if the document to retry is encrypted."""
 
     password: Password | None = None
 
 
 class WebhookChanges(Body):
-    """What may be changed of a webhook."""
+    """Changes of a webhook; fields that are not sent stay as they are."""
 
     url: Url | None = None
     kinds: EventKinds | None = None
@@ -130,7 +132,7 @@ class WebhookChanges(Body):
 
 
 class NewWebhook(Body):
-    """A webhook to be made."""
+    """A webhook to create."""
 
     url: Url
     kinds: EventKinds | None = None
@@ -138,7 +140,7 @@ class NewWebhook(Body):
 
 
 class PolicyWanted(Body):
-    """The policy that is to be in force."""
+    """The policy to switch to."""
 
     policy: Literal["classic", "fair"]
 
@@ -148,9 +150,9 @@ Seconds = Annotated[float, Meta(ge=0, le=31_536_000)]
 
 
 class JobsWanted(Body):
-    """Jobs of these pulled steps, without the `pull:` before their names, and how many at most.
+    """A claim of at most `max` jobs of pulled steps, named without `pull:`.
 
-    `wait` is for how many seconds the answer may wait for the first one.
+    `wait` is how many seconds the response may wait for the first job.
     """
 
     steps: Annotated[list[Step], Meta(min_length=1, max_length=100)]
@@ -166,7 +168,7 @@ class JobProgress(Body):
 
 
 class JobResult(Body):
-    """What a step found. What it leaves out, the results of earlier steps keep."""
+    """The result of a step. Fields that are left out keep the results of earlier steps."""
 
     text: str | None = None
     markdown: str | None = None
@@ -276,7 +278,7 @@ def sent_fields(body: Struct) -> dict[str, Any]:
 
 
 NOT_MODIFIED: dict[int | str, dict[str, Any]] = {
-    304: {"description": "it is as the ETag in If-None-Match says"}
+    304: {"description": "not modified: If-None-Match has its ETag"}
 }
 BYTES = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
 TEXT = {"text/plain": {"schema": {"type": "string"}}}
@@ -294,9 +296,11 @@ def header(name: str, description: str) -> dict[str, Any]:
     }
 
 
-IF_NONE_MATCH = header("If-None-Match", "ETags that are known; with one of them, the answer is 304")
+IF_NONE_MATCH = header(
+    "If-None-Match", "known ETags; the response is 304 if the document has one of them"
+)
 IF_MATCH = header(
-    "If-Match", "ETags of which one is expected; with none of them, the answer is 412"
+    "If-Match", "expected ETags; the response is 412 if the document has none of them"
 )
 
 

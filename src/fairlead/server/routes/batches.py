@@ -28,7 +28,7 @@ async def show(request: Request, batch_id: str) -> Response:
 @router.post(
     "/{batch_id}/cancel",
     operation_id="cancelBatch",
-    responses=schemas.answers(200, Batch, "nothing of it is pending", "unknown-batch"),
+    responses=schemas.answers(200, Batch, "the batch, without pending documents", "unknown-batch"),
 )
 async def cancel(request: Request, batch_id: str) -> Response:
     """Cancel the pending documents of a batch; ended ones are unchanged."""

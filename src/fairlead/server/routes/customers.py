@@ -201,7 +201,7 @@ async def _operator_or_service(request: Request) -> tuple[ServerContext, Caller]
 @router.get(
     "/customers/{name}/standing",
     operation_id="getCustomerStanding",
-    responses=schemas.answers(200, CustomerStanding, "where it stands", "unknown-customer"),
+    responses=schemas.answers(200, CustomerStanding, "its standing", "unknown-customer"),
 )
 async def standing(request: Request, name: str) -> Response:
     """Where a customer stands: count, next priority, pending documents, and usage of today."""

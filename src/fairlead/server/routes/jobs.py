@@ -83,7 +83,7 @@ async def _claimed(
 @router.post(
     "/{token}/renew",
     operation_id="renewJob",
-    responses=schemas.answers(200, RenewedJob, "it is still held", *_LOST),
+    responses=schemas.answers(200, RenewedJob, "the lease is renewed", *_LOST),
     openapi_extra=schemas.takes(schemas.JobProgress, required=False),
 )
 async def renew(request: Request, token: str) -> Response:
@@ -101,7 +101,7 @@ async def renew(request: Request, token: str) -> Response:
     "/{token}/finish",
     operation_id="finishJob",
     status_code=204,
-    responses=schemas.answers(204, None, "the result is safe", *_LOST, "unsupported-media-type"),
+    responses=schemas.answers(204, None, "the result is stored", *_LOST, "unsupported-media-type"),
     openapi_extra={
         "requestBody": {
             "required": True,
