@@ -41,9 +41,9 @@ def chromium() -> Iterator[Browser]:
 def page(chromium: Browser) -> Iterator[Page]:
     """A tab of a browser that knows nobody; an error in its scripts fails the test."""
     context = chromium.new_context()
-    made = context.new_page()
+    tab = context.new_page()
     errors: list[str] = []
-    made.on("pageerror", lambda error: errors.append(str(error)))
-    yield made
+    tab.on("pageerror", lambda error: errors.append(str(error)))
+    yield tab
     context.close()
     assert errors == []

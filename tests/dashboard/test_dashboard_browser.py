@@ -162,9 +162,9 @@ def test_ten_tabs_are_live_at_once_over_one_stream(chromium: Browser, server: Se
 
 def streams(server: Served) -> int:
     """How many streams the server feeds."""
-    found = re.search(r"^fairlead_http_streams (\d+)", server.operator.get("/metrics").text, re.M)
-    assert found is not None
-    return int(found[1])
+    match = re.search(r"^fairlead_http_streams (\d+)", server.operator.get("/metrics").text, re.M)
+    assert match is not None
+    return int(match[1])
 
 
 @pytest.mark.full
@@ -212,14 +212,14 @@ def test_everything_is_reached_by_keyboard(page: Page, full: Served) -> None:
         page.keyboard.press("Tab")
         reached.add(page.evaluate("document.activeElement.outerHTML.slice(0, 200)"))
     for wanted in ('name="text"', 'name="show"', "sort=pending", "/customer?name=Initech"):
-        assert any(wanted in each for each in reached), wanted
+        assert any(wanted in name for name in reached), wanted
 
 
 def test_nothing_runs_and_nothing_breaks_on_hostile_names(page: Page, full: Served) -> None:
-    asked: list[str] = []
+    messages: list[str] = []
 
     def note(dialog: Dialog) -> None:
-        asked.append(dialog.message)
+        messages.append(dialog.message)
         dialog.dismiss()
 
     page.on("dialog", note)
@@ -227,7 +227,7 @@ def test_nothing_runs_and_nothing_breaks_on_hostile_names(page: Page, full: Serv
     expect(page.locator("tbody")).to_contain_text('<script>alert("x")</script>')
     page.locator("tbody th a").first.click()
     expect(page.locator("h1")).to_contain_text('<script>alert("x")</script>')
-    assert asked == []
+    assert messages == []
 
 
 @pytest.mark.full
@@ -256,14 +256,16 @@ def test_pages_are_accessible_in_light_and_dark(
 
 
 def violations(page: Page) -> list[str]:
-    found = []
+    nodes = []
     for scheme in SCHEMES:
         page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
         seen = Axe().run(page).response["violations"]
-        found += [
-            f"{scheme} {each['id']}: {node['html']}" for each in seen for node in each["nodes"]
+        nodes += [
+            f"{scheme} {violation['id']}: {node['html']}"
+            for violation in seen
+            for node in violation["nodes"]
         ]
-    return found
+    return nodes
 
 
 @pytest.mark.full
@@ -286,8 +288,8 @@ def test_a_page_costs_little(page: Page, full: Served) -> None:
     sizes = page.evaluate(
         """() => [...performance.getEntriesByType('resource'),
                  ...performance.getEntriesByType('navigation')]
-             .filter((each) => !each.name.includes('/live'))
-             .reduce((sum, each) => sum + each.encodedBodySize, 0)"""
+             .filter((entry) => !entry.name.includes('/live'))
+             .reduce((sum, entry) => sum + entry.encodedBodySize, 0)"""
     )
     assert sizes < 43_000
 

@@ -31,11 +31,11 @@ PARAMS = {
 @pytest.mark.parametrize("language", LANGUAGES)
 @pytest.mark.parametrize("code", WORDS)
 def test_every_reason_can_be_said(code: str, language: str) -> None:
-    said = translator(language).reason(Reason(code, PARAMS))
-    assert said
-    assert "{" not in said
+    sentence = translator(language).reason(Reason(code, PARAMS))
+    assert sentence
+    assert "{" not in sentence
     if language == "en":
-        assert said == words(Reason(code, PARAMS))
+        assert sentence == words(Reason(code, PARAMS))
 
 
 def ahead(own: int) -> Reason:
@@ -55,8 +55,8 @@ def ahead(own: int) -> Reason:
     ],
 )
 def test_polish_has_three_forms(number: int, polish: str) -> None:
-    said = translator("pl").reason(ahead(number))
-    assert f"przed nim: {polish} samego klienta, 1 dokument innych (22 klienci)" == said
+    sentence = translator("pl").reason(ahead(number))
+    assert f"przed nim: {polish} samego klienta, 1 dokument innych (22 klienci)" == sentence
 
 
 @pytest.mark.parametrize(
@@ -69,8 +69,8 @@ def test_polish_has_three_forms(number: int, polish: str) -> None:
 )
 def test_who_goes_first_is_told_with_the_right_verb(before: int, polish: str) -> None:
     reason = Reason("had-lately", {"units": 14, "accounts_before": before})
-    said = translator("pl").reason(reason)
-    assert said == f"klient dostał ostatnio pracę odpowiadającą 14 dokumentom; {polish}"
+    sentence = translator("pl").reason(reason)
+    assert sentence == f"klient dostał ostatnio pracę odpowiadającą 14 dokumentom; {polish}"
 
 
 def test_the_fair_rule_is_told_without_clock_and_tags() -> None:
@@ -125,15 +125,15 @@ def test_titles() -> None:
     ],
 )
 def test_numbers(language: str, shown: list[str]) -> None:
-    assert [translator(language).number(each) for each in (1234, 12345.5, -20)] == shown
+    assert [translator(language).number(value) for value in (1234, 12345.5, -20)] == shown
 
 
 def test_lengths_of_time() -> None:
     lengths = (0.4, 1, 90, 150, 7200, 200_000)
-    assert [translator("en").duration(each) for each in lengths] == [
+    assert [translator("en").duration(length) for length in lengths] == [
         *("0 seconds", "1 second", "90 seconds", "2 minutes", "2 hours", "2 days")
     ]
-    assert [translator("pl").duration(each) for each in (1, 3, 300, 7200)] == [
+    assert [translator("pl").duration(seconds) for seconds in (1, 3, 300, 7200)] == [
         *("1 sekunda", "3 sekundy", "5 minut", "2 godziny")
     ]
     assert translator("pt").duration(0) == "0 segundo"
@@ -207,9 +207,9 @@ def test_words_are_said_with_what_fills_them(language: str) -> None:
     words = Message(
         "this request may have at most {bytes} bytes; send a smaller one", bytes=1_234_567
     )
-    said = translator(language).message(words)
-    assert "{" not in said
-    assert ("1,234,567" in said) == (language == "en")
+    sentence = translator(language).message(words)
+    assert "{" not in sentence
+    assert ("1,234,567" in sentence) == (language == "en")
     assert translator(language).message("no template") == "no template"
 
 

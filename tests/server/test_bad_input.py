@@ -201,9 +201,9 @@ def test_json_that_does_not_say_so(strict: Served, media_type: str | None) -> No
         ("PATCH", "/v1/webhooks/x"),
     ]:
         answer = strict.operator.request(method, path, content=b'{"name": "x"}', headers=headers)
-        found = problem(answer, "unsupported-media-type", 415)
-        given = (media_type or "").partition(";")[0]
-        assert found["detail"] == f"this URL expects application/json; got {given!r}"
+        details = problem(answer, "unsupported-media-type", 415)
+        sent_type = (media_type or "").partition(";")[0]
+        assert details["detail"] == f"this URL expects application/json; got {sent_type!r}"
 
 
 @pytest.mark.parametrize("media_type", ["application/json; charset=utf-8", "application/x+JSON"])
@@ -246,8 +246,8 @@ def test_an_idempotency_key_that_is_none(strict: Served) -> None:
 
 def test_an_unknown_language_gets_english(strict: Served) -> None:
     answer = strict.operator.get("/v1/customers/nobody", headers={"Accept-Language": "tlh, xx"})
-    found = problem(answer, "unknown-customer", 404)
-    assert json.dumps(found).isascii()
+    details = problem(answer, "unknown-customer", 404)
+    assert json.dumps(details).isascii()
 
 
 def test_paths_are_no_paths(strict: Served, tmp_path: Path) -> None:

@@ -193,4 +193,4 @@ def test_prints_of_a_step_are_in_the_log_of_the_server(
     server: Served, done: dict[str, Any]
 ) -> None:
     line = f"fairlead: step mysteps:fields, document {done['id']}: reads 0.txt"
-    assert any(line in each for each in server.log)
+    assert any(line in entry for entry in server.log)

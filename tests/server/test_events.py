@@ -48,16 +48,16 @@ def test_a_customer_sees_its_own_events_only(server: Served) -> None:
         upload(theirs, b"x")
         id_ = upload(ours, b"y").json()["id"]
         seen = take(events, 5)
-    assert [each["kind"] for each in seen] == [
+    assert [event["kind"] for event in seen] == [
         *("customer-added", "key-added", "submitted", "claimed", "done"),
     ]
     assert seen[-1]["document"] == id_
-    assert {each["customer"] for each in seen} == {"ours"}
+    assert {event["customer"] for event in seen} == {"ours"}
     assert "worker" not in str(seen)
     problem(ours.get("/v1/events", params={"customer": "theirs"}), "forbidden", 403)
     problem(ours.get("/v1/events", params={"customer": "nobody"}), "forbidden", 403)
     with stream(server.operator, after=0, customer="theirs") as events:
-        assert {each["customer"] for each in take(events, 3)} == {"theirs"}
+        assert {event["customer"] for event in take(events, 3)} == {"theirs"}
 
 
 def test_going_on_after_an_event_has_no_gap_and_no_repeat(server: Served) -> None:
@@ -67,9 +67,9 @@ def test_going_on_after_an_event_has_no_gap_and_no_repeat(server: Served) -> Non
     while len(seen) < 63:
         headers = {"Last-Event-ID": str(seen[-1])} if seen else {"Last-Event-ID": "0"}
         with stream(client, headers=headers) as events:
-            seen += [each["seq"] for each in take(events, min(7, 63 - len(seen)))]
+            seen += [event["seq"] for event in take(events, min(7, 63 - len(seen)))]
     with Fairlead(server.data) as fairlead:
-        assert seen == [each.seq for each in fairlead.store.events(customer="goes-on")]
+        assert seen == [event.seq for event in fairlead.store.events(customer="goes-on")]
     for wrong in ("x", "-1", "9" * 5000):
         problem(client.get("/v1/events", headers={"Last-Event-ID": wrong}), "invalid-request", 400)
 
@@ -78,7 +78,7 @@ def test_a_number_that_no_event_has_yet_is_as_none(server: Served) -> None:
     client = server.customer("restored")
     with stream(client, headers={"Last-Event-ID": "99999999"}) as events:
         server.operator.post("/v1/customers/restored/pause")
-        assert any(each["kind"] == "customer-paused" for each in events)
+        assert any(event["kind"] == "customer-paused" for event in events)
 
 
 @pytest.mark.parametrize("over_http", [True, False])
@@ -93,7 +93,7 @@ def test_the_streams_of_a_revoked_key_end_and_no_others(server: Served, over_htt
                 fairlead.keys.revoke(str(id_of(key)))
         assert list(events)[-1] == {"reason": "revoked"}
         upload(other, b"x")
-        assert any(each.get("kind") == "submitted" for each in others)
+        assert any(other.get("kind") == "submitted" for other in others)
 
 
 def test_without_a_number_a_stream_begins_now(server: Served) -> None:
@@ -101,7 +101,7 @@ def test_without_a_number_a_stream_begins_now(server: Served) -> None:
     upload(client, b"before")
     with stream(client) as events:
         server.operator.post("/v1/customers/now/pause")
-        assert any(each["kind"] == "customer-paused" for each in events)
+        assert any(event["kind"] == "customer-paused" for event in events)
 
 
 def test_five_hundred_streams_at_once(data: Path) -> None:
@@ -157,10 +157,10 @@ def test_a_slow_reader_is_dropped_with_a_reason_and_others_are_not(data: Path) -
         ):
             for _ in range(200):  # more than the network keeps for a reader
                 fairlead.customers.set("acme", thresholds=long_one)
-            assert [each["kind"] for each in take(events, 200)] == ["customer-set"] * 200
+            assert [event["kind"] for event in take(events, 200)] == ["customer-set"] * 200
             for _ in range(5):  # in steps that a quick reader can follow
                 fairlead.submit_many("acme", [b"x"] * 500)
-                assert [each["kind"] for each in take(events, 500)] == ["submitted"] * 500
+                assert [event["kind"] for event in take(events, 500)] == ["submitted"] * 500
             got = read_all(slow)
             fairlead.customers.pause("acme")
             assert take(events, 1)[0]["kind"] == "customer-paused"

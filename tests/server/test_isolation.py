@@ -134,7 +134,7 @@ class Site:
         """The answer to a request about acme, its document and its webhook."""
         method, _, path = address.partition(" ")
         known = self.known | {"decision": "pause" if "/customer/" in path else "cancel"}
-        path = re.sub(r"{(\w+)}", lambda found: known.get(found[1], "abcdefghijkl"), path)
+        path = re.sub(r"{(\w+)}", lambda match: known.get(match[1], "abcdefghijkl"), path)
         client = self.server.http(None if role is None else self.keys[role])
         is_page = not path.startswith("/v1/")
         params = {"name": "acme"} if path.startswith("/customer") and method == "GET" else None

@@ -66,7 +66,7 @@ def test_what_is_cut_off_when_the_server_stops_is_told_to_come_again(
 
     sent = asyncio.run(ask())
     if has_begun:
-        assert [each["type"] for each in sent] == ["http.response.start"]
+        assert [message["type"] for message in sent] == ["http.response.start"]
         return
     assert sent[0]["status"] == 503
     assert {(b"retry-after", b"5"), (b"connection", b"close")} <= set(sent[0]["headers"])

@@ -46,9 +46,12 @@ def sent(client: httpx.Client, content: str, key: str) -> httpx.Response:
 
 def wait_for_end(client: httpx.Client, id_: str) -> dict[str, object]:
     while True:
-        found = client.get(f"/v1/documents/{id_}", params={"wait": 20})
-        if found.status_code == 200 and found.json()["state"] not in ("waiting", "processing"):
-            answer: dict[str, object] = found.json()
+        response = client.get(f"/v1/documents/{id_}", params={"wait": 20})
+        if response.status_code == 200 and response.json()["state"] not in (
+            "waiting",
+            "processing",
+        ):
+            answer: dict[str, object] = response.json()
             return answer
 
 
@@ -73,11 +76,13 @@ def test_nothing_is_lost_when_the_database_is_killed_under_two_servers(
     assert accepted.status_code == 202
     ids += [accepted.json()["id"], sent(second, "after", "a").json()["id"]]
     ends = [wait_for_end(second, id_) for id_ in ids]
-    assert {each["state"] for each in ends} == {"done"}
-    texts = [first.get(f"/v1/documents/{each['id']}/text").text for each in ends]
+    assert {end["state"] for end in ends} == {"done"}
+    texts = [first.get(f"/v1/documents/{end['id']}/text").text for end in ends]
     assert texts == [*(f"before {n}" for n in range(5)), "meanwhile", "after"]
     every = first.get("/v1/documents", params={"limit": 100}).json()["documents"]
-    assert sorted(each["count"] for each in every) == [-number for number in range(6, -1, -1)]
+    assert sorted(document["count"] for document in every) == [
+        -number for number in range(6, -1, -1)
+    ]
 
 
 def test_the_database_keeps_customers_apart_where_we_forgot_to(

@@ -61,7 +61,7 @@ class Site:
     async def ask(self, role: Role | None, method: str, path: str) -> Any:
         """The answer to a request about acme and its document."""
         known = {"document_id": self.document.id, "webhook_id": self.webhook.id, "name": "acme"}
-        path = re.sub(r"{(\w+)}", lambda found: known.get(found[1], "abcdefghijkl"), path)
+        path = re.sub(r"{(\w+)}", lambda match: known.get(match[1], "abcdefghijkl"), path)
         key = None if role is None else self.keys[role]
         body: dict[str, Any] | None = {} if method in ("PATCH", "PUT") else None
         return await self.server.http(key).request(method, path, json=body)

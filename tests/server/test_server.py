@@ -46,7 +46,7 @@ def test_concurrent_submissions_share_commits_and_counts_are_exact(data: Path) -
                 return [upload(client, b"%d %d" % (number, n)).json()["count"] for n in range(10)]
 
         with ThreadPoolExecutor(16) as pool:
-            counts = [count for found in pool.map(send, range(16)) for count in found]
+            counts = [count for batch in pool.map(send, range(16)) for count in batch]
         assert sorted(counts) == list(range(-159, 1))
         metrics = server.operator.get("/metrics").text
         commits = float(metrics.partition("\nfairlead_commits_total ")[2].split()[0])
@@ -61,7 +61,7 @@ def test_sigterm_finishes_what_runs_and_ends(data: Path) -> None:
         wait_until_claimed(client)
         assert server.stop() == 0
     with Fairlead(data) as fairlead:
-        states = {each.state.value for each in fairlead.documents()}
+        states = {document.state.value for document in fairlead.documents()}
         assert fairlead.queue.totals().processing == 0
         assert "done" in states
         assert "waiting" in states
@@ -117,8 +117,8 @@ def _metrics(server: Served) -> bytes:
 def _is_read(server: Served) -> bool:
     """Whether the server has taken the connection of the upload: two clients, two connections."""
     folder = Path(f"/proc/{server.process.pid}/fd")
-    sockets = [str(each.readlink()) for each in folder.iterdir()]
-    return sum(each.startswith("socket:") for each in sockets) >= 3
+    sockets = [str(link.readlink()) for link in folder.iterdir()]
+    return sum(socket.startswith("socket:") for socket in sockets) >= 3
 
 
 def test_what_was_answered_is_there_after_a_kill_and_a_restart(data: Path) -> None:
@@ -176,11 +176,11 @@ def test_a_client_gets_its_document_although_the_server_died_before_it_answered(
             ThreadPoolExecutor(1) as pool,
         ):
             client.me()
-            asked = pool.submit(client.submit, b"only once")
+            submission = pool.submit(client.submit, b"only once")
             first.process.wait(PATIENT)
             with served(data, "--workers", "0", "--port", str(port)):
-                document = asked.result(PATIENT)
-                assert [each.id for each in client.documents()] == [document.id]
+                document = submission.result(PATIENT)
+                assert [document.id for document in client.documents()] == [document.id]
                 assert document.count == 0
 
 

@@ -86,7 +86,9 @@ def test_the_client_sends_and_finds_them(tmp_path: Path) -> None:
         assert document.name == "document.json"
         assert await client.original(document.id) == b'{"order":7}'
         for query in ({"reference": "A-17"}, {"metadata": {"order": 471, "paid": True}}):
-            assert [each.id async for each in await client.documents(**query)] == [document.id]
+            assert [document.id async for document in await client.documents(**query)] == [
+                document.id
+            ]
             assert (await other.documents(**query)).items == []
 
     in_process(tmp_path, send)

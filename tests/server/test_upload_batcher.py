@@ -41,10 +41,10 @@ class Gate(Noting):
     def __init__(self, *, is_far: bool = False) -> None:
         super().__init__()
         self.is_far = is_far
-        self.begun, self.may_end = threading.Event(), threading.Event()
+        self.has_begun, self.may_end = threading.Event(), threading.Event()
 
     def accept_each(self, offers: list[Offer]) -> list[list[Any]]:
-        self.begun.set()
+        self.has_begun.set()
         self.may_end.wait()
         return [[offer.customer] for offer in offers]
 
@@ -72,9 +72,9 @@ def noting() -> Noting:
 
 @pytest.fixture
 def batcher(noting: Noting) -> Iterator[UploadBatcher]:
-    made = UploadBatcher(cast("Fairlead", noting))
-    yield made
-    made.close()
+    upload_batcher = UploadBatcher(cast("Fairlead", noting))
+    yield upload_batcher
+    upload_batcher.close()
 
 
 @pytest.fixture
@@ -156,7 +156,7 @@ def test_who_waits_when_it_closes_is_not_left_waiting() -> None:
 
     async def closed_meanwhile() -> list[Any]:
         first = asyncio.ensure_future(batcher.accept(Offer("first", [])))
-        await asyncio.to_thread(gate.begun.wait)
+        await asyncio.to_thread(gate.has_begun.wait)
         others = [asyncio.ensure_future(batcher.accept(Offer("other", []))) for _ in range(2)]
         await asyncio.sleep(0)
         gate.may_end.set()
@@ -192,7 +192,9 @@ def test_no_batch_waits_for_what_goes_far() -> None:
     batcher = UploadBatcher(cast("Fairlead", far))
 
     async def beside() -> None:
-        others = [asyncio.ensure_future(batcher.accept(Offer(each, []))) for each in ("a", "b")]
+        others = [
+            asyncio.ensure_future(batcher.accept(Offer(customer, []))) for customer in ("a", "b")
+        ]
         for _ in range(2):
             assert await batcher.accept(Offer("near", [])) == []
         assert far.batches == [1, 1]
@@ -211,7 +213,7 @@ def test_who_is_cut_off_far_away_is_told_what_became_of_it() -> None:
 
     async def cut_off() -> list[Any]:
         task = asyncio.ensure_future(batcher.accept(Offer("acme", [])))
-        await asyncio.to_thread(gate.begun.wait)
+        await asyncio.to_thread(gate.has_begun.wait)
         task.cancel()
         await asyncio.sleep(0)
         gate.may_end.set()
@@ -228,21 +230,21 @@ def test_what_has_not_begun_far_away_is_taken_back(monkeypatch: pytest.MonkeyPat
     batcher = UploadBatcher(cast("Fairlead", gate))
 
     async def taken_back() -> list[Any]:
-        begun, cut_off, left = [
+        running, cut_off, left = [
             asyncio.ensure_future(batcher.accept(Offer("acme", []))) for _ in range(3)
         ]
-        await asyncio.to_thread(gate.begun.wait)
+        await asyncio.to_thread(gate.has_begun.wait)
         cut_off.cancel()
         closing = asyncio.ensure_future(asyncio.to_thread(batcher.close))
         while not batcher._far._is_closed:
             await asyncio.sleep(0)
         gate.may_end.set()
         await closing
-        return list(await asyncio.gather(begun, cut_off, left, return_exceptions=True))
+        return list(await asyncio.gather(running, cut_off, left, return_exceptions=True))
 
-    told, *others = asyncio.run(taken_back())
-    assert told == ["acme"]
-    assert all(isinstance(each, asyncio.CancelledError) for each in others)
+    outcome, *others = asyncio.run(taken_back())
+    assert outcome == ["acme"]
+    assert all(isinstance(other, asyncio.CancelledError) for other in others)
 
 
 def test_who_is_cut_off_is_told_what_became_of_its_documents() -> None:
@@ -253,7 +255,7 @@ def test_who_is_cut_off_is_told_what_became_of_its_documents() -> None:
     async def cut_off() -> list[Any]:
         accept = batcher.accept
         tasks = [asyncio.ensure_future(accept(Offer(name, []))) for name in ("first", "second")]
-        await asyncio.to_thread(gate.begun.wait)
+        await asyncio.to_thread(gate.has_begun.wait)
         for _ in range(3):  # as often as a server may do that
             for task in tasks:
                 task.cancel()
