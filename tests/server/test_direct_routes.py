@@ -50,7 +50,7 @@ def test_no_other_route_would_have_answered(context: ServerContext) -> None:
     app = create_inner(context)
     for (method, path), route in direct_routes(app).items():
         scope = {"type": "http", "method": method, "path": path, "root_path": ""}
-        assert next(route for route in app.routes if route.matches(scope)[0] is Match.FULL) is route
+        assert next(other for other in app.routes if other.matches(scope)[0] is Match.FULL) is route
 
 
 REQUESTS = [

@@ -145,7 +145,7 @@ def test_a_name_is_never_taken_for_an_address(server: Served, name: str) -> None
     assert operator.patch(path, json={"weight": 3}).json()["weight"] == 3
     assert operator.post(path + "/pause").json()["paused"]
     key = operator.post(path + "/keys").json()
-    assert [key["id"] for key in operator.get(path + "/keys").json()["keys"]] == [key["id"]]
+    assert [listed["id"] for listed in operator.get(path + "/keys").json()["keys"]] == [key["id"]]
     assert operator.delete(f"{path}/keys/{key['id']}").status_code == 204
 
 

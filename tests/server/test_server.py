@@ -180,7 +180,7 @@ def test_a_client_gets_its_document_although_the_server_died_before_it_answered(
             first.process.wait(PATIENT)
             with served(data, "--workers", "0", "--port", str(port)):
                 document = submission.result(PATIENT)
-                assert [document.id for document in client.documents()] == [document.id]
+                assert [listed.id for listed in client.documents()] == [document.id]
                 assert document.count == 0
 
 

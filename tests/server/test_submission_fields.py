@@ -86,9 +86,7 @@ def test_the_client_sends_and_finds_them(tmp_path: Path) -> None:
         assert document.name == "document.json"
         assert await client.original(document.id) == b'{"order":7}'
         for query in ({"reference": "A-17"}, {"metadata": {"order": 471, "paid": True}}):
-            assert [document.id async for document in await client.documents(**query)] == [
-                document.id
-            ]
+            assert [listed.id async for listed in await client.documents(**query)] == [document.id]
             assert (await other.documents(**query)).items == []
 
     in_process(tmp_path, send)
