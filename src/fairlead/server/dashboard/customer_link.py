@@ -15,7 +15,6 @@ from fairlead.server.dashboard.page import (
     HEADERS,
     PageRequest,
     PageRoute,
-    show,
     translator_for,
 )
 from fairlead.server.dashboard.priority import priority_content
@@ -48,4 +47,4 @@ async def priority(
     chosen = translator(language) if language in LANGUAGES else translator_for(request)
     page = PageRequest(request, context, caller, chosen)
     content = await context.ask(priority_content, page, caller.customer or "")
-    return show(request, "priority.html", page=page, layout=LinkRoute.layout, **content)
+    return page.show("priority.html", layout=LinkRoute.layout, **content)

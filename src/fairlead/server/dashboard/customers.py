@@ -21,7 +21,6 @@ from fairlead.server.dashboard.page import (
     go,
     operator_page,
     query,
-    show,
 )
 from fairlead.server.dashboard.rows import (
     SHOWS,
@@ -47,7 +46,7 @@ Name = Annotated[str, Query(max_length=1000)]
 
 
 @router.get("/customers")
-async def every(
+async def list_page(
     request: Request,
     *,
     text: Name = "",
@@ -66,10 +65,8 @@ async def every(
     matching = sorted_rows(filtered_rows(rows, text, show_), sort, reverse=down)
     first = (number - 1) * limit
     chosen = {"text": text, "show": show_, "sort": sort, "down": down, "limit": limit}
-    return show(
-        request,
+    return page.show(
         "customers.html",
-        page=page,
         notice=_notice(page, done),
         rows=matching[first : first + limit],
         first=first,
@@ -84,7 +81,7 @@ async def every(
 
 
 @router.get("/customer")
-async def one(request: Request, name: Name, done: str = "") -> Response:
+async def detail_page(request: Request, name: Name, done: str = "") -> Response:
     page = await operator_page(request)
     return await customer_page(page, name, notice=_notice(page, done))
 
@@ -96,11 +93,11 @@ def _notice(page: PageRequest, done: str) -> str | None:
 
 async def customer_page(page: PageRequest, name: str, *, notice: str | None = None) -> Response:
     content = await page.context.ask(_content, page, name)
-    return show(page.request, "customer.html", page=page, notice=notice, upload_as=name, **content)
+    return page.show("customer.html", notice=notice, upload_as=name, **content)
 
 
 def _content(page: PageRequest, name: str) -> dict[str, Any]:
-    fairlead, live_view = page.context.fairlead, page.context.live_view
+    fairlead, live_view = page.fairlead, page.context.live_view
     customer, now = fairlead.store.customer(name), fairlead.store.now()
     documents = fairlead.documents(customer=name, limit=STEPS).items
     first_day = day_name(int(now) // DAY - USAGE_DAYS + 1)
@@ -122,10 +119,10 @@ def _content(page: PageRequest, name: str) -> dict[str, Any]:
 
 
 @router.get("/customer/set")
-async def settings(request: Request, name: Name) -> Response:
+async def settings_page(request: Request, name: Name) -> Response:
     page = await operator_page(request)
     check_may_change(page)
-    customer = await page.context.ask(page.context.fairlead.store.customer, name)
+    customer = await page.context.ask(page.fairlead.store.customer, name)
     values = {setting.name: _text(getattr(customer.settings, setting.name)) for setting in FORM}
     return _form(page, name, values, values)
 
@@ -138,10 +135,8 @@ def _form(
     *,
     is_wrong: bool = False,
 ) -> Response:
-    return show(
-        page.request,
+    return page.show(
         "settings.html",
-        page=page,
         status=400 if is_wrong else 200,
         name=name,
         entered=entered,
@@ -152,7 +147,7 @@ def _form(
 
 
 @router.post("/customer/set")
-async def change(request: Request) -> Response:
+async def change_settings(request: Request) -> Response:
     """Change the settings that differ from what the form showed.
 
     The others stay as they are, even if they were changed since.
@@ -163,7 +158,7 @@ async def change(request: Request) -> Response:
     entered = {setting.name: form.get(setting.name, "").strip() for setting in FORM}
     before = {setting.name: form.get(f"{setting.name}_before", "") for setting in FORM}
     changed = [setting for setting in FORM if entered[setting.name] != before[setting.name]]
-    set_customer = page.context.fairlead.customers.set
+    set_customer = page.fairlead.customers.set
     try:
         changes = {setting.name: _value(setting, entered[setting.name]) for setting in changed}
         await page.context.ask(set_customer, name, by=page.caller.key_id, **changes)
@@ -185,15 +180,13 @@ def _value(setting: Setting, text: str) -> Any:
 
 
 @router.get("/customer/{decision}")
-async def ask(request: Request, decision: str, name: Name) -> Response:
+async def confirm_page(request: Request, decision: str, name: Name) -> Response:
     page = await operator_page(request)
     check_may_change(page)
     question, follows, button = _texts_of(decision)
-    await page.context.ask(page.context.fairlead.store.customer, name)
-    return show(
-        request,
+    await page.context.ask(page.fairlead.store.customer, name)
+    return page.show(
         "confirm.html",
-        page=page,
         question=page.translator.text(question, customer=name),
         follows=[page.translator.text(follows)],
         button=page.translator.text(button),
@@ -212,7 +205,7 @@ async def decide(request: Request, decision: str) -> Response:
     form = await form_of(request)
     name = form.get("name", "")
     reason = {"reason": form.get("reason", "").strip()} if decision == "block" else {}
-    method = getattr(page.context.fairlead.customers, decision)
+    method = getattr(page.fairlead.customers, decision)
     await page.context.ask(method, name, by=page.caller.key_id, **reason)
     if decision == "delete":
         return go("/customers", done=decision)

@@ -26,7 +26,6 @@ from fairlead.server.dashboard.page import (
     form_lists,
     form_of,
     go,
-    show,
 )
 from fairlead.server.dashboard.page_preview import is_picture, page_preview
 from fairlead.server.dashboard.rows import document_row
@@ -110,7 +109,7 @@ Short = Annotated[str, Query(max_length=1000)]
 
 
 @router.get("/documents")
-async def every(
+async def list_page(
     request: Request,
     *,
     before: Short = "",
@@ -125,10 +124,8 @@ async def every(
     if done in texts.DONE_WITH_DOCUMENTS:
         notice = page.counted(texts.DONE_WITH_DOCUMENTS[done], number)
         notice += " " + page.counted(texts.LEFT_OUT, left) if left else ""
-    return show(
-        request,
+    return page.show(
         "documents.html",
-        page=page,
         rows=await page.context.ask(_rows, page, documents[:ROWS]),
         following=documents[ROWS - 1].id if len(documents) > ROWS else None,
         before=before,
@@ -140,7 +137,7 @@ async def every(
 
 def _levels(page: PageRequest, chosen: Filter) -> list[int]:
     """The priorities of the filter: the default ones, others in use, and the chosen one."""
-    fairlead, own = page.context.fairlead, page.caller.customer
+    fairlead, own = page.fairlead, page.caller.customer
     levels = set(range(1, LEVELS + 1))
     if own is None:
         levels |= {tally.priority for tally in fairlead.store.tallies()}
@@ -151,12 +148,10 @@ def _levels(page: PageRequest, chosen: Filter) -> list[int]:
 
 
 def _page(page: PageRequest, chosen: Filter, before: str) -> list[Document]:
-    if before and not page.caller.may_see(page.context.fairlead.owner(before)):
+    if before and not page.caller.may_see(page.fairlead.owner(before)):
         raise unknown_document(before)
     try:
-        documents = page.context.fairlead.documents(
-            **chosen.query(), cursor=before or None, limit=ROWS + 1
-        )
+        documents = page.fairlead.documents(**chosen.query(), cursor=before or None, limit=ROWS + 1)
         return documents.items
     except UnknownCustomer:
         return []
@@ -164,19 +159,20 @@ def _page(page: PageRequest, chosen: Filter, before: str) -> list[Document]:
 
 def _rows(page: PageRequest, documents: Sequence[Document]) -> list[dict[str, Any]]:
     names = {document.customer for document in documents if document.state is State.WAITING}
-    paused = {name for name in names if page.context.fairlead.store.customer(name).paused}
+    paused = {name for name in names if page.fairlead.store.customer(name).paused}
     return [document_row(document, is_paused=document.customer in paused) for document in documents]
 
 
-def _visible(page: PageRequest, id_: str) -> Document:
-    document = page.context.fairlead.document(id_)
+def visible(page: PageRequest, id_: str) -> Document:
+    """The document; raises if it is unknown or the caller may not see it."""
+    document = page.fairlead.document(id_)
     if not page.caller.may_see(document.customer):
         raise unknown_document(id_)
     return document
 
 
 @router.get("/document/{document_id}")
-async def one(
+async def detail_page(
     request: Request, document_id: str, number: Annotated[int, Query(alias="page")] = 1
 ) -> Response:
     """The page of a document. `page` is the number of the page picture beside its text."""
@@ -184,9 +180,8 @@ async def one(
     content = await page.context.ask(_content, page, document_id)
     text = await _text(page, document_id)
     data, files = await _result(page, document_id)
-    return show(
-        *(request, "document.html"),
-        page=page,
+    return page.show(
+        "document.html",
         page_preview=page_preview(text, files, number),
         preview=text if text is None else text[: PREVIEW + 1],
         data=data,
@@ -197,8 +192,8 @@ async def one(
 
 
 def _content(page: PageRequest, id_: str) -> dict[str, Any]:
-    document = _visible(page, id_)
-    fairlead, translator = page.context.fairlead, page.translator
+    document = visible(page, id_)
+    fairlead, translator = page.fairlead, page.translator
     why = fairlead.why(id_)
     events = fairlead.store.events_of(id_)
     ahead, is_operator = why.ahead, page.caller.is_operator
@@ -224,7 +219,7 @@ def _content(page: PageRequest, id_: str) -> dict[str, Any]:
 
 
 async def _text(page: PageRequest, id_: str) -> str | None:
-    context, fairlead = page.context, page.context.fairlead
+    context, fairlead = page.context, page.fairlead
     try:
         stored = await context.ask(fairlead.store.stored_document, id_)
         run = context.ask if stored.text_key is None else context.fetch
@@ -250,7 +245,7 @@ async def _result(page: PageRequest, id_: str) -> tuple[str, tuple[ResultFile, .
 
 
 @router.get("/documents/{decision}")
-async def ask(
+async def confirm_page(
     request: Request,
     decision: str,
     *,
@@ -266,7 +261,7 @@ async def ask(
     values = {name: value for name, value in asdict(chosen).items() if value}
     fields = [*values.items()]
     if every_one:
-        fields += [("all", "1"), ("until", repr(page.context.fairlead.store.now()))]
+        fields += [("all", "1"), ("until", repr(page.fairlead.store.now()))]
     else:
         fields += [("id", document_id) for document_id in ids]
         fields += [("single", "1")] if single else []
@@ -276,10 +271,8 @@ async def ask(
     question = page.translator.text(texts.NOTHING_TO[decision])
     if ids:
         question = page.counted(texts.WITH_DOCUMENTS[decision], len(ids))
-    return show(
-        request,
+    return page.show(
         "confirm_documents.html",
-        page=page,
         question=question,
         number=len(ids),
         decision=decision,
@@ -305,7 +298,7 @@ def _ids(
     """The ids of documents whose state allows the action: of `ids`, or of all that match."""
     if ids is None:
         return [document.id for document in _matching(page, action, chosen, until)]
-    documents = (_visible(page, id_) for id_ in dict.fromkeys(ids))
+    documents = (visible(page, id_) for id_ in dict.fromkeys(ids))
     return [document.id for document in documents if allows(document.state, action)]
 
 
@@ -323,7 +316,7 @@ def _matching(
         if not allows(state, action) or not is_chosen:
             continue
         query = chosen.query() | {"state": state}
-        documents = page.context.fairlead.documents(**query, limit=PORTION)
+        documents = page.fairlead.documents(**query, limit=PORTION)
         older = (document for document in documents if document.submitted_at <= until)
         for document in islice(older, left):
             left -= 1
@@ -352,7 +345,7 @@ def _decide(
     page: PageRequest, action: Action, chosen: Filter, ids: list[str] | None, until: float
 ) -> tuple[int, int]:
     """How many documents changed, and how many did not because their state was another by then."""
-    fairlead, by = page.context.fairlead, page.caller.key_id
+    fairlead, by = page.fairlead, page.caller.key_id
     allowed = _ids(page, action, chosen, ids, until)
     cancel_or_retry = fairlead.cancel if action is Action.CANCEL else fairlead.retry
 

@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from fairlead.model.keys import LINK_DAYS, MOST_DAYS, NewLink
 from fairlead.server.dashboard.customers import Name
-from fairlead.server.dashboard.page import PageRequest, PageRoute, form_of, go, operator_page, show
+from fairlead.server.dashboard.page import PageRequest, PageRoute, form_of, go, operator_page
 from fairlead.server.problems import Problem
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
@@ -19,11 +19,9 @@ async def links(request: Request, name: Name) -> Response:
 
 
 async def _links(page: PageRequest, name: str, new: NewLink | None = None) -> Response:
-    links = await page.context.ask(page.context.fairlead.customers.links, name)
-    return show(
-        page.request,
+    links = await page.context.ask(page.fairlead.customers.links, name)
+    return page.show(
         "links.html",
-        page=page,
         name=name,
         links=links,
         new=new,
@@ -40,8 +38,9 @@ async def add(request: Request) -> Response:
     name, days = form.get("name", ""), form.get("days", "")
     if not days.isdecimal():
         raise Problem("invalid-request", "not as expected: days")
-    create_link = page.context.fairlead.customers.link
-    link = await page.context.ask(create_link, name, days=int(days), by=page.caller.key_id)
+    link = await page.context.ask(
+        page.fairlead.customers.link, name, days=int(days), by=page.caller.key_id
+    )
     return await _links(page, name, link)
 
 
@@ -50,7 +49,6 @@ async def revoke(request: Request) -> Response:
     page = await operator_page(request)
     form = await form_of(request)
     name, id_ = form.get("name", ""), form.get("id", "")
-    revoke_link = page.context.fairlead.customers.revoke_link
-    await page.context.ask(revoke_link, name, id_, by=page.caller.key_id)
+    await page.context.ask(page.fairlead.customers.revoke_link, name, id_, by=page.caller.key_id)
     page.context.auth.revoked(id_)
     return go("/customer/links", name=name)

@@ -11,7 +11,7 @@ from fairlead.server.dashboard import texts
 from fairlead.server.dashboard.charts import flow_chart, pending_chart
 from fairlead.server.dashboard.customers import customer_page
 from fairlead.server.dashboard.last_hour import HEAVY, LEVELS, LIGHT
-from fairlead.server.dashboard.page import PageRequest, PageRoute, caller_page, show
+from fairlead.server.dashboard.page import PageRequest, PageRoute, caller_page
 from fairlead.server.dashboard.rows import figures, longest_waits
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
@@ -28,11 +28,11 @@ async def overview(request: Request) -> Response:
     for code, text in texts.CLASSES.items():
         named = {name: bound for name, bound in bounds.items() if f"{{{name}}}" in text}
         classes.append((code, page.translator.text(text, **named)))
-    return show(request, "overview.html", page=page, classes=classes, **content)
+    return page.show("overview.html", classes=classes, **content)
 
 
 def _content(page: PageRequest) -> dict[str, Any]:
-    fairlead, live_view = page.context.fairlead, page.context.live_view
+    fairlead, live_view = page.fairlead, page.context.live_view
     now, last_hour = fairlead.store.now(), live_view.last_hour
     rows = live_view.rows(fairlead.store.customers())
     tallies, fairness = fairlead.store.tallies(), fairlead.queue.fairness()

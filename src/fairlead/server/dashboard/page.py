@@ -20,6 +20,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from fairlead.app import Fairlead
 from fairlead.errors import Message
 from fairlead.i18n import LANGUAGES, Translator, translator
 from fairlead.policy.explain import Plural
@@ -115,11 +116,19 @@ class PageRequest:
     translator: Translator
 
     @property
+    def fairlead(self) -> Fairlead:
+        return self.context.fairlead
+
+    @property
     def session(self) -> str:
         return self.request.cookies.get(COOKIE, "")
 
     def counted(self, plural: Plural, number: int) -> str:
         return self.translator.count(plural.one, plural.other, number)
+
+    def show(self, template: str, **values: Any) -> HTMLResponse:
+        """The response with a template for this caller."""
+        return show(self.request, template, page=self, **values)
 
 
 async def caller_page(request: Request) -> PageRequest:

@@ -11,7 +11,7 @@ from fairlead.errors import UnknownDocument
 from fairlead.model.documents import Document
 from fairlead.model.states import State
 from fairlead.policy.classic import ClassicPolicy
-from fairlead.server.dashboard.page import PageRequest, PageRoute, caller_page, show
+from fairlead.server.dashboard.page import PageRequest, PageRoute, caller_page
 
 PENDING_SHOWN = 20
 """Pending documents on the page, with reasons and forecast."""
@@ -34,12 +34,12 @@ async def priority(
 ) -> Response:
     page = await caller_page(request)
     content = await page.context.ask(priority_content, page, page.caller.customer or customer)
-    return show(request, "priority.html", page=page, layout="base.html", **content)
+    return page.show("priority.html", layout="base.html", **content)
 
 
 def priority_content(page: PageRequest, customer: str) -> dict[str, Any]:
     """The current rule; for a customer its own rule, its standing and its documents."""
-    fairlead = page.context.fairlead
+    fairlead = page.fairlead
     standing = fairlead.customers.standing(customer) if customer else None
     rules = fairlead.settings.rules()
     if standing is None:
@@ -64,10 +64,11 @@ def priority_content(page: PageRequest, customer: str) -> dict[str, Any]:
 def _newest(
     page: PageRequest, customer: str, states: tuple[State, ...], limit: int
 ) -> list[Document]:
-    list_documents, documents = page.context.fairlead.documents, list[Document]()
-    for state in states:
-        documents += list_documents(customer=customer, state=state, limit=limit).items
-    return documents
+    return [
+        document
+        for state in states
+        for document in page.fairlead.documents(customer=customer, state=state, limit=limit).items
+    ]
 
 
 def _pending(page: PageRequest, customer: str) -> list[PendingRow]:
@@ -77,7 +78,7 @@ def _pending(page: PageRequest, customer: str) -> list[PendingRow]:
 
 
 def _pending_row(page: PageRequest, document: Document) -> PendingRow:
-    fairlead, translator = page.context.fairlead, page.translator
+    fairlead, translator = page.fairlead, page.translator
     if document.state is not State.WAITING:
         return PendingRow(document)
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
@@ -154,15 +153,12 @@ def plurals(environment: Environment) -> set[Plural]:
 @cache
 def _calls(environment: Environment) -> tuple[tuple[str, tuple[Any, ...]], ...]:
     """Every call of `_` and `n_` in the templates, with its constant arguments."""
-    return tuple(_calls_in_templates(environment))
-
-
-def _calls_in_templates(environment: Environment) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    loader = environment.loader
+    loader, calls = environment.loader, list[tuple[str, tuple[Any, ...]]]()
     for name in environment.list_templates(extensions=["html"]):
         source = loader.get_source(environment, name)[0] if loader else ""
         for call in environment.parse(source).find_all(nodes.Call):
             if isinstance(call.node, nodes.Name) and call.node.name in ("_", "n_"):
                 constants = tuple(arg.value for arg in call.args if isinstance(arg, nodes.Const))
                 if constants:
-                    yield call.node.name, constants
+                    calls.append((call.node.name, constants))
+    return tuple(calls)

@@ -11,8 +11,8 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response, StreamingResponse
 
 from fairlead.errors import NotReady, UnknownDocument
+from fairlead.server.dashboard.documents import visible
 from fairlead.server.dashboard.page import PageRequest, PageRoute, caller_page
-from fairlead.server.problems import unknown_document
 
 MOST = 1000
 """The most documents of one zip file; a page of the list has fewer."""
@@ -34,13 +34,7 @@ async def texts(
 
 def _names(page: PageRequest, ids: Iterable[str]) -> dict[str, str]:
     """The file names by document id; raises if the caller may not see one of the documents."""
-    names = {}
-    for id_ in ids:
-        document = page.context.fairlead.document(id_)
-        if not page.caller.may_see(document.customer):
-            raise unknown_document(id_)
-        names[id_] = f"{id_}-{document.name}.txt"
-    return names
+    return {id_: f"{id_}-{visible(page, id_).name}.txt" for id_ in ids}
 
 
 async def _pieces(page: PageRequest, names: dict[str, str]) -> AsyncIterator[bytes]:
@@ -48,7 +42,7 @@ async def _pieces(page: PageRequest, names: dict[str, str]) -> AsyncIterator[byt
     buffer = _StreamBuffer()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for id_, name in names.items():
-            text = await page.context.fetch(_text_or_none, page.context.fairlead.text, id_)
+            text = await page.context.fetch(_text_or_none, page.fairlead.text, id_)
             if text is not None:
                 archive.writestr(name, text)
                 yield buffer.take()

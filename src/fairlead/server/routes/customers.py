@@ -20,7 +20,7 @@ from fairlead.server.problems import Problem
 from fairlead.server.routes.keys import new_key
 
 router = APIRouter(prefix="/v1", tags=["operators"])
-_ONE = schemas.answers(200, Customer, "the customer", "unknown-customer")
+_CUSTOMER = schemas.answers(200, Customer, "the customer", "unknown-customer")
 
 
 @router.get(
@@ -28,7 +28,7 @@ _ONE = schemas.answers(200, Customer, "the customer", "unknown-customer")
     operation_id="listCustomers",
     responses=schemas.answers(200, Customers, "all customers"),
 )
-async def every(request: Request) -> Response:
+async def list_all(request: Request) -> Response:
     """List customers by name, with the fairness figures of the queue."""
     context, _ = await authenticated_operator(request)
     customers, fairness = await context.ask(context.fairlead.queue.overview)
@@ -73,7 +73,7 @@ def _add_decision(decision: str, description: str) -> None:
         operation_id=f"{decision}Customer",
         name=decision,
         description=description,
-        responses=_ONE,
+        responses=_CUSTOMER,
     )
     async def decide(request: Request, name: str) -> Response:
         context, caller = await authenticated_operator(request)
@@ -88,7 +88,7 @@ for _decision, _description in _DECISIONS.items():
 @router.post(
     "/customers/{name}/block",
     operation_id="blockCustomer",
-    responses=_ONE,
+    responses=_CUSTOMER,
     openapi_extra=schemas.takes(schemas.BlockWanted),
 )
 async def block(request: Request, name: str) -> Response:
@@ -226,8 +226,8 @@ async def delete(request: Request, name: str) -> Response:
     return Response(status_code=204)
 
 
-@router.get("/customers/{name}", operation_id="getCustomer", responses=_ONE)
-async def one(request: Request, name: str) -> Response:
+@router.get("/customers/{name}", operation_id="getCustomer", responses=_CUSTOMER)
+async def show(request: Request, name: str) -> Response:
     """Show a customer: settings, count, documents by state."""
     context, _ = await authenticated_operator(request)
     return schemas.JSONResponse(await context.ask(context.fairlead.customers.show, name))
@@ -236,7 +236,7 @@ async def one(request: Request, name: str) -> Response:
 @router.patch(
     "/customers/{name}",
     operation_id="updateCustomer",
-    responses=_ONE,
+    responses=_CUSTOMER,
     openapi_extra=schemas.takes(schemas.Changes),
 )
 async def change(request: Request, name: str) -> Response:

@@ -41,7 +41,7 @@ async def me(request: Request) -> Response:
     operation_id="listKeys",
     responses=schemas.answers(200, Keys, "keys", "unknown-customer"),
 )
-async def every(
+async def list_all(
     request: Request,
     *,
     customer: Annotated[str | None, Query(max_length=200)] = None,

@@ -27,14 +27,14 @@ from fairlead.server.context import authenticated
 from fairlead.server.problems import Problem, invalid_cursor
 
 router = APIRouter(prefix="/v1/webhooks", tags=["webhooks"])
-_ONE = schemas.answers(200, Webhook, "the webhook", "unknown-webhook")
+_WEBHOOK = schemas.answers(200, Webhook, "the webhook", "unknown-webhook")
 _DELIVERY = schemas.answers(202, Delivery, "it will be sent", "unknown-webhook")
 
 
 @router.get(
     "", operation_id="listWebhooks", responses=schemas.answers(200, Webhooks, "the webhooks")
 )
-async def every(request: Request) -> Response:
+async def list_all(request: Request) -> Response:
     """List the webhooks that the key may see, oldest first."""
     context, caller = await authenticated(request)
     return schemas.JSONResponse(
@@ -69,8 +69,8 @@ async def add(request: Request) -> Response:
     return schemas.JSONResponse(WebhookWithSecret(**asdict(webhook), secret=secret), 201, headers)
 
 
-@router.get("/{webhook_id}", operation_id="getWebhook", responses=_ONE)
-async def one(request: Request, webhook_id: str) -> Response:
+@router.get("/{webhook_id}", operation_id="getWebhook", responses=_WEBHOOK)
+async def show(request: Request, webhook_id: str) -> Response:
     """Show a webhook, without its secret."""
     context, caller = await authenticated(request)
     webhook = await context.ask(
@@ -82,7 +82,7 @@ async def one(request: Request, webhook_id: str) -> Response:
 @router.patch(
     "/{webhook_id}",
     operation_id="updateWebhook",
-    responses=_ONE,
+    responses=_WEBHOOK,
     openapi_extra=schemas.takes(schemas.WebhookChanges),
 )
 async def change(request: Request, webhook_id: str) -> Response:
