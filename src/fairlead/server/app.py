@@ -130,13 +130,13 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
 
 def _openapi(app: FastAPI) -> dict[str, Any]:
     if app.openapi_schema is None:
-        about: dict[str, Any] = {
-            "title": app.title,
-            "version": app.version,
-            "description": app.description,
-        }
-        routes = [_without_head(route) for route in app.routes]
-        app.openapi_schema = _completed(get_openapi(**about, routes=routes))
+        document = get_openapi(
+            title=app.title,
+            version=app.version,
+            description=app.description,
+            routes=[_without_head(route) for route in app.routes],
+        )
+        app.openapi_schema = _completed(document)
     return app.openapi_schema
 
 

@@ -287,13 +287,8 @@ OBJECT = {"application/json": {"schema": {"type": "object"}}}
 
 
 def header(name: str, description: str) -> dict[str, Any]:
-    return {
-        "name": name,
-        "in": "header",
-        "required": False,
-        "schema": {"type": "string"},
-        "description": description,
-    }
+    parameter = {"name": name, "in": "header", "required": False, "schema": {"type": "string"}}
+    return parameter | {"description": description}
 
 
 IF_NONE_MATCH = header(

@@ -109,19 +109,19 @@ class Changes:
     customers: set[str] = field(default_factory=set)
     documents: dict[str, None] = field(default_factory=dict)
 
+    @property
+    def reads_all_customers(self) -> bool:
+        return self.everything or len(self.customers) > MOST_AT_ONCE
+
     def note(self, events: Sequence[Event]) -> None:
         customers = {event.customer for event in events}
         self.everything = self.everything or None in customers
         if not self.everything:
             self.customers.update(name for name in customers if name is not None)
-        changed = [
-            event.document
-            for event in events
-            if event.document and event.kind is not EventKind.PROGRESS
-        ]
-        for document in changed[-MOST_DOCUMENTS:]:
-            self.documents.pop(document, None)  # so that the newest are last
-            self.documents[document] = None
+        for event in events:
+            if event.document and event.kind is not EventKind.PROGRESS:
+                self.documents.pop(event.document, None)  # so that the newest are last
+                self.documents[event.document] = None
         while len(self.documents) > MOST_DOCUMENTS:
             del self.documents[next(iter(self.documents))]
 
@@ -175,7 +175,7 @@ class Snapshot:
 
     def _read(self, changes: Changes, now: float) -> None:
         store = self._fairlead.store
-        if changes.everything or len(changes.customers) > MOST_AT_ONCE:
+        if changes.reads_all_customers:
             self._all_read_at = now
             self._records = {customer.name: customer for customer in store.customers()}
         else:
@@ -183,8 +183,7 @@ class Snapshot:
             self._records |= {customer.name: customer for customer in changed}
 
     def _named(self, changes: Changes) -> Collection[str]:
-        is_all = changes.everything or len(changes.customers) > MOST_AT_ONCE
-        return self._records if is_all else changes.customers
+        return self._records if changes.reads_all_customers else changes.customers
 
     def _outdated(self, changes: Changes, now: float) -> Collection[str]:
         """The customers that events named, and those whose rows change without events."""

@@ -126,16 +126,19 @@ class PageRequest:
     def counted(self, plural: Plural, number: int) -> str:
         return self.translator.count(plural.one, plural.other, number)
 
-    def show(self, template: str, **values: Any) -> HTMLResponse:
-        """The response with a template for this caller."""
-        return show(self.request, template, page=self, **values)
+    def show(self, template: str, *, upload_as: str | None = None, **values: Any) -> HTMLResponse:
+        """The response with a template. Operators upload for the customer `upload_as`, if any."""
+        if self.caller.customer is not None:
+            upload_as = self.caller.customer
+        if not self.caller.may_change:
+            upload_as = None
+        return show(self.request, template, page=self, upload_as=upload_as, **values)
 
 
 async def caller_page(request: Request) -> PageRequest:
     context = context_of(request)
-    return PageRequest(
-        request, context, await context.auth.caller(request), translator_for(request)
-    )
+    caller = await context.auth.caller(request)
+    return PageRequest(request, context, caller, translator_for(request))
 
 
 def check_may_change(page: PageRequest) -> None:
@@ -146,9 +149,8 @@ def check_may_change(page: PageRequest) -> None:
 
 async def operator_page(request: Request) -> PageRequest:
     context = context_of(request)
-    return PageRequest(
-        request, context, await context.auth.operator(request), translator_for(request)
-    )
+    caller = await context.auth.operator(request)
+    return PageRequest(request, context, caller, translator_for(request))
 
 
 def translator_for(request: Request) -> Translator:
@@ -206,21 +208,10 @@ def show(
         "failures": {code: translator.text(text) for code, text in texts.NOTES.items()},
         "now": context_of(request).fairlead.store.now(),
         "blank": BLANK,
+        "upload_as": None,
     }
-    content = (
-        environment()
-        .get_template(template)
-        .render(context | values | {"upload_as": _upload_as(page, values)})
-    )
+    content = environment().get_template(template).render(context | values)
     return HTMLResponse(content, status, {"Content-Language": translator.language})
-
-
-def _upload_as(page: PageRequest | None, values: dict[str, Any]) -> str | None:
-    """The customer for which the page uploads files; None: it has no upload."""
-    if page is None or not page.caller.may_change:
-        return None
-    name: str | None = values.get("upload_as")
-    return page.caller.customer or name
 
 
 def go(path: str, **values: object) -> RedirectResponse:

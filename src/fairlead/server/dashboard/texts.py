@@ -129,11 +129,9 @@ ANOTHER_SITE = "The request did not come from the dashboard, so nothing was chan
 
 
 def sentences(environment: Environment) -> set[str]:
-    chosen: tuple[dict[str, str], ...] = (
-        *(STATES, NOTES, HISTORY, CLASSES, SHOWS, NOTHING_TO, DONE_WITH_CUSTOMER),
-    )
+    tables = [STATES, NOTES, HISTORY, CLASSES, SHOWS, NOTHING_TO, DONE_WITH_CUSTOMER]
     return {
-        *(text for texts in chosen for text in texts.values()),
+        *(text for table in tables for text in table.values()),
         *(text for texts in DECISIONS.values() for text in texts),
         *(text for field in customer_settings() for text in (field.label, field.hint) if text),
         *(WRONG_KEY, KEY_OF_PROGRAM, OLD_LINK, ANOTHER_SITE),

@@ -136,13 +136,9 @@ async def revoke(request: Request, name: str, key_id: str) -> Response:
     context, caller = await authenticated_operator(request)
     keys = await context.ask(context.fairlead.keys.list, name)
     if key_id not in {key.id for key in keys}:
-        raise UnknownKey(
-            Message(
-                "customer {name} has no API key with the id {id}",
-                name=repr(name),
-                id=repr(key_id[:100]),
-            )
-        )
+        id_ = repr(key_id[:100])
+        text = Message("customer {name} has no API key with the id {id}", name=repr(name), id=id_)
+        raise UnknownKey(text)
     await context.ask(context.fairlead.keys.revoke, key_id, by=caller.key_id)
     context.auth.revoked(key_id)
     return Response(status_code=204)
