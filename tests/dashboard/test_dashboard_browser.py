@@ -12,7 +12,7 @@ import httpx
 import pytest
 from apikit import Served, served, upload
 from axe_playwright_python.sync_playwright import Axe
-from dashkit import Line, open_page
+from dashkit import TcpProxy, open_page
 from playwright.sync_api import Browser, Dialog, Page, expect
 
 from fairlead import Fairlead
@@ -122,20 +122,20 @@ def test_a_line_that_breaks_goes_on_without_a_gap(
     chromium: Browser, server: Served, *, shared: bool
 ) -> None:
     name = f"broken-{shared}"
-    with Line(server.port) as line:
+    with TcpProxy(server.port) as proxy:
         acme = server.customer(name)
         upload(acme, b"first")
         context = chromium.new_context()
         page = context.new_page()
         if not shared:
             page.add_init_script("delete window.SharedWorker")  # the stream is the tab's own
-        page.goto(server.login.replace(server.url, line.url))
-        page.goto(f"{line.url}/documents?customer={name}")
+        page.goto(server.login.replace(server.url, proxy.url))
+        page.goto(f"{proxy.url}/documents?customer={name}")
         expect(page.locator("#link.live")).to_be_visible(timeout=WAIT)
-        line.cut()
+        proxy.cut()
         expect(page.locator("#link.lost")).to_contain_text("connection lost", timeout=WAIT)
         upload(acme, b"second")
-        line.mend()
+        proxy.restore()
         expect(page.locator("#link.live")).to_be_visible(timeout=WAIT)
         expect(page.locator("tbody tr")).to_have_count(2, timeout=WAIT)
         context.close()

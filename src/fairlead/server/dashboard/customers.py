@@ -73,7 +73,7 @@ async def list_page(
         matching=len(matching),
         all_customers=len(rows),
         chosen=chosen,
-        around=lambda step: query(**chosen, page=number + step),
+        page_query=lambda step: query(**chosen, page=number + step),
         number=number,
         shows={code: page.translator.text(text) for code, text in texts.SHOWS.items()},
         usual_limit=ROWS,

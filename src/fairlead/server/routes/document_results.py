@@ -50,7 +50,7 @@ async def cause(request: Request, document_id: str) -> Response:
     responses=schemas.answers(
         *(200, None, "the file"),
         *("unknown-document", "not-found", "not-ready", "range-not-satisfiable"),
-        "disk-full",  # fetched ones lie there
+        "disk-full",  # the cache of fetched files is there
         content=schemas.BYTES,
     )
     | {206: {"description": "the part of it that was asked for", "content": schemas.BYTES}}

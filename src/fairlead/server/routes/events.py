@@ -47,17 +47,19 @@ async def events(
     A reader that is too slow gets `event: end` with the reason.
     """
     context, caller = await authenticated(request)
-    whose = caller.customer_filter(customer)
-    if caller.customer is None and whose is not None:
-        await context.ask(context.fairlead.store.customer, whose)  # raises if it is unknown
+    customer = caller.customer_filter(customer)
+    if caller.customer is None and customer is not None:
+        await context.ask(context.fairlead.store.customer, customer)  # raises if it is unknown
     last = _last_event(request.headers.get("last-event-id"))
     last = after if last is None else last
     newest = await context.ask(context.fairlead.store.last_event)
     is_new = last is None or last > newest  # an event number of another data folder
     start = newest if last is None or is_new else last
     if not follow:
-        return SseResponse(_stored_events(context, caller, whose, start), context.metrics.streams)
-    stream = event_stream(context, caller, whose, start, announces_start=is_new)
+        return SseResponse(
+            _stored_events(context, caller, customer, start), context.metrics.streams
+        )
+    stream = event_stream(context, caller, customer, start, announces_start=is_new)
     return SseResponse(stream, context.metrics.streams)
 
 

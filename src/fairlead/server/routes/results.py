@@ -76,11 +76,11 @@ async def results(
     `text`, `markdown`, `data`, separated by commas.
     """
     context, caller = await authenticated(request)
-    whose = caller.customer_filter(customer)
-    if caller.customer is None and whose is not None:
-        await context.ask(context.fairlead.store.customer, whose)  # raises if it is unknown
+    customer = caller.customer_filter(customer)
+    if caller.customer is None and customer is not None:
+        await context.ask(context.fairlead.store.customer, customer)  # raises if it is unknown
     parts = check_parts(part.strip() for part in include.split(",") if part.strip())
-    query = _Query(context, caller, whose, parts)
+    query = _Query(context, caller, customer, parts)
     start = await context.ask(event_number, context.fairlead.store, after)
     seconds = wait if request.method != "HEAD" else 0
     first = await _first(query, start, limit, seconds)

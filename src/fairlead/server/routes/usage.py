@@ -44,13 +44,13 @@ async def usage(
     Usage stays when documents are deleted. The name of a deleted customer is null.
     """
     context, caller = await authenticated(request)
-    whose = caller.customer_filter(customer)
+    customer = caller.customer_filter(customer)
     media_type = best_type(header_list(request.scope["headers"], b"accept"), _TYPES)
     if media_type is None:
         raise Problem(
             "not-acceptable", Message("usage is available as {types}", types=", ".join(_TYPES))
         )
-    rows = await context.ask(context.fairlead.customers.usage, whose, since=since, until=until)
+    rows = await context.ask(context.fairlead.customers.usage, customer, since=since, until=until)
     headers = {"Vary": "Accept"}
     if media_type == "text/csv":
         return Response(as_csv(rows), 200, headers, "text/csv; charset=utf-8")

@@ -141,21 +141,21 @@ async def deliveries(
 ) -> Response:
     """List deliveries with the receiver's responses. `cursor` is the `next` of the page before."""
     context, caller = await authenticated(request)
-    fairlead, whose = context.fairlead, caller.customer
+    fairlead, owner = context.fairlead, caller.customer
 
     def read_page() -> ListingPage[Delivery]:
-        fairlead.webhooks.show(webhook_id, customer=whose)
+        fairlead.webhooks.show(webhook_id, customer=owner)
         if cursor is not None and not _is_cursor(fairlead, webhook_id, cursor):
             raise invalid_cursor()
-        return fairlead.webhooks.deliveries(webhook_id, customer=whose, cursor=cursor, limit=limit)
+        return fairlead.webhooks.deliveries(webhook_id, customer=owner, cursor=cursor, limit=limit)
 
     page = await context.ask(read_page)
     return schemas.JSONResponse(Deliveries(page.items, page.next))
 
 
-def _is_cursor(fairlead: Fairlead, webhook: str, cursor: str) -> bool:
+def _is_cursor(fairlead: Fairlead, webhook_id: str, cursor: str) -> bool:
     try:
-        return fairlead.webhooks.delivery(cursor).webhook == webhook
+        return fairlead.webhooks.delivery(cursor).webhook == webhook_id
     except UnknownDelivery:
         return False
 
