@@ -40,7 +40,7 @@ from fairlead.server.dashboard.last_hour import (
     staircase,
 )
 from fairlead.server.dashboard.live_view import Changes, LiveMessage, LiveView, Snapshot
-from fairlead.server.dashboard.page import own_path, query
+from fairlead.server.dashboard.page import local_path, query
 from fairlead.server.dashboard.rows import (
     CustomerTableRow,
     document_row,
@@ -440,7 +440,7 @@ def test_rows_follow_the_policy_in_force(fairlead: Fairlead, policy: str) -> Non
     "given_path", ["", "x", "//evil", "/\\evil", "https://evil", "/a\r\nb", "/" * 3000]
 )
 def test_only_addresses_of_ours_are_gone_on_to(given_path: str) -> None:
-    assert own_path(given_path) == "/"
+    assert local_path(given_path) == "/"
 
 
 def test_addresses_leave_out_what_is_empty() -> None:

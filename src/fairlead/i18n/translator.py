@@ -42,7 +42,7 @@ class Translator:
         }
         for name, plural in PHRASES.items():
             if plural.by in params:
-                values[name] = self._counted(plural, params[plural.by]).format(**values)
+                values[name] = self._plural_form(plural, params[plural.by]).format(**values)
         return self._translated(WORDS[reason.code]).format(**values)
 
     def failure(self, code: str) -> str:
@@ -83,7 +83,7 @@ class Translator:
 
     def count(self, one: str, other: str, number: int, **params: object) -> str:
         """A text of a page with plural forms for the parameter `{number}`."""
-        form = self._counted(Plural("number", one, other), number)
+        form = self._plural_form(Plural("number", one, other), number)
         return form.format(**self._all_formatted(params | {"number": number}))
 
     def number(self, value: float) -> str:
@@ -101,7 +101,7 @@ class Translator:
         """A duration in words, such as 3 minutes."""
         size = next((size for size in LENGTHS if round(seconds) >= 2 * size), 1)
         number = round(seconds / size)
-        return self._counted(LENGTHS[size], number).format(number=self.number(number))
+        return self._plural_form(LENGTHS[size], number).format(number=self.number(number))
 
     def short_duration(self, seconds: float) -> str:
         """A duration with the symbols that all our languages share, such as 3 min."""
@@ -124,14 +124,14 @@ class Translator:
         return f"{datetime.fromtimestamp(seconds, zone):{self._format.time}:%S %Z}"
 
     @property
-    def marks(self) -> tuple[str, str, int]:
+    def separators(self) -> tuple[str, str, int]:
         """The decimal mark, the mark between thousands, and the first number that has one."""
         return self._format.decimal, self._format.group, self._format.least_grouped
 
     def _translated(self, text: str) -> str:
         return self._texts.get(text, (text,))[0]
 
-    def _counted(self, plural: Plural, number: int) -> str:
+    def _plural_form(self, plural: Plural, number: int) -> str:
         forms = self._texts.get(plural.one)
         if forms is None or len(forms) != self._format.forms:
             return plural.one if number == 1 else plural.other

@@ -90,10 +90,12 @@ def create_app(context: ServerContext) -> ASGIApp:
 
 
 def guarded(app: FastAPI, context: ServerContext) -> ASGIApp:
+    """The application with its middleware."""
     return RequestGuard(DirectRoutes(app), context)
 
 
 def create_inner(context: ServerContext) -> FastAPI:
+    """The application without middleware."""
     app = FastAPIOffline(
         title="Fairlead",
         version=fairlead.__version__,
@@ -136,7 +138,7 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
             description=app.description,
             routes=[_without_head(route) for route in app.routes],
         )
-        app.openapi_schema = _completed(document)
+        app.openapi_schema = _complete_document(document)
     return app.openapi_schema
 
 
@@ -148,7 +150,7 @@ def _without_head(route: BaseRoute) -> BaseRoute:
     return listed
 
 
-def _completed(document: dict[str, Any]) -> dict[str, Any]:
+def _complete_document(document: dict[str, Any]) -> dict[str, Any]:
     """Add the authentication scheme and an example of each schema; drop FastAPI's error schemas."""
     parts = document.setdefault("components", {}).setdefault("schemas", {})
     parts.pop("HTTPValidationError", None)
@@ -159,7 +161,7 @@ def _completed(document: dict[str, Any]) -> dict[str, Any]:
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
             operation["summary"] = _summary(operation)
-            _complete(operation, needs_key=path.startswith("/v1"), writes=method != "get")
+            _complete_operation(operation, needs_key=path.startswith("/v1"), writes=method != "get")
     for name in EXAMPLES:
         parts[name]["example"] = EXAMPLES[name]
     submit = document["paths"]["/v1/documents"]["post"]["responses"]["202"]
@@ -173,7 +175,7 @@ def _summary(operation: dict[str, Any]) -> str:
     return words[:1].upper() + words[1:]
 
 
-def _complete(operation: dict[str, Any], *, needs_key: bool, writes: bool) -> None:
+def _complete_operation(operation: dict[str, Any], *, needs_key: bool, writes: bool) -> None:
     responses = operation["responses"]
     if writes:
         responses["507"] = schemas.problems("disk-full")[507]

@@ -100,7 +100,7 @@ class Authenticator:
         check_role(caller.role, request.method, request.scope["path"])
         if caller.customer is not None:
             await self._check_rate(caller.customer, caller.customer)
-        return _identified(request, caller)
+        return _set_caller(request, caller)
 
     async def link_holder(self, request: Request, key: str) -> Caller:
         """As `caller`, by the key in the URL of a link to a customer's page.
@@ -111,7 +111,7 @@ class Authenticator:
         if caller is None or caller.customer is None or caller.role is not Role.LINK:
             raise no_valid_link()
         await self._check_rate(caller.customer, f"link {caller.key_id}")
-        return _identified(request, caller)
+        return _set_caller(request, caller)
 
     async def _check_rate(self, customer: str, bucket: str) -> None:
         own = self._settings.get(customer) or await self._read_settings(customer)
@@ -263,7 +263,7 @@ class Authenticator:
         return caller
 
 
-def _identified(request: Request, caller: Caller) -> Caller:
+def _set_caller(request: Request, caller: Caller) -> Caller:
     """Note the caller in the request, and restrict what follows to the customer's data."""
     request.scope[_CALLER] = caller
     REQUEST_CUSTOMER.set(caller.customer)

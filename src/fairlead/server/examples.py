@@ -31,7 +31,7 @@ from fairlead.model.pipeline_figures import PipelineFigures, PipelineList
 from fairlead.model.result_summary import Cause, ResultSummary
 from fairlead.model.usage import CustomerStanding, Me, Usage, UsageList
 from fairlead.model.webhooks import Deliveries, Delivery, Webhook, Webhooks, WebhookWithSecret
-from fairlead.server.problems import body
+from fairlead.server.problems import problem_details
 
 _ID = "01m7gnankk8v2x4c6b0d9f1h3j"
 _BATCH_ID = "01m7gnbz3c5e7g9j1m3p5r7t9w"
@@ -184,7 +184,7 @@ EXAMPLES: dict[str, Any] = {
     "PolicyWanted": {"policy": "fair"},
     "RetryOptions": {"password": "open sesame"},
     "NewWebhook": {"url": "https://example.com/hook", "kinds": ["document.done"]},
-    "Problem": body("unknown-document", f"no document has the id '{_ID}'; check the id"),
+    "Problem": problem_details("unknown-document", f"no document has the id '{_ID}'; check the id"),
     "WebhookChanges": {"enabled": True},
     **{name: example for record in _RECORDS for name, example in _named_examples(record)},
 }

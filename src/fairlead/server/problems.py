@@ -60,7 +60,9 @@ class Problem(HTTPException):
 
     def response(self, language: str = "en") -> Response:
         return Response(
-            json.dumps(body(self.kind, self.detail, self.extra, language), ensure_ascii=False),
+            json.dumps(
+                problem_details(self.kind, self.detail, self.extra, language), ensure_ascii=False
+            ),
             self.status_code,
             {**(self.headers or {}), "Content-Language": language, "Vary": self._varies_with()},
             MEDIA_TYPE,
@@ -70,7 +72,7 @@ class Problem(HTTPException):
         return "Accept, Accept-Language" if self.kind == "not-acceptable" else "Accept-Language"
 
 
-def body(
+def problem_details(
     kind: str, detail: str, extra: Mapping[str, Any] | None = None, language: str = "en"
 ) -> dict[str, Any]:
     """The members of the problem details. A detail that is not a `Message` stays English."""

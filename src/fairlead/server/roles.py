@@ -26,7 +26,7 @@ _WORKER = re.compile(r"/v1/jobs(/.*)?|/v1/me")
 def check_role(role: Role, method: str, path: str) -> None:
     """Raise if keys of this role do not permit the request."""
     if role is Role.VIEWER and method not in _SAFE and not _OWN_SESSION.fullmatch(path):
-        raise viewer_changes_nothing()
+        raise viewer_may_not_change()
     if role is Role.SERVICE and not _SERVICE.fullmatch(path):
         raise Problem("forbidden", "this is not permitted with a service's API key")
     if role is Role.LINK:
@@ -37,7 +37,7 @@ def check_role(role: Role, method: str, path: str) -> None:
         raise Problem("forbidden", "this requires a worker's API key")
 
 
-def viewer_changes_nothing() -> Problem:
+def viewer_may_not_change() -> Problem:
     return Problem(
         "forbidden", Message("this is a viewer's API key, which can read but not change anything")
     )

@@ -33,7 +33,7 @@ from fairlead.model.result_summary import Cause, ResultSummary
 from fairlead.model.usage import CustomerStanding, Me, UsageList
 from fairlead.model.webhooks import Deliveries, Webhook, Webhooks, WebhookWithSecret
 from fairlead.server.descriptions import FIELDS
-from fairlead.server.problems import KINDS, MEDIA_TYPE, Problem, body
+from fairlead.server.problems import KINDS, MEDIA_TYPE, Problem, problem_details
 
 T = TypeVar("T")
 Name = Annotated[str, Meta(min_length=1, max_length=200)]
@@ -306,7 +306,7 @@ def problems(*kinds: str) -> dict[int | str, dict[str, Any]]:
         status, title = KINDS[kind]
         content = {MEDIA_TYPE: {"schema": reference(ProblemDetails), "examples": {}}}
         response = responses.setdefault(status, {"description": title, "content": content})
-        example = body(kind, "what was expected, what came, and what to do next")
+        example = problem_details(kind, "what was expected, what came, and what to do next")
         response["content"][MEDIA_TYPE]["examples"][kind] = {"value": example}
     return responses
 

@@ -18,9 +18,9 @@ from fairlead.server.dashboard.page import (
     PageRoute,
     check_may_change,
     form_of,
-    go,
     operator_page,
     query,
+    redirect,
 )
 from fairlead.server.dashboard.rows import (
     SHOWS,
@@ -164,7 +164,7 @@ async def change_settings(request: Request) -> Response:
         await page.context.ask(set_customer, name, by=page.caller.key_id, **changes)
     except (InvalidSetting, ValueError, OverflowError):
         return _form(page, name, entered, before, is_wrong=True)
-    return go("/customer", name=name, done="set")
+    return redirect("/customer", name=name, done="set")
 
 
 def _text(value: Any) -> str:
@@ -208,8 +208,8 @@ async def decide(request: Request, decision: str) -> Response:
     method = getattr(page.fairlead.customers, decision)
     await page.context.ask(method, name, by=page.caller.key_id, **reason)
     if decision == "delete":
-        return go("/customers", done=decision)
-    return go("/customer", name=name, done=decision)
+        return redirect("/customers", done=decision)
+    return redirect("/customer", name=name, done=decision)
 
 
 def _texts_of(decision: str) -> tuple[str, str, str]:

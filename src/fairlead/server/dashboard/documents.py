@@ -25,7 +25,7 @@ from fairlead.server.dashboard.page import (
     check_may_change,
     form_lists,
     form_of,
-    go,
+    redirect,
 )
 from fairlead.server.dashboard.page_preview import is_picture, page_preview
 from fairlead.server.dashboard.rows import document_row
@@ -336,9 +336,9 @@ async def decide(request: Request, decision: str) -> Response:
         raise Problem("invalid-request", "until is a time in seconds since 1970") from None
     done, left = await page.context.ask(_decide, page, action, chosen, ids, until)
     if "single" in form and ids:
-        return go(f"/document/{ids[0]}")
+        return redirect(f"/document/{ids[0]}")
     values = {name: value for name, value in asdict(chosen).items() if value}
-    return go("/documents", done=decision, number=done, left=left, **values)
+    return redirect("/documents", done=decision, number=done, left=left, **values)
 
 
 def _decide(

@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from fairlead.model.keys import LINK_DAYS, MOST_DAYS, NewLink
 from fairlead.server.dashboard.customers import Name
-from fairlead.server.dashboard.page import PageRequest, PageRoute, form_of, go, operator_page
+from fairlead.server.dashboard.page import PageRequest, PageRoute, form_of, operator_page, redirect
 from fairlead.server.problems import Problem
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
@@ -51,4 +51,4 @@ async def revoke(request: Request) -> Response:
     name, id_ = form.get("name", ""), form.get("id", "")
     await page.context.ask(page.fairlead.customers.revoke_link, name, id_, by=page.caller.key_id)
     page.context.auth.revoked(id_)
-    return go("/customer/links", name=name)
+    return redirect("/customer/links", name=name)

@@ -15,8 +15,8 @@ from fairlead.server.dashboard.page import (
     assets,
     assets_version,
     form_of,
-    go,
-    own_path,
+    local_path,
+    redirect,
     show,
     translator_for,
 )
@@ -39,7 +39,7 @@ async def login_page(request: Request, token: str | None = None) -> Response:
         if "text/html" not in request.headers.get("accept", ""):
             raise
         return _form(request, texts.OLD_LINK, 401)
-    return await _with_session(request, go("/"), session)
+    return await _with_session(request, redirect("/"), session)
 
 
 @router.post("/login")
@@ -53,12 +53,12 @@ async def login(request: Request) -> Response:
         return _form(request, texts.KEY_OF_PROGRAM, 403)
     if session is None:
         return _form(request, texts.WRONG_KEY, 401)
-    return await _with_session(request, go(own_path(form.get("next", "/"))), session)
+    return await _with_session(request, redirect(local_path(form.get("next", "/"))), session)
 
 
 def _form(request: Request, text: str | None = None, status: int = 200) -> Response:
     error = None if text is None else translator_for(request).text(text)
-    next_path = own_path(request.query_params.get("next", "/"))
+    next_path = local_path(request.query_params.get("next", "/"))
     return show(request, "login.html", status=status, error=error, next_path=next_path)
 
 
@@ -84,7 +84,7 @@ async def _end_session(request: Request) -> None:
 async def logout(request: Request) -> Response:
     await context_of(request).auth.caller(request)
     await _end_session(request)
-    response = go("/login")
+    response = redirect("/login")
     response.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
     return response
 
@@ -93,7 +93,7 @@ async def logout(request: Request) -> Response:
 async def language(request: Request) -> Response:
     form = await form_of(request)
     chosen = form.get("language", "")
-    response = go(own_path(form.get("next", "/")))
+    response = redirect(local_path(form.get("next", "/")))
     if chosen in LANGUAGES and is_own_page(request):
         response.set_cookie(
             LANGUAGE_COOKIE, chosen, max_age=YEAR, httponly=True, samesite="strict", path="/"

@@ -30,7 +30,7 @@ from fairlead.server.dashboard import texts
 from fairlead.server.headers import language_of
 from fairlead.server.middleware import as_problem
 from fairlead.server.problems import KINDS, Problem, not_found
-from fairlead.server.roles import viewer_changes_nothing
+from fairlead.server.roles import viewer_may_not_change
 
 LEAST_COMPRESSED_BYTES = 2000
 """Shorter pages are not compressed."""
@@ -144,7 +144,7 @@ async def caller_page(request: Request) -> PageRequest:
 def check_may_change(page: PageRequest) -> None:
     """Refuse the page of a confirmation to viewers, who may change nothing."""
     if not page.caller.may_change:
-        raise viewer_changes_nothing()
+        raise viewer_may_not_change()
 
 
 async def operator_page(request: Request) -> PageRequest:
@@ -170,13 +170,13 @@ async def form_lists(request: Request) -> dict[str, list[str]]:
     return parse_qs((await request.body()).decode("utf-8", "replace"))
 
 
-def own_path(path: str) -> str:
+def local_path(path: str) -> str:
     """The path if it is on this server, else the start page (no open redirects)."""
     is_own = path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable()
     return path if is_own and len(path) < 2000 else "/"
 
 
-def here(request: Request) -> str:
+def current_path(request: Request) -> str:
     query = request.url.query
     return request.url.path + ("?" + query if query else "")
 
@@ -190,7 +190,7 @@ def show(
     **values: Any,
 ) -> HTMLResponse:
     translator = page.translator if page else translator_for(request)
-    decimal, group, least = translator.marks
+    decimal, group, least = translator.separators
     context = {
         "_": translator.text,
         "n_": translator.count,
@@ -201,7 +201,7 @@ def show(
         "caller": page.caller if page else None,
         "live_mark": context_of(request).live_view.mark,
         "holder": page.caller.key_id if page else "",
-        "here": here(request),
+        "current_path": current_path(request),
         "path": request.url.path,
         "origin": f"{request.url.scheme}://{request.url.netloc}",
         "states": {code: translator.text(text) for code, text in texts.STATES.items()},
@@ -214,7 +214,7 @@ def show(
     return HTMLResponse(content, status, {"Content-Language": translator.language})
 
 
-def go(path: str, **values: object) -> RedirectResponse:
+def redirect(path: str, **values: object) -> RedirectResponse:
     return RedirectResponse(path + (query(**values) if values else ""), 303)
 
 
@@ -236,7 +236,7 @@ class PageRoute(APIRoute):
             except ClientDisconnect:
                 raise
             except Exception as error:
-                response = _refused(request, _problem(error, request), self.layout)
+                response = _error_response(request, _problem(error, request), self.layout)
             for name, value in self.headers(request).items():
                 response.headers.setdefault(name, value)
             return _compressed(request, response)
@@ -264,7 +264,7 @@ def _problem(error: Exception, request: Request) -> Problem:
     return as_problem(error, request.scope)
 
 
-def _refused(request: Request, problem: Problem, layout: str = PageRoute.layout) -> Response:
+def _error_response(request: Request, problem: Problem, layout: str = PageRoute.layout) -> Response:
     if "text/html" not in request.headers.get("accept", ""):
         raise problem
     if problem.kind == "unauthorised":
@@ -283,7 +283,7 @@ def _refused(request: Request, problem: Problem, layout: str = PageRoute.layout)
 
 async def unknown_url(scope: Scope, receive: Receive, send: Send) -> None:
     """The response if no route matches: a page for browsers, else a problem."""
-    response = _refused(Request(scope, receive), not_found())
+    response = _error_response(Request(scope, receive), not_found())
     for name, value in HEADERS.items():
         response.headers.setdefault(name, value)
     await response(scope, receive, send)
@@ -294,4 +294,4 @@ def _to_login(request: Request) -> Response:
     is_get = request.method in ("GET", "HEAD")
     if is_get and request.headers.get("sec-fetch-site") == "cross-site":
         return show(request, "reload.html")
-    return go("/login" + (f"?next={quote(here(request), safe='')}" if is_get else ""))
+    return redirect("/login" + (f"?next={quote(current_path(request), safe='')}" if is_get else ""))

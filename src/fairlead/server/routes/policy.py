@@ -29,7 +29,7 @@ async def show(request: Request) -> Response:
     responses=schemas.answers(200, Switched, "what changed"),
     openapi_extra=schemas.takes(schemas.PolicyWanted),
 )
-async def use(request: Request) -> Response:
+async def switch(request: Request) -> Response:
     """Switch the live queue to a policy, in one transaction. Its present one changes nothing."""
     context, caller = await authenticated_operator(request)
     name = (await schemas.read_body(request, schemas.PolicyWanted)).policy
